@@ -1,0 +1,256 @@
+// Package alloc hands out the addresses of one CIDR. A Pool is a value in memory with one owner: it does no
+// I/O and keeps nothing; what it gave is persisted on the pods, and a Pool is made anew from them.
+//
+// What must stay true: an address is held by at most one holder; a reserved address is never given; Used and
+// Free count exactly.
+package alloc
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// MaxFree bounds the count of free addresses that is reported, so that every JSON reader can carry it.
+const MaxFree = 1<<53 - 1
+
+// MinBits6 is the shortest IPv6 prefix that a Pool serves: what OVN and most hosts expect of a subnet, and
+// as much as an offset of 64 bits can count. (RFC 4291 section 2.5.4.)
+const MinBits6 = 64
+
+// Outcome is what became of a wish for one address.
+type Outcome uint8
+
+// The outcomes of Take.
+const (
+	// Taken: the caller holds it now.
+	Taken Outcome = iota
+	// Outside: not an address of this pool's CIDR.
+	Outside
+	// Reserved: never given to anyone.
+	Reserved
+	// InUse: held by another.
+	InUse
+)
+
+// Pool gives out the addresses of one CIDR, next after the last given, so that an address that was just
+// released rests for as long as there are others. Not safe for concurrent use.
+type Pool struct {
+	prefix netip.Prefix
+	last   uint64 // the offset of the last address of the CIDR
+	// reserved offsets: sorted, disjoint, not adjacent.
+	reserved []span
+	// words hold one bit per held offset, 64 to a word; empty words are absent.
+	words  map[uint64]uint64
+	holder map[netip.Addr]string
+	cursor uint64 // where the next search starts
+}
+
+type span struct{ first, last uint64 }
+
+// New makes a pool of prefix without the reserved ranges (those outside of it are ignored). The network's and
+// the broadcast address of IPv4, and the subnet-router anycast address of IPv6 (RFC 4291 section 2.6.1), are
+// reserved by New itself; /31 and /127 have neither (RFC 3021, RFC 6164).
+func New(prefix netip.Prefix, reserved []model.AddrRange) (*Pool, error) {
+	prefix = prefix.Masked()
+	hostBits := prefix.Addr().BitLen() - prefix.Bits()
+	if !prefix.IsValid() || hostBits > 64 {
+		return nil, fmt.Errorf("serve %s: an IPv6 prefix must be at least /%d", prefix, MinBits6)
+	}
+	p := &Pool{prefix: prefix, last: ^uint64(0), words: map[uint64]uint64{}, holder: map[netip.Addr]string{}}
+	if hostBits < 64 {
+		p.last = 1<<hostBits - 1
+	}
+	if hostBits > 1 {
+		p.reserved = append(p.reserved, span{0, 0})
+		if prefix.Addr().Is4() {
+			p.reserved = append(p.reserved, span{p.last, p.last})
+		}
+	}
+	for _, r := range reserved {
+		if s, ok := p.clip(r); ok {
+			p.reserved = append(p.reserved, s)
+		}
+	}
+	p.reserved = merge(p.reserved)
+	return p, nil
+}
+
+// Prefix is the pool's CIDR.
+func (p *Pool) Prefix() netip.Prefix { return p.prefix }
+
+// Take gives one address to holder if it can be had; an address that holder has already is Taken again.
+// When it is InUse, the other holder is returned.
+func (p *Pool) Take(a netip.Addr, holder string) (Outcome, string) {
+	off, ok := p.offset(a)
+	if !ok {
+		return Outside, ""
+	}
+	if other, held := p.holder[a]; held {
+		if other == holder {
+			return Taken, ""
+		}
+		return InUse, other
+	}
+	if _, isReserved := p.reservedSpan(off); isReserved {
+		return Reserved, ""
+	}
+	p.hold(off, a, holder)
+	return Taken, ""
+}
+
+// Next gives holder the next free address. It returns false when there is none.
+func (p *Pool) Next(holder string) (netip.Addr, bool) {
+	off, ok := p.search(p.cursor, p.last)
+	if !ok && p.cursor > 0 {
+		off, ok = p.search(0, p.cursor-1)
+	}
+	if !ok {
+		return netip.Addr{}, false
+	}
+	a := p.addr(off)
+	p.hold(off, a, holder)
+	p.cursor = off + 1
+	if off == p.last {
+		p.cursor = 0
+	}
+	return a, true
+}
+
+// Release ends holder's hold on a; it is nothing when holder does not hold it.
+func (p *Pool) Release(a netip.Addr, holder string) {
+	if p.holder[a] != holder || holder == "" {
+		return
+	}
+	off, _ := p.offset(a)
+	delete(p.holder, a)
+	if p.words[off/64] &^= 1 << (off % 64); p.words[off/64] == 0 {
+		delete(p.words, off/64)
+	}
+}
+
+// Used is the number of addresses that are held.
+func (p *Pool) Used() int64 { return int64(len(p.holder)) }
+
+// Free is the number of addresses that can still be had, at most MaxFree.
+func (p *Pool) Free() int64 {
+	taken := uint64(len(p.holder))
+	for _, s := range p.reserved {
+		taken += s.last - s.first + 1
+	}
+	// p.last+1 may not fit; the subtraction is in order because taken is at least one there.
+	free := p.last - taken + 1
+	if taken == 0 && p.last == ^uint64(0) {
+		return MaxFree
+	}
+	return int64(min(free, MaxFree))
+}
+
+func (p *Pool) hold(off uint64, a netip.Addr, holder string) {
+	p.words[off/64] |= 1 << (off % 64)
+	p.holder[a] = holder
+}
+
+// search finds the first offset in [from, to] that is neither held nor reserved. It looks at 64 at a time.
+func (p *Pool) search(from, to uint64) (uint64, bool) {
+	for off := from; off <= to; {
+		if s, ok := p.reservedSpan(off); ok {
+			if s.last >= to {
+				return 0, false
+			}
+			off = s.last + 1
+			continue
+		}
+		free := ^p.words[off/64] >> (off % 64)
+		if free == 0 {
+			next := (off/64 + 1) * 64
+			if next == 0 || next > to {
+				return 0, false
+			}
+			off = next
+			continue
+		}
+		skip := uint64(bits.TrailingZeros64(free))
+		if skip == 0 {
+			return off, true
+		}
+		if to-off < skip {
+			return 0, false
+		}
+		off += skip
+	}
+	return 0, false
+}
+
+// reservedSpan finds the reserved range that holds off.
+func (p *Pool) reservedSpan(off uint64) (span, bool) {
+	i, _ := slices.BinarySearchFunc(p.reserved, off, func(s span, off uint64) int {
+		return cmp.Compare(s.last, off)
+	})
+	if i < len(p.reserved) && p.reserved[i].first <= off {
+		return p.reserved[i], true
+	}
+	return span{}, false
+}
+
+func (p *Pool) clip(r model.AddrRange) (span, bool) {
+	first, last := p.prefix.Addr(), p.addr(p.last)
+	if r.First.BitLen() != first.BitLen() || r.Last.BitLen() != first.BitLen() || r.Last.Less(r.First) ||
+		r.Last.Less(first) || last.Less(r.First) {
+		return span{}, false
+	}
+	s := span{0, p.last}
+	if first.Less(r.First) {
+		s.first, _ = p.offset(r.First)
+	}
+	if r.Last.Less(last) {
+		s.last, _ = p.offset(r.Last)
+	}
+	return s, true
+}
+
+func (p *Pool) offset(a netip.Addr) (uint64, bool) {
+	if !p.prefix.Contains(a) {
+		return 0, false
+	}
+	return low64(a) - low64(p.prefix.Addr()), true
+}
+
+func (p *Pool) addr(off uint64) netip.Addr {
+	if p.prefix.Addr().Is4() {
+		base := p.prefix.Addr().As4()
+		binary.BigEndian.PutUint32(base[:], binary.BigEndian.Uint32(base[:])+uint32(off))
+		return netip.AddrFrom4(base)
+	}
+	base := p.prefix.Addr().As16()
+	binary.BigEndian.PutUint64(base[8:], binary.BigEndian.Uint64(base[8:])+off)
+	return netip.AddrFrom16(base)
+}
+
+func low64(a netip.Addr) uint64 {
+	if a.Is4() {
+		b := a.As4()
+		return uint64(binary.BigEndian.Uint32(b[:]))
+	}
+	b := a.As16()
+	return binary.BigEndian.Uint64(b[8:])
+}
+
+// merge sorts spans and joins those that overlap or touch.
+func merge(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	var out []span
+	for _, s := range spans {
+		if n := len(out); n > 0 && (s.first <= out[n-1].last || s.first == out[n-1].last+1) {
+			out[n-1].last = max(out[n-1].last, s.last)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}

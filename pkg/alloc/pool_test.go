@@ -1,0 +1,203 @@
+package alloc_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/atoll-net/atoll/pkg/alloc"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+func newPool(t testing.TB, cidr string, reserved ...string) *alloc.Pool {
+	t.Helper()
+	var ranges []model.AddrRange
+	for i := 0; i < len(reserved); i += 2 {
+		ranges = append(ranges, model.AddrRange{First: netip.MustParseAddr(reserved[i]), Last: netip.MustParseAddr(reserved[i+1])})
+	}
+	p, err := alloc.New(netip.MustParsePrefix(cidr), ranges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestNextGivesEveryAddressOnce(t *testing.T) {
+	tests := []struct {
+		name     string
+		cidr     string
+		reserved []string
+		want     []string
+	}{
+		{"a /29", "10.0.0.0/29", nil, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}},
+		{"without its gateway", "10.0.0.0/29", []string{"10.0.0.1", "10.0.0.1"}, []string{"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}},
+		{"overlapping ranges", "10.0.0.0/29", []string{"9.0.0.0", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.6", "11.0.0.0"}, []string{"10.0.0.4", "10.0.0.5"}},
+		{"a /31", "10.0.0.0/31", nil, []string{"10.0.0.0", "10.0.0.1"}},
+		{"a /32", "10.0.0.9/32", nil, []string{"10.0.0.9"}},
+		{"a /126", "fd00::/126", nil, []string{"fd00::1", "fd00::2", "fd00::3"}},
+		{"none", "10.0.0.0/30", []string{"10.0.0.0", "10.0.0.255"}, nil},
+		{"other family's ranges", "10.0.0.0/30", []string{"fd00::", "fd00::ff"}, []string{"10.0.0.1", "10.0.0.2"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPool(t, tt.cidr, tt.reserved...)
+			if got, want := p.Free(), int64(len(tt.want)); got != want {
+				t.Errorf("free before = %d, want %d", got, want)
+			}
+			for _, want := range tt.want {
+				got, ok := p.Next("x")
+				if !ok || got.String() != want {
+					t.Fatalf("Next = %v, %v; want %s", got, ok, want)
+				}
+			}
+			if got, ok := p.Next("x"); ok {
+				t.Errorf("Next of a full pool = %v", got)
+			}
+			if p.Free() != 0 || p.Used() != int64(len(tt.want)) {
+				t.Errorf("used %d, free %d after the last", p.Used(), p.Free())
+			}
+		})
+	}
+}
+
+func TestAReleasedAddressRests(t *testing.T) {
+	p := newPool(t, "10.0.0.0/29")
+	first, _ := p.Next("a")
+	p.Release(first, "a")
+	for range 5 {
+		if got, _ := p.Next("b"); got == first {
+			t.Fatalf("%v was given again while others were free", got)
+		}
+	}
+	if got, ok := p.Next("c"); !ok || got != first {
+		t.Errorf("Next = %v, %v; want the released %v once all others are held", got, ok, first)
+	}
+}
+
+func TestTake(t *testing.T) {
+	p := newPool(t, "10.0.0.0/24", "10.0.0.1", "10.0.0.1")
+	take := func(a, holder string) alloc.Outcome {
+		t.Helper()
+		outcome, _ := p.Take(netip.MustParseAddr(a), holder)
+		return outcome
+	}
+	for _, tt := range []struct {
+		addr, holder string
+		want         alloc.Outcome
+	}{
+		{"10.0.0.5", "a", alloc.Taken},
+		{"10.0.0.5", "a", alloc.Taken},
+		{"10.0.0.5", "b", alloc.InUse},
+		{"10.0.0.0", "a", alloc.Reserved},
+		{"10.0.0.1", "a", alloc.Reserved},
+		{"10.0.0.255", "a", alloc.Reserved},
+		{"10.0.1.5", "a", alloc.Outside},
+		{"fd00::1", "a", alloc.Outside},
+	} {
+		if got := take(tt.addr, tt.holder); got != tt.want {
+			t.Errorf("Take(%s, %s) = %d, want %d", tt.addr, tt.holder, got, tt.want)
+		}
+	}
+	if _, other := p.Take(netip.MustParseAddr("10.0.0.5"), "b"); other != "a" {
+		t.Errorf("the holder of 10.0.0.5 is said to be %q, want a", other)
+	}
+	p.Release(netip.MustParseAddr("10.0.0.5"), "b")
+	if take("10.0.0.5", "b") != alloc.InUse {
+		t.Error("somebody else's release freed the address")
+	}
+}
+
+func TestHugePools(t *testing.T) {
+	p := newPool(t, "fd00::/64")
+	if p.Free() != alloc.MaxFree {
+		t.Errorf("free = %d, want %d", p.Free(), int64(alloc.MaxFree))
+	}
+	if o, _ := p.Take(netip.MustParseAddr("fd00::ffff:ffff:ffff:ffff"), "a"); o != alloc.Taken {
+		t.Errorf("the last address of a /64: outcome %d", o)
+	}
+	if _, err := alloc.New(netip.MustParsePrefix("fd00::/56"), nil); err == nil {
+		t.Error("a /56 was accepted")
+	}
+}
+
+// TestPoolAgainstModel compares the pool with a plain map under random histories.
+func TestPoolAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bits := rapid.IntRange(22, 32).Draw(t, "bits")
+		prefix := netip.PrefixFrom(netip.MustParseAddr("10.1.2.3"), bits).Masked()
+		size := 1 << (32 - bits)
+		at := func(i int) netip.Addr {
+			a := prefix.Addr()
+			for range i {
+				a = a.Next()
+			}
+			return a
+		}
+		var reserved []model.AddrRange
+		for range rapid.IntRange(0, 3).Draw(t, "ranges") {
+			first := rapid.IntRange(0, size-1).Draw(t, "first")
+			last := rapid.IntRange(first, size-1).Draw(t, "last")
+			reserved = append(reserved, model.AddrRange{First: at(first), Last: at(last)})
+		}
+		p, err := alloc.New(prefix, reserved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		free, held := map[netip.Addr]bool{}, map[netip.Addr]bool{}
+		for i, a := 0, prefix.Addr(); i < size; i, a = i+1, a.Next() {
+			ends := bits < 31 && (i == 0 || i == size-1)
+			for _, r := range reserved {
+				ends = ends || r.Contains(a)
+			}
+			if !ends {
+				free[a] = true
+			}
+		}
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.IntRange(0, 2).Draw(t, "step") {
+			case 0:
+				a, ok := p.Next("h")
+				if ok != (len(free) > 0) || (ok && !free[a]) {
+					t.Fatalf("Next = %v, %v with %d free", a, ok, len(free))
+				}
+				if ok {
+					delete(free, a)
+					held[a] = true
+				}
+			case 1:
+				a := at(rapid.IntRange(0, size-1).Draw(t, "take"))
+				outcome, _ := p.Take(a, "h")
+				if want := free[a] || held[a]; (outcome == alloc.Taken) != want {
+					t.Fatalf("Take(%v) = %d, want taken %v", a, outcome, want)
+				}
+				if free[a] {
+					delete(free, a)
+					held[a] = true
+				}
+			case 2:
+				a := at(rapid.IntRange(0, size-1).Draw(t, "release"))
+				p.Release(a, "h")
+				if held[a] {
+					delete(held, a)
+					free[a] = true
+				}
+			}
+			if p.Used() != int64(len(held)) || p.Free() != int64(len(free)) {
+				t.Fatalf("used %d free %d, want %d and %d", p.Used(), p.Free(), len(held), len(free))
+			}
+		}
+	})
+}
+
+func BenchmarkNextInACrowdedPool(b *testing.B) {
+	p := newPool(b, "10.0.0.0/14")
+	for range 200_000 {
+		p.Next("x")
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		a, _ := p.Next("y")
+		p.Release(a, "y")
+	}
+}

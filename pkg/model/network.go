@@ -1,0 +1,82 @@
+package model
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/match"
+)
+
+// NetworkType says how a Network's addresses relate to the cluster's.
+type NetworkType string
+
+// The types of a Network.
+const (
+	// Flat: one address space that the nodes share; pods cannot ask for a subnet or an address.
+	Flat NetworkType = "flat"
+	// VPC: an address space of its own, which may overlap with any other.
+	VPC NetworkType = "vpc"
+)
+
+// Network is a Network object: what its owner asked for.
+type Network struct {
+	Name       string
+	UID        string
+	Generation int64
+	Created    time.Time
+	Type       NetworkType
+	VPCID      string
+	Tenant     string
+	// Allowed selects the namespaces whose pods may attach; nil means the tenant's own, or all when the
+	// Network has no tenant.
+	Allowed *match.Selector
+	Subnets []Subnet
+	// Deleting: the object waits for its finalizers.
+	Deleting bool
+	// Finalized: the object carries Finalizer.
+	Finalized bool
+}
+
+// Subnet is one subnet of a Network as its owner wrote it; whether it makes sense is decided in package
+// compile.
+type Subnet struct {
+	Name string
+	// CIDRs: at most one per IP family.
+	CIDRs []netip.Prefix
+	// Gateways: the router's address per IP family; a family that has none gets the first host address.
+	Gateways []netip.Addr
+	// Exclude: addresses that pods never get.
+	Exclude []AddrRange
+	// Error says in plain words what of the subnet cannot be read; empty when all can.
+	Error string
+}
+
+// AddrRange is a range of addresses of one family, both ends included.
+type AddrRange struct {
+	First, Last netip.Addr
+}
+
+// Contains reports whether a lies within the range.
+func (r AddrRange) Contains(a netip.Addr) bool {
+	return r.First.Compare(a) <= 0 && a.Compare(r.Last) <= 0
+}
+
+// Namespace is a namespace with all its labels.
+type Namespace struct {
+	Name   string
+	Labels map[string]string
+}
+
+// Network is the namespace's choice for its pods; empty when it made none.
+func (n Namespace) Network() string { return n.Labels[LabelNetwork] }
+
+// Tenant is the tenant that owns the namespace; empty when none does.
+func (n Namespace) Tenant() string { return n.Labels[LabelTenant] }
+
+// Changes is what has changed in the cluster since it was last asked: the newest state of each object, nil
+// for one that has gone (a pod that has finished has gone too).
+type Changes struct {
+	Networks   map[string]*Network
+	Namespaces map[string]*Namespace
+	Pods       map[PodKey]*Pod
+}

@@ -1,0 +1,85 @@
+package model
+
+// Phase is a Network's state in one word.
+type Phase string
+
+// The phases of a Network.
+const (
+	// Pending: not yet in the database.
+	Pending Phase = "Pending"
+	// Ready: its rows are written and pods may attach.
+	Ready Phase = "Ready"
+	// Degraded: part of it is served; a condition says what is not and why.
+	Degraded Phase = "Degraded"
+	// Failed: nothing of it is served; a condition says why.
+	Failed Phase = "Failed"
+	// Terminating: it was deleted and waits for its pods.
+	Terminating Phase = "Terminating"
+)
+
+// NetworkStatus is what the controller reports of a Network.
+type NetworkStatus struct {
+	ObservedGeneration int64
+	Phase              Phase
+	// Conditions, sorted by Type. The time of a transition is added by the writer.
+	Conditions []Condition
+	Subnets    []SubnetStatus
+	// Pods counts the pods that hold an address.
+	Pods int64
+}
+
+// Condition is a metav1.Condition without its times.
+type Condition struct {
+	Type    string
+	Status  bool
+	Reason  string
+	Message string
+}
+
+// The types of the conditions of a Network.
+const (
+	// ConditionReady: the Network's rows are in the database and every subnet is served.
+	ConditionReady = "Ready"
+	// ConditionSubnetsValid: no subnet contradicts itself or another.
+	ConditionSubnetsValid = "SubnetsValid"
+	// ConditionPodsAttached: every pod that named the Network got its port.
+	ConditionPodsAttached = "PodsAttached"
+	// ConditionInUse is there while a deleted Network waits for its pods, and names them.
+	ConditionInUse = "InUse"
+)
+
+// SubnetStatus counts the addresses of one CIDR of a subnet.
+type SubnetStatus struct {
+	Name string
+	// CIDR as served.
+	CIDR string
+	// Used and Free count addresses that pods hold and can still get. Free is at most 2^53-1, so that
+	// every JSON reader can carry it.
+	Used, Free int64
+}
+
+// Problem says why something that a user asked for is not done.
+type Problem struct {
+	// Reason is one CamelCase word, the Reason of an Event and of a condition.
+	Reason string
+	// Message says in plain words what is wrong and what to do.
+	Message string
+}
+
+// The reasons of Problems.
+const (
+	ReasonNetworkNotFound      = "NetworkNotFound"
+	ReasonNetworkTerminating   = "NetworkTerminating"
+	ReasonNetworkInvalid       = "NetworkInvalid"
+	ReasonNamespaceNotAllowed  = "NamespaceNotAllowed"
+	ReasonInvalidNICs          = "InvalidNICs"
+	ReasonSubnetNotFound       = "SubnetNotFound"
+	ReasonSubnetsOverlap       = "SubnetsOverlap"
+	ReasonSubnetInvalid        = "SubnetInvalid"
+	ReasonSubnetFull           = "SubnetFull"
+	ReasonAddressOutsideSubnet = "AddressOutsideSubnet"
+	ReasonAddressReserved      = "AddressReserved"
+	ReasonAddressInUse         = "AddressInUse"
+	ReasonVPCIDInUse           = "VPCIDInUse"
+	ReasonDatabaseRefused      = "DatabaseRefused"
+)

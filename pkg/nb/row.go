@@ -1,0 +1,62 @@
+package nb
+
+import "github.com/google/uuid"
+
+// DatabaseName is the name of the northbound database.
+const DatabaseName = "OVN_Northbound"
+
+// The tables that Atoll writes.
+const (
+	TableGlobal            Table = "NB_Global"
+	TableLogicalRouter     Table = "Logical_Router"
+	TableLogicalRouterPort Table = "Logical_Router_Port"
+	TableLogicalSwitch     Table = "Logical_Switch"
+	TableLogicalSwitchPort Table = "Logical_Switch_Port"
+)
+
+// Columns that hold references and are written element by element.
+const (
+	ColumnPorts = "ports"
+)
+
+// Keys of external_ids.
+const (
+	// KeyOwner names the object that a row was made for, as Owner. A row without it is not ours.
+	KeyOwner = "atoll.dev/owner"
+	// KeyUID is the UID of that object.
+	KeyUID = "atoll.dev/uid"
+	// KeyNetwork is the Network that the row belongs to.
+	KeyNetwork = "atoll.dev/network"
+	// KeyEpoch on the NB_Global row names the term of the controller that may write.
+	KeyEpoch = "atoll.dev/epoch"
+)
+
+// Table is the name of a table.
+type Table string
+
+// Row is one row of a table: a pointer to one of this package's structs.
+type Row interface {
+	Table() Table
+	// ID is the row's UUID.
+	ID() string
+	// Owned is the row's external_ids.
+	Owned() map[string]string
+}
+
+// Ref points at a row.
+type Ref struct {
+	Table Table
+	UUID  string
+}
+
+// RefOf points at r.
+func RefOf(r Row) Ref { return Ref{r.Table(), r.ID()} }
+
+// space is the namespace of our row UUIDs: the UUIDv5 of our API group in the DNS namespace of RFC 9562.
+var space = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("atoll.dev"))
+
+// UUID is the UUID of the row of a table that is known by key. The same key always gives the same UUID, so a
+// reference to a row is a plain value and needs no look-up. (UUIDv5, RFC 9562.)
+func UUID(table Table, key string) string {
+	return uuid.NewSHA1(space, []byte(string(table)+"\x00"+key)).String()
+}

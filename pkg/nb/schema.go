@@ -1,0 +1,51 @@
+package nb
+
+// TableSpec is what the engine must know of a table beside its columns.
+type TableSpec struct {
+	Table Table
+	// New returns an empty row.
+	New func() Row
+}
+
+// Column is a column of a table.
+type Column struct {
+	Table Table
+	Name  string
+}
+
+// Tables lists the tables whose rows have owners, containers first. NB_Global is not among them: its row is
+// shared with everyone.
+func Tables() []TableSpec {
+	return []TableSpec{
+		{Table: TableLogicalRouter, New: func() Row { return &LogicalRouter{} }},
+		{Table: TableLogicalSwitch, New: func() Row { return &LogicalSwitch{} }},
+		{Table: TableLogicalRouterPort, New: func() Row { return &LogicalRouterPort{} }},
+		{Table: TableLogicalSwitchPort, New: func() Row { return &LogicalSwitchPort{} }},
+	}
+}
+
+// TargetTable is the table that a member column's elements refer to; empty for any other column.
+func TargetTable(c Column) Table {
+	switch c {
+	case Column{TableLogicalRouter, ColumnPorts}:
+		return TableLogicalRouterPort
+	case Column{TableLogicalSwitch, ColumnPorts}:
+		return TableLogicalSwitchPort
+	}
+	return ""
+}
+
+// MemberColumns names the member columns of a table.
+func MemberColumns(t Table) []string {
+	switch t {
+	case TableLogicalRouter, TableLogicalSwitch:
+		return []string{ColumnPorts}
+	}
+	return nil
+}
+
+// IsRoot reports whether rows of a table live by themselves. Rows of the others live as long as a member
+// column refers to them.
+func IsRoot(t Table) bool {
+	return t == TableLogicalRouter || t == TableLogicalSwitch || t == TableGlobal
+}
