@@ -1,0 +1,114 @@
+package compile_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestGolden compiles each testdata/*.in.yaml, a Network followed by pods that carry their attachments, and
+// compares rows and problems with the .out.yaml beside it. A pair of files is a case.
+func TestGolden(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/*.in.yaml")
+	if err != nil || len(inputs) == 0 {
+		t.Fatalf("no cases in testdata (%v)", err)
+	}
+	for _, in := range inputs {
+		t.Run(strings.TrimSuffix(filepath.Base(in), ".in.yaml"), func(t *testing.T) {
+			raw, err := os.ReadFile(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := compileFile(t, raw)
+			out := strings.TrimSuffix(in, ".in.yaml") + ".out.yaml"
+			if *update {
+				if err := os.WriteFile(out, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("%s (-want +got; run with -update when it is meant):\n%s", out, diff)
+			}
+			if again := compileFile(t, raw); !bytes.Equal(got, again) {
+				t.Error("compiling again gives other bytes")
+			}
+		})
+	}
+}
+
+func compileFile(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	documents := strings.Split(string(raw), "\n---\n")
+	var n v1alpha1.Network
+	if err := yaml.UnmarshalStrict([]byte(documents[0]), &n); err != nil {
+		t.Fatal(err)
+	}
+	layout, problems := compile.Plan(*intake.Network(&n), netip.MustParsePrefix("10.128.0.0/14"))
+	var out bytes.Buffer
+	for _, p := range problems {
+		fmt.Fprintf(&out, "# %s: %s\n", p.Reason, p.Message)
+	}
+	write(t, &out, nb.NetworkOwner(n.Name), compile.Network(layout))
+	for _, d := range documents[1:] {
+		var p corev1.Pod
+		if err := yaml.UnmarshalStrict([]byte(d), &p); err != nil {
+			t.Fatal(err)
+		}
+		m := intake.Pod(&p)
+		if m == nil || len(m.Assigned) != 1 {
+			t.Fatalf("pod %s has no attachment", p.Name)
+		}
+		write(t, &out, nb.PodOwner(p.Namespace, p.Name), compile.Pod(layout, *m, m.Assigned[0]))
+	}
+	return out.Bytes()
+}
+
+// write prints facts as one YAML document per row, member columns left out, and one line per member.
+func write(t *testing.T, out *bytes.Buffer, owner nb.Owner, facts nb.Facts) {
+	t.Helper()
+	names := map[string]string{}
+	fmt.Fprintf(out, "# %s\n", owner)
+	for _, row := range facts.Rows {
+		columns, v := map[string]any{}, reflect.ValueOf(row).Elem()
+		for i := range v.NumField() {
+			if !v.Field(i).IsZero() {
+				columns[v.Type().Field(i).Tag.Get("ovsdb")] = v.Field(i).Interface()
+			}
+		}
+		names[row.ID()] = fmt.Sprint(columns["name"])
+		text, err := yaml.Marshal(map[string]any{string(row.Table()): columns})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(text)
+	}
+	for _, m := range facts.Members {
+		in := names[m.In.UUID]
+		if in == "" {
+			in = m.In.UUID
+		}
+		fmt.Fprintf(out, "# %s %s holds %s\n", in, m.Column, names[m.Value])
+	}
+	out.WriteString("---\n")
+}

@@ -1,0 +1,216 @@
+package compile
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/alloc"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// DefaultSubnetName names the subnet of a Network that lists none.
+const DefaultSubnetName = "default"
+
+// minBits4 is the shortest IPv4 prefix of a subnet: more than the whole of 10.0.0.0/8 is a mistake.
+const minBits4 = 8
+
+// Layout is what a Network serves.
+type Layout struct {
+	Name    string
+	UID     string
+	Type    model.NetworkType
+	Subnets []SubnetLayout
+}
+
+// SubnetLayout is a subnet that makes sense.
+type SubnetLayout struct {
+	Name   string
+	Ranges []Range
+}
+
+// Range is a subnet's CIDR of one IP family.
+type Range struct {
+	CIDR    netip.Prefix
+	Gateway netip.Addr
+	// Reserved: what pods never get; the gateway among them.
+	Reserved []model.AddrRange
+}
+
+// Subnet finds a subnet by name.
+func (l Layout) Subnet(name string) (SubnetLayout, bool) {
+	i := slices.IndexFunc(l.Subnets, func(s SubnetLayout) bool { return s.Name == name })
+	if i < 0 {
+		return SubnetLayout{}, false
+	}
+	return l.Subnets[i], true
+}
+
+// Plan decides what of a Network can be served. A subnet that contradicts itself, or overlaps one listed
+// before it, is left out and there is a Problem that names it; the others are served. A Network that lists no
+// subnet gets one of defaultSubnet.
+func Plan(n model.Network, defaultSubnet netip.Prefix) (Layout, []model.Problem) {
+	layout := Layout{Name: n.Name, UID: n.UID, Type: n.Type}
+	subnets := n.Subnets
+	if len(subnets) == 0 {
+		subnets = []model.Subnet{{Name: DefaultSubnetName, CIDRs: []netip.Prefix{defaultSubnet}}}
+	}
+	var problems []model.Problem
+	for _, s := range subnets {
+		planned, problem := planSubnet(s, layout.Subnets)
+		if problem != nil {
+			problems = append(problems, *problem)
+			continue
+		}
+		layout.Subnets = append(layout.Subnets, planned)
+	}
+	return layout, problems
+}
+
+func planSubnet(s model.Subnet, before []SubnetLayout) (SubnetLayout, *model.Problem) {
+	invalid := func(format string, args ...any) (SubnetLayout, *model.Problem) {
+		return SubnetLayout{}, &model.Problem{
+			Reason:  model.ReasonSubnetInvalid,
+			Message: fmt.Sprintf("subnet %q is not served: ", s.Name) + fmt.Sprintf(format, args...),
+		}
+	}
+	if s.Error != "" {
+		return invalid("%s", s.Error)
+	}
+	if len(s.CIDRs) == 0 {
+		return invalid("it has no CIDR")
+	}
+	out := SubnetLayout{Name: s.Name}
+	for _, cidr := range s.CIDRs {
+		if why := unusable(cidr); why != "" {
+			return invalid("%s %s", cidr, why)
+		}
+		for _, r := range out.Ranges {
+			if r.CIDR.Addr().Is4() == cidr.Addr().Is4() {
+				return invalid("%s and %s are of the same IP family; make a second subnet", r.CIDR, cidr)
+			}
+		}
+		gateway, why := gatewayOf(cidr, s.Gateways)
+		if why != "" {
+			return invalid("%s", why)
+		}
+		reserved := []model.AddrRange{{First: gateway, Last: gateway}}
+		for _, x := range s.Exclude {
+			if x.First.Is4() == cidr.Addr().Is4() {
+				reserved = append(reserved, x)
+			}
+		}
+		out.Ranges = append(out.Ranges, Range{CIDR: cidr, Gateway: gateway, Reserved: reserved})
+	}
+	if why := strayGateway(s); why != "" {
+		return invalid("%s", why)
+	}
+	for _, b := range before {
+		if b.Name == s.Name {
+			return invalid("another subnet has the same name")
+		}
+		if x, y, overlap := overlapping(out, b); overlap {
+			return SubnetLayout{}, &model.Problem{
+				Reason: model.ReasonSubnetsOverlap,
+				Message: fmt.Sprintf("subnet %q (%s) is not served: it overlaps subnet %q (%s), which is listed before it; give it other addresses",
+					s.Name, x, b.Name, y),
+			}
+		}
+	}
+	return out, nil
+}
+
+// unusable says why pods cannot have addresses of cidr; empty when they can.
+func unusable(cidr netip.Prefix) string {
+	a := cidr.Addr()
+	switch {
+	case !cidr.IsValid():
+		return "is not a CIDR"
+	case cidr.Masked() != cidr:
+		return fmt.Sprintf("has host bits set; write %s", cidr.Masked())
+	case a.Is4() && cidr.Bits() < minBits4:
+		return fmt.Sprintf("is too large: an IPv4 subnet is a /%d or longer", minBits4)
+	case a.Is4In6():
+		return "is an IPv4 address written as IPv6; write it as IPv4"
+	case a.Is6() && cidr.Bits() < alloc.MinBits6:
+		return fmt.Sprintf("is too large: an IPv6 subnet is a /%d or longer", alloc.MinBits6)
+	case cidr.IsSingleIP():
+		return "has room for the gateway only"
+	}
+	for _, special := range specials {
+		if special.cidr.Overlaps(cidr) {
+			return "lies in " + special.what
+		}
+	}
+	return ""
+}
+
+// specials are addresses that no host may have as its own. (RFC 6890; RFC 4291.)
+var specials = []struct {
+	cidr netip.Prefix
+	what string
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), "0.0.0.0/8, which means this network"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "127.0.0.0/8, the loopback addresses"},
+	{netip.MustParsePrefix("169.254.0.0/16"), "169.254.0.0/16, the link-local addresses"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "224.0.0.0/4, the multicast addresses"},
+	{netip.MustParsePrefix("240.0.0.0/4"), "240.0.0.0/4, the reserved addresses"},
+	{netip.MustParsePrefix("::/64"), "::/64, which holds the unspecified and the loopback address"},
+	{netip.MustParsePrefix("fe80::/10"), "fe80::/10, the link-local addresses"},
+	{netip.MustParsePrefix("ff00::/8"), "ff00::/8, the multicast addresses"},
+}
+
+// gatewayOf picks the router's address in cidr: the one that was asked for, else the first host address.
+func gatewayOf(cidr netip.Prefix, wanted []netip.Addr) (netip.Addr, string) {
+	gateway := cidr.Addr().Next()
+	if hostBits := cidr.Addr().BitLen() - cidr.Bits(); hostBits == 1 {
+		gateway = cidr.Addr()
+	}
+	found := false
+	for _, w := range wanted {
+		if !cidr.Contains(w) {
+			continue
+		}
+		if found {
+			return netip.Addr{}, fmt.Sprintf("gatewayIPs has two addresses of %s", cidr)
+		}
+		gateway, found = w, true
+	}
+	if !found {
+		return gateway, ""
+	}
+	pool, err := alloc.New(cidr, nil)
+	if err != nil {
+		return netip.Addr{}, err.Error()
+	}
+	if outcome, _ := pool.Take(gateway, "gateway"); outcome != alloc.Taken {
+		return netip.Addr{}, fmt.Sprintf("gateway %s is the network's or the broadcast address of %s", gateway, cidr)
+	}
+	return gateway, ""
+}
+
+// strayGateway names a gateway that is in none of the subnet's CIDRs.
+func strayGateway(s model.Subnet) string {
+	for _, g := range s.Gateways {
+		if !slices.ContainsFunc(s.CIDRs, func(c netip.Prefix) bool { return c.Contains(g) }) {
+			var cidrs []string
+			for _, c := range s.CIDRs {
+				cidrs = append(cidrs, c.String())
+			}
+			return fmt.Sprintf("gateway %s is outside of %s", g, strings.Join(cidrs, " and "))
+		}
+	}
+	return ""
+}
+
+func overlapping(a, b SubnetLayout) (netip.Prefix, netip.Prefix, bool) {
+	for _, x := range a.Ranges {
+		for _, y := range b.Ranges {
+			if x.CIDR.Overlaps(y.CIDR) {
+				return x.CIDR, y.CIDR, true
+			}
+		}
+	}
+	return netip.Prefix{}, netip.Prefix{}, false
+}

@@ -1,0 +1,78 @@
+package compile
+
+import (
+	"net/netip"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// SwitchName is the name of a subnet's logical switch.
+func SwitchName(network, subnet string) string { return network + "/" + subnet }
+
+// routerPortName is the name of the port by which a Network's router is in a subnet; peerPortName that of
+// the port of the subnet's switch on the other side. No interface can have a colon in its name, so no pod's
+// port is ever called like that.
+func routerPortName(network, subnet string) string { return SwitchName(network, subnet) + ":gateway" }
+func peerPortName(network, subnet string) string   { return SwitchName(network, subnet) + ":router" }
+
+// Network gives the rows of a Network: one router, and for each subnet one switch and the pair of ports that
+// joins it to the router.
+func Network(l Layout) nb.Facts {
+	ids := func() map[string]string {
+		return map[string]string{
+			nb.KeyOwner:   string(nb.NetworkOwner(l.Name)),
+			nb.KeyUID:     l.UID,
+			nb.KeyNetwork: l.Name,
+		}
+	}
+	key := func(name string) string { return l.UID + "/" + name }
+	router := &nb.LogicalRouter{
+		UUID: nb.UUID(nb.TableLogicalRouter, key(l.Name)),
+		Name: l.Name,
+		Options: map[string]string{
+			// A pod's address is in its port's row: the router need not learn it from ARP requests of
+			// others, nor hold a flow for every neighbour beforehand. (ovn-nb(5).)
+			"always_learn_from_arp_request": "false",
+			"dynamic_neigh_routers":         "true",
+		},
+		ExternalIDs: ids(),
+	}
+	facts := nb.Facts{Rows: []nb.Row{router}}
+	for _, s := range l.Subnets {
+		sw := &nb.LogicalSwitch{
+			UUID:        switchUUID(l, s.Name),
+			Name:        SwitchName(l.Name, s.Name),
+			OtherConfig: map[string]string{"mcast_snoop": "false"},
+			ExternalIDs: ids(),
+		}
+		port := &nb.LogicalRouterPort{
+			UUID:        nb.UUID(nb.TableLogicalRouterPort, key(s.Name)),
+			Name:        routerPortName(l.Name, s.Name),
+			MAC:         routerMAC(routerPortName(l.Name, s.Name)),
+			ExternalIDs: ids(),
+		}
+		for _, r := range s.Ranges {
+			port.Networks = append(port.Networks, netip.PrefixFrom(r.Gateway, r.CIDR.Bits()).String())
+		}
+		peer := &nb.LogicalSwitchPort{
+			UUID:        nb.UUID(nb.TableLogicalSwitchPort, key(s.Name)),
+			Name:        peerPortName(l.Name, s.Name),
+			Type:        "router",
+			Addresses:   []string{"router"},
+			Options:     map[string]string{"router-port": port.Name},
+			ExternalIDs: ids(),
+		}
+		facts.Rows = append(facts.Rows, sw, port, peer)
+		facts.Members = append(facts.Members,
+			nb.Member{Set: nb.Set{In: nb.RefOf(router), Column: nb.ColumnPorts}, Value: port.UUID},
+			nb.Member{Set: nb.Set{In: nb.RefOf(sw), Column: nb.ColumnPorts}, Value: peer.UUID},
+		)
+	}
+	return facts
+}
+
+// switchUUID is the UUID of the switch of a subnet. It holds the Network's UID: a Network that is made again
+// under its old name gets new switches, and no port of the old one can end up in them.
+func switchUUID(l Layout, subnet string) string {
+	return nb.UUID(nb.TableLogicalSwitch, l.UID+"/"+subnet)
+}

@@ -1,0 +1,43 @@
+package compile
+
+import (
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Pod gives the rows of a pod's interface a in the Network l: one port of the subnet's switch.
+//
+// Port security confines the pod to its own MAC and IP addresses. The port is bound by the pod's node only
+// (requested-chassis) and by this very pod only (iface-id-ver is its UID), so neither another node nor a
+// successor of the same name can have it by mistake or by intent. (ovn-nb(5).)
+func Pod(l Layout, p model.Pod, a model.Attachment) nb.Facts {
+	words := []string{a.MAC}
+	for _, prefix := range a.Addresses {
+		words = append(words, prefix.Addr().String())
+	}
+	address := strings.Join(words, " ")
+	port := &nb.LogicalSwitchPort{
+		UUID:         nb.UUID(nb.TableLogicalSwitchPort, p.UID+"/"+a.Interface),
+		Name:         model.PortName(p.Key, a.Interface),
+		Addresses:    []string{address},
+		PortSecurity: []string{address},
+		Options: map[string]string{
+			"requested-chassis": p.Node,
+			"iface-id-ver":      p.UID,
+		},
+		ExternalIDs: map[string]string{
+			nb.KeyOwner:   string(nb.PodOwner(p.Key.Namespace, p.Key.Name)),
+			nb.KeyUID:     p.UID,
+			nb.KeyNetwork: l.Name,
+		},
+	}
+	return nb.Facts{
+		Rows: []nb.Row{port},
+		Members: []nb.Member{{
+			Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, a.Subnet)}, Column: nb.ColumnPorts},
+			Value: port.UUID,
+		}},
+	}
+}

@@ -1,0 +1,82 @@
+package graph
+
+import "github.com/atoll-net/atoll/pkg/nb"
+
+// Work is what has to be compared with the database on one owner's account.
+type Work struct {
+	Owner   nb.Owner
+	Refs    map[nb.Ref]struct{}
+	Members map[nb.Member]struct{}
+	// first: the owner stands in the queue of those that bring containers.
+	first bool
+}
+
+// work is a queue of owners, each once, those that bring containers before the others: a pod's port needs its
+// switch. Within a rank it is first come, first served.
+type work struct {
+	pending map[nb.Owner]*Work
+	queues  [2][]nb.Owner
+}
+
+const (
+	containers = iota
+	contents
+)
+
+func newWork() work { return work{pending: map[nb.Owner]*Work{}} }
+
+func (w *work) of(owner nb.Owner) *Work {
+	p := w.pending[owner]
+	if p == nil {
+		p = &Work{Owner: owner, Refs: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}}
+		w.pending[owner] = p
+		w.queues[contents] = append(w.queues[contents], owner)
+	}
+	return p
+}
+
+func (w *work) touch(owner nb.Owner, ref nb.Ref) {
+	w.of(owner).Refs[ref] = struct{}{}
+	if nb.IsRoot(ref.Table) {
+		w.rank(owner, true)
+	}
+}
+
+func (w *work) touchMember(owner nb.Owner, m nb.Member) { w.of(owner).Members[m] = struct{}{} }
+
+// rank puts an owner with containers into the first queue too; Next takes each owner where it comes first.
+func (w *work) rank(owner nb.Owner, holdsRoot bool) {
+	if p := w.pending[owner]; holdsRoot && p != nil && !p.first {
+		p.first = true
+		w.queues[containers] = append(w.queues[containers], owner)
+	}
+}
+
+// Pending is the number of owners with work.
+func (g *Graph) Pending() int { return len(g.work.pending) }
+
+// Next takes the next owner's work; false when there is none. Work that could not be done is given back with
+// TouchOwner, Touch or Return.
+func (g *Graph) Next() (Work, bool) {
+	for q := range g.work.queues {
+		for len(g.work.queues[q]) > 0 {
+			owner := g.work.queues[q][0]
+			g.work.queues[q] = g.work.queues[q][1:]
+			if p := g.work.pending[owner]; p != nil {
+				delete(g.work.pending, owner)
+				return *p, true
+			}
+		}
+	}
+	return Work{}, false
+}
+
+// Return puts work back that was taken but not done.
+func (g *Graph) Return(w Work) {
+	for ref := range w.Refs {
+		g.work.touch(w.Owner, ref)
+	}
+	for m := range w.Members {
+		g.work.touchMember(w.Owner, m)
+	}
+}

@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/ovn-kubernetes/libovsdb/mapper"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Encoder writes units as operations for a server with a known schema.
+type Encoder struct {
+	mapper mapper.Mapper
+	schema ovsdb.DatabaseSchema
+}
+
+// NewEncoder makes an encoder for the server's schema.
+func NewEncoder(schema ovsdb.DatabaseSchema) Encoder {
+	return Encoder{mapper: mapper.NewMapper(schema), schema: schema}
+}
+
+// EpochGuard is the operation that makes a transaction fail unless the database is in the epoch: a controller
+// that has lost its leadership to another cannot write. global is the UUID of the NB_Global row. The operation
+// selects the row by UUID and epoch and waits, for no time at all, for the selection to be that very row.
+// (RFC 7047 section 5.2.6.)
+func (e Encoder) EpochGuard(epoch, global string) (ovsdb.Operation, error) {
+	value, err := ovsdb.NewOvsMap(map[string]string{nb.KeyEpoch: epoch})
+	if err != nil {
+		return ovsdb.Operation{}, fmt.Errorf("encode epoch: %w", err)
+	}
+	timeout := 0
+	return ovsdb.Operation{
+		Op:      ovsdb.OperationWait,
+		Table:   string(nb.TableGlobal),
+		Timeout: &timeout,
+		Where:   []ovsdb.Condition{ovsdb.NewCondition("external_ids", ovsdb.ConditionIncludes, value)},
+		Columns: []string{"_uuid"},
+		Until:   string(ovsdb.WaitConditionEqual),
+		Rows:    []ovsdb.Row{{"_uuid": ovsdb.UUID{GoUUID: global}}},
+	}, nil
+}
+
+// SetEpoch gives the operations that put the database into an epoch; the NB_Global row is made if a fresh
+// database has none. global is the row's UUID, empty when there is none.
+func (e Encoder) SetEpoch(epoch, global string) ([]ovsdb.Operation, error) {
+	value, err := ovsdb.NewOvsMap(map[string]string{nb.KeyEpoch: epoch})
+	if err != nil {
+		return nil, fmt.Errorf("encode epoch: %w", err)
+	}
+	if global == "" {
+		return []ovsdb.Operation{{
+			Op: ovsdb.OperationInsert, Table: string(nb.TableGlobal), UUIDName: "global",
+			Row: ovsdb.Row{"external_ids": value},
+		}}, nil
+	}
+	keys, err := ovsdb.NewOvsSet([]string{nb.KeyEpoch})
+	if err != nil {
+		return nil, fmt.Errorf("encode epoch: %w", err)
+	}
+	return []ovsdb.Operation{{
+		Op: ovsdb.OperationMutate, Table: string(nb.TableGlobal), Where: byUUID(global),
+		Mutations: []ovsdb.Mutation{
+			*ovsdb.NewMutation("external_ids", ovsdb.MutateOperationDelete, keys),
+			*ovsdb.NewMutation("external_ids", ovsdb.MutateOperationInsert, value),
+		},
+	}}, nil
+}
+
+// Operations writes units as the operations of one transaction. Elements that join or leave the same set
+// become one mutation, so that the set itself is never rewritten.
+func (e Encoder) Operations(units []Unit) ([]ovsdb.Operation, error) {
+	var ops, deletes []ovsdb.Operation
+	joins, leaves := newBySet(), newBySet()
+	for _, u := range units {
+		for _, row := range u.Inserts {
+			values, err := e.row(row, nil)
+			if err != nil {
+				return nil, fmt.Errorf("encode %s of %s: %w", row.Table(), u.Owner, err)
+			}
+			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: string(row.Table()), UUID: row.ID(), Row: values})
+		}
+		for _, up := range u.Updates {
+			values, err := e.row(up.Row, up.Columns)
+			if err != nil {
+				return nil, fmt.Errorf("encode %s of %s: %w", up.Row.Table(), u.Owner, err)
+			}
+			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationUpdate, Table: string(up.Row.Table()), Where: byUUID(up.Row.ID()), Row: values})
+		}
+		for _, m := range u.Joins {
+			joins.add(m)
+		}
+		for _, m := range u.Leaves {
+			leaves.add(m)
+		}
+		for _, ref := range u.Deletes {
+			deletes = append(deletes, ovsdb.Operation{Op: ovsdb.OperationDelete, Table: string(ref.Table), Where: byUUID(ref.UUID)})
+		}
+	}
+	for _, step := range []struct {
+		sets *bySet
+		how  ovsdb.Mutator
+	}{{leaves, ovsdb.MutateOperationDelete}, {joins, ovsdb.MutateOperationInsert}} {
+		for _, s := range step.sets.order {
+			elements := make([]any, 0, len(step.sets.values[s]))
+			for _, v := range step.sets.values[s] {
+				elements = append(elements, ovsdb.UUID{GoUUID: v})
+			}
+			ops = append(ops, ovsdb.Operation{
+				Op: ovsdb.OperationMutate, Table: string(s.In.Table), Where: byUUID(s.In.UUID),
+				Mutations: []ovsdb.Mutation{*ovsdb.NewMutation(s.Column, step.how, ovsdb.OvsSet{GoSet: elements})},
+			})
+		}
+	}
+	return append(ops, deletes...), nil
+}
+
+// row encodes the columns of a row; nil means all that are not empty.
+func (e Encoder) row(r nb.Row, columns []string) (ovsdb.Row, error) {
+	info, err := mapper.NewInfo(string(r.Table()), e.schema.Table(string(r.Table())), r)
+	if err != nil {
+		return nil, err
+	}
+	fields, v := []any{}, reflect.ValueOf(r).Elem()
+	for _, c := range columnsOf(v.Type()) {
+		field := v.Field(c.field)
+		if (columns == nil && !empty(field)) || contains(columns, c.name) {
+			fields = append(fields, field.Addr().Interface())
+		}
+	}
+	if len(fields) == 0 {
+		return ovsdb.Row{}, nil
+	}
+	return e.mapper.NewRow(info, fields...)
+}
+
+func empty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+func byUUID(uuid string) []ovsdb.Condition {
+	return []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: uuid})}
+}
+
+// bySet gathers elements by the set that they join or leave, in the order in which the sets came.
+type bySet struct {
+	order  []nb.Set
+	values map[nb.Set][]string
+	seen   map[nb.Member]bool
+}
+
+func newBySet() *bySet { return &bySet{values: map[nb.Set][]string{}, seen: map[nb.Member]bool{}} }
+
+func (b *bySet) add(m nb.Member) {
+	if b.seen[m] {
+		return
+	}
+	b.seen[m] = true
+	if _, ok := b.values[m.Set]; !ok {
+		b.order = append(b.order, m.Set)
+	}
+	b.values[m.Set] = append(b.values[m.Set], m.Value)
+}

@@ -1,0 +1,235 @@
+// Package plan compares what is wanted with what the database holds and turns the difference into OVSDB
+// operations (RFC 7047 section 5.2).
+//
+//	graph.Work + Desired + Actual --Compare--> Unit --Operations--> []ovsdb.Operation of one transaction
+//
+// A Unit is the difference on one owner's account. It can be committed without any other, so a transaction
+// that fails can be halved until the owner whose rows the server refuses is alone.
+//
+// What must stay true: no difference, no operation; a row that is not ours is never updated or deleted; an
+// element joins a set only when the row that holds the set exists or is inserted in the same transaction.
+package plan
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Desired is what is wanted: a graph.Graph.
+type Desired interface {
+	Row(nb.Ref) (nb.Row, bool)
+	Wants(nb.Member) bool
+	Facts(nb.Owner) (nb.Facts, bool)
+}
+
+// Actual is what the database holds, as the monitor last said.
+type Actual interface {
+	Row(nb.Ref) (nb.Row, bool)
+	// Has reports whether the row is there; cheaper than Row.
+	Has(nb.Ref) bool
+	// HasMember reports whether the element is in the set.
+	HasMember(nb.Member) bool
+}
+
+// Unit is the difference on one owner's account.
+type Unit struct {
+	Owner   nb.Owner
+	Inserts []nb.Row
+	Updates []Update
+	Joins   []nb.Member
+	Leaves  []nb.Member
+	Deletes []nb.Ref
+	// Blocked: rows that hold a set that an element should join, and which do not exist.
+	Blocked []nb.Ref
+	// Work is what the unit was made from.
+	Work graph.Work
+}
+
+// Update sets columns of an existing row to the values that Row has.
+type Update struct {
+	Row     nb.Row
+	Columns []string
+}
+
+// Empty reports whether there is nothing to write.
+func (u Unit) Empty() bool { return u.Size() == 0 }
+
+// Size is the number of operations that the unit needs at most.
+func (u Unit) Size() int {
+	return len(u.Inserts) + len(u.Updates) + len(u.Joins) + len(u.Leaves) + len(u.Deletes)
+}
+
+// Coming are rows that earlier units of the same transaction insert.
+type Coming map[nb.Ref]bool
+
+// Compare finds the difference between desired and actual in what work names; it adds the rows that it inserts
+// to coming.
+func Compare(work graph.Work, desired Desired, actual Actual, coming Coming) Unit {
+	u := Unit{Owner: work.Owner, Work: work}
+	inserted := map[nb.Ref]bool{}
+	refs := maps.Clone(work.Refs)
+	if refs == nil {
+		refs = map[nb.Ref]struct{}{}
+	}
+	for m := range work.Members {
+		// An element needs its row.
+		if _, wanted := desired.Row(m.Ref()); wanted && !actual.Has(m.Ref()) {
+			refs[m.Ref()] = struct{}{}
+		}
+	}
+	for _, ref := range sortedRefs(refs) {
+		want, wanted := desired.Row(ref)
+		have, exists := actual.Row(ref)
+		switch {
+		case wanted && !exists:
+			u.Inserts = append(u.Inserts, want)
+			inserted[ref] = true
+			coming[ref] = true
+		case wanted:
+			if columns := differing(want, have); len(columns) > 0 {
+				u.Updates = append(u.Updates, Update{want, columns})
+			}
+		case exists && Ours(have):
+			u.Deletes = append(u.Deletes, ref)
+		}
+	}
+	members := maps.Clone(work.Members)
+	if members == nil {
+		members = map[nb.Member]struct{}{}
+	}
+	if facts, ok := desired.Facts(work.Owner); ok && len(inserted) > 0 {
+		// A row that comes back needs its place in its set again, whoever took it out; a set that comes back
+		// needs its elements.
+		for _, m := range facts.Members {
+			if inserted[m.Ref()] || inserted[m.In] {
+				members[m] = struct{}{}
+			}
+		}
+	}
+	for _, m := range sortedMembers(members) {
+		u.compareMember(m, desired, actual, inserted, coming)
+	}
+	u.dropBlocked()
+	return u
+}
+
+func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, inserted map[nb.Ref]bool, coming Coming) {
+	wanted := desired.Wants(m)
+	switch {
+	case wanted && !actual.Has(m.In) && !coming[m.In]:
+		u.Blocked = append(u.Blocked, m.In)
+	case wanted && (inserted[m.Ref()] || inserted[m.In] || !actual.HasMember(m)):
+		u.Joins = append(u.Joins, m)
+	case !wanted && actual.Has(m.In) && actual.Has(m.Ref()):
+		u.Leaves = append(u.Leaves, m)
+	}
+}
+
+// dropBlocked takes out inserts of rows that would not live: those whose only set does not exist.
+func (u *Unit) dropBlocked() {
+	if len(u.Blocked) == 0 {
+		return
+	}
+	joined := map[nb.Ref]bool{}
+	for _, m := range u.Joins {
+		joined[m.Ref()] = true
+	}
+	u.Inserts = slices.DeleteFunc(u.Inserts, func(r nb.Row) bool {
+		return !nb.IsRoot(r.Table()) && !joined[nb.RefOf(r)]
+	})
+}
+
+// Ours reports whether a row carries an owner of ours.
+func Ours(r nb.Row) bool { return r.Owned()[nb.KeyOwner] != "" }
+
+// Differs reports whether two states of a row differ in a column that is not a member column.
+func Differs(a, b nb.Row) bool { return len(differing(a, b)) > 0 }
+
+// differing names the columns of have that are not as want has them. Sets are compared without regard to
+// order, and an empty one equals none. Member columns are not looked at.
+func differing(want, have nb.Row) []string {
+	w, h := reflect.ValueOf(want).Elem(), reflect.ValueOf(have).Elem()
+	if w.Type() != h.Type() {
+		return nil
+	}
+	var columns []string
+	for _, c := range columnsOf(w.Type()) {
+		if !equal(w.Field(c.field).Interface(), h.Field(c.field).Interface()) {
+			columns = append(columns, c.name)
+		}
+	}
+	return columns
+}
+
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case []string:
+		b, _ := b.([]string)
+		return sameSet(a, b)
+	case map[string]string:
+		b, _ := b.(map[string]string)
+		return maps.Equal(a, b)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func sameSet(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if slices.Equal(a, b) {
+		return true
+	}
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+type column struct {
+	name  string
+	field int
+}
+
+// columnsOf lists the columns of a row type that are compared and written as a whole.
+func columnsOf(t reflect.Type) []column {
+	table := reflect.New(t).Interface().(nb.Row).Table()
+	var out []column
+	for i := range t.NumField() {
+		name := t.Field(i).Tag.Get("ovsdb")
+		if name == "" || name == "_uuid" || nb.TargetTable(nb.Column{Table: table, Name: name}) != "" {
+			continue
+		}
+		out = append(out, column{name, i})
+	}
+	return out
+}
+
+func sortedRefs(refs map[nb.Ref]struct{}) []nb.Ref {
+	return slices.SortedFunc(maps.Keys(refs), func(a, b nb.Ref) int {
+		if a.Table != b.Table {
+			return compare(a.Table, b.Table)
+		}
+		return compare(a.UUID, b.UUID)
+	})
+}
+
+func sortedMembers(members map[nb.Member]struct{}) []nb.Member {
+	return slices.SortedFunc(maps.Keys(members), func(a, b nb.Member) int {
+		if a.In != b.In {
+			return compare(a.In.UUID, b.In.UUID)
+		}
+		return compare(a.Value, b.Value)
+	})
+}
+
+func compare[T ~string](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
