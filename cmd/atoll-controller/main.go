@@ -1,0 +1,113 @@
+// Command atoll-controller turns Networks and pods into rows of the OVN northbound database.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+)
+
+type options struct {
+	kubeconfig     string
+	nbAddresses    string
+	leaderElect    bool
+	leaseNamespace string
+	defaultNetwork string
+	defaultSubnet  string
+	metricsAddress string
+	qps            float32
+	burst          int
+	logLevel       string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "atoll-controller:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:           "atoll-controller",
+		Short:         "Turns Networks and pods into rows of the OVN northbound database",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as the pod that we run in)")
+	f.StringVar(&o.nbAddresses, "nb-address", "unix:/var/run/ovn/ovnnb_db.sock", "servers of the northbound database, separated by commas")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "write only while holding a Lease")
+	f.StringVar(&o.leaseNamespace, "leader-elect-namespace", "atoll-system", "namespace of the Lease")
+	f.StringVar(&o.defaultNetwork, "default-network", "default", "Network of pods that choose none")
+	f.StringVar(&o.defaultSubnet, "default-subnet", "10.128.0.0/14", "CIDR of a Network that lists no subnet")
+	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
+	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
+	f.IntVar(&o.burst, "kube-api-burst", 4000, "requests to the API server that may come at once")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+func run(ctx context.Context, o options) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return fmt.Errorf("--log-level: %w", err)
+	}
+	subnet, err := netip.ParsePrefix(o.defaultSubnet)
+	if err != nil {
+		return fmt.Errorf("--default-subnet: %w", err)
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	cluster, err := kube.Config(o.kubeconfig, o.qps, o.burst)
+	if err != nil {
+		return err
+	}
+	feed, err := kube.NewFeed(cluster, kube.Options{Logger: log, Registerer: registry})
+	if err != nil {
+		return err
+	}
+	writer, err := kube.NewWriter(cluster, feed, kube.WriterOptions{Logger: log, Registerer: registry})
+	if err != nil {
+		return err
+	}
+	cfg := controller.Config{
+		Database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
+		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet},
+		Source:   feed,
+		Sink:     writer,
+		Log:      log,
+		Metrics:  controller.NewMetrics(registry),
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return feed.Run(ctx) })
+	group.Go(func() error { writer.Run(ctx); return nil })
+	if o.metricsAddress != "" {
+		group.Go(func() error { return controller.ServeMetrics(ctx, o.metricsAddress, registry) })
+	}
+	group.Go(func() error { return lead(ctx, o, cluster, cfg) })
+	return group.Wait()
+}

@@ -1,0 +1,384 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/plan"
+)
+
+// Bounds of the engine.
+const (
+	// maxBatch is how many rows and elements one transaction changes at most; a single owner's changes are
+	// never divided.
+	maxBatch = 2000
+	// verifyAfter is how long the elements of a set that changed are left to settle before they are compared
+	// as a whole. It bounds the cost of large sets, and how long a wrong element stays.
+	verifyAfter = 200 * time.Millisecond
+	// transactTime is how long a transaction may take.
+	transactTime = 60 * time.Second
+	// dialTime is how long a connection and its first load may take.
+	dialTime = 2 * time.Minute
+	// redialFirst and redialMax bound the pause before the next connection.
+	redialFirst = 100 * time.Millisecond
+	redialMax   = 5 * time.Second
+	// retryFirst and retryMax bound the pause before something refused is tried again.
+	retryFirst = time.Second
+	retryMax   = time.Minute
+)
+
+// ErrDeposed: another controller has taken the database over.
+var ErrDeposed = errors.New("another controller writes to the database now")
+
+// Source gives the changes of the cluster. A kube.Feed is one.
+type Source interface {
+	Ready() <-chan struct{}
+	Take() model.Changes
+	// Synced: the first lists of all kinds of objects have been taken or can be.
+	Synced() bool
+}
+
+// Config sets an engine up.
+type Config struct {
+	Database ovsdb.Config
+	Defaults Defaults
+	Source   Source
+	Sink     Sink
+	// Epoch names this controller's term of leadership; no other term has the same.
+	Epoch   string
+	Log     *slog.Logger
+	Metrics *Metrics
+}
+
+// Engine moves changes from the cluster to the database.
+type Engine struct {
+	cfg   Config
+	log   *slog.Logger
+	graph *graph.Graph
+	state *State
+	// primed: the first full set of objects has been applied.
+	primed bool
+	retry  *retries
+}
+
+// New makes an engine; Run runs it.
+func New(cfg Config) *Engine {
+	g := graph.New()
+	return &Engine{
+		cfg: cfg, log: cfg.Log, graph: g,
+		state: NewState(cfg.Defaults, g, cfg.Sink),
+		retry: newRetries(),
+	}
+}
+
+// Run works until ctx ends (nil) or another controller has taken over (ErrDeposed). A lost database is dialled
+// again for ever.
+func (e *Engine) Run(ctx context.Context) error {
+	pause := redialFirst
+	for ctx.Err() == nil {
+		err := e.connectAndServe(ctx, func() { pause = redialFirst })
+		if errors.Is(err, ErrDeposed) || ctx.Err() != nil {
+			return deposedOnly(err)
+		}
+		e.log.Warn("no database; dialling again", "error", err, "in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, redialMax)
+	}
+	return nil
+}
+
+func deposedOnly(err error) error {
+	if errors.Is(err, ErrDeposed) {
+		return err
+	}
+	return nil
+}
+
+func (e *Engine) connectAndServe(ctx context.Context, connected func()) error {
+	dial, cancel := context.WithTimeout(ctx, dialTime)
+	session, err := ovsdb.Open(dial, e.cfg.Database)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	connected()
+	e.log.Info("database connected", "addresses", e.cfg.Database.Addresses)
+	e.cfg.Metrics.connected.Set(1)
+	defer e.cfg.Metrics.connected.Set(0)
+	round := newRound(e, session)
+	if err := round.takeOver(ctx); err != nil {
+		return err
+	}
+	return round.serve(ctx)
+}
+
+// round is the engine's work on one session.
+type round struct {
+	*Engine
+	session *ovsdb.Session
+	encoder plan.Encoder
+	// inflight is the transaction under way; nil when there is none.
+	inflight *transaction
+	results  chan error
+	// groups are work to be tried before all other: the parts of a transaction that was refused.
+	groups [][]graph.Work
+	drift  *drift
+	// swept: rows of ours that nobody wants have been looked for.
+	swept bool
+}
+
+type transaction struct {
+	units   []plan.Unit
+	started time.Time
+}
+
+func newRound(e *Engine, session *ovsdb.Session) *round {
+	return &round{
+		Engine: e, session: session,
+		encoder: plan.NewEncoder(session.Schema()),
+		results: make(chan error, 1),
+		drift:   newDrift(),
+	}
+}
+
+// takeOver puts the database into our epoch: from here on no earlier controller can write.
+func (r *round) takeOver(ctx context.Context) error {
+	uuid := ""
+	if global, ok := r.session.Global(); ok {
+		uuid = global.UUID
+	}
+	ops, err := r.encoder.SetEpoch(r.cfg.Epoch, uuid)
+	if err != nil {
+		return err
+	}
+	if err := r.session.Transact(ctx, nil, ops); err != nil {
+		return fmt.Errorf("take the database over: %w", err)
+	}
+	return nil
+}
+
+// guard is what every transaction starts with.
+func (r *round) guard() ([]libovsdb.Operation, error) {
+	global, ok := r.session.Global()
+	if !ok {
+		return nil, ovsdb.ErrGuard
+	}
+	op, err := r.encoder.EpochGuard(r.cfg.Epoch, global.UUID)
+	return []libovsdb.Operation{op}, err
+}
+
+func (r *round) serve(ctx context.Context) error {
+	r.graph.TouchAll()
+	verify := time.NewTimer(time.Hour)
+	defer verify.Stop()
+	armed := false
+	wake := time.NewTimer(time.Hour)
+	defer wake.Stop()
+	for {
+		if err := r.pump(ctx); err != nil {
+			return err
+		}
+		if r.drift.suspicious() && r.inflight == nil && !armed {
+			verify.Reset(verifyAfter)
+			armed = true
+		}
+		if d, ok := r.retry.next(time.Now()); ok {
+			wake.Reset(d)
+		}
+		select {
+		case <-ctx.Done():
+			r.drain()
+			return nil
+		case <-r.session.Done():
+			return ovsdb.ErrClosed
+		case <-r.cfg.Source.Ready():
+		case <-r.session.Ready():
+			r.observe()
+		case err := <-r.results:
+			if err := r.finish(ctx, err); err != nil {
+				return err
+			}
+		case <-verify.C:
+			armed = false
+			if r.inflight == nil {
+				r.verify()
+			}
+		case <-wake.C:
+			for _, owner := range r.retry.due(time.Now()) {
+				r.graph.TouchOwner(owner)
+			}
+		}
+	}
+}
+
+// drain waits for the transaction under way, so that nothing of ours is written after Run has returned.
+func (r *round) drain() {
+	if r.inflight == nil {
+		return
+	}
+	select {
+	case <-r.results:
+	case <-r.session.Done():
+	}
+}
+
+// pump applies what the cluster has to say and starts the next transaction if none is under way.
+func (r *round) pump(ctx context.Context) error {
+	if !r.primed && !r.cfg.Source.Synced() {
+		return nil
+	}
+	// Synced comes before Take: so the first Take holds the whole of every first list.
+	r.state.Apply(r.cfg.Source.Take())
+	r.primed = true
+	if !r.swept {
+		r.sweep()
+		r.swept = true
+	}
+	r.cfg.Metrics.owners.Set(float64(r.graph.Owners()))
+	for r.inflight == nil {
+		units := r.gather()
+		if len(units) == 0 {
+			return nil
+		}
+		if err := r.start(ctx, units); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gather compares pending work until there is a batch to write. Owners that differ in nothing are done.
+func (r *round) gather() []plan.Unit {
+	view, coming := r.session.View(), plan.Coming{}
+	var units []plan.Unit
+	if len(r.groups) > 0 {
+		group := r.groups[0]
+		r.groups = r.groups[1:]
+		for _, w := range group {
+			units = r.consider(units, w, view, coming)
+		}
+		return units
+	}
+	for size := 0; size < maxBatch; {
+		w, ok := r.graph.Next()
+		if !ok {
+			break
+		}
+		before := len(units)
+		units = r.consider(units, w, view, coming)
+		if len(units) > before {
+			size += units[before].Size()
+		}
+	}
+	return units
+}
+
+// consider compares one owner's work: what differs becomes a unit.
+func (r *round) consider(units []plan.Unit, w graph.Work, view *ovsdb.View, coming plan.Coming) []plan.Unit {
+	u := plan.Compare(w, r.graph, view, coming)
+	for _, ref := range u.Blocked {
+		r.drift.await(ref, w.Owner)
+	}
+	switch {
+	case !u.Empty():
+		return append(units, u)
+	case len(u.Blocked) == 0:
+		r.done(w)
+	}
+	return units
+}
+
+func (r *round) done(w graph.Work) {
+	r.retry.forget(w.Owner)
+	r.state.Committed(w.Owner)
+}
+
+// start sends a transaction off. It says nothing of what becomes of it; finish does.
+func (r *round) start(ctx context.Context, units []plan.Unit) error {
+	ops, err := r.encoder.Operations(units)
+	if err != nil {
+		// Our own rows do not fit the server's schema: no retry will help, but the others must go on.
+		r.inflight = &transaction{units: units, started: time.Now()}
+		r.results <- &ovsdb.RefusedError{Message: err.Error()}
+		return nil
+	}
+	guard, err := r.guard()
+	r.inflight = &transaction{units: units, started: time.Now()}
+	if err != nil {
+		r.results <- err
+		return nil
+	}
+	r.cfg.Metrics.batch.Observe(float64(len(units)))
+	go func() {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactTime)
+		defer cancel()
+		r.results <- r.session.Transact(bounded, guard, ops)
+	}()
+	return nil
+}
+
+// finish takes the answer to the transaction under way.
+func (r *round) finish(ctx context.Context, err error) error {
+	tx := r.inflight
+	r.inflight = nil
+	r.cfg.Metrics.transaction(err, time.Since(tx.started))
+	var refused *ovsdb.RefusedError
+	switch {
+	case err == nil:
+		for _, u := range tx.units {
+			if len(u.Blocked) == 0 {
+				r.done(u.Work)
+			}
+		}
+		return nil
+	case errors.Is(err, ovsdb.ErrGuard):
+		for _, u := range tx.units {
+			r.graph.Return(u.Work)
+		}
+		return r.contest(ctx)
+	case errors.As(err, &refused):
+		r.divide(tx.units, refused)
+		return nil
+	}
+	return err
+}
+
+// contest decides what a guard that did not hold means: another controller has taken over, or somebody
+// tampered with the NB_Global row.
+func (r *round) contest(ctx context.Context) error {
+	if global, ok := r.session.Global(); ok {
+		if epoch := global.ExternalIDs[epochKey]; epoch != "" && epoch != r.cfg.Epoch {
+			return fmt.Errorf("%w: its epoch is %s", ErrDeposed, epoch)
+		}
+	}
+	r.log.Warn("the epoch was taken out of NB_Global; writing it again")
+	return r.takeOver(ctx)
+}
+
+// divide halves a refused transaction until the owner whose rows the database does not accept is alone.
+func (r *round) divide(units []plan.Unit, refused *ovsdb.RefusedError) {
+	if len(units) == 1 {
+		owner := units[0].Owner
+		again := r.retry.add(owner, time.Now())
+		r.log.Error("the database refuses an owner's rows", "owner", owner, "error", refused.Message, "retry in", again)
+		r.state.Refused(owner, refused.Message)
+		return
+	}
+	works := make([]graph.Work, len(units))
+	for i, u := range units {
+		works[i] = u.Work
+	}
+	r.groups = append([][]graph.Work{works[:len(works)/2], works[len(works)/2:]}, r.groups...)
+}

@@ -1,0 +1,179 @@
+package controller_test
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// cluster is an API server that fits in a test: a Source whose objects the test sets, and a Sink that applies
+// what the controller writes to them.
+type cluster struct {
+	mu       sync.Mutex
+	ready    chan struct{}
+	changes  model.Changes
+	pods     map[model.PodKey]*model.Pod
+	networks map[string]*model.Network
+	statuses map[string]model.NetworkStatus
+	events   map[string][]model.Problem
+	patches  int
+}
+
+func newCluster() *cluster {
+	c := &cluster{
+		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{},
+		statuses: map[string]model.NetworkStatus{}, events: map[string][]model.Problem{},
+	}
+	c.changes = none()
+	return c
+}
+
+func none() model.Changes {
+	return model.Changes{
+		Networks:   map[string]*model.Network{},
+		Namespaces: map[string]*model.Namespace{},
+		Pods:       map[model.PodKey]*model.Pod{},
+	}
+}
+
+func (c *cluster) change(f func()) {
+	c.mu.Lock()
+	f()
+	c.mu.Unlock()
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (c *cluster) setNetwork(n model.Network) {
+	c.change(func() { c.networks[n.Name] = &n; c.changes.Networks[n.Name] = &n })
+}
+
+func (c *cluster) setNamespace(name string, labels map[string]string) {
+	c.change(func() { c.changes.Namespaces[name] = &model.Namespace{Name: name, Labels: labels} })
+}
+
+func (c *cluster) setPod(p model.Pod) {
+	c.change(func() { c.pods[p.Key] = &p; c.changes.Pods[p.Key] = &p })
+}
+
+func (c *cluster) deletePod(key model.PodKey) {
+	c.change(func() { delete(c.pods, key); c.changes.Pods[key] = nil })
+}
+
+// replay gives everything again, as a fresh list does.
+func (c *cluster) replay(namespaces map[string]map[string]string) {
+	c.change(func() {
+		for n, labels := range namespaces {
+			c.changes.Namespaces[n] = &model.Namespace{Name: n, Labels: labels}
+		}
+		for k, p := range c.pods {
+			c.changes.Pods[k] = p
+		}
+		for k, n := range c.networks {
+			c.changes.Networks[k] = n
+		}
+	})
+}
+
+func (c *cluster) Ready() <-chan struct{} { return c.ready }
+func (c *cluster) Synced() bool           { return true }
+
+func (c *cluster) Take() model.Changes {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := c.changes
+	c.changes = none()
+	return taken
+}
+
+func (c *cluster) WriteAttachments(key model.PodKey, uid string, list []model.Attachment) {
+	c.change(func() {
+		c.patches++
+		if p := c.pods[key]; p != nil && p.UID == uid {
+			updated := *p
+			updated.Assigned = list
+			c.pods[key], c.changes.Pods[key] = &updated, &updated
+		}
+	})
+}
+
+func (c *cluster) WriteNetworkStatus(name, _ string, s model.NetworkStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.statuses[name] = s
+}
+
+func (c *cluster) WriteFinalizer(name, uid string, present bool) {
+	c.change(func() {
+		n := c.networks[name]
+		if n == nil || n.UID != uid {
+			return
+		}
+		if !present && n.Deleting {
+			delete(c.networks, name)
+			c.changes.Networks[name] = nil
+			return
+		}
+		updated := *n
+		updated.Finalized = present
+		c.networks[name], c.changes.Networks[name] = &updated, &updated
+	})
+}
+
+func (c *cluster) PodEvent(key model.PodKey, _ string, p model.Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events[key.String()] = append(c.events[key.String()], p)
+}
+
+func (c *cluster) NetworkEvent(name, _ string, p model.Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events[name] = append(c.events[name], p)
+}
+
+func (c *cluster) status(name string) model.NetworkStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.statuses[name]
+}
+
+func (c *cluster) attachment(key model.PodKey) *model.Attachment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pods[key]; p != nil && len(p.Assigned) > 0 {
+		return &p.Assigned[0]
+	}
+	return nil
+}
+
+func (c *cluster) eventsOf(name string) []model.Problem {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.events[name]
+}
+
+// network is a vpc Network with subnets given as name, CIDR pairs.
+func network(name string, subnets ...string) model.Network {
+	n := model.Network{Name: name, UID: "uid-" + name, Type: model.VPC, Created: time.Unix(1, 0)}
+	for i := 0; i < len(subnets); i += 2 {
+		n.Subnets = append(n.Subnets, model.Subnet{Name: subnets[i], CIDRs: []netip.Prefix{netip.MustParsePrefix(subnets[i+1])}})
+	}
+	return n
+}
+
+var born int
+
+// pod is a pod of node n1 in namespace ns that names a Network.
+func pod(ns, name, network string) model.Pod {
+	born++
+	return model.Pod{
+		Key: model.PodKey{Namespace: ns, Name: name}, UID: fmt.Sprintf("uid-%s-%s-%d", ns, name, born),
+		Node: "n1", Network: network, Created: time.Unix(int64(born), 0),
+	}
+}

@@ -1,0 +1,214 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/alloc"
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// network is a Network, what it serves and who is in it. Pods may name one that does not exist: then model is
+// nil and they are all refused.
+type network struct {
+	name     string
+	model    *model.Network
+	layout   compile.Layout
+	problems []model.Problem
+	// pools hold the addresses of each range of each subnet of the layout.
+	pools map[string][]*alloc.Pool
+	// attached pods hold addresses; refused ones have a problem.
+	attached, refused map[model.PodKey]struct{}
+	// written: its rows are in the database; denied: why the database refused them.
+	written bool
+	denied  *model.Problem
+	// failing pods: what is wrong with each of refused.
+	failing map[model.PodKey]model.Problem
+}
+
+func (s *State) network(name string) *network {
+	n := s.networks[name]
+	if n == nil {
+		n = &network{name: name, attached: map[model.PodKey]struct{}{}, refused: map[model.PodKey]struct{}{}, failing: map[model.PodKey]model.Problem{}}
+		s.networks[name] = n
+	}
+	return n
+}
+
+// applyNetworks takes Networks in and marks the pods that they decide about. A Network's fate may hang on
+// another's when both claim a vpcID.
+func (s *State) applyNetworks(changed map[string]*model.Network, dirty map[model.PodKey]struct{}) {
+	replan := map[string]struct{}{}
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		n, m := s.network(name), changed[name]
+		for _, vpc := range []string{vpcOf(n.model), vpcOf(m)} {
+			if vpc != "" {
+				maps.Copy(replan, s.byVPC[vpc])
+			}
+		}
+		if vpc := vpcOf(n.model); vpc != "" {
+			drop(s.byVPC, vpc, name)
+		}
+		if vpc := vpcOf(m); vpc != "" {
+			add(s.byVPC, vpc, name)
+		}
+		if n.model != nil && m != nil && n.model.UID != m.UID {
+			n.written = false
+		}
+		n.model = m
+		replan[name] = struct{}{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(replan)) {
+		s.replan(s.network(name), dirty)
+	}
+}
+
+func vpcOf(m *model.Network) string {
+	if m == nil {
+		return ""
+	}
+	return m.VPCID
+}
+
+// replan compiles a Network anew and marks its pods.
+func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
+	s.touched[n.name] = struct{}{}
+	maps.Copy(dirty, n.attached)
+	maps.Copy(dirty, n.refused)
+	if n.model == nil {
+		n.layout, n.problems, n.pools, n.written, n.denied = compile.Layout{}, nil, nil, false, nil
+		s.graph.Delete(nb.NetworkOwner(n.name))
+		return
+	}
+	if !n.model.Finalized && !n.model.Deleting {
+		s.sink.WriteFinalizer(n.name, n.model.UID, true)
+	}
+	old := n.layout
+	n.layout, n.problems = compile.Plan(*n.model, s.defaults.Subnet)
+	if first := s.firstWith(n.model.VPCID); first != "" && first != n.name {
+		n.layout.Subnets = nil
+		n.problems = append(n.problems, model.Problem{
+			Reason: model.ReasonVPCIDInUse,
+			Message: fmt.Sprintf("vpcID %q belongs to Network %q, which is older; nothing of this Network is served: give it a vpcID of its own or none",
+				n.model.VPCID, first),
+		})
+	}
+	for _, p := range n.problems {
+		s.sink.NetworkEvent(n.name, n.model.UID, p)
+	}
+	if n.pools == nil || !reflect.DeepEqual(old.Subnets, n.layout.Subnets) {
+		n.pools = poolsOf(n.layout)
+	}
+	if len(n.layout.Subnets) == 0 {
+		n.written = false
+		s.graph.Delete(nb.NetworkOwner(n.name))
+		return
+	}
+	s.graph.Set(nb.NetworkOwner(n.name), compile.Network(n.layout))
+}
+
+// firstWith is the Network that a vpcID belongs to: the oldest that claims it.
+func (s *State) firstWith(vpc string) string {
+	var first *model.Network
+	for name := range s.byVPC[vpc] {
+		m := s.networks[name].model
+		if first == nil || m.Created.Before(first.Created) || (m.Created.Equal(first.Created) && m.Name < first.Name) {
+			first = m
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return first.Name
+}
+
+func poolsOf(l compile.Layout) map[string][]*alloc.Pool {
+	pools := map[string][]*alloc.Pool{}
+	for _, s := range l.Subnets {
+		for _, r := range s.Ranges {
+			// Plan has refused what no pool can serve.
+			if p, err := alloc.New(r.CIDR, r.Reserved); err == nil {
+				pools[s.Name] = append(pools[s.Name], p)
+			}
+		}
+	}
+	return pools
+}
+
+// admits reports whether pods of a namespace may attach.
+func (n *network) admits(ns model.Namespace) bool {
+	switch {
+	case n.model.Allowed != nil:
+		return n.model.Allowed.Matches(ns.Labels)
+	case n.model.Tenant != "":
+		return ns.Tenant() == n.model.Tenant
+	}
+	return true
+}
+
+// retire takes the rows of deleted Networks out once their last pod has gone, and forgets names that nothing
+// refers to.
+func (s *State) retire() {
+	for name := range s.touched {
+		n := s.networks[name]
+		switch {
+		case n == nil:
+		case n.model == nil && len(n.attached)+len(n.refused) == 0:
+			delete(s.networks, name)
+		case n.model != nil && n.model.Deleting && len(n.attached) == 0:
+			s.graph.Delete(nb.NetworkOwner(name))
+			if !n.written {
+				s.release(n)
+			}
+		}
+	}
+}
+
+// release lets a deleted Network go: nothing of it is in the database any more.
+func (s *State) release(n *network) {
+	if n.model.Finalized {
+		s.sink.WriteFinalizer(n.name, n.model.UID, false)
+	}
+}
+
+// Committed says that the database now holds what the graph wants for owner.
+func (s *State) Committed(owner nb.Owner) {
+	name, ok := networkOf(owner)
+	if !ok || s.networks[name] == nil || s.networks[name].model == nil {
+		return
+	}
+	n := s.networks[name]
+	_, wanted := s.graph.Facts(owner)
+	if n.written == wanted && n.denied == nil && wanted {
+		return
+	}
+	n.written, n.denied = wanted, nil
+	if !wanted && n.model.Deleting && len(n.attached) == 0 {
+		s.release(n)
+	}
+	s.touched[name] = struct{}{}
+	s.report()
+}
+
+// Refused says that the database does not accept what the graph wants for owner.
+func (s *State) Refused(owner nb.Owner, why string) {
+	p := model.Problem{Reason: model.ReasonDatabaseRefused, Message: "OVN's northbound database refused it: " + why}
+	if name, ok := networkOf(owner); ok {
+		if n := s.networks[name]; n != nil && n.model != nil {
+			n.denied = &p
+			s.sink.NetworkEvent(name, n.model.UID, p)
+			s.touched[name] = struct{}{}
+			s.report()
+		}
+		return
+	}
+	if key, ok := podOf(owner); ok {
+		if pod := s.pods[key]; pod != nil {
+			s.sink.PodEvent(key, pod.UID, p)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package controller
+
+import (
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// networkOf is the name of the Network that owner is; false when it is not one.
+func networkOf(owner nb.Owner) (string, bool) {
+	return strings.CutPrefix(string(owner), string(nb.NetworkOwner("")))
+}
+
+// podOf is the pod that owner is; false when it is not one.
+func podOf(owner nb.Owner) (model.PodKey, bool) {
+	rest, ok := strings.CutPrefix(string(owner), "Pod/")
+	if !ok {
+		return model.PodKey{}, false
+	}
+	namespace, name, ok := strings.Cut(rest, "/")
+	return model.PodKey{Namespace: namespace, Name: name}, ok
+}

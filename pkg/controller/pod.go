@@ -1,0 +1,318 @@
+package controller
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/alloc"
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// evaluate decides where a pod belongs and whether it may be there, and brings graph and sink in line.
+func (s *State) evaluate(p *pod) {
+	ns := s.namespaces[p.Key.Namespace]
+	if ns == nil {
+		// Its namespace's own notice is under way, or it is being deleted; without it there is no
+		// permission.
+		s.detach(p)
+		s.graph.Delete(nb.PodOwner(p.Key.Namespace, p.Key.Name))
+		return
+	}
+	name := s.choose(p, *ns)
+	if name != p.network {
+		s.detach(p)
+		s.leave(p)
+		p.network = name
+	}
+	n := s.network(name)
+	attachment, problem := s.attach(n, p, *ns)
+	owner := nb.PodOwner(p.Key.Namespace, p.Key.Name)
+	if problem != nil {
+		s.detach(p)
+		s.graph.Delete(owner)
+		if p.problem == nil || *p.problem != *problem {
+			s.sink.PodEvent(p.Key, p.UID, *problem)
+		}
+		p.problem = problem
+		n.refused[p.Key], n.failing[p.Key] = struct{}{}, *problem
+		s.touched[name] = struct{}{}
+		return
+	}
+	if p.problem != nil || p.attachment == nil {
+		s.touched[name] = struct{}{}
+	}
+	delete(n.refused, p.Key)
+	delete(n.failing, p.Key)
+	p.problem, p.attachment = nil, attachment
+	n.attached[p.Key] = struct{}{}
+	s.graph.Set(owner, compile.Pod(n.layout, *p.Pod, *attachment))
+	if len(p.Assigned) != 1 || !reflect.DeepEqual(p.Assigned[0], *attachment) {
+		s.sink.WriteAttachments(p.Key, p.UID, []model.Attachment{*attachment})
+	}
+}
+
+// choose finds the Network of a pod: its own choice, else where it already is, else its namespace's choice,
+// else the default. What a namespace says later does not move a pod.
+func (s *State) choose(p *pod, ns model.Namespace) string {
+	switch {
+	case p.NIC.Network != "":
+		return p.NIC.Network
+	case p.Network != "":
+		return p.Network
+	case p.attachment != nil:
+		return p.attachment.Network
+	case len(p.Assigned) > 0:
+		return p.Assigned[0].Network
+	case ns.Network() != "":
+		return ns.Network()
+	}
+	return s.defaults.Network
+}
+
+// attach finds the interface of p in n, or what speaks against it.
+func (s *State) attach(n *network, p *pod, ns model.Namespace) (*model.Attachment, *model.Problem) {
+	refuse := func(reason, format string, args ...any) (*model.Attachment, *model.Problem) {
+		return nil, &model.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case n.model == nil && n.name == s.defaults.Network && p.Network == "" && p.NIC.Network == "" && ns.Network() == "":
+		return refuse(model.ReasonNetworkNotFound, "the pod names no Network and the default one, %q, does not exist: label the pod or its namespace with %s", n.name, model.LabelNetwork)
+	case n.model == nil:
+		return refuse(model.ReasonNetworkNotFound, "Network %q does not exist", n.name)
+	case !n.admits(ns):
+		return refuse(model.ReasonNamespaceNotAllowed, "namespace %q may not attach pods to Network %q: ask its owner to allow it (spec.allowedNamespaces)", ns.Name, n.name)
+	case p.NICError != "" && n.model.Type == model.VPC:
+		return refuse(model.ReasonInvalidNICs, "annotation %s: %s", model.AnnotationNICs, p.NICError)
+	}
+	if a := p.held(); a != nil {
+		return s.keep(n, p, *a)
+	}
+	switch {
+	case n.model.Deleting:
+		return refuse(model.ReasonNetworkTerminating, "Network %q is being deleted", n.name)
+	case len(n.layout.Subnets) == 0:
+		return refuse(model.ReasonNetworkInvalid, "Network %q serves no subnet: %s", n.name, firstMessage(n.problems))
+	}
+	return s.assign(n, p)
+}
+
+// held is the interface that the pod has: by this controller's decision, else by an earlier one's.
+func (p *pod) held() *model.Attachment {
+	if p.attachment != nil {
+		return p.attachment
+	}
+	if len(p.Assigned) > 0 {
+		return &p.Assigned[0]
+	}
+	return nil
+}
+
+// keep checks that the pod can go on having what it has. It never gets other addresses while it lives: its
+// containers would not learn of them.
+func (s *State) keep(n *network, p *pod, a model.Attachment) (*model.Attachment, *model.Problem) {
+	pools := n.pools[a.Subnet]
+	if len(pools) == 0 {
+		return nil, &model.Problem{
+			Reason:  model.ReasonSubnetNotFound,
+			Message: fmt.Sprintf("the pod's subnet %q of Network %q is no longer served: restore it, or delete the pod to move it", a.Subnet, n.name),
+		}
+	}
+	addresses := make([]netip.Addr, 0, len(a.Addresses))
+	for _, prefix := range a.Addresses {
+		addresses = append(addresses, prefix.Addr())
+		if problem := take(pools, prefix.Addr(), p.Key.String(), n.name, a.Subnet); problem != nil {
+			s.freeAll(pools, addresses, p)
+			problem.Message += "; delete the pod to give it another address"
+			return nil, problem
+		}
+	}
+	// All but the addresses follows from them and the layout.
+	kept := n.attachment(p, a.Subnet, addresses)
+	return &kept, nil
+}
+
+// assign gives a pod that has nothing an interface.
+func (s *State) assign(n *network, p *pod) (*model.Attachment, *model.Problem) {
+	wish := p.NIC
+	if n.model.Type == model.Flat {
+		wish = model.NICRequest{}
+	}
+	candidates := n.layout.Subnets
+	if wish.Subnet != "" {
+		subnet, ok := n.layout.Subnet(wish.Subnet)
+		if !ok {
+			return nil, &model.Problem{
+				Reason:  model.ReasonSubnetNotFound,
+				Message: fmt.Sprintf("Network %q serves no subnet %q; it serves %s", n.name, wish.Subnet, names(n.layout.Subnets)),
+			}
+		}
+		candidates = []compile.SubnetLayout{subnet}
+	} else if wish.IP.IsValid() {
+		candidates = nil
+		for _, subnet := range n.layout.Subnets {
+			if subnetHolds(subnet, wish.IP) {
+				candidates = []compile.SubnetLayout{subnet}
+			}
+		}
+		if candidates == nil {
+			return nil, &model.Problem{
+				Reason:  model.ReasonAddressOutsideSubnet,
+				Message: fmt.Sprintf("address %s is outside of every subnet of Network %q: %s", wish.IP, n.name, names(n.layout.Subnets)),
+			}
+		}
+	}
+	for _, subnet := range candidates {
+		addresses, problem := s.fill(n, p, subnet.Name, wish.IP)
+		if problem != nil {
+			return nil, problem
+		}
+		if addresses != nil {
+			a := n.attachment(p, subnet.Name, addresses)
+			return &a, nil
+		}
+	}
+	return nil, &model.Problem{
+		Reason:  model.ReasonSubnetFull,
+		Message: fmt.Sprintf("no address is free in %s of Network %q: delete pods or add a subnet", names(candidates), n.name),
+	}
+}
+
+// fill takes one address of each family of a subnet, wanted among them if it is valid. It returns nothing when
+// the subnet is full.
+func (s *State) fill(n *network, p *pod, subnet string, wanted netip.Addr) ([]netip.Addr, *model.Problem) {
+	pools, holder := n.pools[subnet], p.Key.String()
+	if wanted.IsValid() {
+		if problem := take(pools, wanted, holder, n.name, subnet); problem != nil {
+			return nil, problem
+		}
+	}
+	addresses := make([]netip.Addr, 0, len(pools))
+	for _, pool := range pools {
+		if wanted.IsValid() && pool.Prefix().Contains(wanted) {
+			addresses = append(addresses, wanted)
+			continue
+		}
+		a, ok := pool.Next(holder)
+		if !ok {
+			s.freeAll(pools, append(addresses, wanted), p)
+			return nil, nil
+		}
+		addresses = append(addresses, a)
+	}
+	return addresses, nil
+}
+
+// take holds one address or says why it cannot be had.
+func take(pools []*alloc.Pool, a netip.Addr, holder, network, subnet string) *model.Problem {
+	for _, pool := range pools {
+		switch outcome, other := pool.Take(a, holder); outcome {
+		case alloc.Taken:
+			return nil
+		case alloc.Reserved:
+			return &model.Problem{
+				Reason:  model.ReasonAddressReserved,
+				Message: fmt.Sprintf("address %s of Network %q is reserved: it is the gateway's, excluded (excludeIPs), or names the subnet itself", a, network),
+			}
+		case alloc.InUse:
+			return &model.Problem{
+				Reason:  model.ReasonAddressInUse,
+				Message: fmt.Sprintf("address %s of Network %q is in use by pod %s", a, network, other),
+			}
+		}
+	}
+	return &model.Problem{
+		Reason:  model.ReasonAddressOutsideSubnet,
+		Message: fmt.Sprintf("address %s is outside of subnet %q of Network %q", a, subnet, network),
+	}
+}
+
+// attachment writes down an interface; all of it follows from the pod, the layout and the addresses.
+func (n *network) attachment(p *pod, subnet string, addresses []netip.Addr) model.Attachment {
+	a := model.Attachment{
+		PodUID: p.UID, Interface: model.DefaultInterface, Network: n.name, Subnet: subnet,
+		MAC: compile.PodMAC(addresses),
+	}
+	layout, _ := n.layout.Subnet(subnet)
+	for _, addr := range addresses {
+		for _, r := range layout.Ranges {
+			if r.CIDR.Contains(addr) {
+				a.Addresses = append(a.Addresses, netip.PrefixFrom(addr, r.CIDR.Bits()))
+				a.Gateways = append(a.Gateways, r.Gateway)
+			}
+		}
+	}
+	return a
+}
+
+// detach takes a pod's interface away and frees its addresses.
+func (s *State) detach(p *pod) {
+	n := s.networks[p.network]
+	if n == nil || p.attachment == nil {
+		return
+	}
+	var addresses []netip.Addr
+	for _, prefix := range p.attachment.Addresses {
+		addresses = append(addresses, prefix.Addr())
+	}
+	s.freeAll(n.pools[p.attachment.Subnet], addresses, p)
+	p.attachment = nil
+	delete(n.attached, p.Key)
+	s.touched[n.name], s.freed[n.name] = struct{}{}, struct{}{}
+}
+
+// leave takes a pod out of its Network's books.
+func (s *State) leave(p *pod) {
+	n := s.networks[p.network]
+	if n == nil {
+		return
+	}
+	if _, ok := n.refused[p.Key]; ok {
+		s.touched[n.name] = struct{}{}
+	}
+	delete(n.refused, p.Key)
+	delete(n.failing, p.Key)
+	if len(n.attached)+len(n.refused) == 0 && n.model == nil {
+		s.touched[n.name] = struct{}{}
+	}
+	p.network, p.problem = "", nil
+}
+
+func (s *State) freeAll(pools []*alloc.Pool, addresses []netip.Addr, p *pod) {
+	for _, a := range addresses {
+		for _, pool := range pools {
+			pool.Release(a, p.Key.String())
+		}
+	}
+}
+
+func subnetHolds(s compile.SubnetLayout, a netip.Addr) bool {
+	for _, r := range s.Ranges {
+		if r.CIDR.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+func names(subnets []compile.SubnetLayout) string {
+	var words []string
+	for _, s := range subnets {
+		var cidrs []string
+		for _, r := range s.Ranges {
+			cidrs = append(cidrs, r.CIDR.String())
+		}
+		words = append(words, fmt.Sprintf("%s (%s)", s.Name, strings.Join(cidrs, ", ")))
+	}
+	return strings.Join(words, ", ")
+}
+
+func firstMessage(problems []model.Problem) string {
+	if len(problems) == 0 {
+		return "it lists none"
+	}
+	return problems[0].Message
+}

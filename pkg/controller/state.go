@@ -1,0 +1,186 @@
+package controller
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Sink takes the decisions that go back to the API server. Its methods do not block. A kube.Writer is one.
+type Sink interface {
+	WriteAttachments(pod model.PodKey, uid string, attachments []model.Attachment)
+	WriteNetworkStatus(name, uid string, status model.NetworkStatus)
+	WriteFinalizer(name, uid string, present bool)
+	PodEvent(pod model.PodKey, uid string, p model.Problem)
+	NetworkEvent(name, uid string, p model.Problem)
+}
+
+// Defaults are the controller's settings that decide where pods go.
+type Defaults struct {
+	// Network is where pods go that make no choice.
+	Network string
+	// Subnet is the CIDR of a Network that lists none.
+	Subnet netip.Prefix
+}
+
+// State is what the controller knows of the cluster and what it decided about it. One goroutine uses it.
+type State struct {
+	defaults   Defaults
+	sink       Sink
+	graph      *graph.Graph
+	networks   map[string]*network
+	namespaces map[string]*model.Namespace
+	pods       map[model.PodKey]*pod
+	// byNamespace finds the pods that a namespace's labels decide about.
+	byNamespace map[string]map[model.PodKey]struct{}
+	// byVPC finds the Networks that claim a vpcID.
+	byVPC map[string]map[string]struct{}
+	// touched Networks have a new status; freed ones have addresses again for pods that wait.
+	touched, freed map[string]struct{}
+}
+
+// pod is a pod and where it is.
+type pod struct {
+	*model.Pod
+	// network is the one it belongs to, whether it may attach or not.
+	network string
+	// attachment is its interface; nil when it has none.
+	attachment *model.Attachment
+	// problem is why not; nil while all is well or its namespace is not known yet.
+	problem *model.Problem
+}
+
+// NewState makes the state of an empty cluster whose facts go to g and whose reports go to sink.
+func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
+	return &State{
+		defaults: defaults, sink: sink, graph: g,
+		networks:    map[string]*network{},
+		namespaces:  map[string]*model.Namespace{},
+		pods:        map[model.PodKey]*pod{},
+		byNamespace: map[string]map[model.PodKey]struct{}{},
+		byVPC:       map[string]map[string]struct{}{},
+		touched:     map[string]struct{}{},
+		freed:       map[string]struct{}{},
+	}
+}
+
+// Apply takes changes in: afterwards the graph wants what the cluster as a whole asks for. Pods that have
+// addresses are looked at before pods that want one, and older before younger, so that nobody loses an
+// address to a newcomer.
+func (s *State) Apply(c model.Changes) {
+	dirty := map[model.PodKey]struct{}{}
+	for _, name := range slices.Sorted(maps.Keys(c.Namespaces)) {
+		s.applyNamespace(name, c.Namespaces[name], dirty)
+	}
+	s.applyNetworks(c.Networks, dirty)
+	for key, p := range c.Pods {
+		s.applyPod(key, p, dirty)
+	}
+	s.evaluateAll(dirty)
+	// Addresses that came free go to those who wait for one; that frees no others.
+	waiting := map[model.PodKey]struct{}{}
+	for name := range s.freed {
+		if n := s.networks[name]; n != nil {
+			maps.Copy(waiting, n.refused)
+		}
+	}
+	clear(s.freed)
+	s.evaluateAll(waiting)
+	s.retire()
+	s.report()
+}
+
+func (s *State) applyNamespace(name string, ns *model.Namespace, dirty map[model.PodKey]struct{}) {
+	old := s.namespaces[name]
+	if ns == nil {
+		delete(s.namespaces, name)
+	} else {
+		s.namespaces[name] = ns
+	}
+	if old != nil && ns != nil && maps.Equal(old.Labels, ns.Labels) {
+		return
+	}
+	maps.Copy(dirty, s.byNamespace[name])
+}
+
+func (s *State) applyPod(key model.PodKey, p *model.Pod, dirty map[model.PodKey]struct{}) {
+	old := s.pods[key]
+	if old != nil && (p == nil || p.UID != old.UID) {
+		s.detach(old)
+		s.leave(old)
+		s.graph.Delete(nb.PodOwner(key.Namespace, key.Name))
+		delete(s.pods, key)
+		drop(s.byNamespace, key.Namespace, key)
+		old = nil
+	}
+	if p == nil {
+		return
+	}
+	if old == nil {
+		old = &pod{}
+		s.pods[key] = old
+		add(s.byNamespace, key.Namespace, key)
+	}
+	old.Pod = p
+	dirty[key] = struct{}{}
+}
+
+// evaluateAll decides about pods: those with an address first, then by age.
+func (s *State) evaluateAll(keys map[model.PodKey]struct{}) {
+	order := make([]*pod, 0, len(keys))
+	for key := range keys {
+		if p := s.pods[key]; p != nil {
+			order = append(order, p)
+		}
+	}
+	slices.SortFunc(order, func(a, b *pod) int {
+		return cmp.Or(
+			cmp.Compare(a.standing(), b.standing()),
+			a.Created.Compare(b.Created),
+			a.Key.Compare(b.Key),
+		)
+	})
+	for _, p := range order {
+		s.evaluate(p)
+	}
+}
+
+// standing orders pods: 0 holds an address now, 1 held one before the controller started, 2 wants one.
+func (p *pod) standing() int {
+	switch {
+	case p.attachment != nil:
+		return 0
+	case len(p.Assigned) > 0:
+		return 1
+	}
+	return 2
+}
+
+// report hands out the status of each Network that was touched.
+func (s *State) report() {
+	for _, name := range slices.Sorted(maps.Keys(s.touched)) {
+		if n := s.networks[name]; n != nil && n.model != nil {
+			s.sink.WriteNetworkStatus(name, n.model.UID, n.status())
+		}
+	}
+	clear(s.touched)
+}
+
+func add[K, V comparable](sets map[K]map[V]struct{}, k K, v V) {
+	if sets[k] == nil {
+		sets[k] = map[V]struct{}{}
+	}
+	sets[k][v] = struct{}{}
+}
+
+func drop[K, V comparable](sets map[K]map[V]struct{}, k K, v V) {
+	delete(sets[k], v)
+	if len(sets[k]) == 0 {
+		delete(sets, k)
+	}
+}

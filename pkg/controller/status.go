@@ -1,0 +1,117 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// named is how many pods a message names before it only counts them.
+const named = 3
+
+// status is what a Network reports of itself.
+func (n *network) status() model.NetworkStatus {
+	s := model.NetworkStatus{
+		ObservedGeneration: n.model.Generation,
+		Pods:               int64(len(n.attached)),
+		Conditions: []model.Condition{
+			n.subnetsValid(),
+			n.podsAttached(),
+		},
+	}
+	ready := n.ready(s.Conditions[0])
+	s.Conditions = append(s.Conditions, ready)
+	switch {
+	case n.model.Deleting:
+		s.Phase = model.Terminating
+		if len(n.attached) > 0 {
+			s.Conditions = append(s.Conditions, n.inUse())
+		}
+	case len(n.layout.Subnets) == 0 || n.denied != nil:
+		s.Phase = model.Failed
+	case !n.written:
+		s.Phase = model.Pending
+	case len(n.problems) > 0:
+		s.Phase = model.Degraded
+	default:
+		s.Phase = model.Ready
+	}
+	slices.SortFunc(s.Conditions, func(a, b model.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	for _, subnet := range n.layout.Subnets {
+		for _, pool := range n.pools[subnet.Name] {
+			s.Subnets = append(s.Subnets, model.SubnetStatus{
+				Name: subnet.Name, CIDR: pool.Prefix().String(), Used: pool.Used(), Free: pool.Free(),
+			})
+		}
+	}
+	return s
+}
+
+func (n *network) subnetsValid() model.Condition {
+	c := model.Condition{Type: model.ConditionSubnetsValid, Status: true, Reason: "Valid", Message: "every subnet is served"}
+	if len(n.problems) > 0 {
+		var messages []string
+		for _, p := range n.problems {
+			messages = append(messages, p.Message)
+		}
+		c.Status, c.Reason, c.Message = false, n.problems[0].Reason, strings.Join(messages, "; ")
+	}
+	return c
+}
+
+func (n *network) podsAttached() model.Condition {
+	c := model.Condition{Type: model.ConditionPodsAttached, Status: true, Reason: "Attached", Message: "every pod of the Network has its port"}
+	if len(n.failing) == 0 {
+		return c
+	}
+	keys := slices.SortedFunc(maps.Keys(n.failing), model.PodKey.Compare)
+	var messages []string
+	for _, key := range keys[:min(named, len(keys))] {
+		messages = append(messages, fmt.Sprintf("%s: %s", key, n.failing[key].Message))
+	}
+	c.Status, c.Reason = false, n.failing[keys[0]].Reason
+	c.Message = fmt.Sprintf("%s without a port: %s", count(len(keys), "pod"), strings.Join(messages, "; "))
+	if len(keys) > named {
+		c.Message += fmt.Sprintf("; and %d more", len(keys)-named)
+	}
+	return c
+}
+
+func (n *network) ready(valid model.Condition) model.Condition {
+	c := model.Condition{Type: model.ConditionReady, Status: true, Reason: "Ready", Message: "the Network is in OVN's northbound database"}
+	switch {
+	case n.denied != nil:
+		c.Status, c.Reason, c.Message = false, n.denied.Reason, n.denied.Message
+	case n.model.Deleting:
+		c.Status, c.Reason, c.Message = false, "Terminating", "the Network is being deleted"
+	case !valid.Status:
+		c.Status, c.Reason, c.Message = false, valid.Reason, valid.Message
+	case !n.written:
+		c.Status, c.Reason, c.Message = false, "Pending", "the Network is not yet in OVN's northbound database"
+	}
+	return c
+}
+
+func (n *network) inUse() model.Condition {
+	keys := slices.SortedFunc(maps.Keys(n.attached), model.PodKey.Compare)
+	var names []string
+	for _, key := range keys[:min(named, len(keys))] {
+		names = append(names, key.String())
+	}
+	message := fmt.Sprintf("%s must go first: %s", count(len(keys), "pod"), strings.Join(names, ", "))
+	if len(keys) > named {
+		message += fmt.Sprintf(" and %d more", len(keys)-named)
+	}
+	return model.Condition{Type: model.ConditionInUse, Status: true, Reason: "PodsAttached", Message: message}
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

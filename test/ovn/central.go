@@ -1,0 +1,180 @@
+// Package ovn runs a real OVN central for tests and benchmarks: ovsdb-server for the northbound and the
+// southbound database, and ovn-northd, on unix sockets in a directory of their own.
+//
+// The programs come from the prefix that ATOLL_OVN_PREFIX names: PREFIX/bin and PREFIX/usr/share/ovn.
+package ovn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// PrefixVariable names the environment variable that holds the prefix of OVN and OVS.
+const PrefixVariable = "ATOLL_OVN_PREFIX"
+
+// Options of a central.
+type Options struct {
+	// Dir holds databases, sockets and logs; it must exist and its path be short enough for a socket's.
+	Dir string
+	// Northd: run the southbound database and ovn-northd too.
+	Northd bool
+}
+
+// Central is a running OVN central.
+type Central struct {
+	prefix string
+	dir    string
+	procs  map[string]*exec.Cmd
+}
+
+// Start runs a central for the time of a test.
+func Start(t testing.TB, northd bool) *Central {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ovn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	c, err := Run(t.Context(), Options{Dir: dir, Northd: northd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}
+
+// Run starts a central; Stop ends it. Its processes end with this one at the latest.
+func Run(ctx context.Context, o Options) (*Central, error) {
+	prefix := os.Getenv(PrefixVariable)
+	if prefix == "" {
+		return nil, fmt.Errorf("%s is not set: it must name a prefix with OVN's programs (make sets it)", PrefixVariable)
+	}
+	c := &Central{prefix: prefix, dir: o.Dir, procs: map[string]*exec.Cmd{}}
+	databases := []string{"nb"}
+	if o.Northd {
+		databases = append(databases, "sb")
+	}
+	for _, db := range databases {
+		if err := c.create(ctx, db); err != nil {
+			return nil, err
+		}
+		if err := c.StartDatabase(ctx, db); err != nil {
+			c.Stop()
+			return nil, err
+		}
+	}
+	if o.Northd {
+		err := c.start("northd", "ovn-northd", "--ovnnb-db="+c.NBAddress(), "--ovnsb-db="+c.SBAddress(),
+			"--unixctl="+c.path("northd.ctl"), "--log-file="+c.path("northd.log"), "-vconsole:off")
+		if err != nil {
+			c.Stop()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// NBAddress is the northbound database's address.
+func (c *Central) NBAddress() string { return "unix:" + c.path("nb.sock") }
+
+// SBAddress is the southbound database's address.
+func (c *Central) SBAddress() string { return "unix:" + c.path("sb.sock") }
+
+// PID is the process of one of: nb, sb, northd.
+func (c *Central) PID(name string) int { return c.procs[name].Process.Pid }
+
+// NBCtl runs ovn-nbctl and returns what it prints.
+func (c *Central) NBCtl(ctx context.Context, args ...string) (string, error) {
+	return c.ctl(ctx, "ovn-nbctl", append([]string{"--db=" + c.NBAddress(), "--timeout=20"}, args...)...)
+}
+
+// SBCtl runs ovn-sbctl and returns what it prints.
+func (c *Central) SBCtl(ctx context.Context, args ...string) (string, error) {
+	return c.ctl(ctx, "ovn-sbctl", append([]string{"--db=" + c.SBAddress(), "--timeout=20"}, args...)...)
+}
+
+// StartDatabase starts the server of nb or sb on the database file that is there.
+func (c *Central) StartDatabase(ctx context.Context, db string) error {
+	if err := c.start(db, "ovsdb-server", "--remote=punix:"+c.path(db+".sock"), "--unixctl="+c.path(db+".ctl"),
+		"--log-file="+c.path(db+".log"), "-vconsole:off", "--no-chdir", c.path(db+".db")); err != nil {
+		return err
+	}
+	return c.await(ctx, db)
+}
+
+// Kill ends one of: nb, sb, northd, with no chance to say goodbye.
+func (c *Central) Kill(name string) {
+	cmd := c.procs[name]
+	if cmd == nil {
+		return
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	delete(c.procs, name)
+}
+
+// Stop ends everything.
+func (c *Central) Stop() {
+	for _, name := range []string{"northd", "sb", "nb"} {
+		c.Kill(name)
+	}
+}
+
+func (c *Central) create(ctx context.Context, db string) error {
+	_, err := c.ctl(ctx, "ovsdb-tool", "create", c.path(db+".db"), filepath.Join(c.prefix, "usr/share/ovn", "ovn-"+db+".ovsschema"))
+	return err
+}
+
+func (c *Central) start(name, program string, args ...string) error {
+	cmd := exec.Command(filepath.Join(c.prefix, "bin", program), args...)
+	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+c.dir, "OVN_RUNDIR="+c.dir, "OVS_LOGDIR="+c.dir, "OVN_LOGDIR="+c.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", program, err)
+	}
+	c.procs[name] = cmd
+	return nil
+}
+
+// await waits until a server answers.
+func (c *Central) await(ctx context.Context, db string) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(c.path(db + ".sock")); err == nil {
+			if _, err := c.ctl(ctx, "ovsdb-client", "list-dbs", "unix:"+c.path(db+".sock")); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the %s database: %w", db, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *Central) ctl(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.prefix, "bin", program), args...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", program, err)
+	}
+	return string(out), nil
+}
+
+func (c *Central) path(name string) string { return filepath.Join(c.dir, name) }
