@@ -38,12 +38,7 @@ func (r *round) observe() {
 	changes := r.session.Take()
 	var orphans []nb.Ref
 	for ref := range changes.Rows {
-		if r.session.Has(ref) {
-			for owner := range r.drift.waiting[ref] {
-				r.graph.TouchOwner(owner)
-			}
-			delete(r.drift.waiting, ref)
-		}
+		r.wake(ref)
 		if r.graph.Touch(ref) {
 			continue
 		}
@@ -57,6 +52,17 @@ func (r *round) observe() {
 	if r.swept && len(orphans) > 0 {
 		r.remove(orphans)
 	}
+}
+
+// wake makes work of the owners that waited for a row, once it is there.
+func (r *round) wake(ref nb.Ref) {
+	if len(r.drift.waiting[ref]) == 0 || !r.session.Has(ref) {
+		return
+	}
+	for owner := range r.drift.waiting[ref] {
+		r.graph.TouchOwner(owner)
+	}
+	delete(r.drift.waiting, ref)
 }
 
 // verify compares the sets that changed, element by element, with what they should hold.

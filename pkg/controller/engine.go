@@ -300,7 +300,11 @@ func (r *round) consider(units []plan.Unit, w graph.Work, view *ovsdb.View, comi
 	return units
 }
 
+// done: the database holds what w's owner wants.
 func (r *round) done(w graph.Work) {
+	for ref := range w.Refs {
+		r.wake(ref)
+	}
 	r.retry.forget(w.Owner)
 	r.state.Committed(w.Owner)
 }

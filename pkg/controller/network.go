@@ -80,8 +80,7 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	maps.Copy(dirty, n.attached)
 	maps.Copy(dirty, n.refused)
 	if n.model == nil {
-		n.layout, n.problems, n.pools, n.written, n.denied = compile.Layout{}, nil, nil, false, nil
-		s.graph.Delete(nb.NetworkOwner(n.name))
+		n.layout, n.problems, n.pools, n.denied = compile.Layout{}, nil, nil, nil
 		return
 	}
 	if !n.model.Finalized && !n.model.Deleting {
@@ -103,12 +102,6 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	if n.pools == nil || !reflect.DeepEqual(old.Subnets, n.layout.Subnets) {
 		n.pools = poolsOf(n.layout)
 	}
-	if len(n.layout.Subnets) == 0 {
-		n.written = false
-		s.graph.Delete(nb.NetworkOwner(n.name))
-		return
-	}
-	s.graph.Set(nb.NetworkOwner(n.name), compile.Network(n.layout))
 }
 
 // firstWith is the Network that a vpcID belongs to: the oldest that claims it.
@@ -150,20 +143,27 @@ func (n *network) admits(ns model.Namespace) bool {
 	return true
 }
 
-// retire takes the rows of deleted Networks out once their last pod has gone, and forgets names that nothing
-// refers to.
-func (s *State) retire() {
+// place gives each Network that was touched its rows, or takes them: a Network that was deleted has them until
+// its last pod has gone. Names that nothing refers to any more are forgotten.
+func (s *State) place() {
 	for name := range s.touched {
 		n := s.networks[name]
+		if n == nil {
+			continue
+		}
+		owner := nb.NetworkOwner(name)
+		if n.model != nil && len(n.layout.Subnets) > 0 && (!n.model.Deleting || len(n.attached) > 0) {
+			s.graph.Set(owner, compile.Network(n.layout))
+			continue
+		}
+		_, had := s.graph.Facts(owner)
+		s.graph.Delete(owner)
 		switch {
-		case n == nil:
 		case n.model == nil && len(n.attached)+len(n.refused) == 0:
 			delete(s.networks, name)
-		case n.model != nil && n.model.Deleting && len(n.attached) == 0:
-			s.graph.Delete(nb.NetworkOwner(name))
-			if !n.written {
-				s.release(n)
-			}
+		case n.model != nil && n.model.Deleting && !had:
+			// With rows, Committed lets it go once they have left the database.
+			s.release(n)
 		}
 	}
 }
@@ -183,13 +183,13 @@ func (s *State) Committed(owner nb.Owner) {
 	}
 	n := s.networks[name]
 	_, wanted := s.graph.Facts(owner)
-	if n.written == wanted && n.denied == nil && wanted {
+	if !wanted && n.model.Deleting {
+		s.release(n)
+	}
+	if n.written == wanted && n.denied == nil {
 		return
 	}
 	n.written, n.denied = wanted, nil
-	if !wanted && n.model.Deleting && len(n.attached) == 0 {
-		s.release(n)
-	}
 	s.touched[name] = struct{}{}
 	s.report()
 }

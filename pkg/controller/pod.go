@@ -13,91 +13,141 @@ import (
 )
 
 // evaluate decides where a pod belongs and whether it may be there, and brings graph and sink in line.
+//
+// A pod that has addresses holds them for as long as it lives, even while it may not use them: its containers
+// know no others, and nobody else shall have them when it may again.
 func (s *State) evaluate(p *pod) {
 	ns := s.namespaces[p.Key.Namespace]
-	if ns == nil {
-		// Its namespace's own notice is under way, or it is being deleted; without it there is no
-		// permission.
-		s.detach(p)
-		s.graph.Delete(nb.PodOwner(p.Key.Namespace, p.Key.Name))
+	if ns == nil && p.held() == nil {
+		// Its namespace's own notice is under way, or it is being deleted.
+		s.leave(p)
 		return
 	}
-	name := s.choose(p, *ns)
+	name := s.choose(p, ns)
 	if name != p.network {
-		s.detach(p)
 		s.leave(p)
 		p.network = name
 	}
 	n := s.network(name)
-	attachment, problem := s.attach(n, p, *ns)
-	owner := nb.PodOwner(p.Key.Namespace, p.Key.Name)
+	attachment, problem := s.addresses(n, p, ns)
+	if attachment != nil {
+		p.attachment = attachment
+	}
 	if problem != nil {
-		s.detach(p)
-		s.graph.Delete(owner)
-		if p.problem == nil || *p.problem != *problem {
-			s.sink.PodEvent(p.Key, p.UID, *problem)
-		}
-		p.problem = problem
-		n.refused[p.Key], n.failing[p.Key] = struct{}{}, *problem
-		s.touched[name] = struct{}{}
+		s.refuse(n, p, *problem)
 		return
 	}
-	if p.problem != nil || p.attachment == nil {
-		s.touched[name] = struct{}{}
+	if ns == nil {
+		s.unplug(n, p)
+		return
+	}
+	s.plug(n, p)
+}
+
+// plug gives a pod its port.
+func (s *State) plug(n *network, p *pod) {
+	if _, had := n.attached[p.Key]; !had || p.problem != nil {
+		s.touched[n.name] = struct{}{}
 	}
 	delete(n.refused, p.Key)
 	delete(n.failing, p.Key)
-	p.problem, p.attachment = nil, attachment
+	p.problem = nil
 	n.attached[p.Key] = struct{}{}
-	s.graph.Set(owner, compile.Pod(n.layout, *p.Pod, *attachment))
-	if len(p.Assigned) != 1 || !reflect.DeepEqual(p.Assigned[0], *attachment) {
-		s.sink.WriteAttachments(p.Key, p.UID, []model.Attachment{*attachment})
+	s.graph.Set(nb.PodOwner(p.Key.Namespace, p.Key.Name), compile.Pod(n.layout, *p.Pod, *p.attachment))
+	if len(p.Assigned) != 1 || !reflect.DeepEqual(p.Assigned[0], *p.attachment) {
+		s.sink.WriteAttachments(p.Key, p.UID, []model.Attachment{*p.attachment})
 	}
 }
 
-// choose finds the Network of a pod: its own choice, else where it already is, else its namespace's choice,
-// else the default. What a namespace says later does not move a pod.
-func (s *State) choose(p *pod, ns model.Namespace) string {
+// unplug takes a pod's port.
+func (s *State) unplug(n *network, p *pod) {
+	if _, had := n.attached[p.Key]; had {
+		s.touched[n.name] = struct{}{}
+	}
+	delete(n.attached, p.Key)
+	s.graph.Delete(nb.PodOwner(p.Key.Namespace, p.Key.Name))
+}
+
+// refuse takes a pod's port and says why.
+func (s *State) refuse(n *network, p *pod, problem model.Problem) {
+	s.unplug(n, p)
+	if p.problem == nil || *p.problem != problem {
+		s.sink.PodEvent(p.Key, p.UID, problem)
+	}
+	p.problem = &problem
+	n.refused[p.Key], n.failing[p.Key] = struct{}{}, problem
+	s.touched[n.name] = struct{}{}
+}
+
+// leave takes a pod out of its Network: its port, its addresses and its name in the books.
+func (s *State) leave(p *pod) {
+	n := s.networks[p.network]
+	if n == nil || p.network == "" {
+		return
+	}
+	s.unplug(n, p)
+	if p.attachment != nil {
+		var addresses []netip.Addr
+		for _, prefix := range p.attachment.Addresses {
+			addresses = append(addresses, prefix.Addr())
+		}
+		freeAll(n.pools[p.attachment.Subnet], addresses, p)
+	}
+	delete(n.refused, p.Key)
+	delete(n.failing, p.Key)
+	s.touched[n.name], s.freed[n.name] = struct{}{}, struct{}{}
+	p.network, p.problem, p.attachment = "", nil, nil
+}
+
+// choose finds the Network of a pod: where it already is, else its own choice, else its namespace's, else the
+// default. It is fixed once the pod has addresses: what a label says later does not move it.
+func (s *State) choose(p *pod, ns *model.Namespace) string {
+	a := p.held()
 	switch {
+	case a != nil:
+		return a.Network
 	case p.NIC.Network != "":
 		return p.NIC.Network
 	case p.Network != "":
 		return p.Network
-	case p.attachment != nil:
-		return p.attachment.Network
-	case len(p.Assigned) > 0:
-		return p.Assigned[0].Network
-	case ns.Network() != "":
+	case ns != nil && ns.Network() != "":
 		return ns.Network()
 	}
 	return s.defaults.Network
 }
 
-// attach finds the interface of p in n, or what speaks against it.
-func (s *State) attach(n *network, p *pod, ns model.Namespace) (*model.Attachment, *model.Problem) {
-	refuse := func(reason, format string, args ...any) (*model.Attachment, *model.Problem) {
-		return nil, &model.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+// addresses finds the interface of p in n and takes its addresses, or says what speaks against it; both when
+// the pod holds addresses that it may not use now. A namespace that is not known grants nothing.
+func (s *State) addresses(n *network, p *pod, ns *model.Namespace) (*model.Attachment, *model.Problem) {
+	refuse := func(reason, format string, args ...any) *model.Problem {
+		return &model.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+	}
+	var kept *model.Attachment
+	if a := p.held(); a != nil && n.model != nil {
+		var problem *model.Problem
+		if kept, problem = n.keep(p, *a); problem != nil {
+			return nil, problem
+		}
 	}
 	switch {
-	case n.model == nil && n.name == s.defaults.Network && p.Network == "" && p.NIC.Network == "" && ns.Network() == "":
-		return refuse(model.ReasonNetworkNotFound, "the pod names no Network and the default one, %q, does not exist: label the pod or its namespace with %s", n.name, model.LabelNetwork)
+	case n.model == nil && n.name == s.defaults.Network && p.Network == "" && p.NIC.Network == "" && (ns == nil || ns.Network() == ""):
+		return nil, refuse(model.ReasonNetworkNotFound, "the pod names no Network and the default one, %q, does not exist: label the pod or its namespace with %s", n.name, model.LabelNetwork)
 	case n.model == nil:
-		return refuse(model.ReasonNetworkNotFound, "Network %q does not exist", n.name)
-	case !n.admits(ns):
-		return refuse(model.ReasonNamespaceNotAllowed, "namespace %q may not attach pods to Network %q: ask its owner to allow it (spec.allowedNamespaces)", ns.Name, n.name)
+		return nil, refuse(model.ReasonNetworkNotFound, "Network %q does not exist", n.name)
+	case ns == nil:
+		return kept, nil
+	case !n.admits(*ns):
+		return kept, refuse(model.ReasonNamespaceNotAllowed, "namespace %q may not attach pods to Network %q: ask its owner to allow it (spec.allowedNamespaces)", ns.Name, n.name)
+	case kept != nil:
+		return kept, nil
 	case p.NICError != "" && n.model.Type == model.VPC:
-		return refuse(model.ReasonInvalidNICs, "annotation %s: %s", model.AnnotationNICs, p.NICError)
-	}
-	if a := p.held(); a != nil {
-		return s.keep(n, p, *a)
-	}
-	switch {
+		return nil, refuse(model.ReasonInvalidNICs, "annotation %s: %s", model.AnnotationNICs, p.NICError)
 	case n.model.Deleting:
-		return refuse(model.ReasonNetworkTerminating, "Network %q is being deleted", n.name)
+		return nil, refuse(model.ReasonNetworkTerminating, "Network %q is being deleted", n.name)
 	case len(n.layout.Subnets) == 0:
-		return refuse(model.ReasonNetworkInvalid, "Network %q serves no subnet: %s", n.name, firstMessage(n.problems))
+		return nil, refuse(model.ReasonNetworkInvalid, "Network %q serves no subnet: %s", n.name, firstMessage(n.problems))
 	}
-	return s.assign(n, p)
+	return n.assign(p)
 }
 
 // held is the interface that the pod has: by this controller's decision, else by an earlier one's.
@@ -113,7 +163,7 @@ func (p *pod) held() *model.Attachment {
 
 // keep checks that the pod can go on having what it has. It never gets other addresses while it lives: its
 // containers would not learn of them.
-func (s *State) keep(n *network, p *pod, a model.Attachment) (*model.Attachment, *model.Problem) {
+func (n *network) keep(p *pod, a model.Attachment) (*model.Attachment, *model.Problem) {
 	pools := n.pools[a.Subnet]
 	if len(pools) == 0 {
 		return nil, &model.Problem{
@@ -125,7 +175,7 @@ func (s *State) keep(n *network, p *pod, a model.Attachment) (*model.Attachment,
 	for _, prefix := range a.Addresses {
 		addresses = append(addresses, prefix.Addr())
 		if problem := take(pools, prefix.Addr(), p.Key.String(), n.name, a.Subnet); problem != nil {
-			s.freeAll(pools, addresses, p)
+			freeAll(pools, addresses, p)
 			problem.Message += "; delete the pod to give it another address"
 			return nil, problem
 		}
@@ -136,7 +186,7 @@ func (s *State) keep(n *network, p *pod, a model.Attachment) (*model.Attachment,
 }
 
 // assign gives a pod that has nothing an interface.
-func (s *State) assign(n *network, p *pod) (*model.Attachment, *model.Problem) {
+func (n *network) assign(p *pod) (*model.Attachment, *model.Problem) {
 	wish := p.NIC
 	if n.model.Type == model.Flat {
 		wish = model.NICRequest{}
@@ -166,7 +216,7 @@ func (s *State) assign(n *network, p *pod) (*model.Attachment, *model.Problem) {
 		}
 	}
 	for _, subnet := range candidates {
-		addresses, problem := s.fill(n, p, subnet.Name, wish.IP)
+		addresses, problem := n.fill(p, subnet.Name, wish.IP)
 		if problem != nil {
 			return nil, problem
 		}
@@ -183,7 +233,7 @@ func (s *State) assign(n *network, p *pod) (*model.Attachment, *model.Problem) {
 
 // fill takes one address of each family of a subnet, wanted among them if it is valid. It returns nothing when
 // the subnet is full.
-func (s *State) fill(n *network, p *pod, subnet string, wanted netip.Addr) ([]netip.Addr, *model.Problem) {
+func (n *network) fill(p *pod, subnet string, wanted netip.Addr) ([]netip.Addr, *model.Problem) {
 	pools, holder := n.pools[subnet], p.Key.String()
 	if wanted.IsValid() {
 		if problem := take(pools, wanted, holder, n.name, subnet); problem != nil {
@@ -198,7 +248,7 @@ func (s *State) fill(n *network, p *pod, subnet string, wanted netip.Addr) ([]ne
 		}
 		a, ok := pool.Next(holder)
 		if !ok {
-			s.freeAll(pools, append(addresses, wanted), p)
+			freeAll(pools, append(addresses, wanted), p)
 			return nil, nil
 		}
 		addresses = append(addresses, a)
@@ -248,40 +298,7 @@ func (n *network) attachment(p *pod, subnet string, addresses []netip.Addr) mode
 	return a
 }
 
-// detach takes a pod's interface away and frees its addresses.
-func (s *State) detach(p *pod) {
-	n := s.networks[p.network]
-	if n == nil || p.attachment == nil {
-		return
-	}
-	var addresses []netip.Addr
-	for _, prefix := range p.attachment.Addresses {
-		addresses = append(addresses, prefix.Addr())
-	}
-	s.freeAll(n.pools[p.attachment.Subnet], addresses, p)
-	p.attachment = nil
-	delete(n.attached, p.Key)
-	s.touched[n.name], s.freed[n.name] = struct{}{}, struct{}{}
-}
-
-// leave takes a pod out of its Network's books.
-func (s *State) leave(p *pod) {
-	n := s.networks[p.network]
-	if n == nil {
-		return
-	}
-	if _, ok := n.refused[p.Key]; ok {
-		s.touched[n.name] = struct{}{}
-	}
-	delete(n.refused, p.Key)
-	delete(n.failing, p.Key)
-	if len(n.attached)+len(n.refused) == 0 && n.model == nil {
-		s.touched[n.name] = struct{}{}
-	}
-	p.network, p.problem = "", nil
-}
-
-func (s *State) freeAll(pools []*alloc.Pool, addresses []netip.Addr, p *pod) {
+func freeAll(pools []*alloc.Pool, addresses []netip.Addr, p *pod) {
 	for _, a := range addresses {
 		for _, pool := range pools {
 			pool.Release(a, p.Key.String())

@@ -8,7 +8,6 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 // Sink takes the decisions that go back to the API server. Its methods do not block. A kube.Writer is one.
@@ -49,7 +48,7 @@ type pod struct {
 	*model.Pod
 	// network is the one it belongs to, whether it may attach or not.
 	network string
-	// attachment is its interface; nil when it has none.
+	// attachment is its interface; nil when it has none. With a problem it is not plugged in.
 	attachment *model.Attachment
 	// problem is why not; nil while all is well or its namespace is not known yet.
 	problem *model.Problem
@@ -91,7 +90,7 @@ func (s *State) Apply(c model.Changes) {
 	}
 	clear(s.freed)
 	s.evaluateAll(waiting)
-	s.retire()
+	s.place()
 	s.report()
 }
 
@@ -111,9 +110,7 @@ func (s *State) applyNamespace(name string, ns *model.Namespace, dirty map[model
 func (s *State) applyPod(key model.PodKey, p *model.Pod, dirty map[model.PodKey]struct{}) {
 	old := s.pods[key]
 	if old != nil && (p == nil || p.UID != old.UID) {
-		s.detach(old)
 		s.leave(old)
-		s.graph.Delete(nb.PodOwner(key.Namespace, key.Name))
 		delete(s.pods, key)
 		drop(s.byNamespace, key.Namespace, key)
 		old = nil

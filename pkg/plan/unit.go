@@ -119,8 +119,9 @@ func Compare(work graph.Work, desired Desired, actual Actual, coming Coming) Uni
 
 func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, inserted map[nb.Ref]bool, coming Coming) {
 	wanted := desired.Wants(m)
+	_, stays := desired.Row(m.In)
 	switch {
-	case wanted && !actual.Has(m.In) && !coming[m.In]:
+	case wanted && (!stays || !actual.Has(m.In) && !coming[m.In]):
 		u.Blocked = append(u.Blocked, m.In)
 	case wanted && (inserted[m.Ref()] || inserted[m.In] || !actual.HasMember(m)):
 		u.Joins = append(u.Joins, m)

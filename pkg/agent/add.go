@@ -1,0 +1,228 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/vswitch"
+)
+
+const (
+	// addTimeout bounds an ADD, most of which is waiting for others. It is shorter than the plugin's patience,
+	// so that the error that reaches the pod's Events says what was waited for.
+	addTimeout = 60 * time.Second
+	// undoTimeout bounds the clearing up after a failed ADD, whose own context has often ended.
+	undoTimeout = 10 * time.Second
+)
+
+// errTookTooLong is the cause that ends an ADD after addTimeout.
+var errTookTooLong = fmt.Errorf("gave up after %s", addTimeout)
+
+// Add gives a container its interface, and returns when packets can flow. Asked again for a container that
+// has its interface, it returns the same result and changes nothing.
+func (a *Agent) Add(ctx context.Context, request cni.Request) (*current.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, addTimeout, errTookTooLong)
+	defer cancel()
+	watch := a.metrics.watchAdd()
+	result, err := a.add(ctx, request, watch)
+	watch.done(err)
+	if err != nil {
+		return nil, tryAgain(fmt.Errorf("attach pod %s: %w", request.Pod.Key(), err))
+	}
+	return result, nil
+}
+
+func (a *Agent) add(ctx context.Context, request cni.Request, watch *addWatch) (*current.Result, error) {
+	release, err := a.locks.acquire(ctx, request.ContainerID)
+	if err != nil {
+		return nil, fmt.Errorf("wait for another request of this container: %w", err)
+	}
+	defer release()
+	pod, nic, err := a.pods.await(ctx, request.Pod, request.Interface)
+	if err != nil {
+		return nil, err
+	}
+	watch.phase(phaseAttachment)
+	w, err := a.wanted(ctx, request, pod, nic)
+	if err != nil {
+		return nil, err
+	}
+	undo, err := a.connect(ctx, w, watch)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.settle(ctx, w); err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	watch.phase(phaseInstalled)
+	return w.result(), nil
+}
+
+// wanted is what an ADD makes: both halves follow from the request and the pod alone.
+type wanted struct {
+	pod  pod
+	nic  nic
+	link netdev.Spec
+	port vswitch.Port
+}
+
+func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic nic) (wanted, error) {
+	userspace, err := a.ovs.Userspace(ctx)
+	if err != nil {
+		return wanted{}, err
+	}
+	mtu, err := a.podMTU(ctx)
+	if err != nil {
+		return wanted{}, err
+	}
+	owner := netdev.Owner{
+		ContainerID: request.ContainerID,
+		Interface:   request.Interface,
+		PodUID:      pod.uid,
+		Netns:       request.Netns,
+	}
+	w := wanted{
+		pod: pod,
+		nic: nic,
+		link: netdev.Spec{
+			Owner:     owner,
+			Netns:     request.Netns,
+			MAC:       nic.mac,
+			MTU:       mtu,
+			Addresses: nic.addresses,
+			Gateways:  nic.gateways,
+		},
+		port: portFor(owner, pod, nic),
+	}
+	if userspace {
+		w.link.Offload = netdev.PodChecksums
+	}
+	return w, nil
+}
+
+// portFor is the port of a pod's interface. What binds it to a logical port comes from the pod's identity.
+func portFor(owner netdev.Owner, pod pod, nic nic) vswitch.Port {
+	return vswitch.Port{
+		Name:       owner.HostName(),
+		IfaceID:    model.PortName(pod.key, owner.Interface),
+		IfaceIDVer: pod.uid,
+		Pod:        pod.key.String(),
+		Sandbox:    owner.ContainerID,
+		Interface:  owner.Interface,
+		Netns:      owner.Netns,
+		MAC:        nic.mac.String(),
+		Addresses:  joinAddresses(nic.addresses),
+	}
+}
+
+func (a *Agent) podMTU(ctx context.Context) (int, error) {
+	if a.mtu > 0 {
+		return a.mtu, nil
+	}
+	text, err := a.ovs.EncapIP(ctx)
+	if err != nil {
+		return 0, err
+	}
+	encap, err := netip.ParseAddr(text)
+	if err != nil {
+		return 0, fmt.Errorf("read ovn-encap-ip: %w", err)
+	}
+	return netdev.TunnelMTU(encap.Unmap())
+}
+
+// connect makes link and port unless both are there already. undo takes back what this call made.
+func (a *Agent) connect(ctx context.Context, w wanted, watch *addWatch) (undo func() error, err error) {
+	existing, found, err := a.ovs.Find(ctx, w.port.Name)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		if sameBinding(existing, w.port) && netdev.Verify(w.link) == nil {
+			return func() error { return nil }, nil
+		}
+		// Taken out on its own, so that ovs-vswitchd lets go of the old link before it sees the new one.
+		if err := a.ovs.Detach(ctx, existing); err != nil {
+			return nil, err
+		}
+	}
+	undo = func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		return a.disconnect(ctx, w.link.Owner)
+	}
+	if err := netdev.Create(w.link); err != nil {
+		return nil, err
+	}
+	watch.phase(phaseLink)
+	if err := a.ovs.Attach(ctx, w.port); err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	watch.phase(phasePort)
+	return undo, nil
+}
+
+func sameBinding(a, b vswitch.Port) bool {
+	return a.Sandbox == b.Sandbox && a.IfaceID == b.IfaceID && a.IfaceIDVer == b.IfaceIDVer
+}
+
+// settle waits for OVN, and then looks whether the pod is still the one that was connected: the controller
+// may have replaced what somebody else had written on it, and only its word may reach the pod's status.
+func (a *Agent) settle(ctx context.Context, w wanted) error {
+	if err := a.ovs.Installed(ctx, w.port.Name); err != nil {
+		if errors.Is(err, vswitch.ErrNotInstalled) {
+			return fmt.Errorf("%w; see ovn-controller's log on this node and `ovn-sbctl find Port_Binding logical_port=%q`",
+				err, w.port.IfaceID)
+		}
+		return err
+	}
+	pod, found := a.pods.get(w.pod.key)
+	if !found || pod.uid != w.pod.uid {
+		return errors.New("the pod was deleted meanwhile")
+	}
+	if nic, err := parseAttachment(pod.attachments, w.port.Interface); err != nil || !nic.equal(w.nic) {
+		return errors.New("the pod's attachment changed meanwhile")
+	}
+	return nil
+}
+
+// result is the answer to the runtime: the addresses become the pod's status.podIPs.
+func (w wanted) result() *current.Result {
+	owner := w.link.Owner
+	result := &current.Result{
+		CNIVersion: current.ImplementedSpecVersion,
+		Interfaces: []*current.Interface{
+			{Name: owner.HostName()},
+			{Name: owner.Interface, Mac: w.link.MAC.String(), Mtu: w.link.MTU, Sandbox: w.link.Netns},
+		},
+	}
+	const inPod = 1
+	for _, prefix := range w.link.Addresses {
+		address := &current.IPConfig{Interface: current.Int(inPod), Address: ipNet(prefix)}
+		for _, gateway := range w.link.Gateways {
+			if gateway.Is4() == prefix.Addr().Is4() {
+				address.Gateway = gateway.AsSlice()
+				result.Routes = append(result.Routes, &types.Route{Dst: defaultDestination(gateway), GW: address.Gateway})
+			}
+		}
+		result.IPs = append(result.IPs, address)
+	}
+	return result
+}
+
+func joinAddresses(prefixes []netip.Prefix) string {
+	texts := make([]string, 0, len(prefixes))
+	for _, p := range prefixes {
+		texts = append(texts, p.Addr().String())
+	}
+	return strings.Join(texts, " ")
+}

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const goodAnnotation = `[{"interface":"eth0","network":"red","subnet":"a","mac":"0a:58:0a:00:00:05",` +
+	`"addresses":["10.0.0.5/16","fd00::5/64"],"gateways":["10.0.0.1","fe80::1"]}]`
+
+func TestParseAttachment(t *testing.T) {
+	t.Parallel()
+	n, err := parseAttachment(goodAnnotation, "eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []netip.Prefix{netip.MustParsePrefix("10.0.0.5/16"), netip.MustParsePrefix("fd00::5/64")}
+	if diff := cmp.Diff(want, n.addresses, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
+	if n.mac.String() != "0a:58:0a:00:00:05" || n.gateways[1] != netip.MustParseAddr("fe80::1") {
+		t.Errorf("got %+v", n)
+	}
+}
+
+func TestParseAttachmentRefuses(t *testing.T) {
+	t.Parallel()
+	with := func(old, text string) string { return strings.Replace(goodAnnotation, old, text, 1) }
+	for _, test := range []struct{ name, annotation, says string }{
+		{"nothing yet", "", errNotAttached.Error()},
+		{"no JSON", "{", "read annotation"},
+		{"too long", strings.Repeat(" ", maxAnnotation) + goodAnnotation, "longer than"},
+		{"too many", "[" + strings.Repeat("{},", maxAttachments) + "{}]", "more than"},
+		{"another interface", with("eth0", "eth1"), `no interface "eth0"`},
+		{"no MAC", with("0a:58:0a:00:00:05", ""), "MAC"},
+		{"a group MAC", with("0a:58", "0b:58"), "MAC"},
+		{"a long MAC", with("0a:58:0a:00:00:05", "0a:58:0a:00:00:05:00:01"), "MAC"},
+		{"no addresses", with(`"10.0.0.5/16","fd00::5/64"`, ""), "no address"},
+		{"loopback", with("10.0.0.5/16", "127.0.0.1/8"), "not an address of a pod"},
+		{"link-local", with("10.0.0.5/16", "169.254.169.254/16"), "not an address of a pod"},
+		{"multicast", with("fd00::5/64", "ff02::1/64"), "not an address of a pod"},
+		{"IPv4 in IPv6", with("fd00::5/64", "::ffff:10.0.0.9/112"), "not an address of a pod"},
+		{"everything on the link", with("10.0.0.5/16", "10.0.0.5/0"), "not an address of a pod"},
+		{"two of a family", with("fd00::5/64", "10.0.0.6/16"), "more than one address"},
+		{"its own gateway", with(`"10.0.0.1"`, `"10.0.0.5"`), "not a gateway"},
+		{"two gateways of a family", with(`"fe80::1"`, `"10.0.0.2"`), "not a gateway"},
+		{"a gateway of a family without address", with(`,"fd00::5/64"`, ""), "not a gateway"},
+	} {
+		_, err := parseAttachment(test.annotation, "eth0")
+		if err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: error %v, want one with %q", test.name, err, test.says)
+		}
+	}
+	if _, err := parseAttachment("", "eth0"); !errors.Is(err, errNotAttached) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// FuzzParseAttachment: whatever a tenant writes on a pod, what passes can be configured.
+func FuzzParseAttachment(f *testing.F) {
+	f.Add(goodAnnotation)
+	f.Add(`[{"interface":"eth0","mac":"02:00:00:00:00:01","addresses":["::1/0"]}]`)
+	f.Add(`[{"interface":"eth0","gateways":[""]}]`)
+	f.Fuzz(func(t *testing.T, annotation string) {
+		n, err := parseAttachment(annotation, "eth0")
+		if err != nil {
+			return
+		}
+		if len(n.mac) != 6 || len(n.addresses) == 0 || len(n.addresses) > 2 || len(n.gateways) > len(n.addresses) {
+			t.Errorf("passed: %+v", n)
+		}
+		for _, a := range n.addresses {
+			if !a.IsValid() || a.Addr().IsMulticast() || a.Addr().IsLoopback() || a.Addr().Zone() != "" {
+				t.Errorf("address %s passed", a)
+			}
+		}
+		for _, g := range n.gateways {
+			if !g.IsValid() || g.IsMulticast() || g.IsUnspecified() {
+				t.Errorf("gateway %s passed", g)
+			}
+		}
+		w := wanted{nic: n}
+		w.link.Addresses, w.link.Gateways = n.addresses, n.gateways
+		if got := w.result(); len(got.IPs) != len(n.addresses) || len(got.Routes) != len(n.gateways) {
+			t.Errorf("result %v of %+v", got, n)
+		}
+	})
+}

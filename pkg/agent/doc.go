@@ -1,0 +1,22 @@
+// Package agent is the program of a node: it gives pods their interfaces and keeps them.
+//
+//	API server ──watch──▶ pods of this node ─────────────┐
+//	                                                      ▼
+//	atoll-cni ──request──▶ cni.Handler ──▶ Agent: Add, Del, Check, GC, Status
+//	                                          │                 ▲
+//	                          netdev: veth ◀──┤                 │ woken by the monitor
+//	                          vswitch: port ◀─┴──────▶ ovn-installed
+//
+//	start, minute, reconnect, bridge made ──▶ sweep ──▶ the same netdev and vswitch
+//
+// What must stay true:
+//
+//   - Requests for one container, and the sweep of it, follow each other; different containers do not wait for
+//     each other, and no lock is held over the work for another.
+//   - A pod is bound to the logical port that its name and UID give, never to one that an annotation names.
+//     Which addresses it may use, and in which Network, is OVN's port security: the annotation only says what
+//     to configure.
+//   - Nothing is kept in memory or in files that a restart would need: the proof of what is ours is on the
+//     links and in the database.
+//   - The agent writes nothing to the API.
+package agent

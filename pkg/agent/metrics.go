@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/atoll-net/atoll/pkg/cni"
+)
+
+// The phases of an ADD.
+const (
+	// phaseAttachment: waiting for the controller's decision.
+	phaseAttachment = "attachment"
+	// phaseLink: making the veth pair.
+	phaseLink = "link"
+	// phasePort: the transaction with Open vSwitch.
+	phasePort = "port"
+	// phaseInstalled: waiting for OVN's flows.
+	phaseInstalled = "installed"
+)
+
+type metrics struct {
+	phases   *prometheus.HistogramVec
+	adds     prometheus.Histogram
+	requests *prometheus.CounterVec
+	sweeps   *prometheus.CounterVec
+	watches  prometheus.Counter
+}
+
+// newMetrics registers the agent's metrics.
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "atoll_agent_add_phase_seconds",
+			Help:    "How long each phase of successful and failed ADDs took.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 17),
+		}, []string{"phase"}),
+		adds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "atoll_agent_add_seconds",
+			Help:    "How long successful ADDs took.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 17),
+		}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atoll_agent_requests_total",
+			Help: "CNI requests by command and the CNI error code of the answer (0: success).",
+		}, []string{"command", "code"}),
+		sweeps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atoll_agent_swept_total",
+			Help: "What sweeps and garbage collections repaired.",
+		}, []string{"what", "result"}),
+		watches: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "atoll_agent_pod_watch_errors_total",
+			Help: "How often the watch of the node's pods failed.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.phases, m.adds, m.requests, m.sweeps, m.watches} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// gauge registers a 0 or 1 that is asked for when it is read.
+func gauge(registry prometheus.Registerer, name, help string, value func() bool) error {
+	return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		if value() {
+			return 1
+		}
+		return 0
+	}))
+}
+
+// count records the end of a request.
+func (m *metrics) count(command cni.Command, err error) {
+	code := uint(0)
+	var known *types.Error
+	switch {
+	case errors.As(err, &known):
+		code = known.Code
+	case err != nil:
+		code = types.ErrTryAgainLater
+	}
+	m.requests.WithLabelValues(string(command), strconv.FormatUint(uint64(code), 10)).Inc()
+}
+
+func (m *metrics) swept(what string, err error) {
+	result := "repaired"
+	if err != nil {
+		result = "failed"
+	}
+	m.sweeps.WithLabelValues(what, result).Inc()
+}
+
+// addWatch measures one ADD. It belongs to one goroutine.
+type addWatch struct {
+	m               *metrics
+	started, phase0 time.Time
+}
+
+func (m *metrics) watchAdd() *addWatch {
+	now := time.Now()
+	return &addWatch{m: m, started: now, phase0: now}
+}
+
+// phase ends the current phase under a name; the next begins.
+func (w *addWatch) phase(name string) {
+	now := time.Now()
+	w.m.phases.WithLabelValues(name).Observe(now.Sub(w.phase0).Seconds())
+	w.phase0 = now
+}
+
+func (w *addWatch) done(err error) {
+	if err == nil {
+		w.m.adds.Observe(time.Since(w.started).Seconds())
+	}
+	w.m.count(cni.Add, err)
+}

@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// pod is what the agent keeps of a pod object.
+type pod struct {
+	key model.PodKey
+	uid string
+	// staticUID is the UID by which kubelet knows a static pod, of which the object is only a mirror.
+	staticUID string
+	// attachments is the annotation as it was found.
+	attachments string
+}
+
+// is reports whether the pod is the one that the runtime means.
+func (p pod) is(ref cni.PodRef) bool {
+	return p.key == ref.Key() && (p.uid == ref.UID || p.staticUID != "" && p.staticUID == ref.UID)
+}
+
+// pods is the node's pods as the API server last reported them. The watch writes, requests read and wait.
+type pods struct {
+	mu      sync.Mutex
+	byKey   map[model.PodKey]pod
+	byUID   map[string]model.PodKey
+	waiting map[model.PodKey]map[chan struct{}]struct{}
+	synced  bool
+}
+
+func newPods() *pods {
+	return &pods{
+		byKey:   map[model.PodKey]pod{},
+		byUID:   map[string]model.PodKey{},
+		waiting: map[model.PodKey]map[chan struct{}]struct{}{},
+	}
+}
+
+// set records a pod and wakes who waits for it.
+func (s *pods) set(p pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, ok := s.byKey[p.key]; ok {
+		delete(s.byUID, old.uid)
+	}
+	s.byKey[p.key] = p
+	s.byUID[p.uid] = p.key
+	s.wake(p.key)
+}
+
+// remove forgets a pod, unless another has its name already.
+func (s *pods) remove(key model.PodKey, uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byUID, uid)
+	if s.byKey[key].uid == uid {
+		delete(s.byKey, key)
+	}
+	s.wake(key)
+}
+
+// wake is called with the lock held. A wake-up that is still unread is enough.
+func (s *pods) wake(key model.PodKey) {
+	for w := range s.waiting[key] {
+		select {
+		case w <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *pods) setSynced() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.synced = true
+}
+
+// inSync reports whether all pods of the node have been seen once.
+func (s *pods) inSync() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.synced
+}
+
+func (s *pods) get(key model.PodKey) (pod, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.byKey[key]
+	return p, ok
+}
+
+func (s *pods) getByUID(uid string) (pod, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key, ok := s.byUID[uid]
+	return s.byKey[key], ok
+}
+
+// watch registers interest in a pod until stop is called.
+func (s *pods) watch(key model.PodKey) (woken <-chan struct{}, stop func()) {
+	w := make(chan struct{}, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting[key] == nil {
+		s.waiting[key] = map[chan struct{}]struct{}{}
+	}
+	s.waiting[key][w] = struct{}{}
+	return w, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiting[key], w)
+		if len(s.waiting[key]) == 0 {
+			delete(s.waiting, key)
+		}
+	}
+}
+
+// await waits until the pod that the runtime means has an attachment for an interface that can be configured.
+// The error of a context that ends says what was missing and where to look.
+func (s *pods) await(ctx context.Context, ref cni.PodRef, iface string) (pod, nic, error) {
+	woken, stop := s.watch(ref.Key())
+	defer stop()
+	for {
+		p, found := s.get(ref.Key())
+		var missing error
+		switch {
+		case !found:
+			missing = errors.New("the API server has not shown this pod to the agent; see the agent's log and metrics")
+		case !p.is(ref):
+			missing = fmt.Errorf("the API server shows another pod of this name (UID %s, the runtime asks for %s)", p.uid, ref.UID)
+		default:
+			n, err := parseAttachment(p.attachments, iface)
+			if err == nil {
+				return p, n, nil
+			}
+			missing = fmt.Errorf("%w; see `kubectl describe pod -n %s %s` and the atoll-controller's log", err, ref.Namespace, ref.Name)
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return pod{}, nic{}, fmt.Errorf("%w: %w", missing, context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+func TestAwaitWakesForItsPodOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		key := model.PodKey{Namespace: "red", Name: "one"}
+		s := newPods()
+		done := make(chan error, 1)
+		go func() {
+			p, _, err := s.await(t.Context(), cni.PodRef{Namespace: "red", Name: "one", UID: "new"}, "eth0")
+			if err == nil && p.uid != "new" {
+				t.Errorf("got the pod with UID %s", p.uid)
+			}
+			done <- err
+		}()
+		for _, step := range []struct {
+			name string
+			pod  pod
+		}{
+			{"another pod", pod{key: model.PodKey{Namespace: "blue", Name: "one"}, uid: "new", attachments: goodAnnotation}},
+			{"the pod before it", pod{key: key, uid: "old", attachments: goodAnnotation}},
+			{"without attachment", pod{key: key, uid: "new"}},
+			{"with one that is nonsense", pod{key: key, uid: "new", attachments: "[{}]"}},
+		} {
+			s.set(step.pod)
+			synctest.Wait()
+			if len(done) > 0 {
+				t.Fatalf("%s: served (%v)", step.name, <-done)
+			}
+		}
+		s.set(pod{key: key, uid: "new", attachments: goodAnnotation})
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if len(s.waiting) > 0 {
+			t.Errorf("still waiting: %v", s.waiting)
+		}
+	})
+}
+
+func TestAwaitSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	ref := cni.PodRef{Namespace: "red", Name: "one", UID: "new"}
+	for _, test := range []struct {
+		name string
+		pod  *pod
+		says []string
+	}{
+		{"no pod", nil, []string{"API server has not shown this pod"}},
+		{"another UID", &pod{key: ref.Key(), uid: "old"}, []string{"UID old", "asks for new"}},
+		{"no attachment", &pod{key: ref.Key(), uid: "new"}, []string{errNotAttached.Error(), "kubectl describe pod -n red one", "atoll-controller's log"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newPods()
+			if test.pod != nil {
+				s.set(*test.pod)
+			}
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errTookTooLong)
+			defer cancel()
+			_, _, err := s.await(ctx, ref, "eth0")
+			for _, says := range append(test.says, errTookTooLong.Error()) {
+				if err == nil || !strings.Contains(err.Error(), says) {
+					t.Errorf("%s: %v does not say %q", test.name, err, says)
+				}
+			}
+		})
+	}
+}
+
+func TestStaticPodIsKnownByItsMirror(t *testing.T) {
+	t.Parallel()
+	p := pod{key: model.PodKey{Namespace: "red", Name: "one"}, uid: "object", staticUID: "hash"}
+	for uid, want := range map[string]bool{"object": true, "hash": true, "": false, "else": false} {
+		if got := p.is(cni.PodRef{Namespace: "red", Name: "one", UID: uid}); got != want {
+			t.Errorf("UID %q: %t", uid, got)
+		}
+	}
+	if (pod{key: p.key, uid: "object"}).is(cni.PodRef{Namespace: "red", Name: "one"}) {
+		t.Error("an empty UID names a pod")
+	}
+}
+
+func TestWatchKeepsPodsApart(t *testing.T) {
+	t.Parallel()
+	a := &Agent{pods: newPods()}
+	object := func(uid string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "red", Name: "one", UID: types.UID(uid),
+			Annotations: map[string]string{model.AnnotationAttachments: uid, "large": strings.Repeat("x", 1000)},
+			Labels:      map[string]string{"app": "x"},
+		}}
+	}
+	trimmed, err := trim(object("old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, ok := trimmed.(*metav1.PartialObjectMetadata)
+	if !ok || len(meta.Annotations) != 1 || meta.Labels != nil {
+		t.Errorf("kept %+v", trimmed)
+	}
+	a.podSeen(trimmed)
+	a.podSeen(object("new"))
+	// The deletion of the old one may be seen late.
+	a.podGone(cache.DeletedFinalStateUnknown{Obj: trimmed})
+	if p, found := a.pods.get(model.PodKey{Namespace: "red", Name: "one"}); !found || p.uid != "new" || p.attachments != "new" {
+		t.Errorf("got %+v", p)
+	}
+	if _, found := a.pods.getByUID("old"); found {
+		t.Error("the old pod is still there")
+	}
+	a.podGone(object("new"))
+	if len(a.pods.byKey)+len(a.pods.byUID) > 0 {
+		t.Error("pods are left")
+	}
+}

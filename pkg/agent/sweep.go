@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/vswitch"
+)
+
+const (
+	sweepEvery   = time.Minute
+	sweepTimeout = 30 * time.Second
+)
+
+// sweepForever sweeps at the start, every minute, and whenever the database may hold less than before. It
+// ends with ctx.
+func (a *Agent) sweepForever(ctx context.Context) error {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for first := true; ; {
+		err := a.ready(ctx)
+		if err == nil {
+			err = a.sweep(ctx)
+			if first {
+				first = false
+				close(a.swept)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			a.log.Warn("sweep not complete", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-a.nudge:
+		case <-a.ovs.Changed():
+		}
+	}
+}
+
+// sweepSoon asks for a sweep before its time.
+func (a *Agent) sweepSoon() {
+	select {
+	case a.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// sweep removes what crashes left behind, and gives back to the bridge the ports of living pods that the
+// database has lost. It does nothing before both pods and database have been read.
+func (a *Agent) sweep(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	if err := a.ready(ctx); err != nil {
+		return err
+	}
+	seen, err := a.inventory(ctx)
+	if err != nil {
+		return err
+	}
+	found := seen.leftovers()
+	// Somebody may have flushed the node's rules.
+	failed := []error{netdev.Guard()}
+	for _, p := range found.ports {
+		failed = append(failed, a.tidy("port", netdev.Owner{ContainerID: p.Sandbox, Interface: p.Interface},
+			func() (bool, error) { return a.dropPort(ctx, p) }))
+	}
+	for _, owner := range found.links {
+		failed = append(failed, a.tidy("link", owner, func() (bool, error) { return a.dropLink(ctx, owner) }))
+	}
+	for _, owner := range found.lost {
+		failed = append(failed, a.tidy("lost port", owner, func() (bool, error) { return a.restorePort(ctx, owner) }))
+	}
+	return errors.Join(failed...)
+}
+
+// inventory is all that is ours on the node.
+func (a *Agent) inventory(ctx context.Context) (inventory, error) {
+	links, err := netdev.List()
+	if err != nil {
+		return inventory{}, err
+	}
+	ports, err := a.ovs.List(ctx)
+	return inventory{ports: ports, links: links, netnsGone: netdev.NetnsGone, podOf: a.pods.getByUID}, err
+}
+
+// tidy runs one repair, unless a request for the container is in flight: the next sweep will look again.
+func (a *Agent) tidy(what string, owner netdev.Owner, repair func() (done bool, err error)) error {
+	release, free := a.locks.try(owner.ContainerID)
+	if !free {
+		return nil
+	}
+	defer release()
+	done, err := repair()
+	if err != nil {
+		a.metrics.swept(what, err)
+		return fmt.Errorf("%s of container %s: %w", what, owner.ContainerID, err)
+	}
+	if done {
+		a.metrics.swept(what, nil)
+		a.log.Info("swept", "what", what, "container", owner.ContainerID, "name", owner.HostName())
+	}
+	return nil
+}
+
+// dropPort removes a port whose pod has gone. The repairs look again, since they now hold the container's lock.
+func (a *Agent) dropPort(ctx context.Context, p vswitch.Port) (bool, error) {
+	linked, err := netdev.Exists(p.Name)
+	if err != nil || linked || !netdev.NetnsGone(p.Netns) {
+		return false, err
+	}
+	return true, a.ovs.Detach(ctx, p)
+}
+
+// dropLink removes a link that has no port and that its pod does not need.
+func (a *Agent) dropLink(ctx context.Context, owner netdev.Owner) (bool, error) {
+	_, plugged, err := a.ovs.Find(ctx, owner.HostName())
+	if err != nil || plugged {
+		return false, err
+	}
+	return true, netdev.Delete(owner)
+}
+
+// restorePort attaches a living pod's link anew. After a restart with an empty database all pods of the node
+// come back this way.
+func (a *Agent) restorePort(ctx context.Context, owner netdev.Owner) (bool, error) {
+	p, lives := a.pods.getByUID(owner.PodUID)
+	linked, err := netdev.Exists(owner.HostName())
+	if err != nil || !lives || !linked {
+		return false, err
+	}
+	if bound, err := a.ovs.Bound(ctx, model.PortName(p.key, owner.Interface)); err != nil || len(bound) > 0 {
+		return false, err
+	}
+	// Without the controller's word the port only lacks what people read of it.
+	nic, err := parseAttachment(p.attachments, owner.Interface)
+	if err != nil {
+		a.log.Warn("attachment of a lost port not readable", "pod", p.key, "error", err)
+	}
+	return true, a.ovs.Attach(ctx, portFor(owner, p, nic))
+}

@@ -1,0 +1,109 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NetworkType says how the addresses of a Network relate to those of the cluster.
+//
+// +kubebuilder:validation:Enum=flat;vpc
+type NetworkType string
+
+// The types of a Network.
+const (
+	// NetworkFlat is one address space that the nodes share.
+	NetworkFlat NetworkType = "flat"
+	// NetworkVPC is an address space of its own.
+	NetworkVPC NetworkType = "vpc"
+)
+
+// Network is a virtual network for pods: a router with subnets of its own. Pods of two Networks never meet, even if
+// both Networks use the same addresses.
+//
+// A pod joins the Network that its label atoll.dev/network names; without the label, the one that the same label of
+// its namespace names; without either, the Network "default". The choice is fixed when the pod is created.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=networks,singular=network,shortName=net,categories=atoll
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`,description="flat or vpc"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="The Network's state in one word"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is Ready or not"
+// +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`,description="Pods that hold an address"
+// +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.spec.tenant`,description="The tenant that owns it"
+// +kubebuilder:printcolumn:name="VPC",type=string,priority=1,JSONPath=`.spec.vpcID`,description="Its stable id"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')",message="the name of a Network must fit a label: at most 63 characters, and no dots"
+type Network struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What the owner asks for.
+	//
+	// +required
+	Spec NetworkSpec `json:"spec"`
+	// What the controller has made of it.
+	//
+	// +optional
+	Status NetworkStatus `json:"status,omitempty"`
+}
+
+// NetworkList is a list of Networks.
+//
+// +kubebuilder:object:root=true
+type NetworkList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Network `json:"items"`
+}
+
+// NetworkSpec is what the owner of a Network asks for. Only the type is mandatory.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.vpcID) || (has(self.vpcID) && self.vpcID == oldSelf.vpcID)",fieldPath=".vpcID",message="vpcID cannot change once it is set"
+type NetworkSpec struct {
+	// flat: one address space that the nodes share; a pod cannot ask for a subnet or an address.
+	// vpc: an address space of its own, which may overlap with any other Network's; a pod may ask for a subnet and an
+	// address with the annotation atoll.dev/nics.
+	// The type cannot change.
+	//
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="type cannot change; make another Network"
+	Type NetworkType `json:"type"`
+
+	// An id under which other systems know the Network, for example vpc-1a2b3c4d: lower case letters, digits and
+	// dashes. At most one Network can have an id: of several that name the same one, the oldest has it and the others
+	// fail. Once set it cannot change.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	VPCID string `json:"vpcID,omitempty"`
+
+	// The tenant that owns the Network: the value that the label atoll.dev/tenant has on the tenant's namespaces. Empty
+	// means that the Network belongs to the cluster.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	Tenant string `json:"tenant,omitempty"`
+
+	// Selects by label the namespaces whose pods may attach; {} selects all. When it is absent, the namespaces of the
+	// tenant may attach, or all namespaces if the Network has no tenant. A pod that may not attach gets no network, and
+	// an Event that says so.
+	//
+	// +optional
+	AllowedNamespaces *metav1.LabelSelector `json:"allowedNamespaces,omitempty"`
+
+	// The subnets of the Network, at most 64. They may not overlap one another; those of other Networks do not matter.
+	// When there is none, the Network has one subnet named "default", of the range that the controller's flag
+	// --default-subnet gives. Subnets can be added; one can be removed once no pod holds an address of it.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Subnets []Subnet `json:"subnets,omitempty"`
+}

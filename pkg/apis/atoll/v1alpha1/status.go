@@ -1,0 +1,81 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NetworkPhase is the state of a Network in one word.
+//
+// +kubebuilder:validation:Enum=Pending;Ready;Failed;Terminating
+type NetworkPhase string
+
+// The phases of a Network.
+const (
+	// NetworkPending is a Network that is not yet in OVN's database.
+	NetworkPending NetworkPhase = "Pending"
+	// NetworkReady is a Network that pods may attach to.
+	NetworkReady NetworkPhase = "Ready"
+	// NetworkFailed is a Network of which nothing can work; a condition says why.
+	NetworkFailed NetworkPhase = "Failed"
+	// NetworkTerminating is a Network that was deleted and waits for its pods to go.
+	NetworkTerminating NetworkPhase = "Terminating"
+)
+
+// NetworkStatus is what the controller has made of a Network.
+type NetworkStatus struct {
+	// Pending: not yet in OVN's database. Ready: pods may attach. Failed: nothing of it can work, and a condition says
+	// why. Terminating: it was deleted and waits for its pods to go.
+	//
+	// +optional
+	Phase NetworkPhase `json:"phase,omitempty"`
+
+	// The metadata.generation that this status tells of: if it is lower than the object's, the controller has not yet
+	// seen the last change.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Ready: its rows are in OVN's database and every subnet is served.
+	// SubnetsValid: no subnet contradicts itself or another.
+	// PodsAttached: every pod that names the Network has its port.
+	// InUse: pods hold addresses, so that the Network cannot be deleted; the message names them.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// The addresses of each range of each subnet.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +listMapKey=cidr
+	Subnets []SubnetStatus `json:"subnets,omitempty"`
+
+	// The number of pods that hold an address of the Network.
+	//
+	// +optional
+	Pods int64 `json:"pods"`
+}
+
+// SubnetStatus counts the addresses of one range of a subnet.
+type SubnetStatus struct {
+	// The name of the subnet.
+	//
+	// +required
+	Name string `json:"name"`
+	// The range.
+	//
+	// +required
+	CIDR string `json:"cidr"`
+	// The number of addresses that pods hold.
+	//
+	// +required
+	Used int64 `json:"used"`
+	// The number of addresses that pods can still get. IPv6 ranges can have more than a JSON number can carry: it stops
+	// at 9007199254740991 (2^53-1).
+	//
+	// +required
+	Free int64 `json:"free"`
+}

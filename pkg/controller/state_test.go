@@ -1,0 +1,401 @@
+package controller_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/match"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+var defaults = controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14")}
+
+// world is a state with its cluster and its graph.
+type world struct {
+	*cluster
+	graph *graph.Graph
+	state *controller.State
+}
+
+func newWorld() *world {
+	w := &world{cluster: newCluster(), graph: graph.New()}
+	w.state = controller.NewState(defaults, w.graph, w.cluster)
+	return w
+}
+
+// settle applies changes until none are left; what the database would commit is committed at once.
+func (w *world) settle() {
+	for range 10 {
+		w.state.Apply(w.Take())
+		for {
+			work, ok := w.graph.Next()
+			if !ok {
+				break
+			}
+			w.state.Committed(work.Owner)
+		}
+	}
+}
+
+func (w *world) condition(network, kind string) model.Condition {
+	for _, c := range w.status(network).Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return model.Condition{}
+}
+
+func (w *world) hasPort(p model.Pod) bool {
+	_, ok := w.graph.Facts(nb.PodOwner(p.Key.Namespace, p.Key.Name))
+	return ok
+}
+
+// asking is a pod that asks for something of its interface.
+func asking(ns, name, network string, nic model.NICRequest) model.Pod {
+	p := pod(ns, name, network)
+	p.NIC = nic
+	return p
+}
+
+func at(a string) netip.Addr { return netip.MustParseAddr(a) }
+
+// TestBadInput: each bad pod gets its reason as an Event and on the Network, has no port, and stops nobody.
+func TestBadInput(t *testing.T) {
+	tests := []struct {
+		name    string
+		network model.Network
+		before  []model.Pod
+		bad     model.Pod
+		reason  string
+		says    string
+	}{
+		{
+			name: "no such network", network: network("red", "a", "10.0.0.0/24"),
+			bad: pod("team", "bad", "nowhere"), reason: model.ReasonNetworkNotFound, says: `"nowhere" does not exist`,
+		},
+		{
+			name: "no default network", network: network("red", "a", "10.0.0.0/24"),
+			bad: pod("team", "bad", ""), reason: model.ReasonNetworkNotFound, says: "names no Network",
+		},
+		{
+			name: "address outside", network: network("red", "a", "10.0.0.0/24"),
+			bad: asking("team", "bad", "red", model.NICRequest{IP: at("10.9.0.1")}), reason: model.ReasonAddressOutsideSubnet, says: "outside of every subnet",
+		},
+		{
+			name: "address outside of the subnet it names", network: network("red", "a", "10.0.0.0/24", "b", "10.0.1.0/24"),
+			bad: asking("team", "bad", "red", model.NICRequest{Subnet: "a", IP: at("10.0.1.5")}), reason: model.ReasonAddressOutsideSubnet, says: `outside of subnet "a"`,
+		},
+		{
+			name: "the gateway's address", network: network("red", "a", "10.0.0.0/24"),
+			bad: asking("team", "bad", "red", model.NICRequest{IP: at("10.0.0.1")}), reason: model.ReasonAddressReserved, says: "reserved",
+		},
+		{
+			name: "address in use", network: network("red", "a", "10.0.0.0/24"),
+			before: []model.Pod{asking("team", "first", "red", model.NICRequest{IP: at("10.0.0.9")})},
+			bad:    asking("team", "bad", "red", model.NICRequest{IP: at("10.0.0.9")}), reason: model.ReasonAddressInUse, says: "in use by pod team/first",
+		},
+		{
+			name: "no such subnet", network: network("red", "a", "10.0.0.0/24"),
+			bad: asking("team", "bad", "red", model.NICRequest{Subnet: "z"}), reason: model.ReasonSubnetNotFound, says: `no subnet "z"`,
+		},
+		{
+			name: "full", network: network("red", "a", "10.0.0.0/30"),
+			before: []model.Pod{pod("team", "first", "red")},
+			bad:    pod("team", "bad", "red"), reason: model.ReasonSubnetFull, says: "no address is free",
+		},
+		{
+			name: "unreadable annotation", network: network("red", "a", "10.0.0.0/24"),
+			bad:    func() model.Pod { p := pod("team", "bad", "red"); p.NICError = "not JSON"; return p }(),
+			reason: model.ReasonInvalidNICs, says: "not JSON",
+		},
+		{
+			name: "namespace of another tenant", network: func() model.Network { n := network("red", "a", "10.0.0.0/24"); n.Tenant = "acme"; return n }(),
+			bad: pod("team", "bad", "red"), reason: model.ReasonNamespaceNotAllowed, says: `namespace "team" may not`,
+		},
+		{
+			name: "namespace not selected", network: func() model.Network {
+				n := network("red", "a", "10.0.0.0/24")
+				n.Allowed = &match.Selector{Requirements: []match.Requirement{{Key: "x", Op: match.Exists}}}
+				return n
+			}(),
+			bad: pod("team", "bad", "red"), reason: model.ReasonNamespaceNotAllowed, says: `namespace "team" may not`,
+		},
+		{
+			name: "network being deleted", network: func() model.Network { n := network("red", "a", "10.0.0.0/24"); n.Deleting = true; return n }(),
+			bad: pod("team", "bad", "red"), reason: model.ReasonNetworkTerminating, says: "being deleted",
+		},
+		{
+			name: "network that serves nothing", network: network("red", "a", "10.0.0.1/32"),
+			bad: pod("team", "bad", "red"), reason: model.ReasonNetworkInvalid, says: "serves no subnet",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			w.setNamespace("team", nil)
+			w.setNetwork(tt.network)
+			w.setNetwork(network("other", "a", "10.0.0.0/24"))
+			for _, p := range tt.before {
+				w.setPod(p)
+			}
+			w.settle()
+			w.setPod(tt.bad)
+			bystander := pod("team", "bystander", "other")
+			w.setPod(bystander)
+			w.settle()
+			events := w.eventsOf(tt.bad.Key.String())
+			if len(events) != 1 || events[0].Reason != tt.reason || !strings.Contains(events[0].Message, tt.says) {
+				t.Fatalf("events %+v, want one %s that says %q", events, tt.reason, tt.says)
+			}
+			if w.hasPort(tt.bad) || w.attachment(tt.bad.Key) != nil {
+				t.Error("the bad pod has a port or an address")
+			}
+			if c := w.condition(tt.bad.Network, model.ConditionPodsAttached); tt.bad.Network == "red" && (c.Status || c.Reason != tt.reason) {
+				t.Errorf("condition of the Network: %+v", c)
+			}
+			for _, p := range append(tt.before, bystander) {
+				if !w.hasPort(p) || w.attachment(p.Key) == nil {
+					t.Errorf("pod %s has no port", p.Key)
+				}
+			}
+		})
+	}
+}
+
+func TestARefusedPodIsServedOnceItCanBe(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("team", nil)
+	w.setNetwork(network("red", "a", "10.0.0.0/30"))
+	first, second := pod("team", "first", "red"), pod("team", "second", "red")
+	w.setPod(first)
+	w.settle()
+	w.setPod(second)
+	lost := pod("team", "lost", "later")
+	w.setPod(lost)
+	w.settle()
+	if w.hasPort(second) || w.hasPort(lost) {
+		t.Fatal("a pod has a port that it cannot have yet")
+	}
+	w.deletePod(first.Key)
+	w.setNetwork(network("later", "a", "10.0.0.0/24"))
+	w.settle()
+	if !w.hasPort(second) || !w.hasPort(lost) {
+		t.Error("a pod that waited was not served")
+	}
+	if c := w.condition("red", model.ConditionPodsAttached); !c.Status {
+		t.Errorf("condition after all is well: %+v", c)
+	}
+}
+
+func TestNetworksThatShareAVPCID(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("team", nil)
+	older, younger := network("zed", "a", "10.0.0.0/24"), network("abe", "a", "10.0.0.0/24")
+	older.VPCID, younger.VPCID = "vpc-1", "vpc-1"
+	younger.Created = older.Created.Add(1)
+	w.setNetwork(younger)
+	w.settle()
+	w.setNetwork(older)
+	w.settle()
+	if c := w.condition("abe", model.ConditionReady); c.Status || c.Reason != model.ReasonVPCIDInUse {
+		t.Errorf("the younger: %+v", c)
+	}
+	if c := w.condition("zed", model.ConditionReady); !c.Status {
+		t.Errorf("the older: %+v", c)
+	}
+	younger.VPCID = "vpc-2"
+	w.setNetwork(younger)
+	w.settle()
+	if c := w.condition("abe", model.ConditionReady); !c.Status {
+		t.Errorf("the younger with a vpcID of its own: %+v", c)
+	}
+}
+
+func TestADeletedNetworkWaitsForItsPodsAndNamesThem(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("team", nil)
+	n := network("red", "a", "10.0.0.0/24")
+	w.setNetwork(n)
+	p := pod("team", "last", "red")
+	w.setPod(p)
+	w.settle()
+	n.Deleting, n.Finalized = true, true
+	w.setNetwork(n)
+	w.settle()
+	if c := w.condition("red", model.ConditionInUse); !c.Status || !strings.Contains(c.Message, "team/last") {
+		t.Errorf("condition: %+v", c)
+	}
+	if !w.hasPort(p) || w.networks["red"] == nil {
+		t.Fatal("the pod lost its port or the Network went before its pod")
+	}
+	w.deletePod(p.Key)
+	w.settle()
+	if w.networks["red"] != nil || w.graph.Owners() != 0 {
+		t.Errorf("the Network is still there, or its rows are (%d owners)", w.graph.Owners())
+	}
+}
+
+func TestALabelOfTheNamespaceDoesNotMoveAPod(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("team", map[string]string{model.LabelNetwork: "red"})
+	w.setNetwork(network("red", "a", "10.0.0.0/24"))
+	w.setNetwork(network("blue", "a", "10.0.0.0/24"))
+	p := pod("team", "p", "")
+	w.setPod(p)
+	w.settle()
+	w.setNamespace("team", map[string]string{model.LabelNetwork: "blue"})
+	w.settle()
+	if a := w.attachment(p.Key); a == nil || a.Network != "red" {
+		t.Errorf("the pod is now at %+v", a)
+	}
+	late := pod("team", "late", "")
+	w.setPod(late)
+	w.settle()
+	if a := w.attachment(late.Key); a == nil || a.Network != "blue" {
+		t.Errorf("a new pod is at %+v", a)
+	}
+}
+
+func TestPermissionThatIsTakenBackTakesThePort(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("team", map[string]string{model.LabelTenant: "acme"})
+	n := network("red", "a", "10.0.0.0/24")
+	n.Tenant = "acme"
+	w.setNetwork(n)
+	p := pod("team", "p", "red")
+	w.setPod(p)
+	w.settle()
+	if !w.hasPort(p) {
+		t.Fatal("the tenant's own pod has no port")
+	}
+	w.setNamespace("team", map[string]string{model.LabelTenant: "other"})
+	w.settle()
+	if w.hasPort(p) {
+		t.Error("the pod keeps its port in a Network that its namespace may not attach to")
+	}
+}
+
+func TestARebornPodOfTheSameNameIsAnotherPod(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("team", nil)
+	w.setNetwork(network("red", "a", "10.0.0.0/24"))
+	first := pod("team", "web-0", "red")
+	w.setPod(first)
+	w.settle()
+	before := w.attachment(first.Key)
+	second := pod("team", "web-0", "red")
+	w.setPod(second)
+	w.settle()
+	after := w.attachment(second.Key)
+	if after == nil || after.PodUID != second.UID || after.Addresses[0] == before.Addresses[0] {
+		t.Errorf("before %+v, after %+v: want another address, for the new UID", before, after)
+	}
+	if got := w.status("red").Pods; got != 1 {
+		t.Errorf("the Network counts %d pods, want 1", got)
+	}
+}
+
+// TestAnyHistoryEndsAsAFreshStart: after any order of events, a controller that starts from the objects as
+// they are now wants the same rows, writes no annotation, and no two pods of a Network share an address.
+func TestAnyHistoryEndsAsAFreshStart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		namespaces := map[string]map[string]string{}
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			name := rapid.SampledFrom([]string{"red", "blue", "default"}).Draw(t, "network")
+			ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
+			who := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
+			switch rapid.IntRange(0, 6).Draw(t, "step") {
+			case 0:
+				n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
+				n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
+				if rapid.Bool().Draw(t, "restricted") {
+					n.Tenant = "acme"
+				}
+				w.setNetwork(n)
+			case 1:
+				if n := w.networks[name]; n != nil {
+					gone := *n
+					gone.Deleting = true
+					w.setNetwork(gone)
+				}
+			case 2:
+				namespaces[ns] = map[string]string{}
+				if rapid.Bool().Draw(t, "labelled") {
+					namespaces[ns][model.LabelNetwork] = name
+				}
+				if rapid.Bool().Draw(t, "tenant") {
+					namespaces[ns][model.LabelTenant] = "acme"
+				}
+				w.setNamespace(ns, namespaces[ns])
+			case 3, 4:
+				p := asking(ns, who, "", model.NICRequest{})
+				if rapid.Bool().Draw(t, "fixed") {
+					p.NIC.IP = at(fmt.Sprintf("10.0.0.%d", rapid.IntRange(0, 9).Draw(t, "ip")))
+				}
+				w.setPod(p)
+			case 5:
+				w.deletePod(model.PodKey{Namespace: ns, Name: who})
+			case 6:
+				w.settle()
+			}
+		}
+		w.settle()
+
+		held := map[string]model.PodKey{}
+		for key, p := range w.pods {
+			for _, a := range p.Assigned {
+				if !w.hasPort(*p) {
+					continue
+				}
+				place := a.Network + " " + a.Addresses[0].Addr().String()
+				if other, taken := held[place]; taken {
+					t.Fatalf("%s and %s both hold %s", key, other, place)
+				}
+				held[place] = key
+			}
+		}
+		fresh := newWorld()
+		maps.Copy(fresh.pods, w.pods)
+		maps.Copy(fresh.networks, w.networks)
+		fresh.replay(namespaces)
+		fresh.settle()
+		// A pod that was refused may be served by a fresh start in another order than it was by history, but
+		// whoever had a port has it, as it was.
+		for key := range w.pods {
+			owner := nb.PodOwner(key.Namespace, key.Name)
+			mine, had := w.graph.Facts(owner)
+			theirs, has := fresh.graph.Facts(owner)
+			if had != has || !reflect.DeepEqual(mine, theirs) {
+				t.Fatalf("%s: after history %v %+v, after a fresh start %v %+v", key, had, mine, has, theirs)
+			}
+		}
+		if fresh.patches != 0 {
+			t.Fatalf("a fresh start wrote %d annotations", fresh.patches)
+		}
+		if a, b := refs(w.graph), refs(fresh.graph); !slices.Equal(a, b) {
+			t.Fatalf("rows after history:\n%v\nafter a fresh start:\n%v", a, b)
+		}
+	})
+}
+
+func refs(g *graph.Graph) []string {
+	var out []string
+	for _, r := range g.Refs() {
+		row, _ := g.Row(r)
+		out = append(out, fmt.Sprintf("%s %+v", r.Table, row))
+	}
+	slices.Sort(out)
+	return out
+}

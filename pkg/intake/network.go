@@ -1,0 +1,164 @@
+package intake
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/match"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// Bounds on what one Network may hold. The CRD's schema has bounds too, but an object that was stored under
+// an older schema still arrives here.
+const (
+	maxSubnets        = 256
+	maxExcludes       = 1024
+	maxRequirements   = 64
+	maxSelectorValues = 1024
+)
+
+// Network reads a Network object. A subnet that cannot be read keeps its name and says why in Error; a
+// selector that cannot be read selects nothing.
+func Network(in *v1alpha1.Network) *model.Network {
+	out := &model.Network{
+		Name:       in.Name,
+		UID:        string(in.UID),
+		Generation: in.Generation,
+		Created:    in.CreationTimestamp.Time,
+		Type:       model.NetworkType(in.Spec.Type),
+		VPCID:      in.Spec.VPCID,
+		Tenant:     in.Spec.Tenant,
+		Allowed:    selector(in.Spec.AllowedNamespaces),
+		Deleting:   in.DeletionTimestamp != nil,
+		Finalized:  slices.Contains(in.Finalizers, model.Finalizer),
+	}
+	for i, s := range in.Spec.Subnets {
+		if i == maxSubnets {
+			out.Subnets[i-1].Error = fmt.Sprintf("the Network has %d subnets; at most %d are read", len(in.Spec.Subnets), maxSubnets)
+			break
+		}
+		out.Subnets = append(out.Subnets, subnet(s))
+	}
+	return out
+}
+
+func subnet(in v1alpha1.Subnet) model.Subnet {
+	out := model.Subnet{Name: in.Name}
+	var problems []string
+	problem := func(err error) { problems = append(problems, err.Error()) }
+
+	var have [2]bool
+	for _, text := range in.CIDRs {
+		p, err := parsePrefix(string(text))
+		if err != nil {
+			problem(fmt.Errorf("cidrs: %w", err))
+			break
+		}
+		if seen := &have[family(p.Addr())]; *seen {
+			problem(fmt.Errorf("cidrs: %s is a second %s range; a subnet has one", p, familyName(p.Addr())))
+			break
+		} else {
+			*seen = true
+		}
+		out.CIDRs = append(out.CIDRs, p)
+	}
+
+	have = [2]bool{}
+	for _, text := range in.GatewayIPs {
+		a, err := parseAddr(string(text))
+		if err != nil {
+			problem(fmt.Errorf("gatewayIPs: %w", err))
+			break
+		}
+		if seen := &have[family(a)]; *seen {
+			problem(fmt.Errorf("gatewayIPs: %s is a second %s gateway; a subnet has one", a, familyName(a)))
+			break
+		} else {
+			*seen = true
+		}
+		out.Gateways = append(out.Gateways, a)
+	}
+
+	for i, text := range in.ExcludeIPs {
+		if i == maxExcludes {
+			problem(fmt.Errorf("excludeIPs: %d entries; at most %d are read", len(in.ExcludeIPs), maxExcludes))
+			break
+		}
+		r, err := parseRange(string(text))
+		if err != nil {
+			problem(fmt.Errorf("excludeIPs: %w", err))
+			break
+		}
+		out.Exclude = append(out.Exclude, r)
+	}
+	out.Error = strings.Join(problems, "; ")
+	return out
+}
+
+func family(a netip.Addr) int {
+	if a.Is4() {
+		return 0
+	}
+	return 1
+}
+
+func familyName(a netip.Addr) string {
+	if a.Is4() {
+		return "IPv4"
+	}
+	return "IPv6"
+}
+
+// nobody is the selector that no labels match.
+func nobody() *match.Selector {
+	return &match.Selector{Requirements: []match.Requirement{{Op: match.In}}}
+}
+
+// selector reads a label selector: nil stays nil, an empty one selects everything, one that Kubernetes
+// itself would refuse selects nothing.
+func selector(in *metav1.LabelSelector) *match.Selector {
+	if in == nil {
+		return nil
+	}
+	if len(in.MatchLabels)+len(in.MatchExpressions) > maxRequirements {
+		return nobody()
+	}
+	if _, err := metav1.LabelSelectorAsSelector(in); err != nil {
+		return nobody()
+	}
+	out := &match.Selector{}
+	for _, key := range slices.Sorted(maps.Keys(in.MatchLabels)) {
+		out.Requirements = append(out.Requirements, match.Requirement{
+			Key: key, Op: match.In, Values: []string{in.MatchLabels[key]},
+		})
+	}
+	values := 0
+	for _, e := range in.MatchExpressions {
+		op, known := operators(e.Operator)
+		if values += len(e.Values); !known || values > maxSelectorValues {
+			return nobody()
+		}
+		out.Requirements = append(out.Requirements, match.Requirement{Key: e.Key, Op: op, Values: slices.Clone(e.Values)})
+	}
+	return out
+}
+
+func operators(op metav1.LabelSelectorOperator) (match.Operator, bool) {
+	switch op {
+	case metav1.LabelSelectorOpIn:
+		return match.In, true
+	case metav1.LabelSelectorOpNotIn:
+		return match.NotIn, true
+	case metav1.LabelSelectorOpExists:
+		return match.Exists, true
+	case metav1.LabelSelectorOpDoesNotExist:
+		return match.DoesNotExist, true
+	}
+	return 0, false
+}

@@ -1,0 +1,160 @@
+package intake
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// Bounds on a pod's annotations, in bytes and elements.
+const (
+	maxNICs             = 4 << 10
+	maxAttachments      = 64 << 10
+	maxAttachmentCount  = 16
+	maxNameLength       = 253
+	knownNICRequestKeys = "network, subnet, ip and name"
+)
+
+// Namespace reads a namespace.
+func Namespace(in *corev1.Namespace) *model.Namespace {
+	return &model.Namespace{Name: in.Name, Labels: maps.Clone(in.Labels)}
+}
+
+// Pod reads a pod; nil when it needs nothing from us: it has no node yet, uses its node's own network, or has
+// finished for good.
+func Pod(in *corev1.Pod) *model.Pod {
+	switch {
+	case in.Spec.NodeName == "",
+		in.Spec.HostNetwork,
+		in.Status.Phase == corev1.PodSucceeded,
+		in.Status.Phase == corev1.PodFailed:
+		return nil
+	}
+	out := &model.Pod{
+		Key:      model.PodKey{Namespace: in.Namespace, Name: in.Name},
+		UID:      string(in.UID),
+		Node:     in.Spec.NodeName,
+		Created:  in.CreationTimestamp.Time,
+		Network:  in.Labels[model.LabelNetwork],
+		Assigned: attachments(in.Annotations[model.AnnotationAttachments], string(in.UID)),
+	}
+	nic, err := nicRequest(in.Annotations[model.AnnotationNICs])
+	if err != nil {
+		out.NICError = fmt.Sprintf("annotation %s: %s", model.AnnotationNICs, err)
+	} else {
+		out.NIC = nic
+	}
+	return out
+}
+
+// wireNIC is NICRequest as text, so that a bad value can be named to its owner.
+type wireNIC struct {
+	Network string `json:"network"`
+	Subnet  string `json:"subnet"`
+	IP      string `json:"ip"`
+	Name    string `json:"name"`
+}
+
+// nicRequest reads AnnotationNICs. Its errors are for the pod's owner.
+func nicRequest(text string) (model.NICRequest, error) {
+	var none model.NICRequest
+	if strings.TrimSpace(text) == "" {
+		return none, nil
+	}
+	if len(text) > maxNICs {
+		return none, fmt.Errorf("%d bytes; at most %d are read", len(text), maxNICs)
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	var list []wireNIC
+	if err := d.Decode(&list); err != nil {
+		return none, plainJSON(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return none, errors.New("something follows the end of the list")
+	}
+	switch {
+	case len(list) == 0:
+		return none, nil
+	case len(list) > 1:
+		return none, fmt.Errorf("%d interfaces are asked for; a pod has one for now", len(list))
+	}
+	w := list[0]
+	out := model.NICRequest{Network: w.Network, Subnet: w.Subnet, Name: w.Name}
+	if w.Name != "" && w.Name != model.DefaultInterface {
+		return none, fmt.Errorf("name must be empty or %s for now, not %s", model.DefaultInterface, quote(w.Name))
+	}
+	if len(w.Network) > maxNameLength || len(w.Subnet) > maxNameLength {
+		return none, fmt.Errorf("network and subnet are names of at most %d bytes", maxNameLength)
+	}
+	if w.IP != "" {
+		a, err := parseAddr(w.IP)
+		if err != nil {
+			return none, fmt.Errorf("ip: %w", err)
+		}
+		out.IP = a
+	}
+	return out, nil
+}
+
+// plainJSON says what is wrong with a list of NIC requests without the words of Go.
+func plainJSON(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) {
+		if wrongType.Field == "" {
+			return fmt.Errorf("must be a JSON list of objects, not %s", wrongType.Value)
+		}
+		return fmt.Errorf("%s must be text, not %s", wrongType.Field, wrongType.Value)
+	}
+	if field, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
+		return fmt.Errorf("unknown field %s; there are %s", field, knownNICRequestKeys)
+	}
+	return errors.New("is not valid JSON")
+}
+
+// attachments reads what the controller wrote earlier on the pod with that UID; anything else counts as nothing.
+func attachments(text, uid string) []model.Attachment {
+	if text == "" || len(text) > maxAttachments {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	var list []model.Attachment
+	if err := d.Decode(&list); err != nil || len(list) > maxAttachmentCount {
+		return nil
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil
+	}
+	for _, a := range list {
+		if a.PodUID != uid || len(a.Addresses) > 2 || len(a.Gateways) > 2 {
+			return nil
+		}
+		for _, p := range a.Addresses {
+			if !p.IsValid() || !usable(p.Addr()) {
+				return nil
+			}
+		}
+		for _, g := range a.Gateways {
+			if !usable(g) {
+				return nil
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
+func usable(a netip.Addr) bool {
+	return a.IsValid() && a.Zone() == "" && !a.Is4In6()
+}

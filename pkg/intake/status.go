@@ -1,0 +1,83 @@
+package intake
+
+import (
+	"encoding/json"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// NetworkStatus is the status to show for what the controller reports. A condition whose status is the same
+// as in old keeps the time of its transition; others change at now. It shares nothing with old.
+func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now metav1.Time) v1alpha1.NetworkStatus {
+	out := v1alpha1.NetworkStatus{
+		Phase:              v1alpha1.NetworkPhase(report.Phase),
+		ObservedGeneration: report.ObservedGeneration,
+		Pods:               report.Pods,
+	}
+	for _, c := range report.Conditions {
+		out.Conditions = append(out.Conditions, condition(old.Conditions, c, report.ObservedGeneration, now))
+	}
+	for _, s := range report.Subnets {
+		out.Subnets = append(out.Subnets, v1alpha1.SubnetStatus{Name: s.Name, CIDR: s.CIDR, Used: s.Used, Free: s.Free})
+	}
+	return out
+}
+
+func condition(old []metav1.Condition, c model.Condition, generation int64, now metav1.Time) metav1.Condition {
+	out := metav1.Condition{
+		Type:               c.Type,
+		Status:             metav1.ConditionFalse,
+		Reason:             c.Reason,
+		Message:            c.Message,
+		ObservedGeneration: generation,
+		LastTransitionTime: now,
+	}
+	if c.Status {
+		out.Status = metav1.ConditionTrue
+	}
+	for _, o := range old {
+		if o.Type == c.Type && o.Status == out.Status && !o.LastTransitionTime.IsZero() {
+			out.LastTransitionTime = o.LastTransitionTime
+		}
+	}
+	return out
+}
+
+// NetworkStatusAnnotation is the value of AnnotationNetworkStatus: what the multi-network convention (its
+// specification v1.3, section 5) reports of a pod's interfaces. Empty for none.
+func NetworkStatusAnnotation(list []model.Attachment) string {
+	if len(list) == 0 {
+		return ""
+	}
+	out := make([]nadv1.NetworkStatus, len(list))
+	for i, a := range list {
+		out[i] = nadv1.NetworkStatus{Name: a.Network, Interface: a.Interface, Mac: a.MAC, Default: i == 0}
+		for _, p := range a.Addresses {
+			out[i].IPs = append(out[i].IPs, p.Addr().String())
+		}
+		for _, g := range a.Gateways {
+			out[i].Gateway = append(out[i].Gateway, g.String())
+		}
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return "" // strings and slices of them always marshal
+	}
+	return string(text)
+}
+
+// AttachmentsAnnotation is the value of AnnotationAttachments. Empty for none.
+func AttachmentsAnnotation(list []model.Attachment) string {
+	if len(list) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return "" // the zero Prefix and Addr marshal too
+	}
+	return string(text)
+}

@@ -1,0 +1,63 @@
+package intake
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+func TestNetworkStatusKeepsTransitionTimes(t *testing.T) {
+	first := metav1.NewTime(time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC))
+	later := metav1.NewTime(first.Add(time.Hour))
+	report := model.NetworkStatus{
+		ObservedGeneration: 2, Phase: model.Ready, Pods: 4,
+		Conditions: []model.Condition{
+			{Type: model.ConditionInUse, Status: true, Reason: "PodsAttached", Message: "4 pods"},
+			{Type: model.ConditionReady, Status: true, Reason: "Written"},
+		},
+		Subnets: []model.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
+	}
+	got := NetworkStatus(v1alpha1.NetworkStatus{}, report, first)
+	want := v1alpha1.NetworkStatus{
+		Phase: v1alpha1.NetworkReady, ObservedGeneration: 2, Pods: 4,
+		Conditions: []metav1.Condition{
+			{Type: "InUse", Status: "True", Reason: "PodsAttached", Message: "4 pods", ObservedGeneration: 2, LastTransitionTime: first},
+			{Type: "Ready", Status: "True", Reason: "Written", ObservedGeneration: 2, LastTransitionTime: first},
+		},
+		Subnets: []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(got, NetworkStatus(got, report, later)); diff != "" {
+		t.Errorf("the same report changes the status:\n%s", diff)
+	}
+
+	report.Conditions = []model.Condition{
+		{Type: model.ConditionInUse, Status: true, Reason: "PodsAttached", Message: "5 pods"},
+		{Type: model.ConditionReady, Status: false, Reason: "SubnetFull", Message: "a is full"},
+	}
+	got = NetworkStatus(got, report, later)
+	if got.Conditions[0].LastTransitionTime != first || got.Conditions[0].Message != "5 pods" {
+		t.Errorf("new words alone must keep the time: %+v", got.Conditions[0])
+	}
+	if got.Conditions[1].LastTransitionTime != later {
+		t.Errorf("a new status must have a new time: %+v", got.Conditions[1])
+	}
+}
+
+func TestNetworkStatusAnnotation(t *testing.T) {
+	got := NetworkStatusAnnotation(decided)
+	want := `[{"name":"red","interface":"eth0","ips":["10.0.0.5","fd00::5"],"mac":"0a:00:00:00:00:01","default":true,"dns":{},"gateway":["10.0.0.1"]}]`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if NetworkStatusAnnotation(nil) != "" || AttachmentsAnnotation(nil) != "" {
+		t.Error("no attachments must have no annotation")
+	}
+}

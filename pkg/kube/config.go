@@ -1,0 +1,80 @@
+package kube
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+)
+
+// component is our name towards the API server: user agent, field manager and source of Events.
+const component = "atoll-controller"
+
+// Config is the way to the API server: that of a kubeconfig file, or with an empty name that of the pod we
+// run in. qps and burst bound our requests per second; a negative qps lifts the bound.
+func Config(kubeconfig string, qps float32, burst int) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	cfg.QPS, cfg.Burst = qps, burst
+	cfg.UserAgent = component + "/" + version()
+	return cfg, nil
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// clients are REST clients that share one connection and one limit.
+type clients struct {
+	core    *corev1client.CoreV1Client
+	network *rest.RESTClient
+}
+
+func newClients(cfg *rest.Config) (clients, error) {
+	var none clients
+	core := rest.CopyConfig(cfg)
+	core.ContentType = runtime.ContentTypeProtobuf
+	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	transport, err := rest.HTTPClientFor(core)
+	if err != nil {
+		return none, fmt.Errorf("make API client: %w", err)
+	}
+	coreClient, err := corev1client.NewForConfigAndClient(core, transport)
+	if err != nil {
+		return none, fmt.Errorf("make API client: %w", err)
+	}
+	networkClient, err := newNetworkClient(cfg, transport)
+	if err != nil {
+		return none, err
+	}
+	return clients{core: coreClient, network: networkClient}, nil
+}
+
+func newNetworkClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register Network: %w", err)
+	}
+	version := v1alpha1.SchemeGroupVersion
+	cfg = rest.CopyConfig(cfg)
+	cfg.APIPath = "/apis"
+	cfg.GroupVersion = &version
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientForConfigAndClient(cfg, transport)
+	if err != nil {
+		return nil, fmt.Errorf("make Network client: %w", err)
+	}
+	return client, nil
+}

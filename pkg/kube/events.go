@@ -1,0 +1,109 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+const (
+	// repeatEvents is how long the same words about the same object are not repeated.
+	repeatEvents = 5 * time.Minute
+	// rememberEvents bounds how many are remembered for that.
+	rememberEvents = 8192
+	// Events are for people to read. They have a limit of their own, so that thousands of pods that fail at once
+	// do not take the way of those that start.
+	eventsPerSecond, eventsBurst = 25, 100
+	// maxMessage is what the API server accepts in an Event, in bytes.
+	maxMessage = 1024
+)
+
+// events sends Warning Events. The recorder behind it joins what repeats and drops what comes too fast.
+type events struct {
+	client      corev1client.EventsGetter
+	broadcaster record.EventBroadcaster
+	recorder    record.EventRecorder
+	now         func() time.Time
+
+	mu   sync.Mutex
+	sent map[said]time.Time
+}
+
+// said is what was said about whom.
+type said struct {
+	uid             types.UID
+	reason, message string
+}
+
+func newEvents(cfg *rest.Config) (*events, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Burst, cfg.RateLimiter = eventsPerSecond, eventsBurst, nil
+	client, err := corev1client.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make events client: %w", err)
+	}
+	broadcaster := record.NewBroadcaster()
+	return &events{
+		client:      client,
+		broadcaster: broadcaster,
+		recorder:    broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: component}),
+		now:         time.Now,
+		sent:        map[said]time.Time{},
+	}, nil
+}
+
+func (e *events) run(ctx context.Context) {
+	e.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: e.client.Events("")})
+	<-ctx.Done()
+	e.broadcaster.Shutdown()
+}
+
+func (e *events) warn(about *corev1.ObjectReference, p model.Problem) {
+	message := p.Message
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
+	}
+	if e.fresh(said{uid: about.UID, reason: p.Reason, message: message}) {
+		e.recorder.Event(about, corev1.EventTypeWarning, p.Reason, message)
+	}
+}
+
+// fresh reports whether something has not been said for a while, and remembers that it is said now.
+func (e *events) fresh(s said) bool {
+	now := e.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if last, there := e.sent[s]; there && now.Sub(last) < repeatEvents {
+		return false
+	}
+	if len(e.sent) >= rememberEvents {
+		clear(e.sent) // at worst something is said twice
+	}
+	e.sent[s] = now
+	return true
+}
+
+func podReference(pod model.PodKey, uid string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(uid),
+	}
+}
+
+// networkReference names a Network; the Events of an object without a namespace are in namespace default.
+func networkReference(name, uid string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Network", Name: name, UID: types.UID(uid),
+	}
+}

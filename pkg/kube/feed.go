@@ -1,0 +1,162 @@
+package kube
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// podSelector leaves away, at the API server, the pods that intake.Pod leaves away: not scheduled, on the
+// node's own network, or finished. A pod that begins to be one of them is reported as deleted.
+const podSelector = "spec.nodeName!=,spec.hostNetwork=false,status.phase!=Succeeded,status.phase!=Failed"
+
+// Options of a Feed. The zero value logs to slog's default and counts nothing.
+type Options struct {
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Feed gathers what happens to pods, namespaces and Networks until somebody takes it.
+type Feed struct {
+	log      *slog.Logger
+	ready    chan struct{}
+	sources  []source
+	statuses *statuses
+
+	mu         sync.Mutex
+	pods       *gathered[model.PodKey, model.Pod]
+	namespaces *gathered[string, model.Namespace]
+	networks   *gathered[string, model.Network]
+}
+
+// source is one kind of object: where it comes from and where it goes.
+type source struct {
+	name   string
+	lister cache.ListerWatcher
+	object any
+	store  cache.ReflectorStore
+}
+
+// NewFeed prepares a Feed; Run starts it.
+func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
+	c, err := newClients(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	events, err := feedCounter(opts.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	f := &Feed{
+		log:        opts.Logger,
+		ready:      make(chan struct{}, 1),
+		statuses:   newStatuses(),
+		pods:       newGathered[model.PodKey](samePod),
+		namespaces: newGathered[string](sameNamespace),
+		networks:   newGathered[string](sameNetwork),
+	}
+	f.networks.gone = func(n *model.Network) { f.statuses.forget(n.Name, n.UID) }
+	pods, err := fields.ParseSelector(podSelector)
+	if err != nil {
+		return nil, err
+	}
+	core := c.core.RESTClient()
+	f.sources = []source{{
+		name:   "pods",
+		lister: cache.NewListWatchFromClient(core, "pods", metav1.NamespaceAll, pods),
+		object: &corev1.Pod{},
+		store:  newStore(f, f.pods, podKey, intake.Pod, trimPod, events.WithLabelValues("pods")),
+	}, {
+		name:   "namespaces",
+		lister: cache.NewListWatchFromClient(core, "namespaces", metav1.NamespaceAll, fields.Everything()),
+		object: &corev1.Namespace{},
+		store:  newStore(f, f.namespaces, namespaceKey, intake.Namespace, nil, events.WithLabelValues("namespaces")),
+	}, {
+		name:   "networks",
+		lister: cache.NewListWatchFromClient(c.network, "networks", metav1.NamespaceAll, fields.Everything()),
+		object: &v1alpha1.Network{},
+		store:  newStore(f, f.networks, networkKey, f.network, nil, events.WithLabelValues("networks")),
+	}}
+	return f, nil
+}
+
+// Run feeds until ctx ends. It returns when everything it started has stopped.
+func (f *Feed) Run(ctx context.Context) error {
+	ctx = klog.NewContext(ctx, logr.FromSlogHandler(f.log.Handler()))
+	var running sync.WaitGroup
+	for _, s := range f.sources {
+		r := cache.NewReflectorWithOptions(s.lister, s.object, s.store, cache.ReflectorOptions{Name: s.name})
+		running.Go(func() { r.RunWithContext(ctx) })
+	}
+	running.Wait()
+	return ctx.Err()
+}
+
+// Ready yields after something was gathered or Synced began to be true. One signal may stand for many.
+func (f *Feed) Ready() <-chan struct{} { return f.ready }
+
+// Synced reports whether everything that the cluster held at the start has been gathered. Whoever wants to
+// remove what it does not know asks this before Take, and takes before it removes.
+func (f *Feed) Synced() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pods.listed && f.namespaces.listed && f.networks.listed
+}
+
+// Take hands over what was gathered since it was last called. An object that was deleted and made anew in
+// between appears once, with its new UID.
+func (f *Feed) Take() model.Changes {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return model.Changes{
+		Networks:   f.networks.take(),
+		Namespaces: f.namespaces.take(),
+		Pods:       f.pods.take(),
+	}
+}
+
+// signal wakes whoever waits on Ready; it never blocks.
+func (f *Feed) signal() {
+	select {
+	case f.ready <- struct{}{}:
+	default:
+	}
+}
+
+// network keeps the status aside for the Writer, which must not write what is there already.
+func (f *Feed) network(in *v1alpha1.Network) *model.Network {
+	f.statuses.observe(in)
+	return intake.Network(in)
+}
+
+func podKey(namespace, name string) model.PodKey {
+	return model.PodKey{Namespace: namespace, Name: name}
+}
+
+func namespaceKey(_, name string) string { return name }
+
+func networkKey(_, name string) string { return name }
+
+// trimPod removes what intake.Pod does not read, before a list of all pods is held in memory.
+func trimPod(p *corev1.Pod) {
+	p.ManagedFields = nil
+	p.OwnerReferences = nil
+	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork}
+	p.Status = corev1.PodStatus{Phase: p.Status.Phase}
+}

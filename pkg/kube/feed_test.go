@@ -1,0 +1,168 @@
+package kube
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+func testPod(name, uid string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)},
+		Spec:       corev1.PodSpec{NodeName: "node1"},
+	}
+}
+
+// deaf makes a Feed whose sources nobody runs, and its stores.
+func deaf(t *testing.T) (feed *Feed, pods, namespaces, networks cache.ReflectorStore) {
+	t.Helper()
+	f, err := NewFeed(&rest.Config{Host: "http://127.0.0.1:1"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, f.sources[0].store, f.sources[1].store, f.sources[2].store
+}
+
+// must fails the test when a store refuses something.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// podsOf is the UID of each pod of a Changes, "gone" for one that has gone.
+func podsOf(c model.Changes) map[string]string {
+	out := map[string]string{}
+	for k, p := range c.Pods {
+		out[k.Name] = "gone"
+		if p != nil {
+			out[k.Name] = p.UID
+		}
+	}
+	return out
+}
+
+func wantPods(t *testing.T, f *Feed, want map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, podsOf(f.Take())); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestFeedGathersTheNewest(t *testing.T) {
+	f, pods, _, _ := deaf(t)
+	must(t, pods.Add(testPod("a", "1")))
+	must(t, pods.Delete(testPod("a", "1")))
+	must(t, pods.Add(testPod("a", "2")))
+	must(t, pods.Add(testPod("b", "3")))
+	must(t, pods.Delete(testPod("b", "3")))
+	must(t, pods.Delete(testPod("never seen", "4")))
+	wantPods(t, f, map[string]string{"a": "2", "b": "gone"})
+	wantPods(t, f, map[string]string{})
+}
+
+func TestFeedLeavesAwayWhatChangesNothing(t *testing.T) {
+	f, pods, _, _ := deaf(t)
+	must(t, pods.Add(testPod("a", "1")))
+	f.Take()
+	<-f.Ready()
+	busy := testPod("a", "1")
+	busy.Status.Phase, busy.ResourceVersion = corev1.PodRunning, "99"
+	must(t, pods.Update(busy))
+	wantPods(t, f, map[string]string{})
+	select {
+	case <-f.Ready():
+		t.Error("a change of the pod's status is no news")
+	default:
+	}
+	done := busy.DeepCopy()
+	done.Status.Phase = corev1.PodSucceeded
+	must(t, pods.Update(done))
+	wantPods(t, f, map[string]string{"a": "gone"})
+}
+
+func TestFeedSeesWhatAListLacks(t *testing.T) {
+	f, pods, namespaces, networks := deaf(t)
+	must(t, pods.Replace([]any{testPod("a", "1"), testPod("b", "2")}, "1"))
+	if f.Synced() {
+		t.Error("synced before namespaces and networks were listed")
+	}
+	must(t, namespaces.Replace([]any{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}}, "1"))
+	must(t, networks.Replace(nil, "1"))
+	<-f.Ready()
+	if !f.Synced() {
+		t.Error("not synced after all were listed")
+	}
+	got := f.Take()
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, podsOf(got)); diff != "" || got.Namespaces["ns"] == nil {
+		t.Errorf("%s%v", diff, got.Namespaces)
+	}
+	must(t, pods.Replace([]any{testPod("b", "2"), testPod("c", "3")}, "9"))
+	wantPods(t, f, map[string]string{"a": "gone", "c": "3"})
+}
+
+func TestFeedKnowsStatusesWhileTheirNetworksLive(t *testing.T) {
+	f, _, _, networks := deaf(t)
+	n := &v1alpha1.Network{
+		ObjectMeta: metav1.ObjectMeta{Name: "red", UID: "u", ResourceVersion: "10"},
+		Status:     v1alpha1.NetworkStatus{Pods: 3},
+	}
+	must(t, networks.Add(n))
+	older := n.DeepCopy()
+	older.ResourceVersion, older.Status.Pods = "9", 1
+	f.statuses.observe(older)
+	if got, ok := f.statuses.get("red", "u"); !ok || got.Pods != 3 {
+		t.Errorf("got %+v, %v; an older state must not replace a newer", got, ok)
+	}
+	if _, ok := f.statuses.get("red", "another"); ok {
+		t.Error("the status of another Network of that name was given")
+	}
+	must(t, networks.Delete(n))
+	if _, ok := f.statuses.get("red", "u"); ok {
+		t.Error("the status outlives its Network")
+	}
+}
+
+func TestTrimmedPodReadsTheSame(t *testing.T) {
+	f, pods, _, _ := deaf(t)
+	whole := testPod("a", "1")
+	whole.Labels = map[string]string{model.LabelNetwork: "red"}
+	whole.Spec.Containers = []corev1.Container{{Name: "c"}}
+	must(t, pods.Add(whole.DeepCopy()))
+	f.Take()
+	trimPod(whole)
+	must(t, pods.Update(whole))
+	wantPods(t, f, map[string]string{})
+	if whole.Spec.Containers != nil {
+		t.Error("not trimmed")
+	}
+}
+
+func BenchmarkFeedPodUpdate(b *testing.B) {
+	f, err := NewFeed(&rest.Config{Host: "http://127.0.0.1:1"}, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	list := make([]*corev1.Pod, 5000)
+	for i := range list {
+		list[i] = testPod(fmt.Sprint("pod-", i), fmt.Sprint(i))
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if err := f.sources[0].store.Update(list[i%len(list)]); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}

@@ -1,0 +1,145 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// countsEvery is how often a Network's counts are written at most while they change with every pod, and how
+// late they are: so they are never written in the moment in which a pod starts.
+const countsEvery = time.Second
+
+type statusOf struct {
+	uid    string
+	status model.NetworkStatus
+}
+
+type finalizerOf struct {
+	uid     string
+	present bool
+}
+
+// WriteNetworkStatus shows a status on the Network with that UID. A change of the phase, of the observed
+// generation or of what a condition says goes at once; counts go once per second. What the API server
+// holds already is not written.
+func (w *Writer) WriteNetworkStatus(name, uid string, s model.NetworkStatus) {
+	w.networks.put(name, statusOf{uid: uid, status: s}, w.pace.delay(name, uid, s, time.Now()))
+}
+
+func (w *Writer) patchStatus(ctx context.Context, name string, want statusOf) error {
+	old, known := w.statuses.get(name, want.uid)
+	status := intake.NetworkStatus(old, want.status, metav1.Now())
+	if known && equality.Semantic.DeepEqual(old, status) {
+		return nil
+	}
+	body, err := statusPatch(want.uid, status)
+	if err != nil {
+		return err
+	}
+	t := w.networkTarget(name, want.uid)
+	var answer v1alpha1.Network
+	err = t.outcome(ctx, t.patch(types.JSONPatchType, "status", body).Do(ctx).Into(&answer))
+	if err == nil {
+		w.statuses.observe(&answer)
+	}
+	return err
+}
+
+// WriteFinalizer puts our finalizer on the Network with that UID, or takes it away. On a Network that is being
+// deleted it is not put: the API server would refuse.
+func (w *Writer) WriteFinalizer(name, uid string, present bool) {
+	w.finalizers.put(name, finalizerOf{uid: uid, present: present}, 0)
+}
+
+func (w *Writer) patchFinalizer(ctx context.Context, name string, want finalizerOf) error {
+	t := w.networkTarget(name, want.uid)
+	var network v1alpha1.Network
+	err := t.client.Get().Resource(t.resource).Name(name).Do(ctx).Into(&network)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(network.UID) != want.uid:
+		return errGone
+	case err != nil:
+		return err
+	case slices.Contains(network.Finalizers, model.Finalizer) == want.present:
+		return nil
+	case want.present && network.DeletionTimestamp != nil:
+		return errGone
+	}
+	finalizers := slices.DeleteFunc(slices.Clone(network.Finalizers), func(f string) bool { return f == model.Finalizer })
+	if want.present {
+		finalizers = append(finalizers, model.Finalizer)
+	}
+	body, err := finalizersPatch(&network, finalizers)
+	if err != nil {
+		return err
+	}
+	return t.outcome(ctx, t.patch(types.MergePatchType, "", body).Do(ctx).Error())
+}
+
+func (w *Writer) networkTarget(name, uid string) target {
+	return target{client: w.clients.network, resource: "networks", name: name, uid: uid}
+}
+
+// pace spreads the writes of counts: it holds, per Network, the status that was last handed over and when
+// that is written.
+type pace struct {
+	mu     sync.Mutex
+	byName map[string]paced
+}
+
+type paced struct {
+	uid    string
+	status model.NetworkStatus
+	next   time.Time // when it is written
+}
+
+// paceSize is when Networks that are not pressed for time are forgotten.
+const paceSize = 4096
+
+func newPace() *pace { return &pace{byName: map[string]paced{}} }
+
+// delay says how long a status has to wait.
+func (p *pace) delay(name, uid string, s model.NetworkStatus, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, there := p.byName[name]
+	if !there && len(p.byName) >= paceSize {
+		p.prune(now)
+	}
+	entry := paced{uid: uid, status: s, next: now}
+	if there && last.uid == uid && sameWords(last.status, s) {
+		entry.next = now.Add(countsEvery)
+		if now.Before(last.next) {
+			entry.next = last.next
+		}
+	}
+	p.byName[name] = entry
+	return entry.next.Sub(now)
+}
+
+func (p *pace) prune(now time.Time) {
+	for name, e := range p.byName {
+		if !now.Before(e.next) {
+			delete(p.byName, name)
+		}
+	}
+}
+
+// sameWords reports whether two statuses differ in counts at most. Messages may hold counts too.
+func sameWords(a, b model.NetworkStatus) bool {
+	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&
+		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y model.Condition) bool {
+			return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
+		})
+}

@@ -1,0 +1,128 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// acceptMetadata asks for no more of the object than its metadata, so that neither side encodes a whole pod.
+const acceptMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
+	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// attachmentsPatch is the body of the merge patch (RFC 7386) that sets both annotations of a pod, or with no
+// attachments removes them. The UID in it makes the API server refuse a later pod of the same name.
+func attachmentsPatch(uid string, list []model.Attachment) ([]byte, error) {
+	type annotations struct {
+		Attachments *string `json:"atoll.dev/attachments"`
+		Status      *string `json:"k8s.v1.cni.cncf.io/network-status"`
+	}
+	type metadata struct {
+		UID         string      `json:"uid"`
+		Annotations annotations `json:"annotations"`
+	}
+	var patch struct {
+		Metadata metadata `json:"metadata"`
+	}
+	patch.Metadata.UID = uid
+	if len(list) > 0 {
+		a, s := intake.AttachmentsAnnotation(list), intake.NetworkStatusAnnotation(list)
+		patch.Metadata.Annotations = annotations{Attachments: &a, Status: &s}
+	}
+	return json.Marshal(patch)
+}
+
+// statusPatch is the body of the JSON patch (RFC 6902) that replaces the status of the Network with that UID.
+func statusPatch(uid string, status v1alpha1.NetworkStatus) ([]byte, error) {
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	return json.Marshal([]operation{
+		{Op: "test", Path: "/metadata/uid", Value: uid},
+		{Op: "add", Path: "/status", Value: status},
+	})
+}
+
+// finalizersPatch is the body of the merge patch that replaces the finalizers of exactly the object that was
+// read.
+func finalizersPatch(read metav1.Object, finalizers []string) ([]byte, error) {
+	type metadata struct {
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion"`
+		Finalizers      []string  `json:"finalizers"`
+	}
+	var patch struct {
+		Metadata metadata `json:"metadata"`
+	}
+	patch.Metadata = metadata{UID: read.GetUID(), ResourceVersion: read.GetResourceVersion(), Finalizers: finalizers}
+	return json.Marshal(patch)
+}
+
+// target is the object that a patch is for.
+type target struct {
+	client    rest.Interface
+	resource  string
+	namespace string
+	name      string
+	uid       string
+}
+
+func (t target) patch(kind types.PatchType, subresource string, body []byte) *rest.Request {
+	r := t.client.Patch(kind).
+		NamespaceIfScoped(t.namespace, t.namespace != "").
+		Resource(t.resource).Name(t.name).
+		Param("fieldManager", component).
+		Param("fieldValidation", "Ignore"). // the body is ours: no second, strict decoding at the server
+		Body(body)
+	if subresource != "" {
+		r = r.SubResource(subresource)
+	}
+	return r
+}
+
+// outcome tells a patch that came too late (errGone) from one that failed.
+func (t target) outcome(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		return errGone
+	case apierrors.IsConflict(err), apierrors.IsInvalid(err):
+		// A patch for another UID is refused as the one or the other; only the object itself tells for certain.
+		if gone, getErr := t.gone(ctx); getErr == nil && gone {
+			return errGone
+		}
+	}
+	return fmt.Errorf("patch %s: %w", t.resource, err)
+}
+
+// gone asks the API server whether the object with our UID is still there.
+func (t target) gone(ctx context.Context) (bool, error) {
+	raw, err := t.client.Get().
+		NamespaceIfScoped(t.namespace, t.namespace != "").
+		Resource(t.resource).Name(t.name).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").
+		Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var found metav1.PartialObjectMetadata
+	if err := json.Unmarshal(raw, &found); err != nil {
+		return false, fmt.Errorf("read metadata of %s: %w", t.resource, err)
+	}
+	return string(found.UID) != t.uid, nil
+}

@@ -1,0 +1,129 @@
+package kube
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// How many writes of each kind run at once. One write per pod is on the way of every pod that starts; the API
+// server's own default is to run 200 changes at once for all its clients.
+const (
+	attachmentWorkers = 32
+	statusWorkers     = 4
+	finalizerWorkers  = 4
+)
+
+// WriterOptions of a Writer. The zero value logs to slog's default and counts nothing.
+type WriterOptions struct {
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Writer writes decisions to the API server, in the background: its methods return at once. Of several
+// decisions about one object the last wins.
+type Writer struct {
+	log      *slog.Logger
+	clients  clients
+	statuses *statuses
+	events   *events
+
+	attachments *outbox[model.PodKey, attachmentsOf]
+	networks    *outbox[string, statusOf]
+	finalizers  *outbox[string, finalizerOf]
+	pace        *pace
+}
+
+type attachmentsOf struct {
+	uid  string
+	list []model.Attachment
+}
+
+// NewWriter prepares a Writer; Run starts it, and must be called to end what NewWriter has begun. feed, which
+// may be nil, tells what statuses the API server holds already.
+func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error) {
+	c, err := newClients(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	results, err := writeCounter(opts.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{log: opts.Logger, clients: c, statuses: newStatuses(), pace: newPace()}
+	if feed != nil {
+		w.statuses = feed.statuses
+	}
+	if w.events, err = newEvents(cfg); err != nil {
+		return nil, err
+	}
+	w.attachments = newOutbox("attachments", w.patchAttachments, w.log, results)
+	w.networks = newOutbox("status", w.patchStatus, w.log, results)
+	w.finalizers = newOutbox("finalizer", w.patchFinalizer, w.log, results)
+	return w, nil
+}
+
+// Run writes until ctx ends. What is still wanted then is lost: whoever comes after decides anew. It returns
+// when everything that belongs to the Writer has stopped.
+func (w *Writer) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { w.attachments.run(ctx, attachmentWorkers) })
+	running.Go(func() { w.networks.run(ctx, statusWorkers) })
+	running.Go(func() { w.finalizers.run(ctx, finalizerWorkers) })
+	running.Go(func() { w.events.run(ctx) })
+	running.Wait()
+}
+
+// Flush waits until nothing is left to write but Events.
+func (w *Writer) Flush(ctx context.Context) error {
+	for _, idle := range []func() <-chan struct{}{w.attachments.idle, w.networks.idle, w.finalizers.idle} {
+		select {
+		case <-idle():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// WriteAttachments writes the annotations of the pod with that UID that tell its node and its users what it
+// got; with none it removes them.
+func (w *Writer) WriteAttachments(pod model.PodKey, uid string, attachments []model.Attachment) {
+	w.attachments.put(pod, attachmentsOf{uid: uid, list: attachments}, 0)
+}
+
+// Forget wants nothing more written on a pod.
+func (w *Writer) Forget(pod model.PodKey) { w.attachments.drop(pod) }
+
+func (w *Writer) patchAttachments(ctx context.Context, pod model.PodKey, want attachmentsOf) error {
+	body, err := attachmentsPatch(want.uid, want.list)
+	if err != nil {
+		return err
+	}
+	t := target{
+		client: w.clients.core.RESTClient(), resource: "pods",
+		namespace: pod.Namespace, name: pod.Name, uid: want.uid,
+	}
+	r := t.patch(types.MergePatchType, "", body).SetHeader("Accept", acceptMetadata)
+	return t.outcome(ctx, r.Do(ctx).Error())
+}
+
+// PodEvent tells the pod's owner what is wrong, as a Warning Event. The same words about the same pod are not
+// repeated for some minutes.
+func (w *Writer) PodEvent(pod model.PodKey, uid string, p model.Problem) {
+	w.events.warn(podReference(pod, uid), p)
+}
+
+// NetworkEvent tells the Network's owner what is wrong; see PodEvent.
+func (w *Writer) NetworkEvent(name, uid string, p model.Problem) {
+	w.events.warn(networkReference(name, uid), p)
+}

@@ -1,0 +1,110 @@
+package kube
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+var decided = []model.Attachment{{
+	PodUID: "u", Interface: "eth0", Network: "red", Subnet: "a", MAC: "0a:00:00:00:00:01",
+	Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24")},
+	Gateways:  []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+}}
+
+func TestPatches(t *testing.T) {
+	body := func(b []byte, err error) string {
+		t.Helper()
+		must(t, err)
+		return string(b)
+	}
+	for name, test := range map[string]struct{ got, want string }{
+		"attachments": {
+			body(attachmentsPatch("u", decided)),
+			`{"metadata":{"uid":"u","annotations":{` +
+				`"atoll.dev/attachments":"[{\"podUID\":\"u\",\"interface\":\"eth0\",\"network\":\"red\",\"subnet\":\"a\",\"mac\":\"0a:00:00:00:00:01\",\"addresses\":[\"10.0.0.5/24\"],\"gateways\":[\"10.0.0.1\"]}]",` +
+				`"k8s.v1.cni.cncf.io/network-status":"[{\"name\":\"red\",\"interface\":\"eth0\",\"ips\":[\"10.0.0.5\"],\"mac\":\"0a:00:00:00:00:01\",\"default\":true,\"dns\":{},\"gateway\":[\"10.0.0.1\"]}]"}}}`,
+		},
+		"no attachments": {
+			body(attachmentsPatch("u", nil)),
+			`{"metadata":{"uid":"u","annotations":{"atoll.dev/attachments":null,"k8s.v1.cni.cncf.io/network-status":null}}}`,
+		},
+		"status": {
+			body(statusPatch("u", v1alpha1.NetworkStatus{Phase: "Ready", Pods: 2})),
+			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"add","path":"/status","value":{"phase":"Ready","pods":2}}]`,
+		},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s\ngot  %s\nwant %s", name, test.got, test.want)
+		}
+	}
+	for _, annotation := range []string{model.AnnotationAttachments, model.AnnotationNetworkStatus} {
+		if !strings.Contains(body(attachmentsPatch("u", decided)), `"`+annotation+`":`) {
+			t.Errorf("the patch lacks %s", annotation)
+		}
+	}
+}
+
+func TestPace(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ready := model.NetworkStatus{Phase: model.Ready, Conditions: []model.Condition{{Type: "Ready", Status: true, Reason: "Written"}}}
+	counted := ready
+	counted.Pods = 3
+	failed := counted
+	failed.Conditions = []model.Condition{{Type: "Ready", Reason: "SubnetFull"}}
+	p := newPace()
+	for i, step := range []struct {
+		after  time.Duration
+		uid    string
+		status model.NetworkStatus
+		want   time.Duration
+	}{
+		{0, "u", ready, 0},
+		{100 * time.Millisecond, "u", counted, time.Second},
+		{100 * time.Millisecond, "u", counted, 900 * time.Millisecond},
+		{900 * time.Millisecond, "u", counted, time.Second},
+		{0, "u", failed, 0},
+		{100 * time.Millisecond, "other", failed, 0},
+		{time.Second, "other", failed, time.Second},
+	} {
+		now = now.Add(step.after)
+		if got := p.delay("n", step.uid, step.status, now); got != step.want {
+			t.Errorf("step %d waits %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+func TestEventsAreNotRepeated(t *testing.T) {
+	now := time.Unix(1000, 0)
+	e := &events{now: func() time.Time { return now }, sent: map[said]time.Time{}}
+	one := said{uid: "u", reason: "SubnetFull", message: "a is full"}
+	if !e.fresh(one) || e.fresh(one) {
+		t.Error("said twice at once")
+	}
+	if !e.fresh(said{uid: "v", reason: one.reason, message: one.message}) {
+		t.Error("not said of another pod")
+	}
+	now = now.Add(repeatEvents)
+	if !e.fresh(one) {
+		t.Error("not said again after some minutes")
+	}
+	for i := range 2 * rememberEvents {
+		e.fresh(said{uid: "w", message: time.Duration(i).String()})
+	}
+	if len(e.sent) > rememberEvents {
+		t.Errorf("%d are remembered", len(e.sent))
+	}
+}
+
+func BenchmarkAttachmentsPatch(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := attachmentsPatch("0d1c2c8e-0000-4000-8000-000000000000", decided); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

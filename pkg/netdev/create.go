@@ -1,0 +1,127 @@
+package netdev
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Create makes the pair of spec, anew when one of the same name exists, and configures both ends. When it
+// fails it leaves nothing behind.
+func Create(spec Spec) error {
+	netns, err := ns.GetNS(spec.Netns)
+	if err != nil {
+		return fmt.Errorf("open network namespace: %w", err)
+	}
+	defer netns.Close() //nolint:errcheck // a file that was only read.
+	if err := Delete(spec.Owner); err != nil {
+		return err
+	}
+	host, err := addPair(spec, netns)
+	if err != nil {
+		return err
+	}
+	if err := configure(spec, host, netns); err != nil {
+		return errors.Join(err, Delete(spec.Owner))
+	}
+	return nil
+}
+
+// addPair adds both ends at once, each in its namespace, so that no step between is seen by anyone.
+func addPair(spec Spec, netns ns.NetNS) (netlink.Link, error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = spec.Owner.HostName()
+	attrs.MTU = spec.MTU
+	pair := &netlink.Veth{
+		LinkAttrs:        attrs,
+		PeerName:         spec.Owner.Interface,
+		PeerHardwareAddr: spec.MAC,
+		PeerNamespace:    netlink.NsFd(int(netns.Fd())),
+	}
+	if err := netlink.LinkAdd(pair); err != nil {
+		if errors.Is(err, unix.EEXIST) {
+			return nil, fmt.Errorf("add veth %s: interface %s exists already in the pod's network namespace: %w",
+				attrs.Name, spec.Owner.Interface, err)
+		}
+		return nil, fmt.Errorf("add veth %s: %w", attrs.Name, err)
+	}
+	host, err := netlink.LinkByName(attrs.Name)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("find veth %s: %w", attrs.Name, err), Delete(spec.Owner))
+	}
+	// Linux takes no alias with a new link.
+	if err := netlink.LinkSetAlias(host, spec.Owner.Alias()); err != nil {
+		return nil, errors.Join(fmt.Errorf("set alias of %s: %w", attrs.Name, err), Delete(spec.Owner))
+	}
+	return host, nil
+}
+
+// configure brings both ends up.
+func configure(spec Spec, host netlink.Link, netns ns.NetNS) error {
+	if err := quieten(host.Attrs().Name); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(host); err != nil {
+		return fmt.Errorf("bring up %s: %w", host.Attrs().Name, err)
+	}
+	return netns.Do(func(ns.NetNS) error { return configurePod(spec) })
+}
+
+// configurePod runs inside the pod's network namespace: each netlink request opens a socket of its own, there.
+func configurePod(spec Spec) error {
+	if _, err := bringUp("lo"); err != nil {
+		return err
+	}
+	name := spec.Owner.Interface
+	if err := harden(spec); err != nil {
+		return err
+	}
+	if spec.Offload == PodChecksums {
+		if err := disableTxChecksums(name); err != nil {
+			return err
+		}
+	}
+	link, err := bringUp(name)
+	if err != nil {
+		return err
+	}
+	for _, prefix := range spec.Addresses {
+		address := &netlink.Addr{IPNet: ipNet(prefix)}
+		if prefix.Addr().Is6() {
+			// OVN lets nobody else use the address: nothing to detect, and no second to lose.
+			address.Flags = unix.IFA_F_NODAD
+		}
+		if err := netlink.AddrAdd(link, address); err != nil {
+			return fmt.Errorf("add address %s to %s in the pod: %w", prefix, name, err)
+		}
+	}
+	for _, gateway := range spec.Gateways {
+		if err := netlink.RouteAdd(spec.defaultRoute(link.Attrs().Index, gateway)); err != nil {
+			return fmt.Errorf("add default route via %s in the pod: %w", gateway, err)
+		}
+	}
+	return nil
+}
+
+func (s Spec) defaultRoute(index int, gateway netip.Addr) *netlink.Route {
+	route := &netlink.Route{LinkIndex: index, Dst: anywhere(gateway), Gw: gateway.AsSlice()}
+	if !s.onLink(gateway) {
+		route.SetFlag(netlink.FLAG_ONLINK)
+	}
+	return route
+}
+
+func bringUp(name string) (netlink.Link, error) {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("find %s in the pod: %w", name, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return nil, fmt.Errorf("bring up %s in the pod: %w", name, err)
+	}
+	return link, nil
+}

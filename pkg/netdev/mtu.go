@@ -1,0 +1,43 @@
+package netdev
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/containernetworking/plugins/pkg/netlinksafe"
+	"github.com/vishvananda/netlink"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// ipv6Excess is how much longer an IPv6 header is than an IPv4 header, in bytes.
+const ipv6Excess = 20
+
+// TunnelMTU is the largest IP packet of a pod that fits, in a Geneve tunnel, through the interface which
+// carries the tunnel's address.
+func TunnelMTU(encap netip.Addr) (int, error) {
+	addresses, err := netlinksafe.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return 0, fmt.Errorf("list addresses: %w", err)
+	}
+	for _, a := range addresses {
+		if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != encap {
+			continue
+		}
+		link, err := netlink.LinkByIndex(a.LinkIndex)
+		if err != nil {
+			return 0, fmt.Errorf("find the link of %s: %w", encap, err)
+		}
+		return podMTU(link.Attrs().MTU, encap), nil
+	}
+	return 0, fmt.Errorf("no interface of this node has the tunnel's address %s (ovn-encap-ip)", encap)
+}
+
+// podMTU is what Geneve leaves of an underlay's MTU. Loopback and the like are larger than any packet.
+func podMTU(underlay int, encap netip.Addr) int {
+	mtu := underlay - model.GeneveOverhead
+	if encap.Is6() {
+		mtu -= ipv6Excess
+	}
+	return min(mtu, 65535)
+}

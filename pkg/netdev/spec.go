@@ -1,0 +1,65 @@
+package netdev
+
+import (
+	"net"
+	"net/netip"
+)
+
+// Spec is the wanted state of one interface of a pod.
+type Spec struct {
+	Owner Owner
+	// Netns is the path of the pod's network namespace.
+	Netns string
+	MAC   net.HardwareAddr
+	// MTU of both ends, in bytes of IP packet.
+	MTU       int
+	Addresses []netip.Prefix
+	// Gateways get a default route each. One outside every address' subnet is reached on the link.
+	Gateways []netip.Addr
+	// Offload says who may fill in the checksums of what the pod sends.
+	Offload Offload
+}
+
+// Offload is a choice for checksums.
+type Offload int
+
+const (
+	// KernelChecksums leaves checksums to the kernel, which computes them when a packet leaves the machine.
+	KernelChecksums Offload = iota
+	// PodChecksums has the pod's end compute them: the userspace datapath reads frames from the node's end
+	// as they are and would forward them with checksums missing.
+	PodChecksums
+)
+
+// hasIPv6 reports whether the interface has an IPv6 address.
+func (s Spec) hasIPv6() bool {
+	for _, a := range s.Addresses {
+		if a.Addr().Is6() {
+			return true
+		}
+	}
+	return false
+}
+
+// onLink reports whether gateway lies within one of the interface's subnets.
+func (s Spec) onLink(gateway netip.Addr) bool {
+	for _, a := range s.Addresses {
+		if a.Masked().Contains(gateway) {
+			return true
+		}
+	}
+	return false
+}
+
+// ipNet is a prefix with its host bits, as netlink takes it.
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// anywhere is the destination of a default route of gateway's family.
+func anywhere(gateway netip.Addr) *net.IPNet {
+	if gateway.Is4() {
+		return ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0))
+	}
+	return ipNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0))
+}

@@ -1,0 +1,259 @@
+package plan_test
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/plan"
+)
+
+// memory is a northbound database that fits in a test: it keeps rows and sets, and like the real one it
+// refuses dangling references and collects rows that no set refers to.
+type memory struct {
+	rows map[nb.Ref]nb.Row
+	sets map[nb.Set]map[string]bool
+}
+
+func newMemory() *memory {
+	return &memory{rows: map[nb.Ref]nb.Row{}, sets: map[nb.Set]map[string]bool{}}
+}
+
+func (m *memory) Row(ref nb.Ref) (nb.Row, bool) { r, ok := m.rows[ref]; return r, ok }
+func (m *memory) Has(ref nb.Ref) bool           { return m.rows[ref] != nil }
+func (m *memory) HasMember(x nb.Member) bool    { return m.sets[x.Set][x.Value] }
+
+// commit applies one transaction and returns which rows changed.
+func (m *memory) commit(t *rapid.T, units []plan.Unit) []nb.Ref {
+	for _, u := range units {
+		for _, r := range u.Inserts {
+			if m.rows[nb.RefOf(r)] != nil {
+				t.Fatalf("%s inserts %v, which exists", u.Owner, nb.RefOf(r))
+			}
+			m.rows[nb.RefOf(r)] = r
+		}
+	}
+	for _, u := range units {
+		for _, up := range u.Updates {
+			if m.rows[nb.RefOf(up.Row)] == nil {
+				t.Fatalf("%s updates a row that does not exist", u.Owner)
+			}
+			m.rows[nb.RefOf(up.Row)] = up.Row
+		}
+		for _, x := range u.Leaves {
+			delete(m.sets[x.Set], x.Value)
+		}
+	}
+	for _, u := range units {
+		for _, x := range u.Joins {
+			if m.rows[x.In] == nil {
+				t.Fatalf("%s joins a set of a row that does not exist", u.Owner)
+			}
+			if m.sets[x.Set] == nil {
+				m.sets[x.Set] = map[string]bool{}
+			}
+			m.sets[x.Set][x.Value] = true
+		}
+		for _, ref := range u.Deletes {
+			delete(m.rows, ref)
+		}
+	}
+	return m.collect(t)
+}
+
+// collect enforces what the schema does: strong references, and no life without one.
+func (m *memory) collect(t *rapid.T) []nb.Ref {
+	var gone []nb.Ref
+	maps.DeleteFunc(m.sets, func(s nb.Set, elements map[string]bool) bool { return m.rows[s.In] == nil || len(elements) == 0 })
+	referred := map[nb.Ref]bool{}
+	for s, elements := range m.sets {
+		for v := range elements {
+			ref := nb.Member{Set: s, Value: v}.Ref()
+			if m.rows[ref] == nil {
+				t.Fatalf("%v refers to %v, which does not exist", s, ref)
+			}
+			referred[ref] = true
+		}
+	}
+	for ref := range m.rows {
+		if !nb.IsRoot(ref.Table) && !referred[ref] {
+			delete(m.rows, ref)
+			gone = append(gone, ref)
+		}
+	}
+	return gone
+}
+
+// settle does all work there is, in batches of a random size, telling the graph what the database did by
+// itself.
+// Owners in waiting need a row that does not exist yet; they outlast one call as they do in the engine.
+func settle(t *rapid.T, g *graph.Graph, m *memory, waiting map[nb.Ref][]nb.Owner) {
+	for round := 0; g.Pending() > 0; round++ {
+		if round > 200 {
+			t.Fatal("the work never ends")
+		}
+		coming, units := plan.Coming{}, []plan.Unit(nil)
+		for range rapid.IntRange(1, 4).Draw(t, "batch") {
+			w, ok := g.Next()
+			if !ok {
+				break
+			}
+			u := plan.Compare(w, g, m, coming)
+			for _, ref := range u.Blocked {
+				waiting[ref] = append(waiting[ref], u.Owner)
+			}
+			units = append(units, u)
+		}
+		for _, ref := range m.commit(t, units) {
+			g.Touch(ref)
+		}
+		for ref := range coming {
+			if m.Has(ref) {
+				for _, owner := range waiting[ref] {
+					g.TouchOwner(owner)
+				}
+				delete(waiting, ref)
+			}
+		}
+	}
+}
+
+// network and pod make facts like those of package compile, small enough for many collisions.
+func network(n, variant int) nb.Facts {
+	id := fmt.Sprintf("net%d", n)
+	sw := &nb.LogicalSwitch{UUID: nb.UUID(nb.TableLogicalSwitch, id), Name: id, OtherConfig: map[string]string{"v": fmt.Sprint(variant)}, ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + id}}
+	return nb.Facts{Rows: []nb.Row{sw}}
+}
+
+func pod(p, n, variant int) nb.Facts {
+	id := fmt.Sprintf("pod%d", p)
+	port := &nb.LogicalSwitchPort{UUID: nb.UUID(nb.TableLogicalSwitchPort, id), Name: id, Addresses: []string{fmt.Sprint(variant)}, ExternalIDs: map[string]string{nb.KeyOwner: "Pod/" + id}}
+	return nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{
+		Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: nb.UUID(nb.TableLogicalSwitch, fmt.Sprintf("net%d", n))}, Column: nb.ColumnPorts},
+		Value: port.UUID,
+	}}}
+}
+
+// TestHistoriesConverge: whatever the order in which owners come, change, move and go, and whatever somebody
+// else does to the database meanwhile, it ends with the rows that the last facts of each owner ask for.
+func TestHistoriesConverge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, m, waiting := graph.New(), newMemory(), map[nb.Ref][]nb.Owner{}
+		last := map[nb.Owner]nb.Facts{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			n := rapid.IntRange(0, 2).Draw(t, "network")
+			p := rapid.IntRange(0, 5).Draw(t, "pod")
+			variant := rapid.IntRange(0, 2).Draw(t, "variant")
+			netOwner, podOwner := nb.NetworkOwner(fmt.Sprintf("net%d", n)), nb.PodOwner("ns", fmt.Sprintf("pod%d", p))
+			switch rapid.IntRange(0, 6).Draw(t, "step") {
+			case 0:
+				last[netOwner] = network(n, variant)
+				g.Set(netOwner, last[netOwner])
+			case 1:
+				delete(last, netOwner)
+				g.Delete(netOwner)
+			case 2, 3:
+				last[podOwner] = pod(p, n, variant)
+				g.Set(podOwner, last[podOwner])
+			case 4:
+				delete(last, podOwner)
+				g.Delete(podOwner)
+			case 5:
+				settle(t, g, m, waiting)
+			case 6:
+				tamper(t, g, m)
+			}
+		}
+		settle(t, g, m, waiting)
+		want := expected(last)
+		if got := content(m); !reflect.DeepEqual(got, want) {
+			t.Fatalf("the database holds\n%v\nwant\n%v", got, want)
+		}
+		// Nothing differs: looking at everything again writes nothing.
+		g.TouchAll()
+		for {
+			w, ok := g.Next()
+			if !ok {
+				break
+			}
+			if u := plan.Compare(w, g, m, plan.Coming{}); !u.Empty() {
+				t.Fatalf("with nothing to do there is %+v", u)
+			}
+		}
+	})
+}
+
+// tamper deletes or changes a row behind our back; the monitor tells the graph.
+func tamper(t *rapid.T, g *graph.Graph, m *memory) {
+	refs := slices.SortedFunc(maps.Keys(m.rows), func(a, b nb.Ref) int {
+		if a.UUID < b.UUID {
+			return -1
+		}
+		return 1
+	})
+	if len(refs) == 0 {
+		return
+	}
+	ref := rapid.SampledFrom(refs).Draw(t, "victim")
+	if port, ok := m.rows[ref].(*nb.LogicalSwitchPort); ok && rapid.Bool().Draw(t, "change") {
+		changed := *port
+		changed.Addresses = []string{"tampered"}
+		m.rows[ref] = &changed
+		g.Touch(ref)
+		return
+	}
+	delete(m.rows, ref)
+	for _, elements := range m.sets {
+		delete(elements, ref.UUID)
+	}
+	g.Touch(ref)
+	for _, gone := range m.collect(t) {
+		g.Touch(gone)
+	}
+}
+
+// expected is the content that facts ask for: a port is there only where its switch is.
+func expected(owners map[nb.Owner]nb.Facts) map[string]string {
+	rows, out := map[nb.Ref]bool{}, map[string]string{}
+	for _, f := range owners {
+		for _, r := range f.Rows {
+			rows[nb.RefOf(r)] = true
+		}
+	}
+	for _, f := range owners {
+		for _, r := range f.Rows {
+			if sw, ok := r.(*nb.LogicalSwitch); ok {
+				out[sw.UUID] = fmt.Sprintf("switch %s %v", sw.Name, sw.OtherConfig)
+			}
+		}
+		for _, x := range f.Members {
+			if rows[x.In] {
+				port := f.Rows[0].(*nb.LogicalSwitchPort)
+				out[port.UUID] = fmt.Sprintf("port %s %v in %s", port.Name, port.Addresses, x.In.UUID)
+			}
+		}
+	}
+	return out
+}
+
+func content(m *memory) map[string]string {
+	out := map[string]string{}
+	for ref, r := range m.rows {
+		if sw, ok := r.(*nb.LogicalSwitch); ok {
+			out[ref.UUID] = fmt.Sprintf("switch %s %v", sw.Name, sw.OtherConfig)
+		}
+	}
+	for s, elements := range m.sets {
+		for v := range elements {
+			port := m.rows[nb.Member{Set: s, Value: v}.Ref()].(*nb.LogicalSwitchPort)
+			out[v] = fmt.Sprintf("port %s %v in %s", port.Name, port.Addresses, s.In.UUID)
+		}
+	}
+	return out
+}

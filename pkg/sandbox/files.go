@@ -1,0 +1,69 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// makeState makes the state directory with the record in it: from then on everything that follows can be
+// found and removed.
+func makeState(r record) error {
+	entries, err := os.ReadDir(r.Options.State)
+	if err == nil && len(entries) > 0 {
+		return fmt.Errorf("make state directory: %s is not empty and holds no sandbox; name another with --state", r.Options.State)
+	}
+	if err := os.MkdirAll(r.Options.State, 0o700); err != nil {
+		return fmt.Errorf("make state directory: %w", err)
+	}
+	return r.save()
+}
+
+// makeFiles writes everything that the daemons read: configurations, certificates, empty databases.
+func makeFiles(ctx context.Context, r record) error {
+	l := r.layout()
+	dirs := []string{l.logs(), l.in(Central, "etcd"), l.in(Central, "ovn")}
+	for _, n := range nodesUpTo(r.Options.Nodes) {
+		for _, dir := range sortedKeys(nodeDirs) {
+			dirs = append(dirs, l.in(n.name, dir))
+		}
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make directory: %w", err)
+		}
+	}
+	if err := makeIdentities(r); err != nil {
+		return err
+	}
+	databases := map[string]string{
+		l.in(Central, "ovn/ovnnb_db.db"): r.Parts.OVN.NorthboundSchema,
+		l.in(Central, "ovn/ovnsb_db.db"): r.Parts.OVN.SouthboundSchema,
+	}
+	for _, n := range nodesUpTo(r.Options.Nodes) {
+		databases[l.in(n.name, "openvswitch/conf.db")] = r.Parts.OVN.SwitchSchema
+		kubelet, err := kubeletConfig(r, n)
+		if err != nil {
+			return err
+		}
+		files := map[string][]byte{
+			"kubelet.yaml":    kubelet,
+			"containerd.toml": containerdConfig(r),
+			"resolv.conf":     nil, // a pod finds names by the cluster's DNS or not at all
+		}
+		for name, content := range files {
+			if err := os.WriteFile(l.in(n.name, name), content, 0o644); err != nil {
+				return fmt.Errorf("write configuration: %w", err)
+			}
+		}
+	}
+	for path, schema := range databases {
+		tool := filepath.Join(r.Parts.OVN.Bin, "ovsdb-tool")
+		if out, err := exec.CommandContext(ctx, tool, "create", path, schema).CombinedOutput(); err != nil {
+			return fmt.Errorf("create database %s: %w: %s", path, err, out)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package sandbox
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+)
+
+// layout tells where things are in the state directory.
+type layout struct{ state string }
+
+func (l layout) record() string                { return filepath.Join(l.state, "sandbox.json") }
+func (l layout) pki() string                   { return filepath.Join(l.state, "pki") }
+func (l layout) logs() string                  { return filepath.Join(l.state, "log") }
+func (l layout) kubeconfig(user string) string { return filepath.Join(l.state, "kubeconfig", user) }
+func (l layout) kubectlCache() string          { return filepath.Join(l.state, "kubeconfig", "cache") }
+func (l layout) place(name string) string      { return filepath.Join(l.state, "places", name) }
+func (l layout) in(place, what string) string  { return filepath.Join(l.place(place), what) }
+func (l layout) control(place string) string   { return l.in(place, "control.sock") }
+func (l layout) log(place, daemon string) string {
+	return filepath.Join(l.logs(), place+"-"+daemon+".log")
+}
+func (l layout) northbound() string { return filepath.Join(l.in(Central, "ovn"), "ovnnb_db.sock") }
+func (l layout) southbound() string { return filepath.Join(l.in(Central, "ovn"), "ovnsb_db.sock") }
+
+// Addresses of the sandbox. They exist in its namespaces only, so that they may be anything.
+var (
+	// nodeNet is where the nodes and the control plane talk Kubernetes and OVSDB; the control plane is .1.
+	nodeNet = netip.MustParsePrefix("172.30.0.0/24")
+	// tunnelNet carries Geneve, on interfaces of its own: a node whose switch is down stays in the cluster.
+	tunnelNet = netip.MustParsePrefix("172.31.0.0/24")
+	// serviceNet is the range of cluster IPs.
+	serviceNet = netip.MustParsePrefix("10.96.0.0/16")
+	// clusterDNS is where pods look for names.
+	clusterDNS = netip.MustParseAddr("10.96.0.10")
+)
+
+const (
+	// underlayMTU leaves pods 1542 bytes below the 58 of Geneve.
+	underlayMTU = 1600
+	apiPort     = 6443
+	sbPort      = 6642
+)
+
+// node is one node's name and addresses.
+type node struct {
+	index int
+	name  string
+}
+
+func nodeAt(index int) node { return node{index: index, name: fmt.Sprintf("n%d", index)} }
+
+func nodesUpTo(count int) []node {
+	nodes := make([]node, count)
+	for i := range nodes {
+		nodes[i] = nodeAt(i + 1)
+	}
+	return nodes
+}
+
+// address is the node's InternalIP.
+func (n node) address() netip.Addr { return hostIn(nodeNet, 10+n.index) }
+
+// tunnel is the node's Geneve address with the prefix length of its network.
+func (n node) tunnel() netip.Prefix {
+	return netip.PrefixFrom(hostIn(tunnelNet, 10+n.index), tunnelNet.Bits())
+}
+
+func centralAddress() netip.Addr { return hostIn(nodeNet, 1) }
+
+func apiServer() string { return fmt.Sprintf("https://%s:%d", centralAddress(), apiPort) }
+
+// hostIn returns the address of that number in an IPv4 network of 254 hosts.
+func hostIn(network netip.Prefix, number int) netip.Addr {
+	octets := network.Addr().As4()
+	octets[3] = byte(number)
+	return netip.AddrFrom4(octets)
+}
+
+// namespace is the name of a place's network namespace.
+func namespace(sandbox, place string) string { return sandbox + "-" + place }

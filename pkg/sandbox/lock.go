@@ -1,0 +1,34 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// lockPath is outside the state directory: it guards the sandbox's name on the machine, whatever the directory.
+func lockPath(name string) string { return "/run/atoll-sandbox-" + name + ".lock" }
+
+// lock keeps a second up or down away until the file is closed. The kernel drops it when the process ends.
+func lock(name string) (*os.File, error) {
+	for {
+		file, err := os.OpenFile(lockPath(name), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("open lock: %w", err)
+		}
+		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			file.Close()
+			if errors.Is(err, syscall.EWOULDBLOCK) {
+				return nil, fmt.Errorf("lock sandbox %s: another up or down of it is at work", name)
+			}
+			return nil, fmt.Errorf("lock sandbox %s: %w", name, err)
+		}
+		if current, err := os.Stat(lockPath(name)); err == nil {
+			if own, err := file.Stat(); err == nil && os.SameFile(own, current) {
+				return file, nil
+			}
+		}
+		file.Close() // a down removed the file between our opening and locking it
+	}
+}

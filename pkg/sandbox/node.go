@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"path/filepath"
+
+	"github.com/atoll-net/atoll/pkg/sandbox/place"
+)
+
+// Where a node's daemons meet, on the node's own /run.
+const (
+	switchSocket     = "/run/openvswitch/db.sock"
+	switchControl    = "/run/openvswitch/ovs-vswitchd.ctl"
+	controllerSocket = "/run/ovn/ovn-controller.ctl"
+	containerdSocket = "/run/containerd/containerd.sock"
+	agentSocket      = "/run/atoll/cni.sock"
+	cniConfDir       = "/etc/cni/net.d"
+	cniBinDir        = "/opt/cni/bin"
+)
+
+// nodeDirs are the directories of a node which lie in the state: what is in them survives a restart of the
+// daemons, may be large, or has to be on a real file system for overlayfs.
+var nodeDirs = map[string]string{
+	"kubelet":     "/var/lib/kubelet",
+	"containerd":  "/var/lib/containerd",
+	"cni-state":   "/var/lib/cni",
+	"cni-conf":    cniConfDir,
+	"cni-bin":     cniBinDir,
+	"pod-logs":    "/var/log/pods",
+	"openvswitch": "/etc/openvswitch",
+}
+
+// kernelValues are machine-wide values that kubelet sets at its start (it calls them kernel defaults), with
+// what it wants them to be. Each node gets files of its own for them.
+var kernelValues = map[string]string{
+	"vm/overcommit_memory":      "1",
+	"vm/panic_on_oom":           "0",
+	"kernel/panic":              "10",
+	"kernel/panic_on_oops":      "1",
+	"kernel/keys/root_maxkeys":  "1000000",
+	"kernel/keys/root_maxbytes": "25000000",
+}
+
+// nodeSpec describes a node.
+func nodeSpec(r record, n node) place.Spec {
+	l := r.layout()
+	spec := place.Spec{
+		ID: r.ID, Name: n.name, State: l.state, Control: l.control(n.name), Logs: l.logs(),
+		Overlays:    privateDirs,
+		Directories: runDirs,
+		Kernel:      kernelValues,
+		Environment: environment(r),
+		Daemons:     append(switchDaemons(r, n), kubeletDaemons(r, n)...),
+	}
+	for _, dir := range sortedKeys(nodeDirs) {
+		spec.Binds = append(spec.Binds, place.Bind{Source: l.in(n.name, dir), Target: nodeDirs[dir]})
+	}
+	if !r.Options.WithoutAtoll {
+		spec.Daemons = append(spec.Daemons, agentDaemon(r, n))
+	}
+	return spec
+}
+
+func switchDaemons(r record, n node) []place.DaemonSpec {
+	program := func(name string) string { return filepath.Join(r.Parts.OVN.Bin, name) }
+	quiet := []string{"-vconsole:info", "-vfile:off", "-vsyslog:off"}
+	tool := program("ovs-vsctl")
+	return []place.DaemonSpec{
+		{
+			Name: "ovsdb-server",
+			Argv: append([]string{
+				program("ovsdb-server"),
+				"--remote=punix:" + switchSocket,
+				"--unixctl=/run/openvswitch/ovsdb-server.ctl", "--pidfile=/run/openvswitch/ovsdb-server.pid",
+				"/etc/openvswitch/conf.db",
+			}, quiet...),
+			Ready: place.Check{Socket: switchSocket},
+			Settle: [][]string{
+				{tool, "--timeout=10", "--no-wait", "init"},
+				append([]string{tool, "--timeout=10", "--no-wait", "set", "Open_vSwitch", "."}, chassisSettings(n)...),
+			},
+		},
+		{
+			Name: "ovs-vswitchd",
+			Argv: append([]string{
+				program("ovs-vswitchd"),
+				"--unixctl=" + switchControl, "--pidfile=/run/openvswitch/ovs-vswitchd.pid",
+				"unix:" + switchSocket,
+			}, quiet...),
+			After: []string{"ovsdb-server"},
+			Ready: place.Check{Socket: switchControl},
+			// The bridge's interface and its address go with the process, so each start brings them back.
+			Settle: [][]string{{r.Options.Program, "bridges", n.tunnel().String()}},
+		},
+		{
+			Name: "ovn-controller",
+			Argv: append([]string{
+				program("ovn-controller"),
+				"--unixctl=" + controllerSocket, "--pidfile=/run/ovn/ovn-controller.pid",
+				"unix:" + switchSocket,
+			}, quiet...),
+			After: []string{"ovs-vswitchd"},
+			Ready: place.Check{Socket: controllerSocket},
+		},
+	}
+}
+
+func kubeletDaemons(r record, n node) []place.DaemonSpec {
+	l := r.layout()
+	return []place.DaemonSpec{
+		{
+			Name:  "containerd",
+			Argv:  []string{filepath.Join(r.Parts.Containerd, "containerd"), "--config=" + l.in(n.name, "containerd.toml")},
+			Ready: place.Check{Socket: containerdSocket},
+		},
+		{
+			Name: "kubelet",
+			Argv: []string{
+				filepath.Join(r.Parts.Kubernetes, "kubelet"),
+				"--config=" + l.in(n.name, "kubelet.yaml"),
+				"--kubeconfig=" + l.kubeconfig("kubelet-"+n.name),
+				"--hostname-override=" + n.name,
+				"--node-ip=" + n.address().String(),
+			},
+			After: []string{"containerd"},
+			Ready: place.Check{URL: "http://127.0.0.1:10248/healthz"},
+			Held:  true, // until the API serves; before, it would only wait longer and longer between its tries
+		},
+	}
+}
+
+// agentDaemon is held until the API has Atoll's types.
+func agentDaemon(r record, n node) place.DaemonSpec {
+	return place.DaemonSpec{
+		Name: "atoll-agent",
+		Argv: []string{
+			filepath.Join(r.Options.Bin, "atoll-agent"),
+			"--kubeconfig=" + r.layout().kubeconfig("atoll-agent"),
+			"--node-name=" + n.name,
+			"--ovs-db=unix:" + switchSocket,
+			"--socket=" + agentSocket,
+			"--cni-conf-dir=" + cniConfDir,
+			"--cni-bin-dir=" + cniBinDir,
+			"--cni-plugin=" + filepath.Join(r.Options.Bin, "atoll-cni"),
+		},
+		After: []string{"ovs-vswitchd"},
+		Ready: place.Check{Socket: agentSocket},
+		Held:  true,
+	}
+}

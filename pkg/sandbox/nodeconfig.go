@@ -1,0 +1,109 @@
+package sandbox
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+)
+
+// chassisSettings are the assignments that make Open vSwitch's database describe an OVN chassis
+// (ovn-controller(8)). The userspace datapath needs no kernel module.
+func chassisSettings(n node) []string {
+	settings := map[string]string{
+		"system-id":                n.name,
+		"hostname":                 n.name,
+		"ovn-remote":               fmt.Sprintf("tcp:%s:%d", centralAddress(), sbPort),
+		"ovn-encap-type":           "geneve",
+		"ovn-encap-ip":             n.tunnel().Addr().String(),
+		"ovn-bridge-datapath-type": "netdev",
+		// A chassis hears of the Networks that it hosts, and of no others.
+		"ovn-monitor-all": "false",
+	}
+	var assignments []string
+	for _, key := range sortedKeys(settings) {
+		// Quoted, since a colon in a value would otherwise be read as part of OVSDB's notation.
+		assignments = append(assignments, fmt.Sprintf("external_ids:%s=%q", key, settings[key]))
+	}
+	return assignments
+}
+
+// kubeletConfig renders a node's KubeletConfiguration.
+func kubeletConfig(r record, n node) ([]byte, error) {
+	pki := func(file string) string { return filepath.Join(r.layout().pki(), file) }
+	config := map[string]any{
+		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
+		"kind":                     "KubeletConfiguration",
+		"containerRuntimeEndpoint": "unix://" + containerdSocket,
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"webhook":   map[string]any{"enabled": true},
+			"x509":      map[string]any{"clientCAFile": pki("ca.crt")},
+		},
+		"authorization":     map[string]any{"mode": "Webhook"},
+		"tlsCertFile":       pki("kubelet-server-" + n.name + ".crt"),
+		"tlsPrivateKeyFile": pki("kubelet-server-" + n.name + ".key"),
+		"cgroupDriver":      "cgroupfs",
+		// Two kubelets below one root would take each other's pods for leftovers.
+		"cgroupRoot":    "/" + r.Options.Name + "/" + n.name,
+		"failCgroupV1":  false,
+		"failSwapOn":    false,
+		"clusterDNS":    []string{clusterDNS.String()},
+		"clusterDomain": "cluster.local",
+		"resolvConf":    r.layout().in(n.name, "resolv.conf"),
+		// Its default lies in /usr, which is the machine's.
+		"volumePluginDir": "/var/lib/kubelet/volumeplugins",
+		"podLogsDir":      "/var/log/pods",
+		// The machine's memory and disk are everybody's: one node must not evict for what others use.
+		"evictionHard": map[string]any{
+			"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%",
+		},
+		// The images cannot be pulled again.
+		"imageGCHighThresholdPercent": 100,
+	}
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("render kubelet configuration: %w", err)
+	}
+	return data, nil
+}
+
+// containerdConfig renders a node's containerd configuration, version 3.
+func containerdConfig(r record) []byte {
+	return fmt.Appendf(nil, `version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[grpc]
+  address = %q
+
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = "overlayfs"
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = %q
+
+[plugins.'io.containerd.cri.v1.runtime']
+  # Root may lack CAP_SYS_RESOURCE, and then lowering oom_score_adj fails.
+  restrict_oom_score_adj = true
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    bin_dirs = [%q]
+    conf_dir = %q
+    # Instead of a CNI plugin that would have to be installed for it.
+    use_internal_loopback = true
+  [plugins.'io.containerd.cri.v1.runtime'.containerd]
+    default_runtime_name = "runc"
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+        BinaryName = %q
+        SystemdCgroup = false
+`, containerdSocket, parts.PauseImage, cniBinDir, cniConfDir, r.Parts.Runc)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}

@@ -1,0 +1,175 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	applyLimit  = 60 * time.Second
+	importLimit = 3 * time.Minute
+	leaseLimit  = 60 * time.Second
+
+	controllerNamespace = "atoll-system"
+	controllerLease     = "atoll-controller"
+)
+
+// applyManifests applies what is in a directory of manifests: the types first, and when the API serves them the
+// rest. (kubectl looks all types up before it writes anything.)
+func (s *Sandbox) applyManifests(ctx context.Context, dist string) error {
+	if err := s.apply(ctx, filepath.Join(dist, "crds")); err != nil {
+		return err
+	}
+	kubectl := filepath.Join(s.record.Parts.Kubernetes, "kubectl")
+	_, err := s.Exec(ctx, Central, kubectl, "wait", "--for=condition=Established", "--timeout="+applyLimit.String(),
+		"customresourcedefinitions", "--all") // the cluster is new: all of them are these
+	if err != nil {
+		return err
+	}
+	return s.apply(ctx, filepath.Join(dist, "sandbox"))
+}
+
+// apply applies a kustomization. It is tried again for a while: a type or a namespace that was just made may
+// not be served everywhere yet.
+func (s *Sandbox) apply(ctx context.Context, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "kustomization.yaml")); err != nil {
+		return fmt.Errorf("find manifests: %w", err)
+	}
+	var last error
+	err := poll(ctx, applyLimit, "the API to take "+dir, func(ctx context.Context) (bool, error) {
+		kubectl := filepath.Join(s.record.Parts.Kubernetes, "kubectl")
+		if _, err := s.Exec(ctx, Central, kubectl, "apply", "--server-side", "--force-conflicts", "-k", dir); err != nil {
+			last = err
+			return false, nil //nolint:nilerr // the limit decides
+		}
+		return true, nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
+}
+
+// importImages puts the images on all nodes.
+func (s *Sandbox) importImages(ctx context.Context) error {
+	if err := s.waitDaemons(ctx, s.Nodes(), daemonLimit, "containerd"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, importLimit)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	ctr := filepath.Join(s.record.Parts.Containerd, "ctr")
+	for _, node := range s.Nodes() {
+		group.Go(func() error {
+			for _, archive := range s.record.Parts.Images {
+				if _, err := s.Exec(ctx, node, ctr, "--address", containerdSocket, "-n", "k8s.io", "images", "import", "--local", archive); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (s *Sandbox) clients() (*kubernetes.Clientset, error) {
+	config, err := s.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return clients, nil
+}
+
+// registered and ready are what nodes are waited for to be.
+func registered(*corev1.Node) (bool, string) { return true, "" }
+
+func ready(node *corev1.Node) (bool, string) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue, c.Message
+		}
+	}
+	return false, "it has not reported yet"
+}
+
+// waitNodes waits until all nodes are in the API and pass.
+func (s *Sandbox) waitNodes(ctx context.Context, passes func(*corev1.Node) (bool, string)) error {
+	clients, err := s.clients()
+	if err != nil {
+		return err
+	}
+	missing := map[string]string{}
+	err = poll(ctx, nodesLimit, "the nodes", func(ctx context.Context) (bool, error) {
+		for _, name := range s.Nodes() {
+			missing[name] = "not registered"
+		}
+		list, err := clients.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, nil //nolint:nilerr // the API may be starting anew; the limit decides
+		}
+		for i := range list.Items {
+			node := &list.Items[i]
+			if ok, why := passes(node); ok {
+				delete(missing, node.Name)
+			} else {
+				missing[node.Name] = why
+			}
+		}
+		return len(missing) == 0, nil
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	var reasons []string
+	for _, name := range sortedKeys(missing) {
+		reasons = append(reasons, name+": "+missing[name])
+	}
+	return fmt.Errorf("%w; %s%s", err, strings.Join(reasons, "; "), s.logTail(sortedKeys(missing)[0], "kubelet"))
+}
+
+// waitLease waits until a running controller leads.
+func (s *Sandbox) waitLease(ctx context.Context) error {
+	clients, err := s.clients()
+	if err != nil {
+		return err
+	}
+	err = poll(ctx, leaseLimit, "atoll-controller to lead", func(ctx context.Context) (bool, error) {
+		lease, err := clients.CoordinationV1().Leases(controllerNamespace).Get(ctx, controllerLease, metav1.GetOptions{})
+		held := err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
+		return held, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w%s", err, s.logTail(Central, "atoll-controller"))
+	}
+	return err
+}
+
+// waitServiceAccount waits until pods can be made in the namespace default.
+func (s *Sandbox) waitServiceAccount(ctx context.Context) error {
+	clients, err := s.clients()
+	if err != nil {
+		return err
+	}
+	err = poll(ctx, nodesLimit, "the ServiceAccount default", func(ctx context.Context) (bool, error) {
+		_, err := clients.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w%s", err, s.logTail(Central, "kube-controller-manager"))
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package parts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// aptRoot is apt with lists, cache and package status of its own, so that it neither sees nor changes what is
+// installed on the machine.
+type aptRoot struct {
+	dir     string
+	options []string
+}
+
+// newAptRoot makes an apt root for a Debian suite, or for the machine's own package sources if suite is empty.
+func newAptRoot(dir, suite string) (aptRoot, error) {
+	for _, sub := range []string{"lists/partial", "cache/archives/partial", "state", "parts"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return aptRoot{}, fmt.Errorf("make apt root: %w", err)
+		}
+	}
+	status := filepath.Join(dir, "status")
+	if err := os.WriteFile(status, nil, 0o644); err != nil {
+		return aptRoot{}, fmt.Errorf("make apt root: %w", err)
+	}
+	a := aptRoot{dir: dir, options: []string{
+		"-o", "Dir::State=" + filepath.Join(dir, "state"),
+		"-o", "Dir::State::lists=" + filepath.Join(dir, "lists"),
+		"-o", "Dir::State::status=" + status,
+		"-o", "Dir::Cache=" + filepath.Join(dir, "cache"),
+		"-o", "Dir::Cache::archives=" + filepath.Join(dir, "cache/archives"),
+		"-o", "APT::Sandbox::User=root",
+	}}
+	if suite == "" {
+		return a, nil
+	}
+	sources := filepath.Join(dir, "sources.list")
+	line := fmt.Sprintf("deb [signed-by=%s] %s %s main\n", archiveKeyring, mirror("/etc/apt"), suite)
+	if err := os.WriteFile(sources, []byte(line), 0o644); err != nil {
+		return aptRoot{}, fmt.Errorf("make apt root: %w", err)
+	}
+	a.options = append(a.options,
+		"-o", "Dir::Etc::sourcelist="+sources,
+		"-o", "Dir::Etc::sourceparts="+filepath.Join(dir, "parts"),
+		"-o", "Dir::Etc::preferencesparts="+filepath.Join(dir, "parts"))
+	return a, nil
+}
+
+func (a aptRoot) archives() string { return filepath.Join(a.dir, "cache/archives") }
+
+// run calls apt-get or apt-cache.
+func (a aptRoot) run(ctx context.Context, argv ...string) (string, error) {
+	full := append(append([]string{argv[0]}, a.options...), argv[1:]...)
+	return command(ctx, "/", []string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}, full...)
+}
+
+// mirror finds the Debian mirror that the machine uses, in either format of source lists (sources.list(5)).
+func mirror(etc string) string {
+	const public = "http://deb.debian.org/debian"
+	files, _ := filepath.Glob(filepath.Join(etc, "sources.list.d", "*"))
+	for _, file := range append([]string{filepath.Join(etc, "sources.list")}, files...) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(data)) {
+			if uri := debianURI(line); uri != "" {
+				return uri
+			}
+		}
+	}
+	return public
+}
+
+// debianURI returns the address of Debian's main archive if the line of a source list names one.
+func debianURI(line string) string {
+	fields := strings.Fields(line)
+	if len(fields) < 2 || (fields[0] != "URIs:" && fields[0] != "deb") {
+		return ""
+	}
+	for _, field := range fields[1:] {
+		if strings.Contains(field, "://") && strings.HasSuffix(strings.TrimRight(field, "/"), "/debian") {
+			return strings.TrimRight(field, "/")
+		}
+	}
+	return ""
+}

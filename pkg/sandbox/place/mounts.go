@@ -1,0 +1,169 @@
+package place
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// private is where a place keeps what its mounts need: on its own /run, so that it goes with the place.
+const private = "/run/.place"
+
+// mountAll gives the place its own view of the machine's file system. It runs in the place's mount namespace,
+// which at that point is a copy of the machine's.
+func mountAll(spec Spec) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	// The state directory is held open while the directories above it are covered.
+	state, err := unix.Open(spec.State, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open state directory %s: %w", spec.State, err)
+	}
+	defer unix.Close(state)
+	if err := mountKernel(); err != nil {
+		return err
+	}
+	if err := releaseNamespaces(); err != nil {
+		return err
+	}
+	if err := mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+		return err
+	}
+	for _, dir := range spec.Directories {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make directory: %w", err)
+		}
+	}
+	for _, dir := range spec.Overlays {
+		if err := overlay(dir); err != nil {
+			return err
+		}
+	}
+	if err := bind(fmt.Sprintf("/proc/self/fd/%d", state), spec.State); err != nil {
+		return err
+	}
+	for _, b := range spec.Binds {
+		if err := bind(b.Source, b.Target); err != nil {
+			return err
+		}
+	}
+	if err := coverKernelFiles(spec.Kernel); err != nil {
+		return err
+	}
+	// kubelet and containerd hand mounts to containers, which takes shared propagation; nothing outside shares it.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("make mounts shared: %w", err)
+	}
+	return nil
+}
+
+// mountKernel mounts /proc for the place's processes and /sys for its network, with the machine's cgroups in it.
+func mountKernel() error {
+	if err := mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	const cgroups = "/sys/fs/cgroup"
+	held, err := unix.OpenTree(unix.AT_FDCWD, cgroups, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return fmt.Errorf("hold cgroups: %w", err)
+	}
+	defer unix.Close(held)
+	if err := mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	if err := unix.MoveMount(held, "", unix.AT_FDCWD, cgroups, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount cgroups: %w", err)
+	}
+	return nil
+}
+
+// releaseNamespaces unmounts the named network namespaces in this copy of the mounts. Otherwise a name
+// that is removed on the machine would leave its namespace alive here.
+func releaseNamespaces() error {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("read mounts: %w", err)
+	}
+	points := mountPointsBelow(string(data), "/run/netns")
+	for i := len(points) - 1; i >= 0; i-- {
+		if err := unix.Unmount(points[i], unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", points[i], err)
+		}
+	}
+	return nil
+}
+
+// mountPointsBelow returns the mount points at or below a directory, in the order of mounting, from the
+// text of a mountinfo file (proc_pid_mountinfo(5): the fifth field, with blanks written in octal).
+func mountPointsBelow(mountinfo, dir string) []string {
+	var points []string
+	for line := range strings.Lines(mountinfo) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		point := strings.ReplaceAll(fields[4], `\040`, " ")
+		if point == dir || strings.HasPrefix(point, dir+"/") {
+			points = append(points, point)
+		}
+	}
+	return points
+}
+
+// overlay covers a directory of the machine with itself, in a way that changes stay in the place.
+func overlay(dir string) error {
+	base := filepath.Join(private, "overlay", strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-"))
+	upper, work := filepath.Join(base, "upper"), filepath.Join(base, "work")
+	for _, d := range []string{upper, work} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return fmt.Errorf("make overlay of %s: %w", dir, err)
+		}
+	}
+	return mount("overlay", dir, "overlay", 0, "lowerdir="+dir+",upperdir="+upper+",workdir="+work)
+}
+
+// coverKernelFiles binds files with the given content over files below /proc/sys.
+func coverKernelFiles(values map[string]string) error {
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		target := filepath.Join("/proc/sys", name)
+		if _, err := os.Stat(target); os.IsNotExist(err) {
+			continue // this kernel has no such value, so nobody can write it
+		}
+		source := filepath.Join(private, "kernel", name)
+		if err := os.MkdirAll(filepath.Dir(source), 0o755); err != nil {
+			return fmt.Errorf("cover %s: %w", target, err)
+		}
+		if err := os.WriteFile(source, []byte(values[name]+"\n"), 0o644); err != nil {
+			return fmt.Errorf("cover %s: %w", target, err)
+		}
+		if err := mount(source, target, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind makes a directory visible at another place, which is made if it is missing.
+func bind(source, target string) error {
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return fmt.Errorf("make mount point: %w", err)
+	}
+	return mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+func mount(source, target, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", source, target, err)
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/pkg/sandbox/place"
+	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+)
+
+// Time limits of what Up waits for. On a quiet machine each takes a few seconds; a machine of two busy cores
+// needs several times that.
+const (
+	placeLimit  = 20 * time.Second
+	daemonLimit = 2 * time.Minute
+	nodesLimit  = 2 * time.Minute
+)
+
+// Up makes the sandbox that the options describe, or finds that it runs already. Progress goes to out. What an
+// earlier, broken or interrupted run left is removed first. When Up fails, what it made stays for inspection;
+// the next Up or Down removes it.
+func Up(ctx context.Context, opts Options, out io.Writer) (*Sandbox, error) {
+	opts, err := opts.withDefaults()
+	if err == nil {
+		opts, err = opts.locate()
+	}
+	if err != nil {
+		return nil, err
+	}
+	held, err := lock(opts.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	if running, err := alreadyUp(ctx, opts); running != nil || err != nil {
+		if err == nil {
+			fmt.Fprintf(out, "The sandbox runs already: %d nodes, state in %s.\n", opts.Nodes, opts.State)
+		}
+		return running, err
+	}
+
+	u := &starter{}
+	phases := u.phases(opts)
+	steps := progress.New(out, parts.Steps+downSteps+len(phases))
+	made, err := parts.Gather(ctx, need(opts), steps)
+	if err != nil {
+		return nil, err
+	}
+	if err := remove(ctx, opts, steps); err != nil {
+		return nil, fmt.Errorf("clear earlier sandbox: %w", err)
+	}
+	u.Sandbox = &Sandbox{newRecord(opts)}
+	u.record.Parts = made
+	for _, phase := range phases {
+		if err := steps.Do(phase.title, func() error { return phase.run(ctx) }); err != nil {
+			return nil, fmt.Errorf("%s: %w", phase.title, err)
+		}
+	}
+	u.record.Complete = true
+	if err := u.record.save(); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, "The sandbox is up after %s.\n", progress.Round(steps.Elapsed()))
+	return u.Sandbox, nil
+}
+
+// Gather makes and fetches the parts of a sandbox without starting anything.
+func Gather(ctx context.Context, opts Options, out io.Writer) error {
+	opts, err := opts.withDefaults()
+	if err == nil {
+		opts, err = opts.locate()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = parts.Gather(ctx, need(opts), progress.New(out, parts.Steps))
+	return err
+}
+
+func need(opts Options) parts.Need {
+	return parts.Need{
+		Cache: opts.Cache, Source: opts.Source,
+		KubernetesBin: opts.KubernetesBin, ContainerdBin: opts.ContainerdBin,
+		Etcd: opts.Etcd, Runc: opts.Runc, OVNPrefix: opts.OVNPrefix,
+	}
+}
+
+// alreadyUp returns the sandbox if a complete and healthy one runs. One that works but is not what was asked for
+// is an error: it may be in use.
+func alreadyUp(ctx context.Context, opts Options) (*Sandbox, error) {
+	s, err := Open(opts.State)
+	if err != nil || !s.record.Complete || s.record.Options.Name != opts.Name {
+		return nil, nil //nolint:nilerr // then there is none, or one to clear away
+	}
+	ctx, cancel := context.WithTimeout(ctx, placeLimit)
+	defer cancel()
+	if s.healthy(ctx) != nil {
+		return nil, nil
+	}
+	if s.record.Options != opts {
+		return nil, fmt.Errorf("start sandbox: one with other options runs (%d nodes, programs of %s); atoll-sandbox down ends it",
+			s.record.Options.Nodes, s.record.Options.Bin)
+	}
+	return s, nil
+}
+
+// phase is one step of starting.
+type phase struct {
+	title string
+	run   func(context.Context) error
+}
+
+// starter is a sandbox in the making.
+type starter struct {
+	*Sandbox
+	images chan error
+}
+
+// phases are the steps of starting, in order. Daemons start early and are waited for late, so that they
+// start beside each other.
+func (u *starter) phases(opts Options) []phase {
+	list := []phase{
+		{"certificates and configuration", u.prepare},
+		{"network namespaces and cgroups", u.makeGround},
+		{"places: control plane and nodes", u.launch},
+		{"etcd and Kubernetes API", u.waitAPI},
+	}
+	if !opts.WithoutAtoll {
+		list = append(list, phase{"types, rules and default Network", u.define})
+	}
+	list = append(list,
+		phase{"OVN", u.waitOVN},
+		phase{"images on the nodes", u.waitImages},
+		phase{"nodes registered", u.waitRegistered})
+	if !opts.WithoutAtoll {
+		list = append(list,
+			phase{"Atoll's controller and agents", u.waitAtoll},
+			phase{"nodes Ready", u.waitNodesReady})
+	}
+	return list
+}
+
+func (u *starter) prepare(ctx context.Context) error {
+	if err := makeState(u.record); err != nil {
+		return err
+	}
+	return makeFiles(ctx, u.record)
+}
+
+func (u *starter) makeGround(context.Context) error {
+	if err := makeNamespaces(u.record); err != nil {
+		return err
+	}
+	return makeCgroups(u.record)
+}
+
+// launch starts the first process of every place and waits until each answers.
+func (u *starter) launch(ctx context.Context) error {
+	specs := []place.Spec{centralSpec(u.record)}
+	for _, n := range nodesUpTo(u.record.Options.Nodes) {
+		specs = append(specs, nodeSpec(u.record, n))
+	}
+	for _, spec := range specs {
+		launched, err := place.Launch(u.record.Options.Program, u.Namespace(spec.Name), spec)
+		if err != nil {
+			return err
+		}
+		err = poll(ctx, placeLimit, "place "+spec.Name+" to answer", func(ctx context.Context) (bool, error) {
+			select {
+			case <-launched.Ended:
+				return false, fmt.Errorf("start place %s: its first process ended%s", spec.Name, u.logTail(spec.Name, "init"))
+			default:
+			}
+			_, err := place.Client{Socket: spec.Control}.Daemons(ctx)
+			return err == nil, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitAPI waits for the API, lets the kubelets register, and has the images imported meanwhile.
+func (u *starter) waitAPI(ctx context.Context) error {
+	if err := u.waitDaemons(ctx, []string{Central}, daemonLimit, "etcd", "kube-apiserver"); err != nil {
+		return err
+	}
+	for _, node := range u.Nodes() {
+		if err := u.Start(ctx, node, "kubelet"); err != nil {
+			return err
+		}
+	}
+	u.images = make(chan error, 1)
+	go func() { u.images <- u.importImages(ctx) }() // ends with the imports; waitImages takes the result
+	return nil
+}
+
+// define applies Atoll's types, rules and default Network, and then starts those who need them.
+func (u *starter) define(ctx context.Context) error {
+	if err := u.applyManifests(ctx, filepath.Join(u.record.Options.Source, "dist")); err != nil {
+		return err
+	}
+	if err := u.Start(ctx, Central, "atoll-controller"); err != nil {
+		return err
+	}
+	for _, node := range u.Nodes() {
+		if err := u.Start(ctx, node, "atoll-agent"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *starter) waitOVN(ctx context.Context) error {
+	if err := u.waitDaemons(ctx, []string{Central}, daemonLimit, "ovn-nb", "ovn-sb", "ovn-northd"); err != nil {
+		return err
+	}
+	return u.waitDaemons(ctx, u.Nodes(), daemonLimit, "ovsdb-server", "ovs-vswitchd", "ovn-controller")
+}
+
+func (u *starter) waitImages(ctx context.Context) error {
+	select {
+	case err := <-u.images:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (u *starter) waitRegistered(ctx context.Context) error {
+	if err := u.waitDaemons(ctx, []string{Central}, daemonLimit, "kube-controller-manager", "kube-scheduler"); err != nil {
+		return err
+	}
+	if err := u.waitDaemons(ctx, u.Nodes(), daemonLimit, "kubelet"); err != nil {
+		return err
+	}
+	return u.waitNodes(ctx, registered)
+}
+
+func (u *starter) waitAtoll(ctx context.Context) error {
+	if err := u.waitDaemons(ctx, []string{Central}, daemonLimit, "atoll-controller"); err != nil {
+		return err
+	}
+	if err := u.waitDaemons(ctx, u.Nodes(), daemonLimit, "atoll-agent"); err != nil {
+		return err
+	}
+	return u.waitLease(ctx)
+}
+
+func (u *starter) waitNodesReady(ctx context.Context) error {
+	if err := u.waitNodes(ctx, ready); err != nil {
+		return err
+	}
+	return u.waitServiceAccount(ctx)
+}

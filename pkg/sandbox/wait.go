@@ -1,0 +1,95 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// crashes is how often a daemon may start anew, while it is waited for, before that counts as failure.
+const crashes = 5
+
+// waitDaemons waits until daemons of several places are ready.
+func (s *Sandbox) waitDaemons(ctx context.Context, places []string, limit time.Duration, daemons ...string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, place := range places {
+		for _, daemon := range daemons {
+			group.Go(func() error { return s.waitDaemon(ctx, place, daemon, limit) })
+		}
+	}
+	return group.Wait()
+}
+
+// waitDaemon waits until a daemon is ready. The error says what it printed last.
+func (s *Sandbox) waitDaemon(ctx context.Context, place, daemon string, limit time.Duration) error {
+	var last Daemon
+	err := poll(ctx, limit, daemon+" on "+place+" to be ready", func(ctx context.Context) (bool, error) {
+		client, err := s.supervisor(place)
+		if err != nil {
+			return false, err
+		}
+		daemons, err := client.Daemons(ctx)
+		if err != nil {
+			last.Problem = err.Error()
+			return false, nil //nolint:nilerr // the supervisor may not listen yet; the limit decides
+		}
+		at := slices.IndexFunc(daemons, func(d Daemon) bool { return d.Name == daemon })
+		if at < 0 {
+			return false, fmt.Errorf("find daemon %s on %s: there is none", daemon, place)
+		}
+		last = daemons[at]
+		if !last.Ready && last.Restarts >= crashes {
+			return false, fmt.Errorf("wait for %s on %s: it ended %d times", daemon, place, last.Restarts)
+		}
+		return last.Ready, nil
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if last.Problem != "" {
+		err = fmt.Errorf("%w; %s", err, last.Problem)
+	}
+	return fmt.Errorf("%w%s", err, s.logTail(place, daemon))
+}
+
+// logTail renders the end of a daemon's log for an error message.
+func (s *Sandbox) logTail(place, daemon string) string {
+	path := s.LogPath(place, daemon)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		path = s.record.layout().logs() + "/" + place + ".log" // the daemon never started; why, its supervisor tells
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return fmt.Sprintf("\n(no log: %v)", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	lines = lines[max(0, len(lines)-10):]
+	return fmt.Sprintf("\n--- the last lines of %s:\n%s\n---", path, strings.Join(lines, "\n"))
+}
+
+// healthy tells whether every daemon of every place is ready, and if not, which is not.
+func (s *Sandbox) healthy(ctx context.Context) error {
+	for _, place := range s.Places() {
+		client, err := s.supervisor(place)
+		if err != nil {
+			return err
+		}
+		daemons, err := client.Daemons(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", place, err)
+		}
+		for _, d := range daemons {
+			if !d.Ready {
+				return fmt.Errorf("%s on %s is not ready: %s", d.Name, place, d.Problem)
+			}
+		}
+	}
+	return nil
+}

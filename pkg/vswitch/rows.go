@@ -1,0 +1,79 @@
+package vswitch
+
+import (
+	"fmt"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+)
+
+// Tables of the database Open_vSwitch, ovs-vswitchd.conf.db(5).
+const (
+	tableRoot      = "Open_vSwitch"
+	tableBridge    = "Bridge"
+	tablePort      = "Port"
+	tableInterface = "Interface"
+)
+
+type rootRow struct {
+	UUID        string            `ovsdb:"_uuid"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
+type bridgeRow struct {
+	UUID         string `ovsdb:"_uuid"`
+	Name         string `ovsdb:"name"`
+	DatapathType string `ovsdb:"datapath_type"`
+}
+
+type portRow struct {
+	UUID        string            `ovsdb:"_uuid"`
+	Name        string            `ovsdb:"name"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
+type interfaceRow struct {
+	UUID        string            `ovsdb:"_uuid"`
+	Name        string            `ovsdb:"name"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+	// Ofport is -1 when ovs-vswitchd could not open the interface; then Error says why.
+	Ofport *int    `ovsdb:"ofport"`
+	Error  *string `ovsdb:"error"`
+}
+
+// Keys of an Interface's external_ids that OVN reads and writes, ovn-controller(8).
+const (
+	keyIfaceID      = "iface-id"
+	keyIfaceIDVer   = "iface-id-ver"
+	keyAttachedMAC  = "attached-mac"
+	keyOVNInstalled = "ovn-installed"
+)
+
+// Keys of ours. keySandbox is the proof of ownership: every row of ours has it.
+const (
+	keyPod       = "atoll.dev/pod"
+	keyPodUID    = "atoll.dev/pod-uid"
+	keySandbox   = "atoll.dev/sandbox"
+	keyNetns     = "atoll.dev/netns"
+	keyInterface = "atoll.dev/interface"
+	keyAddresses = "ip"
+)
+
+// keyEncapIP in the root row's external_ids is the tunnel's address.
+const keyEncapIP = "ovn-encap-ip"
+
+// databaseModel indexes interfaces by iface-id and by sandbox; by name they are indexed already.
+func databaseModel() (model.ClientDBModel, error) {
+	db, err := model.NewClientDBModel("Open_vSwitch", map[string]model.Model{
+		tableRoot:      &rootRow{},
+		tableBridge:    &bridgeRow{},
+		tablePort:      &portRow{},
+		tableInterface: &interfaceRow{},
+	})
+	if err != nil {
+		return db, fmt.Errorf("describe the Open_vSwitch database: %w", err)
+	}
+	db.SetIndexes(map[string][]model.ClientIndex{
+		tableInterface: {{Columns: []model.ColumnKey{{Column: "external_ids", Key: keyIfaceID}}}},
+	})
+	return db, nil
+}
