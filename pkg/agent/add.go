@@ -20,7 +20,7 @@ import (
 const (
 	// addTimeout bounds an ADD, most of which is waiting for others. It is shorter than the plugin's patience,
 	// so that the error that reaches the pod's Events says what was waited for.
-	addTimeout = 60 * time.Second
+	addTimeout = 12 * time.Second
 	// undoTimeout bounds the clearing up after a failed ADD, whose own context has often ended.
 	undoTimeout = 10 * time.Second
 )

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -134,7 +135,8 @@ func (n *node) startOVS() {
 	}
 	n.ovsdb = n.start("ovsdb-server", conf, "--remote=p"+n.db, "--unixctl="+filepath.Join(n.dir, "ovsdb.ctl"),
 		"--no-chdir", "-vconsole:off", "--log-file="+filepath.Join(n.dir, "ovsdb.log"))
-	n.run("ovs-vsctl", "--no-wait", "--timeout=20", "--retry", "--db="+n.db,
+	n.awaitSocket("db.sock")
+	n.run("ovs-vsctl", "--no-wait", "--timeout=20", "--db="+n.db,
 		"init", "--", "set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip="+testEncapIP)
 	n.vswitchd = n.start("ovs-vswitchd", n.db, "--unixctl="+filepath.Join(n.dir, "vswitchd.ctl"),
 		"--disable-system", "--no-chdir", "-vconsole:off", "--log-file="+filepath.Join(n.dir, "vswitchd.log"))
@@ -152,9 +154,29 @@ func (n *node) stopOVS() {
 func (n *node) start(name string, args ...string) *exec.Cmd {
 	n.tb.Helper()
 	cmd := exec.Command(filepath.Join(n.prefix, "bin", name), args...)
-	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+n.dir, "OVS_LOGDIR="+n.dir, "OVS_DBDIR="+n.dir)
+	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+n.dir, "OVS_LOGDIR="+n.dir, "OVS_DBDIR="+n.dir,
+		"OVN_RUNDIR="+n.dir, "OVN_LOGDIR="+n.dir)
 	must(n.tb, cmd.Start())
 	return cmd
+}
+
+// awaitSocket waits until somebody listens.
+func (n *node) awaitSocket(name string) {
+	n.tb.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		conn, err := net.Dial("unix", filepath.Join(n.dir, name))
+		if err == nil {
+			must(n.tb, conn.Close())
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-n.tb.Context().Done():
+			n.tb.Fatal(err)
+		}
+	}
 }
 
 // run runs a command line tool to its end.

@@ -31,7 +31,7 @@ const (
 	redialFirst = 100 * time.Millisecond
 	redialMax   = 5 * time.Second
 	// retryFirst and retryMax bound the pause before something refused is tried again.
-	retryFirst = time.Second
+	retryFirst = 100 * time.Millisecond
 	retryMax   = time.Minute
 )
 

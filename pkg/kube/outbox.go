@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -134,7 +135,11 @@ func (o *outbox[K, V]) next(ctx context.Context) bool {
 	case ctx.Err() != nil:
 	default:
 		o.results.WithLabelValues(o.kind, "failed").Inc()
-		o.log.Warn("write failed, trying again", "kind", o.kind, "key", k, "tries", o.queue.NumRequeues(k)+1, "err", err)
+		level := slog.LevelWarn
+		if apierrors.IsConflict(err) {
+			level = slog.LevelDebug // somebody else wrote at the same time
+		}
+		o.log.Log(ctx, level, "write failed, trying again", "kind", o.kind, "key", k, "tries", o.queue.NumRequeues(k)+1, "err", err)
 		o.queue.AddRateLimited(k)
 	}
 	return true

@@ -70,17 +70,8 @@ type Coming map[nb.Ref]bool
 // to coming.
 func Compare(work graph.Work, desired Desired, actual Actual, coming Coming) Unit {
 	u := Unit{Owner: work.Owner, Work: work}
+	refs, members := widen(work, desired, actual)
 	inserted := map[nb.Ref]bool{}
-	refs := maps.Clone(work.Refs)
-	if refs == nil {
-		refs = map[nb.Ref]struct{}{}
-	}
-	for m := range work.Members {
-		// An element needs its row.
-		if _, wanted := desired.Row(m.Ref()); wanted && !actual.Has(m.Ref()) {
-			refs[m.Ref()] = struct{}{}
-		}
-	}
 	for _, ref := range sortedRefs(refs) {
 		want, wanted := desired.Row(ref)
 		have, exists := actual.Row(ref)
@@ -97,24 +88,46 @@ func Compare(work graph.Work, desired Desired, actual Actual, coming Coming) Uni
 			u.Deletes = append(u.Deletes, ref)
 		}
 	}
-	members := maps.Clone(work.Members)
-	if members == nil {
-		members = map[nb.Member]struct{}{}
-	}
-	if facts, ok := desired.Facts(work.Owner); ok && len(inserted) > 0 {
-		// A row that comes back needs its place in its set again, whoever took it out; a set that comes back
-		// needs its elements.
-		for _, m := range facts.Members {
-			if inserted[m.Ref()] || inserted[m.In] {
-				members[m] = struct{}{}
-			}
-		}
-	}
 	for _, m := range sortedMembers(members) {
 		u.compareMember(m, desired, actual, inserted, coming)
 	}
 	u.dropBlocked()
 	return u
+}
+
+// widen gives what has to be compared: what work names, and all of the owner when a row of it is missing. A row
+// that comes back needs its places in sets again, and a set that comes back its elements; the server may have
+// collected other rows along with it whose going we have not heard of yet.
+func widen(work graph.Work, desired Desired, actual Actual) (map[nb.Ref]struct{}, map[nb.Member]struct{}) {
+	missing := func(ref nb.Ref) bool {
+		_, wanted := desired.Row(ref)
+		return wanted && !actual.Has(ref)
+	}
+	narrow := true
+	for ref := range work.Refs {
+		narrow = narrow && !missing(ref)
+	}
+	for m := range work.Members {
+		narrow = narrow && !missing(m.Ref())
+	}
+	facts, ok := desired.Facts(work.Owner)
+	if narrow || !ok {
+		return work.Refs, work.Members
+	}
+	refs, members := maps.Clone(work.Refs), maps.Clone(work.Members)
+	if refs == nil {
+		refs = map[nb.Ref]struct{}{}
+	}
+	if members == nil {
+		members = map[nb.Member]struct{}{}
+	}
+	for _, r := range facts.Rows {
+		refs[nb.RefOf(r)] = struct{}{}
+	}
+	for _, m := range facts.Members {
+		members[m] = struct{}{}
+	}
+	return refs, members
 }
 
 func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, inserted map[nb.Ref]bool, coming Coming) {

@@ -89,21 +89,41 @@ func need(opts Options) parts.Need {
 	}
 }
 
-// alreadyUp returns the sandbox if a complete and healthy one runs. One that works but is not what was asked for
-// is an error: it may be in use.
+// alreadyUp returns the sandbox if a complete one runs, with all its daemons started that were stopped. One that
+// is not what was asked for is an error: it may be in use. It returns nil if there is none, or if a place of it
+// has ended, which nothing can bring back as it was.
 func alreadyUp(ctx context.Context, opts Options) (*Sandbox, error) {
 	s, err := Open(opts.State)
 	if err != nil || !s.record.Complete || s.record.Options.Name != opts.Name {
-		return nil, nil //nolint:nilerr // then there is none, or one to clear away
+		return nil, nil //nolint:nilerr // then there is nothing to keep
 	}
-	ctx, cancel := context.WithTimeout(ctx, placeLimit)
+	limited, cancel := context.WithTimeout(ctx, placeLimit)
 	defer cancel()
-	if s.healthy(ctx) != nil {
-		return nil, nil
+	daemons := map[string][]Daemon{}
+	for _, name := range s.Places() {
+		if daemons[name], err = s.Daemons(limited, name); err != nil {
+			return nil, nil //nolint:nilerr // see above
+		}
 	}
 	if s.record.Options != opts {
 		return nil, fmt.Errorf("start sandbox: one with other options runs (%d nodes, programs of %s); atoll-sandbox down ends it",
 			s.record.Options.Nodes, s.record.Options.Bin)
+	}
+	for _, name := range s.Places() {
+		for _, d := range daemons[name] {
+			if d.Held {
+				if err := s.Start(ctx, name, d.Name); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	for _, name := range s.Places() {
+		for _, d := range daemons[name] {
+			if err := s.waitDaemon(ctx, name, d.Name, daemonLimit); err != nil {
+				return nil, fmt.Errorf("mend sandbox: %w", err)
+			}
+		}
 	}
 	return s, nil
 }

@@ -29,6 +29,7 @@ func (s *Sandbox) waitDaemons(ctx context.Context, places []string, limit time.D
 // waitDaemon waits until a daemon is ready. The error says what it printed last.
 func (s *Sandbox) waitDaemon(ctx context.Context, place, daemon string, limit time.Duration) error {
 	var last Daemon
+	before := -1 // restarts when the waiting began
 	err := poll(ctx, limit, daemon+" on "+place+" to be ready", func(ctx context.Context) (bool, error) {
 		client, err := s.supervisor(place)
 		if err != nil {
@@ -44,8 +45,11 @@ func (s *Sandbox) waitDaemon(ctx context.Context, place, daemon string, limit ti
 			return false, fmt.Errorf("find daemon %s on %s: there is none", daemon, place)
 		}
 		last = daemons[at]
-		if !last.Ready && last.Restarts >= crashes {
-			return false, fmt.Errorf("wait for %s on %s: it ended %d times", daemon, place, last.Restarts)
+		if before < 0 {
+			before = last.Restarts
+		}
+		if ended := last.Restarts - before; !last.Ready && ended >= crashes {
+			return false, fmt.Errorf("wait for %s on %s: it ended %d times", daemon, place, ended)
 		}
 		return last.Ready, nil
 	})
@@ -72,24 +76,4 @@ func (s *Sandbox) logTail(place, daemon string) string {
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	lines = lines[max(0, len(lines)-10):]
 	return fmt.Sprintf("\n--- the last lines of %s:\n%s\n---", path, strings.Join(lines, "\n"))
-}
-
-// healthy tells whether every daemon of every place is ready, and if not, which is not.
-func (s *Sandbox) healthy(ctx context.Context) error {
-	for _, place := range s.Places() {
-		client, err := s.supervisor(place)
-		if err != nil {
-			return err
-		}
-		daemons, err := client.Daemons(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", place, err)
-		}
-		for _, d := range daemons {
-			if !d.Ready {
-				return fmt.Errorf("%s on %s is not ready: %s", d.Name, place, d.Problem)
-			}
-		}
-	}
-	return nil
 }

@@ -97,9 +97,10 @@ type NetworkSpec struct {
 	// +optional
 	AllowedNamespaces *metav1.LabelSelector `json:"allowedNamespaces,omitempty"`
 
-	// The subnets of the Network, at most 64. They may not overlap one another; those of other Networks do not matter.
-	// When there is none, the Network has one subnet named "default", of the range that the controller's flag
-	// --default-subnet gives. Subnets can be added; one can be removed once no pod holds an address of it.
+	// The subnets of the Network, at most 64. They may not overlap one another; those of other Networks do not matter. Of
+	// two that overlap the first is served. When there is none, the Network has one subnet named "default", of the range
+	// that the controller's flag --default-subnet gives. Subnets can be added and removed; pods that hold an address of a
+	// subnet that is removed are cut off.
 	//
 	// +optional
 	// +listType=map

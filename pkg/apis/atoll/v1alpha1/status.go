@@ -6,7 +6,7 @@ import (
 
 // NetworkPhase is the state of a Network in one word.
 //
-// +kubebuilder:validation:Enum=Pending;Ready;Failed;Terminating
+// +kubebuilder:validation:Enum=Pending;Ready;Degraded;Failed;Terminating
 type NetworkPhase string
 
 // The phases of a Network.
@@ -15,7 +15,9 @@ const (
 	NetworkPending NetworkPhase = "Pending"
 	// NetworkReady is a Network that pods may attach to.
 	NetworkReady NetworkPhase = "Ready"
-	// NetworkFailed is a Network of which nothing can work; a condition says why.
+	// NetworkDegraded is a Network of which a part is served; a condition says what is not, and why.
+	NetworkDegraded NetworkPhase = "Degraded"
+	// NetworkFailed is a Network of which nothing is served; a condition says why.
 	NetworkFailed NetworkPhase = "Failed"
 	// NetworkTerminating is a Network that was deleted and waits for its pods to go.
 	NetworkTerminating NetworkPhase = "Terminating"
@@ -23,8 +25,9 @@ const (
 
 // NetworkStatus is what the controller has made of a Network.
 type NetworkStatus struct {
-	// Pending: not yet in OVN's database. Ready: pods may attach. Failed: nothing of it can work, and a condition says
-	// why. Terminating: it was deleted and waits for its pods to go.
+	// Pending: not yet in OVN's database. Ready: pods may attach. Degraded: a part is served, and a condition says what
+	// is not and why. Failed: nothing is served, and a condition says why. Terminating: it was deleted and waits for its
+	// pods to go.
 	//
 	// +optional
 	Phase NetworkPhase `json:"phase,omitempty"`
@@ -38,7 +41,7 @@ type NetworkStatus struct {
 	// Ready: its rows are in OVN's database and every subnet is served.
 	// SubnetsValid: no subnet contradicts itself or another.
 	// PodsAttached: every pod that names the Network has its port.
-	// InUse: pods hold addresses, so that the Network cannot be deleted; the message names them.
+	// InUse: it was deleted, and pods that hold addresses must go first; the message names them.
 	//
 	// +optional
 	// +listType=map

@@ -1,0 +1,132 @@
+//go:build integration
+
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// startOVN adds a whole OVN to the node: both databases, northd, and an ovn-controller.
+func (n *node) startOVN() {
+	n.tb.Helper()
+	remote := "unix:" + filepath.Join(n.dir, "ovn.sock")
+	var files []string
+	for _, name := range []string{"nb", "sb"} {
+		file := filepath.Join(n.dir, name+".db")
+		n.run("ovsdb-tool", "create", file, filepath.Join(n.prefix, "usr/share/ovn/ovn-"+name+".ovsschema"))
+		files = append(files, file)
+	}
+	common := []string{"--no-chdir", "-vconsole:off"}
+	control := func(name string) []string {
+		return append(common, "--unixctl="+filepath.Join(n.dir, name+".ctl"), "--log-file="+filepath.Join(n.dir, name+".log"))
+	}
+	daemons := [][]string{
+		append(append([]string{"ovsdb-server", "--remote=p" + remote}, control("central")...), files...),
+		append([]string{"ovn-northd", "--ovnnb-db=" + remote, "--ovnsb-db=" + remote}, control("northd")...),
+		append([]string{"ovn-controller", n.db}, control("controller")...),
+	}
+	n.introduce()
+	for _, d := range daemons {
+		daemon := n.start(d[0], d[1:]...)
+		n.tb.Cleanup(func() {
+			_ = daemon.Process.Kill()
+			_ = daemon.Wait()
+		})
+	}
+	n.awaitSocket("ovn.sock")
+	n.nbctl("init")
+	n.tb.Cleanup(func(){ if n.tb.Failed() { n.tb.Log(n.vsctl("show")); n.tb.Log(n.vsctl("list","interface")); n.tb.Log(n.run("ovn-sbctl","--db="+remote,"list","port_binding")); n.tb.Log(n.run("ovn-sbctl","--db="+remote,"list","chassis")); b,_:=os.ReadFile(filepath.Join(n.dir,"controller.log")); n.tb.Log(string(b)); b,_=os.ReadFile(filepath.Join(n.dir,"northd.log")); n.tb.Log(string(b))}})
+}
+
+// introduce tells ovn-controller where OVN is, as whoever sets up a node does.
+func (n *node) introduce() {
+	n.tb.Helper()
+	n.vsctl("set", "Open_vSwitch", ".", "external_ids:system-id=node1",
+		"external_ids:ovn-remote=unix:"+filepath.Join(n.dir, "ovn.sock"),
+		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-bridge-datapath-type=netdev")
+}
+
+func (n *node) nbctl(args ...string) string {
+	n.tb.Helper()
+	return n.run("ovn-nbctl", append([]string{"--timeout=20", "--db=unix:" + filepath.Join(n.dir, "ovn.sock")}, args...)...)
+}
+
+// addLogicalPort does the controller's part for a pod.
+func (n *node) addLogicalPort(network string, p *testPod) {
+	n.tb.Helper()
+	name := p.request.Pod.Key().String()
+	addresses := p.nic.MAC + " " + p.address()
+	n.nbctl("--may-exist", "ls-add", network, "--", "lsp-add", network, name,
+		"--", "lsp-set-addresses", name, addresses, "--", "lsp-set-port-security", name, addresses,
+		"--", "set", "Logical_Switch_Port", name,
+		"options:requested-chassis=node1", "options:iface-id-ver="+p.request.Pod.UID)
+}
+
+func TestPodsOfOneAddressInTwoNetworks(t *testing.T) {
+	n := newNode(t)
+	n.startOVN()
+	a := n.agent()
+	pods := map[string]*testPod{}
+	for _, network := range []string{"red", "blue"} {
+		for host, name := range map[byte]string{5: "one", 6: "two"} {
+			p := newPod(t, a, network+"-"+name, host)
+			n.addLogicalPort(network, p)
+			_, err := a.Add(t.Context(), p.request)
+			must(t, err)
+			pods[p.request.Pod.Name] = p
+		}
+	}
+	must(t, talk(t, pods["red-one"], pods["red-two"]))
+	must(t, talk(t, pods["blue-one"], pods["blue-two"]))
+	for _, p := range pods {
+		must(t, a.Check(t.Context(), p.request))
+	}
+}
+
+// A tenant who writes another's address on a pod before the controller does gains nothing: OVN drops what the
+// pod sends from there.
+func TestForgedAnnotationReachesNobody(t *testing.T) {
+	n := newNode(t)
+	n.startOVN()
+	a := n.agent()
+	victim, thief := newPod(t, a, "victim", 5), newPod(t, a, "thief", 6)
+	for _, p := range []*testPod{victim, thief} {
+		n.addLogicalPort("red", p)
+	}
+	thief.nic = attachmentOf(7)
+	thief.publish(a)
+	for _, p := range []*testPod{victim, thief} {
+		_, err := a.Add(t.Context(), p.request)
+		must(t, err)
+	}
+	if err := talk(t, thief, victim); err == nil {
+		t.Error("a forged address was let through")
+	}
+}
+
+// The worst that a node can lose: both daemons and all they knew.
+func TestPodsSurviveALostDatabaseUnderOVN(t *testing.T) {
+	n := newNode(t)
+	n.startOVN()
+	a := n.agent()
+	one, two := newPod(t, a, "one", 5), newPod(t, a, "two", 6)
+	for _, p := range []*testPod{one, two} {
+		n.addLogicalPort("red", p)
+		_, err := a.Add(t.Context(), p.request)
+		must(t, err)
+	}
+	n.stopOVS()
+	must(t, os.Remove(filepath.Join(n.dir, "conf.db")))
+	n.startOVS()
+	n.introduce()
+	for a.Status(t.Context()) != nil {
+		<-a.ovs.Changed()
+	}
+	must(t, a.sweep(t.Context()))
+	for _, p := range []*testPod{one, two} {
+		must(t, a.ovs.Installed(t.Context(), p.hostName()))
+	}
+	must(t, talk(t, one, two))
+}
