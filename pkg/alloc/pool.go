@@ -48,7 +48,9 @@ type Pool struct {
 	// words hold one bit per held offset, 64 to a word; empty words are absent.
 	words  map[uint64]uint64
 	holder map[netip.Addr]string
-	cursor uint64 // where the next search starts
+	// exceptions counts held addresses that are reserved.
+	exceptions uint64
+	cursor     uint64 // where the next search starts
 }
 
 type span struct{ first, last uint64 }
@@ -104,6 +106,19 @@ func (p *Pool) Take(a netip.Addr, holder string) (Outcome, string) {
 	return Taken, ""
 }
 
+// Keep gives holder an address that it had before, even one that has been reserved since: who has an address
+// keeps it. The outcome is never Reserved.
+func (p *Pool) Keep(a netip.Addr, holder string) (Outcome, string) {
+	outcome, other := p.Take(a, holder)
+	if outcome == Reserved {
+		off, _ := p.offset(a)
+		p.hold(off, a, holder)
+		p.exceptions++
+		outcome = Taken
+	}
+	return outcome, other
+}
+
 // Next gives holder the next free address. It returns false when there is none.
 func (p *Pool) Next(holder string) (netip.Addr, bool) {
 	off, ok := p.search(p.cursor, p.last)
@@ -129,6 +144,9 @@ func (p *Pool) Release(a netip.Addr, holder string) {
 	}
 	off, _ := p.offset(a)
 	delete(p.holder, a)
+	if _, isReserved := p.reservedSpan(off); isReserved {
+		p.exceptions--
+	}
 	if p.words[off/64] &^= 1 << (off % 64); p.words[off/64] == 0 {
 		delete(p.words, off/64)
 	}
@@ -139,7 +157,7 @@ func (p *Pool) Used() int64 { return int64(len(p.holder)) }
 
 // Free is the number of addresses that can still be had, at most MaxFree.
 func (p *Pool) Free() int64 {
-	taken := uint64(len(p.holder))
+	taken := uint64(len(p.holder)) - p.exceptions
 	for _, s := range p.reserved {
 		taken += s.last - s.first + 1
 	}

@@ -108,6 +108,24 @@ func TestTake(t *testing.T) {
 	}
 }
 
+func TestWhoHasAnAddressKeepsItWhenItIsReserved(t *testing.T) {
+	p := newPool(t, "10.0.0.0/29", "10.0.0.2", "10.0.0.3")
+	kept := netip.MustParseAddr("10.0.0.2")
+	if o, _ := p.Keep(kept, "a"); o != alloc.Taken {
+		t.Fatalf("Keep = %d", o)
+	}
+	if o, other := p.Keep(kept, "b"); o != alloc.InUse || other != "a" {
+		t.Errorf("Keep by another = %d, %q", o, other)
+	}
+	if p.Used() != 1 || p.Free() != 4 {
+		t.Errorf("used %d, free %d; want 1 and 4", p.Used(), p.Free())
+	}
+	p.Release(kept, "a")
+	if o, _ := p.Take(kept, "a"); o != alloc.Reserved || p.Used() != 0 || p.Free() != 4 {
+		t.Errorf("after release: Take = %d, used %d, free %d", o, p.Used(), p.Free())
+	}
+}
+
 func TestHugePools(t *testing.T) {
 	p := newPool(t, "fd00::/64")
 	if p.Free() != alloc.MaxFree {

@@ -174,7 +174,7 @@ func (n *network) keep(p *pod, a model.Attachment) (*model.Attachment, *model.Pr
 	addresses := make([]netip.Addr, 0, len(a.Addresses))
 	for _, prefix := range a.Addresses {
 		addresses = append(addresses, prefix.Addr())
-		if problem := take(pools, prefix.Addr(), p.Key.String(), n.name, a.Subnet); problem != nil {
+		if problem := take(pools, (*alloc.Pool).Keep, prefix.Addr(), p.Key.String(), n.name, a.Subnet); problem != nil {
 			freeAll(pools, addresses, p)
 			problem.Message += "; delete the pod to give it another address"
 			return nil, problem
@@ -236,7 +236,7 @@ func (n *network) assign(p *pod) (*model.Attachment, *model.Problem) {
 func (n *network) fill(p *pod, subnet string, wanted netip.Addr) ([]netip.Addr, *model.Problem) {
 	pools, holder := n.pools[subnet], p.Key.String()
 	if wanted.IsValid() {
-		if problem := take(pools, wanted, holder, n.name, subnet); problem != nil {
+		if problem := take(pools, (*alloc.Pool).Take, wanted, holder, n.name, subnet); problem != nil {
 			return nil, problem
 		}
 	}
@@ -256,10 +256,12 @@ func (n *network) fill(p *pod, subnet string, wanted netip.Addr) ([]netip.Addr, 
 	return addresses, nil
 }
 
-// take holds one address or says why it cannot be had.
-func take(pools []*alloc.Pool, a netip.Addr, holder, network, subnet string) *model.Problem {
+// take holds one address, by Take or by Keep, or says why it cannot be had.
+func take(pools []*alloc.Pool, how func(*alloc.Pool, netip.Addr, string) (alloc.Outcome, string),
+	a netip.Addr, holder, network, subnet string,
+) *model.Problem {
 	for _, pool := range pools {
-		switch outcome, other := pool.Take(a, holder); outcome {
+		switch outcome, other := how(pool, a, holder); outcome {
 		case alloc.Taken:
 			return nil
 		case alloc.Reserved:
