@@ -20,7 +20,7 @@ import (
 const (
 	// addTimeout bounds an ADD, most of which is waiting for others. It is shorter than the plugin's patience,
 	// so that the error that reaches the pod's Events says what was waited for.
-	addTimeout = 12 * time.Second
+	addTimeout = 60 * time.Second
 	// undoTimeout bounds the clearing up after a failed ADD, whose own context has often ended.
 	undoTimeout = 10 * time.Second
 )
@@ -189,7 +189,7 @@ func (a *Agent) settle(ctx context.Context, w wanted) error {
 	if !found || pod.uid != w.pod.uid {
 		return errors.New("the pod was deleted meanwhile")
 	}
-	if nic, err := parseAttachment(pod.attachments, w.port.Interface); err != nil || !nic.equal(w.nic) {
+	if nic, err := parseAttachment(pod.attachments, pod.uid, w.port.Interface); err != nil || !nic.equal(w.nic) {
 		return errors.New("the pod's attachment changed meanwhile")
 	}
 	return nil

@@ -34,8 +34,9 @@ func (n nic) equal(o nic) bool {
 }
 
 // parseAttachment finds an interface in the annotation and checks that it can be configured. That the values
-// are the controller's is not checked, and need not be: see the package's doc.
-func parseAttachment(annotation, iface string) (nic, error) {
+// are the controller's is not checked, and need not be: see the package's doc. Attachments of another pod, which
+// came along when a pod's manifest was copied, are as good as none.
+func parseAttachment(annotation, podUID, iface string) (nic, error) {
 	if annotation == "" {
 		return nic{}, errNotAttached
 	}
@@ -48,6 +49,10 @@ func parseAttachment(annotation, iface string) (nic, error) {
 	}
 	if len(attachments) > maxAttachments {
 		return nic{}, fmt.Errorf("annotation %s holds more than %d interfaces", model.AnnotationAttachments, maxAttachments)
+	}
+	attachments = slices.DeleteFunc(attachments, func(a model.Attachment) bool { return a.PodUID != podUID })
+	if len(attachments) == 0 {
+		return nic{}, errNotAttached
 	}
 	for _, a := range attachments {
 		if a.Interface == iface {

@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const goodAnnotation = `[{"interface":"eth0","network":"red","subnet":"a","mac":"0a:58:0a:00:00:05",` +
+const goodAnnotation = `[{"podUID":"new","interface":"eth0","network":"red","subnet":"a","mac":"0a:58:0a:00:00:05",` +
 	`"addresses":["10.0.0.5/16","fd00::5/64"],"gateways":["10.0.0.1","fe80::1"]}]`
 
 func TestParseAttachment(t *testing.T) {
 	t.Parallel()
-	n, err := parseAttachment(goodAnnotation, "eth0")
+	n, err := parseAttachment(goodAnnotation, "new", "eth0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,6 +32,7 @@ func TestParseAttachmentRefuses(t *testing.T) {
 	with := func(old, text string) string { return strings.Replace(goodAnnotation, old, text, 1) }
 	for _, test := range []struct{ name, annotation, says string }{
 		{"nothing yet", "", errNotAttached.Error()},
+		{"another pod's", with("new", "old"), errNotAttached.Error()},
 		{"no JSON", "{", "read annotation"},
 		{"too long", strings.Repeat(" ", maxAnnotation) + goodAnnotation, "longer than"},
 		{"too many", "[" + strings.Repeat("{},", maxAttachments) + "{}]", "more than"},
@@ -50,12 +51,12 @@ func TestParseAttachmentRefuses(t *testing.T) {
 		{"two gateways of a family", with(`"fe80::1"`, `"10.0.0.2"`), "not a gateway"},
 		{"a gateway of a family without address", with(`,"fd00::5/64"`, ""), "not a gateway"},
 	} {
-		_, err := parseAttachment(test.annotation, "eth0")
+		_, err := parseAttachment(test.annotation, "new", "eth0")
 		if err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: error %v, want one with %q", test.name, err, test.says)
 		}
 	}
-	if _, err := parseAttachment("", "eth0"); !errors.Is(err, errNotAttached) {
+	if _, err := parseAttachment("", "new", "eth0"); !errors.Is(err, errNotAttached) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -63,10 +64,10 @@ func TestParseAttachmentRefuses(t *testing.T) {
 // FuzzParseAttachment: whatever a tenant writes on a pod, what passes can be configured.
 func FuzzParseAttachment(f *testing.F) {
 	f.Add(goodAnnotation)
-	f.Add(`[{"interface":"eth0","mac":"02:00:00:00:00:01","addresses":["::1/0"]}]`)
-	f.Add(`[{"interface":"eth0","gateways":[""]}]`)
+	f.Add(`[{"podUID":"new","interface":"eth0","mac":"02:00:00:00:00:01","addresses":["::1/0"]}]`)
+	f.Add(`[{"podUID":"new","interface":"eth0","gateways":[""]}]`)
 	f.Fuzz(func(t *testing.T, annotation string) {
-		n, err := parseAttachment(annotation, "eth0")
+		n, err := parseAttachment(annotation, "new", "eth0")
 		if err != nil {
 			return
 		}

@@ -49,7 +49,7 @@ func replaceFile(name string, content []byte, mode fs.FileMode) error {
 	if present, err := os.ReadFile(name); err == nil && bytes.Equal(present, content) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:gosec // runtimes of other users read it.
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
 	draft, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*.draft")

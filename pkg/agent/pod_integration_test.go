@@ -64,7 +64,9 @@ func attachmentOf(host byte) model.Attachment {
 
 // publish has the agent see the pod as the controller left it.
 func (p *testPod) publish(a *Agent) {
-	text, err := json.Marshal([]model.Attachment{p.nic})
+	nic := p.nic
+	nic.PodUID = p.request.Pod.UID
+	text, err := json.Marshal([]model.Attachment{nic})
 	must(p.tb, err)
 	a.pods.set(pod{key: p.request.Pod.Key(), uid: p.request.Pod.UID, attachments: string(text)})
 }

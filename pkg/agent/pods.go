@@ -135,7 +135,7 @@ func (s *pods) await(ctx context.Context, ref cni.PodRef, iface string) (pod, ni
 		case !p.is(ref):
 			missing = fmt.Errorf("the API server shows another pod of this name (UID %s, the runtime asks for %s)", p.uid, ref.UID)
 		default:
-			n, err := parseAttachment(p.attachments, iface)
+			n, err := parseAttachment(p.attachments, p.uid, iface)
 			if err == nil {
 				return p, n, nil
 			}

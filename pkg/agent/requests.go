@@ -72,7 +72,7 @@ func (a *Agent) check(ctx context.Context, request cni.Request) error {
 	if !found || !pod.is(request.Pod) {
 		return errors.New("the API server does not show this pod")
 	}
-	nic, err := parseAttachment(pod.attachments, request.Interface)
+	nic, err := parseAttachment(pod.attachments, pod.uid, request.Interface)
 	if err != nil {
 		return err
 	}

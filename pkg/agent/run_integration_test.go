@@ -76,7 +76,9 @@ func TestRun(t *testing.T) {
 		added <- out
 	}()
 	// The controller decides.
-	text, err := json.Marshal([]model.Attachment{p.nic})
+	nic := p.nic
+	nic.PodUID = p.request.Pod.UID
+	text, err := json.Marshal([]model.Attachment{nic})
 	must(t, err)
 	decided := object.DeepCopy()
 	decided.Annotations = map[string]string{model.AnnotationAttachments: string(text)}
@@ -144,7 +146,7 @@ func fileAppears(t *testing.T, dir, name string) <-chan struct{} {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	answer, err := http.Get(url) //nolint:gosec,noctx // a fixed address.
+	answer, err := http.Get(url) //nolint:noctx // a fixed address.
 	must(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)

@@ -138,7 +138,7 @@ func (a *Agent) restorePort(ctx context.Context, owner netdev.Owner) (bool, erro
 		return false, err
 	}
 	// Without the controller's word the port only lacks what people read of it.
-	nic, err := parseAttachment(p.attachments, owner.Interface)
+	nic, err := parseAttachment(p.attachments, p.uid, owner.Interface)
 	if err != nil {
 		a.log.Warn("attachment of a lost port not readable", "pod", p.key, "error", err)
 	}

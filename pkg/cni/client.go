@@ -48,7 +48,7 @@ func (c client) call(ctx context.Context, request Request) (*current.Result, err
 	if err != nil {
 		return nil, &awayError{socket: c.socket, cause: err}
 	}
-	defer answer.Body.Close() //nolint:errcheck // it was read; there is nothing to do about it.
+	defer answer.Body.Close()
 	response := Response{}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxRequest)).Decode(&response); err != nil {
 		return nil, &awayError{socket: c.socket, cause: err}

@@ -18,9 +18,9 @@ type netConf struct {
 // podArgs are the CNI_ARGS that Kubernetes' runtimes give.
 type podArgs struct {
 	types.CommonArgs
-	K8S_POD_NAMESPACE types.UnmarshallableString //nolint:revive // the name is the key that LoadArgs looks for.
-	K8S_POD_NAME      types.UnmarshallableString //nolint:revive // see above.
-	K8S_POD_UID       types.UnmarshallableString //nolint:revive // see above.
+	K8S_POD_NAMESPACE types.UnmarshallableString
+	K8S_POD_NAME      types.UnmarshallableString
+	K8S_POD_UID       types.UnmarshallableString
 }
 
 // parse turns what the runtime gave the plugin into a request and the configuration to send it by.

@@ -89,8 +89,7 @@ func TestParse(t *testing.T) {
 
 // codeOf is the code of an error as a runtime would see it; 0 for none.
 func codeOf(err error) uint {
-	var known *types.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*types.Error](err); ok {
 		return known.Code
 	}
 	if err != nil {

@@ -60,7 +60,7 @@ func (p plugin) del(ctx context.Context, args *skel.CmdArgs) error {
 	_, err = p.call(ctx, conf, request)
 	var away *awayError
 	if errors.As(err, &away) && (request.Netns == "" || ns.IsNSorErr(request.Netns) != nil) {
-		return nil
+		return nil //nolint:nilerr // nothing is left to remove
 	}
 	return withCode(err, types.ErrTryAgainLater)
 }
@@ -89,8 +89,7 @@ func (p plugin) call(ctx context.Context, conf netConf, request Request) (*curre
 
 // withCode gives an absent agent the code that the command's specification asks for.
 func withCode(err error, code uint) error {
-	var away *awayError
-	if errors.As(err, &away) {
+	if away, ok := errors.AsType[*awayError](err); ok {
 		return away.as(code)
 	}
 	return err

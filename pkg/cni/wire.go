@@ -105,8 +105,7 @@ func toError(err error) *types.Error {
 	if err == nil {
 		return nil
 	}
-	var known *types.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*types.Error](err); ok {
 		return known
 	}
 	return types.NewError(types.ErrInternal, err.Error(), "")

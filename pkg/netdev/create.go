@@ -17,7 +17,7 @@ func Create(spec Spec) error {
 	if err != nil {
 		return fmt.Errorf("open network namespace: %w", err)
 	}
-	defer netns.Close() //nolint:errcheck // a file that was only read.
+	defer netns.Close()
 	if err := Delete(spec.Owner); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func harden(spec Spec) error {
 // kernel without IPv6 has none, and needs none.
 func setSysctl(protocol, iface, key, value string) error {
 	file := fmt.Sprintf("/proc/sys/net/%s/conf/%s/%s", protocol, iface, key)
-	err := os.WriteFile(file, []byte(value), 0o644) //nolint:gosec // the mode is the kernel's own.
+	err := os.WriteFile(file, []byte(value), 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -37,7 +37,7 @@ func Verify(spec Spec) error {
 	if err != nil {
 		return differs("the pod's network namespace cannot be opened: %v", err)
 	}
-	defer netns.Close() //nolint:errcheck // a file that was only read.
+	defer netns.Close()
 	return netns.Do(func(ns.NetNS) error { return verifyPod(spec, attrs.ParentIndex) })
 }
 

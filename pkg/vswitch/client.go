@@ -145,17 +145,28 @@ func (c *Client) synced(ctx context.Context) error {
 	return nil
 }
 
-// Userspace reports whether the bridge's datapath runs in userspace.
+// Userspace reports whether the bridge's datapath runs in userspace, or is about to: ovn-controller makes the
+// bridge first and sets its datapath a moment later.
 func (c *Client) Userspace(ctx context.Context) (bool, error) {
 	row, err := c.bridgeRow(ctx)
-	if err != nil {
-		return false, err
+	if err != nil || row.DatapathType == userspace {
+		return err == nil, err
 	}
-	return row.DatapathType == "netdev", nil
+	wanted, err := c.setting(ctx, keyDatapath)
+	return wanted == userspace, err
 }
 
 // EncapIP is the tunnel's address as the node's chassis announces it; with several, the first one.
 func (c *Client) EncapIP(ctx context.Context) (string, error) {
+	addresses, err := c.setting(ctx, keyEncapIP)
+	if err == nil && addresses == "" {
+		err = fmt.Errorf("%w: external_ids:%s is not set; is this node set up for OVN?", ErrUnavailable, keyEncapIP)
+	}
+	return firstOf(addresses), err
+}
+
+// setting is what the node's owner told OVN under a key; empty when nothing.
+func (c *Client) setting(ctx context.Context, key string) (string, error) {
 	if err := c.synced(ctx); err != nil {
 		return "", err
 	}
@@ -163,10 +174,8 @@ func (c *Client) EncapIP(ctx context.Context) (string, error) {
 	if err := c.ovs.List(ctx, &rows); err != nil {
 		return "", fmt.Errorf("read table %s: %w", tableRoot, err)
 	}
-	for _, row := range rows {
-		if address := row.ExternalIDs[keyEncapIP]; address != "" {
-			return firstOf(address), nil
-		}
+	if len(rows) == 0 {
+		return "", nil
 	}
-	return "", fmt.Errorf("%w: external_ids:%s is not set; is this node set up for OVN?", ErrUnavailable, keyEncapIP)
+	return rows[0].ExternalIDs[key], nil
 }

@@ -58,8 +58,14 @@ const (
 	keyAddresses = "ip"
 )
 
-// keyEncapIP in the root row's external_ids is the tunnel's address.
-const keyEncapIP = "ovn-encap-ip"
+// Keys of the root row's external_ids, ovn-controller(8): the tunnel's address, and the datapath of the bridge.
+const (
+	keyEncapIP  = "ovn-encap-ip"
+	keyDatapath = "ovn-bridge-datapath-type"
+)
+
+// userspace is the datapath that needs no kernel module.
+const userspace = "netdev"
 
 // databaseModel indexes interfaces by iface-id and by sandbox; by name they are indexed already.
 func databaseModel() (model.ClientDBModel, error) {

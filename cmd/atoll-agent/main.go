@@ -1,0 +1,68 @@
+// Atoll-agent gives the pods of its node their interfaces.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/atoll-net/atoll/pkg/agent"
+	"github.com/atoll-net/atoll/pkg/cni"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "atoll-agent:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	config := agent.Config{}
+	kubeconfig, level := "", slog.LevelInfo
+	cmd := &cobra.Command{
+		Use:           "atoll-agent",
+		Short:         "Gives the pods of this node their interfaces",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if config.Node == "" {
+				return fmt.Errorf("name this node with --node-name or NODE_NAME")
+			}
+			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+			rest, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			if err != nil {
+				return fmt.Errorf("find the API server: %w", err)
+			}
+			rest.UserAgent = "atoll-agent"
+			api, err := metadata.NewForConfig(rest)
+			if err != nil {
+				return fmt.Errorf("make API client: %w", err)
+			}
+			return agent.Run(cmd.Context(), config, api, log)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "file with the API server's address and credentials (default: those of the pod)")
+	flags.StringVar(&config.Node, "node-name", os.Getenv("NODE_NAME"), "name of this node")
+	flags.StringVar(&config.OVSDB, "ovs-db", "unix:/var/run/openvswitch/db.sock", "address of the local Open vSwitch database")
+	flags.StringVar(&config.Bridge, "bridge", "br-int", "bridge that OVN uses")
+	flags.StringVar(&config.Socket, "socket", cni.DefaultSocket, "socket on which atoll-cni's requests are served")
+	flags.StringVar(&config.ConfDir, "cni-conf-dir", "/etc/cni/net.d", "where the container runtime looks for network configurations")
+	flags.StringVar(&config.BinDir, "cni-bin-dir", "/opt/cni/bin", "where the container runtime looks for plugins")
+	flags.StringVar(&config.Plugin, "cni-plugin", "", "atoll-cni program to install into --cni-bin-dir (default: it is there already)")
+	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
+	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /healthz and /readyz; empty: none")
+	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	return cmd
+}
