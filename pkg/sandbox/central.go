@@ -133,7 +133,7 @@ func kubernetesDaemons(r record) []place.DaemonSpec {
 func ovnDaemons(r record) []place.DaemonSpec {
 	l := r.layout()
 	dir := l.in(Central, "ovn")
-	program := func(name string) string { return filepath.Join(r.Parts.OVN.Bin, name) }
+	program := r.Parts.OVN.Program
 	database := func(short, socket string, more ...string) []string {
 		return append([]string{
 			program("ovsdb-server"),

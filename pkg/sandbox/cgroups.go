@@ -63,7 +63,7 @@ func cgroupRoots(dir string) []string {
 func equip(group string) error {
 	parent := filepath.Dir(group)
 	if available, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers")); err == nil {
-		for _, controller := range strings.Fields(string(available)) {
+		for controller := range strings.FieldsSeq(string(available)) {
 			file := filepath.Join(parent, "cgroup.subtree_control")
 			if err := os.WriteFile(file, []byte("+"+controller), 0o644); err != nil {
 				return fmt.Errorf("hand down cgroup controller %s: %w", controller, err)

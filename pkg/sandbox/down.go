@@ -7,9 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/sandbox/place"
 	"github.com/atoll-net/atoll/pkg/sandbox/progress"
 )
 
@@ -32,8 +35,7 @@ func Down(ctx context.Context, opts Options, out io.Writer) error {
 		return err
 	}
 	defer held.Close()
-	steps := progress.New(out, downSteps)
-	if err := remove(ctx, opts, steps); err != nil {
+	if err := remove(ctx, opts, progress.New(out, removeSteps).Do); err != nil {
 		return err
 	}
 	if err := os.Remove(lockPath(opts.Name)); err != nil {
@@ -46,18 +48,18 @@ func Down(ctx context.Context, opts Options, out io.Writer) error {
 	return err
 }
 
-const downSteps = 4
+const removeSteps = 4
 
 // remove takes a sandbox away. Its steps go from what uses something to what is used, and each works when the
-// ones before had nothing to do.
-func remove(ctx context.Context, opts Options, steps *progress.Steps) error {
-	if err := steps.Do("end processes", func() error { return endProcesses(ctx, opts.Name) }); err != nil {
+// ones before had nothing to do. do runs one step.
+func remove(ctx context.Context, opts Options, do func(title string, step func() error) error) error {
+	if err := do("end processes", func() error { return endProcesses(ctx, opts.Name) }); err != nil {
 		return err
 	}
-	if err := steps.Do("remove network namespaces", func() error { return removeNamespaces(opts.Name) }); err != nil {
+	if err := do("remove network namespaces", func() error { return removeNamespaces(opts.Name) }); err != nil {
 		return err
 	}
-	err := steps.Do("remove cgroups", func() error {
+	err := do("remove cgroups", func() error {
 		return poll(ctx, endLimit, "the sandbox's cgroups to be empty", func(context.Context) (bool, error) {
 			return removeCgroups(opts.Name)
 		})
@@ -65,7 +67,7 @@ func remove(ctx context.Context, opts Options, steps *progress.Steps) error {
 	if err != nil {
 		return err
 	}
-	return steps.Do("remove state", func() error { return removeState(opts.State) })
+	return do("remove state", func() error { return removeState(opts.State) })
 }
 
 // endProcesses kills the first process of each place, with which the kernel ends the others there, and then
@@ -105,7 +107,7 @@ func removeNamespaces(name string) error {
 	return nil
 }
 
-// removeState removes the state directory, if it is one: a directory without our record is left alone.
+// removeState removes the state directory, if it is one: a directory that is not provably ours is left alone.
 func removeState(state string) error {
 	entries, err := os.ReadDir(state)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,10 +116,10 @@ func removeState(state string) error {
 	if err != nil {
 		return fmt.Errorf("look at state directory: %w", err)
 	}
-	if len(entries) > 0 && !hasRecord(state) {
+	if len(entries) > 0 && !isState(state) {
 		return fmt.Errorf("remove state directory: %s holds no sandbox; it is left alone", state)
 	}
-	points, err := mountsBelow(state)
+	points, err := place.MountsBelow(state)
 	if err != nil {
 		return err
 	}
@@ -140,9 +142,24 @@ func removeState(state string) error {
 	return nil
 }
 
-func hasRecord(state string) bool {
-	_, err := os.Stat(layout{state}.record())
-	return err == nil
+// isState recognises a state directory by its record, and one that has lost its record by what else is in it:
+// places of ours, and nothing that we do not make.
+func isState(state string) bool {
+	l := layout{state}
+	if _, err := os.Stat(l.record()); err == nil {
+		return true
+	}
+	made := []string{l.record() + ".partial", l.pki(), l.logs(), filepath.Dir(l.kubeconfig("x")), filepath.Dir(l.place("x"))}
+	entries, err := os.ReadDir(state)
+	if err != nil || !allIn(entries, func(name string) bool { return slices.Contains(made, filepath.Join(state, name)) }) {
+		return false
+	}
+	places, err := os.ReadDir(filepath.Dir(l.place("x")))
+	return err == nil && len(places) > 0 && allIn(places, isPlace)
+}
+
+func allIn(entries []fs.DirEntry, known func(name string) bool) bool {
+	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !known(e.Name()) })
 }
 
 // poll looks at a condition until it holds. An error ends it at once; so does the limit, naming what was

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 )
 
 // makeState makes the state directory with the record in it: from then on everything that follows can be
@@ -60,7 +59,7 @@ func makeFiles(ctx context.Context, r record) error {
 		}
 	}
 	for path, schema := range databases {
-		tool := filepath.Join(r.Parts.OVN.Bin, "ovsdb-tool")
+		tool := r.Parts.OVN.Program("ovsdb-tool")
 		if out, err := exec.CommandContext(ctx, tool, "create", path, schema).CombinedOutput(); err != nil {
 			return fmt.Errorf("create database %s: %w: %s", path, err, out)
 		}

@@ -68,7 +68,7 @@ func (n node) tunnel() netip.Prefix {
 
 func centralAddress() netip.Addr { return hostIn(nodeNet, 1) }
 
-func apiServer() string { return fmt.Sprintf("https://%s:%d", centralAddress(), apiPort) }
+func apiServer() string { return "https://" + netip.AddrPortFrom(centralAddress(), apiPort).String() }
 
 // hostIn returns the address of that number in an IPv4 network of 254 hosts.
 func hostIn(network netip.Prefix, number int) netip.Addr {

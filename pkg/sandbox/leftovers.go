@@ -3,7 +3,8 @@ package sandbox
 import (
 	"fmt"
 	"os"
-	"strings"
+
+	"github.com/atoll-net/atoll/pkg/sandbox/place"
 )
 
 // Leftovers lists everything of the sandbox that exists on the machine outside the cache, a line each: what
@@ -28,7 +29,7 @@ func Leftovers(opts Options) ([]string, error) {
 	for _, name := range namespaces {
 		lines = append(lines, "network namespace "+name)
 	}
-	mounts, err := mountsBelow(opts.State)
+	mounts, err := place.MountsBelow(opts.State)
 	if err != nil {
 		return nil, err
 	}
@@ -48,20 +49,4 @@ func Leftovers(opts Options) ([]string, error) {
 		}
 	}
 	return lines, nil
-}
-
-// mountsBelow lists the machine's mount points at or below a directory, the innermost first.
-func mountsBelow(dir string) ([]string, error) {
-	data, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, fmt.Errorf("read mounts: %w", err)
-	}
-	var points []string
-	for line := range strings.Lines(string(data)) {
-		fields := strings.Fields(line) // proc_pid_mountinfo(5): the fifth is the mount point
-		if len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
-			points = append([]string{fields[4]}, points...)
-		}
-	}
-	return points, nil
 }

@@ -58,11 +58,16 @@ func namespacesOf(sandbox string) ([]string, error) {
 // alike, or of someone else, are left alone.
 func isNamespaceOf(sandbox, name string) bool {
 	place, ok := strings.CutPrefix(name, sandbox+"-")
-	if !ok || place == Central {
-		return ok
+	return ok && isPlace(place)
+}
+
+// isPlace recognises the name of a place of any sandbox.
+func isPlace(name string) bool {
+	if name == Central {
+		return true
 	}
 	for i := 1; i <= maxNodes; i++ {
-		if place == nodeAt(i).name {
+		if name == nodeAt(i).name {
 			return true
 		}
 	}

@@ -61,7 +61,7 @@ func nodeSpec(r record, n node) place.Spec {
 }
 
 func switchDaemons(r record, n node) []place.DaemonSpec {
-	program := func(name string) string { return filepath.Join(r.Parts.OVN.Bin, name) }
+	program := r.Parts.OVN.Program
 	quiet := []string{"-vconsole:info", "-vfile:off", "-vsyslog:off"}
 	tool := program("ovs-vsctl")
 	return []place.DaemonSpec{

@@ -62,7 +62,7 @@ func (s *Sandbox) apply(ctx context.Context, dir string) error {
 
 // importImages puts the images on all nodes.
 func (s *Sandbox) importImages(ctx context.Context) error {
-	if err := s.waitDaemons(ctx, s.Nodes(), daemonLimit, "containerd"); err != nil {
+	if err := s.waitDaemons(ctx, s.Nodes(), "containerd"); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, importLimit)

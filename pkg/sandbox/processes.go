@@ -82,8 +82,8 @@ func (p process) kill(sandbox string) {
 	if err != nil {
 		return
 	}
-	defer held.Release()
 	if isProcessOf(sandbox, p.pid) {
 		_ = held.Kill() // if it has ended meanwhile, all the better
 	}
+	_ = held.Release() // closes the descriptor, at the worst a little later
 }

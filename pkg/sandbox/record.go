@@ -40,11 +40,6 @@ func (r record) places() []string {
 	return places
 }
 
-// sameShape tells whether a sandbox made from this record is what the other one asks for.
-func (r record) sameShape(other record) bool {
-	return r.Options == other.Options && fmt.Sprint(r.Parts) == fmt.Sprint(other.Parts)
-}
-
 // save writes the record so that a reader sees the old one or the new one.
 func (r record) save() error {
 	data, err := json.MarshalIndent(r, "", "  ")

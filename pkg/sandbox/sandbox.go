@@ -21,6 +21,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -153,6 +154,9 @@ func (s *Sandbox) Exec(ctx context.Context, place string, argv ...string) ([]byt
 	if err != nil {
 		return nil, err
 	}
+	// What was started in the place ends with the call, not only the program that took it there.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -189,10 +193,8 @@ func (s *Sandbox) Command(ctx context.Context, place string, argv ...string) (*e
 }
 
 func (s *Sandbox) supervisor(name string) (place.Client, error) {
-	for _, known := range s.Places() {
-		if name == known {
-			return place.Client{Socket: s.record.layout().control(name)}, nil
-		}
+	if slices.Contains(s.Places(), name) {
+		return place.Client{Socket: s.record.layout().control(name)}, nil
 	}
 	return place.Client{}, fmt.Errorf("find place %q: there are %s", name, strings.Join(s.Places(), ", "))
 }

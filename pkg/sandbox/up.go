@@ -45,13 +45,10 @@ func Up(ctx context.Context, opts Options, out io.Writer) (*Sandbox, error) {
 
 	u := &starter{}
 	phases := u.phases(opts)
-	steps := progress.New(out, parts.Steps+downSteps+len(phases))
+	steps := progress.New(out, parts.Steps+len(phases))
 	made, err := parts.Gather(ctx, need(opts), steps)
 	if err != nil {
 		return nil, err
-	}
-	if err := remove(ctx, opts, steps); err != nil {
-		return nil, fmt.Errorf("clear earlier sandbox: %w", err)
 	}
 	u.Sandbox = &Sandbox{newRecord(opts)}
 	u.record.Parts = made
@@ -95,14 +92,14 @@ func need(opts Options) parts.Need {
 func alreadyUp(ctx context.Context, opts Options) (*Sandbox, error) {
 	s, err := Open(opts.State)
 	if err != nil || !s.record.Complete || s.record.Options.Name != opts.Name {
-		return nil, nil //nolint:nilerr // then there is nothing to keep
+		return nil, nil // then there is nothing to keep
 	}
 	limited, cancel := context.WithTimeout(ctx, placeLimit)
 	defer cancel()
 	daemons := map[string][]Daemon{}
 	for _, name := range s.Places() {
 		if daemons[name], err = s.Daemons(limited, name); err != nil {
-			return nil, nil //nolint:nilerr // see above
+			return nil, nil
 		}
 	}
 	if s.record.Options != opts {
@@ -120,7 +117,7 @@ func alreadyUp(ctx context.Context, opts Options) (*Sandbox, error) {
 	}
 	for _, name := range s.Places() {
 		for _, d := range daemons[name] {
-			if err := s.waitDaemon(ctx, name, d.Name, daemonLimit); err != nil {
+			if err := s.waitDaemon(ctx, name, d.Name); err != nil {
 				return nil, fmt.Errorf("mend sandbox: %w", err)
 			}
 		}
@@ -144,6 +141,7 @@ type starter struct {
 // start beside each other.
 func (u *starter) phases(opts Options) []phase {
 	list := []phase{
+		{"clear what an earlier run left", u.clear},
 		{"certificates and configuration", u.prepare},
 		{"network namespaces and cgroups", u.makeGround},
 		{"places: control plane and nodes", u.launch},
@@ -162,6 +160,10 @@ func (u *starter) phases(opts Options) []phase {
 			phase{"nodes Ready", u.waitNodesReady})
 	}
 	return list
+}
+
+func (u *starter) clear(ctx context.Context) error {
+	return remove(ctx, u.record.Options, func(_ string, step func() error) error { return step() })
 }
 
 func (u *starter) prepare(ctx context.Context) error {
@@ -207,7 +209,7 @@ func (u *starter) launch(ctx context.Context) error {
 
 // waitAPI waits for the API, lets the kubelets register, and has the images imported meanwhile.
 func (u *starter) waitAPI(ctx context.Context) error {
-	if err := u.waitDaemons(ctx, []string{Central}, daemonLimit, "etcd", "kube-apiserver"); err != nil {
+	if err := u.waitDaemons(ctx, []string{Central}, "etcd", "kube-apiserver"); err != nil {
 		return err
 	}
 	for _, node := range u.Nodes() {
@@ -237,10 +239,10 @@ func (u *starter) define(ctx context.Context) error {
 }
 
 func (u *starter) waitOVN(ctx context.Context) error {
-	if err := u.waitDaemons(ctx, []string{Central}, daemonLimit, "ovn-nb", "ovn-sb", "ovn-northd"); err != nil {
+	if err := u.waitDaemons(ctx, []string{Central}, "ovn-nb", "ovn-sb", "ovn-northd"); err != nil {
 		return err
 	}
-	return u.waitDaemons(ctx, u.Nodes(), daemonLimit, "ovsdb-server", "ovs-vswitchd", "ovn-controller")
+	return u.waitDaemons(ctx, u.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller")
 }
 
 func (u *starter) waitImages(ctx context.Context) error {
@@ -253,20 +255,20 @@ func (u *starter) waitImages(ctx context.Context) error {
 }
 
 func (u *starter) waitRegistered(ctx context.Context) error {
-	if err := u.waitDaemons(ctx, []string{Central}, daemonLimit, "kube-controller-manager", "kube-scheduler"); err != nil {
+	if err := u.waitDaemons(ctx, []string{Central}, "kube-controller-manager", "kube-scheduler"); err != nil {
 		return err
 	}
-	if err := u.waitDaemons(ctx, u.Nodes(), daemonLimit, "kubelet"); err != nil {
+	if err := u.waitDaemons(ctx, u.Nodes(), "kubelet"); err != nil {
 		return err
 	}
 	return u.waitNodes(ctx, registered)
 }
 
 func (u *starter) waitAtoll(ctx context.Context) error {
-	if err := u.waitDaemons(ctx, []string{Central}, daemonLimit, "atoll-controller"); err != nil {
+	if err := u.waitDaemons(ctx, []string{Central}, "atoll-controller"); err != nil {
 		return err
 	}
-	if err := u.waitDaemons(ctx, u.Nodes(), daemonLimit, "atoll-agent"); err != nil {
+	if err := u.waitDaemons(ctx, u.Nodes(), "atoll-agent"); err != nil {
 		return err
 	}
 	return u.waitLease(ctx)

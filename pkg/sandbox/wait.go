@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -16,21 +15,21 @@ import (
 const crashes = 5
 
 // waitDaemons waits until daemons of several places are ready.
-func (s *Sandbox) waitDaemons(ctx context.Context, places []string, limit time.Duration, daemons ...string) error {
+func (s *Sandbox) waitDaemons(ctx context.Context, places []string, daemons ...string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, place := range places {
 		for _, daemon := range daemons {
-			group.Go(func() error { return s.waitDaemon(ctx, place, daemon, limit) })
+			group.Go(func() error { return s.waitDaemon(ctx, place, daemon) })
 		}
 	}
 	return group.Wait()
 }
 
 // waitDaemon waits until a daemon is ready. The error says what it printed last.
-func (s *Sandbox) waitDaemon(ctx context.Context, place, daemon string, limit time.Duration) error {
+func (s *Sandbox) waitDaemon(ctx context.Context, place, daemon string) error {
 	var last Daemon
 	before := -1 // restarts when the waiting began
-	err := poll(ctx, limit, daemon+" on "+place+" to be ready", func(ctx context.Context) (bool, error) {
+	err := poll(ctx, daemonLimit, daemon+" on "+place+" to be ready", func(ctx context.Context) (bool, error) {
 		client, err := s.supervisor(place)
 		if err != nil {
 			return false, err
@@ -72,6 +71,9 @@ func (s *Sandbox) logTail(place, daemon string) string {
 	}
 	if err != nil {
 		return fmt.Sprintf("\n(no log: %v)", err)
+	}
+	if len(data) == 0 {
+		return "\n(it printed nothing: " + path + " is empty)"
 	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	lines = lines[max(0, len(lines)-10):]

@@ -9,15 +9,26 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // OVN says where the programs and schemas of OVN and Open vSwitch are.
 type OVN struct {
-	// Bin has ovsdb-server, ovs-vswitchd, ovn-northd, ovn-controller and the command line tools.
-	Bin string
+	// Dirs have ovsdb-server, ovs-vswitchd, ovn-northd, ovn-controller and the command line tools.
+	Dirs []string
 	// The schemas of the three databases.
 	SwitchSchema, NorthboundSchema, SouthboundSchema string
+}
+
+// Program returns the path of one of the programs.
+func (o OVN) Program(name string) string {
+	for _, dir := range o.Dirs {
+		if path := filepath.Join(dir, name); exists(path) {
+			return path
+		}
+	}
+	return name
 }
 
 // oldest is the first OVN that Atoll works with.
@@ -53,34 +64,59 @@ func (g gatherer) ovn(ctx context.Context) (OVN, error) {
 
 // newEnough asks an OVN that is installed for its version.
 func (g gatherer) newEnough(ctx context.Context, o OVN) bool {
-	printed, err := command(ctx, "/", nil, filepath.Join(o.Bin, "ovn-northd"), "--version")
+	printed, err := command(ctx, "/", nil, o.Program("ovn-northd"), "--version")
 	if err != nil {
 		return false
 	}
 	first, _, _ := strings.Cut(printed, "\n") // ovn-northd 25.03.0
-	return atLeast(first[strings.LastIndex(first, " ")+1:], oldest)
+	return supported(first[strings.LastIndex(first, " ")+1:])
 }
 
-// atLeast compares two versions of OVN, which begin with year and month.
-func atLeast(version, bound string) bool {
-	year := func(v string) string { return v[:min(len(v), len(bound))] }
-	return len(version) >= len(bound) && version[0] >= '0' && version[0] <= '9' && year(version) >= bound
+// supported tells whether a version of OVN, which begins with year and month, is not older than the oldest.
+func supported(version string) bool {
+	return len(version) >= len(oldest) && version[0] >= '0' && version[0] <= '9' && version[:len(oldest)] >= oldest
 }
 
-// locateOVN finds programs and schemas below a prefix: / for installed packages, or what fetchOVN made.
+// programs and schemas that a sandbox needs. ovs-vswitchd has a directory of its own in Debian.
+var (
+	ovnPrograms   = []string{"ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl", "ovn-northd", "ovn-controller", "ovn-nbctl", "ovn-sbctl"}
+	ovnDirs       = []string{"bin", "sbin", "usr/bin", "usr/sbin", "usr/lib/openvswitch-switch"}
+	ovnSchemaDirs = []string{"usr/share", "share"}
+)
+
+// locateOVN finds programs and schemas below a prefix: / for installed packages, what fetchOVN made, or where
+// someone installed a build of their own.
 func locateOVN(prefix string) (OVN, error) {
-	o := OVN{
-		Bin:              filepath.Join(prefix, "bin"),
-		SwitchSchema:     filepath.Join(prefix, "usr/share/openvswitch/vswitch.ovsschema"),
-		NorthboundSchema: filepath.Join(prefix, "usr/share/ovn/ovn-nb.ovsschema"),
-		SouthboundSchema: filepath.Join(prefix, "usr/share/ovn/ovn-sb.ovsschema"),
+	var o OVN
+	for _, dir := range ovnDirs {
+		dir = filepath.Join(prefix, dir)
+		// Only where something is that was not found before: other programs there are none of ours, and all of
+		// these directories come to stand in search paths.
+		adds := func(name string) bool { return !filepath.IsAbs(o.Program(name)) && exists(filepath.Join(dir, name)) }
+		if slices.ContainsFunc(ovnPrograms, adds) {
+			o.Dirs = append(o.Dirs, dir)
+		}
 	}
-	if prefix == "/" {
-		o.Bin = "/usr/bin"
+	for _, name := range ovnPrograms {
+		if !filepath.IsAbs(o.Program(name)) {
+			return OVN{}, fmt.Errorf("find OVN below %s: no %s", prefix, name)
+		}
 	}
-	for _, file := range []string{o.SwitchSchema, o.NorthboundSchema, o.SouthboundSchema, filepath.Join(o.Bin, "ovn-northd"), filepath.Join(o.Bin, "ovs-vsctl")} {
-		if _, err := os.Stat(file); err != nil {
-			return OVN{}, fmt.Errorf("find OVN below %s: %w", prefix, err)
+	for _, schema := range []struct {
+		file string
+		path *string
+	}{
+		{"openvswitch/vswitch.ovsschema", &o.SwitchSchema},
+		{"ovn/ovn-nb.ovsschema", &o.NorthboundSchema},
+		{"ovn/ovn-sb.ovsschema", &o.SouthboundSchema},
+	} {
+		for _, dir := range ovnSchemaDirs {
+			if path := filepath.Join(prefix, dir, schema.file); *schema.path == "" && exists(path) {
+				*schema.path = path
+			}
+		}
+		if *schema.path == "" {
+			return OVN{}, fmt.Errorf("find OVN below %s: no %s", prefix, schema.file)
 		}
 	}
 	return o, nil
@@ -91,13 +127,13 @@ func (g gatherer) fetchOVN(ctx context.Context, store string) (OVN, error) {
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return OVN{}, fmt.Errorf("make cache: %w", err)
 	}
-	scratch, err := os.MkdirTemp(store, ".apt-")
+	scratch, err := os.MkdirTemp(store, partialPrefix+"apt-")
 	if err != nil {
 		return OVN{}, fmt.Errorf("make cache: %w", err)
 	}
 	defer os.RemoveAll(scratch)
 	suite := fallback
-	if own, err := command(ctx, "/", nil, "apt-cache", "policy", "ovn-central"); err == nil && atLeast(candidate(own), oldest) {
+	if own, err := command(ctx, "/", nil, "apt-cache", "policy", "ovn-central"); err == nil && supported(candidate(own)) {
 		suite = "" // the machine's own sources
 	}
 	apt, err := newAptRoot(scratch, suite)
@@ -115,7 +151,7 @@ func (g gatherer) fetchOVN(ctx context.Context, store string) (OVN, error) {
 		return OVN{}, err
 	}
 	version := candidate(policy)
-	if !atLeast(version, oldest) {
+	if !supported(version) {
 		return OVN{}, fmt.Errorf("fetch OVN: the package sources offer %q, needed is %s", version, oldest)
 	}
 	download := append([]string{"apt-get", "install", "-y", "-q", "--download-only", "--no-install-recommends"}, ovnPackages...)
@@ -193,7 +229,7 @@ func unpack(ctx context.Context, archives, dir, final string) error {
 func adopt(ctx context.Context, program, bin, libraries, final string) error {
 	binary, err := elf.Open(program)
 	if err != nil {
-		return nil //nolint:nilerr // a script, or a link to a package that is not here
+		return nil // a script, or a link to a package that is not here
 	}
 	defer binary.Close()
 	section := binary.Section(".interp")

@@ -14,8 +14,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Parts are the programs and images of a sandbox.
@@ -33,7 +35,7 @@ type Parts struct {
 
 // Path is the search path with all the parts ahead of the machine's programs.
 func (p Parts) Path() string {
-	dirs := []string{p.OVN.Bin, p.Kubernetes, p.Containerd, filepath.Dir(p.Etcd), filepath.Dir(p.Runc)}
+	dirs := append(slices.Clone(p.OVN.Dirs), p.Kubernetes, p.Containerd, filepath.Dir(p.Etcd), filepath.Dir(p.Runc))
 	return strings.Join(append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"), ":")
 }
 
@@ -121,7 +123,8 @@ func complete(path string, fill func(dir string) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make cache: %w", err)
 	}
-	partial, err := os.MkdirTemp(filepath.Dir(path), ".partial-*")
+	sweep(filepath.Dir(path))
+	partial, err := os.MkdirTemp(filepath.Dir(path), partialPrefix+"*")
 	if err != nil {
 		return fmt.Errorf("make cache: %w", err)
 	}
@@ -136,6 +139,26 @@ func complete(path string, fill func(dir string) error) error {
 		return fmt.Errorf("keep in cache: %w", err)
 	}
 	return nil
+}
+
+const (
+	partialPrefix = ".partial-"
+	// abandoned is the age at which what is being made is not being made any more.
+	abandoned = 6 * time.Hour
+)
+
+// sweep removes what an interrupted run left half made.
+func sweep(store string) {
+	entries, err := os.ReadDir(store)
+	if err != nil {
+		return // then there is nothing, or making something new there will tell
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && strings.HasPrefix(entry.Name(), partialPrefix) && time.Since(info.ModTime()) > abandoned {
+			_ = os.RemoveAll(filepath.Join(store, entry.Name())) // the next run tries again
+		}
+	}
 }
 
 func exists(path string) bool {

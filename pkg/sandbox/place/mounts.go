@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -85,22 +86,30 @@ func mountKernel() error {
 // releaseNamespaces unmounts the named network namespaces in this copy of the mounts. Otherwise a name
 // that is removed on the machine would leave its namespace alive here.
 func releaseNamespaces() error {
-	data, err := os.ReadFile("/proc/self/mountinfo")
+	points, err := MountsBelow("/run/netns")
 	if err != nil {
-		return fmt.Errorf("read mounts: %w", err)
+		return err
 	}
-	points := mountPointsBelow(string(data), "/run/netns")
-	for i := len(points) - 1; i >= 0; i-- {
-		if err := unix.Unmount(points[i], unix.MNT_DETACH); err != nil {
-			return fmt.Errorf("unmount %s: %w", points[i], err)
+	for _, point := range points {
+		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", point, err)
 		}
 	}
 	return nil
 }
 
-// mountPointsBelow returns the mount points at or below a directory, in the order of mounting, from the
-// text of a mountinfo file (proc_pid_mountinfo(5): the fifth field, with blanks written in octal).
-func mountPointsBelow(mountinfo, dir string) []string {
+// MountsBelow lists the mount points at or below a directory that the caller sees, the last mounted first.
+func MountsBelow(dir string) ([]string, error) {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	return mountsBelow(string(data), dir), nil
+}
+
+// mountsBelow reads the text of a mountinfo file (proc_pid_mountinfo(5): the fifth field is the mount point, with
+// blanks written in octal).
+func mountsBelow(mountinfo, dir string) []string {
 	var points []string
 	for line := range strings.Lines(mountinfo) {
 		fields := strings.Fields(line)
@@ -112,6 +121,7 @@ func mountPointsBelow(mountinfo, dir string) []string {
 			points = append(points, point)
 		}
 	}
+	slices.Reverse(points)
 	return points
 }
 

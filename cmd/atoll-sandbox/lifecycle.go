@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/pkg/sandbox/place"
+)
+
+func upCommand(opts *sandbox.Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Make the sandbox, or find that it runs",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := sandbox.Up(cmd.Context(), *opts, cmd.OutOrStdout())
+			if cmd.Context().Err() != nil {
+				return errors.New("interrupted; the next up, or down, removes what was started")
+			}
+			if err != nil {
+				return err
+			}
+			printHints(cmd, s)
+			return nil
+		},
+	}
+	partFlags(cmd, opts)
+	cmd.Flags().IntVar(&opts.Nodes, "nodes", sandbox.DefaultNodes, "number of nodes")
+	cmd.Flags().BoolVar(&opts.WithoutAtoll, "without-atoll", false, "start Kubernetes and OVN only; the nodes register and stay NotReady")
+	return cmd
+}
+
+func partsCommand(opts *sandbox.Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "parts",
+		Short: "Install and build what a sandbox is made of, and start nothing",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return sandbox.Gather(cmd.Context(), *opts, cmd.OutOrStdout())
+		},
+	}
+	partFlags(cmd, opts)
+	return cmd
+}
+
+func partFlags(cmd *cobra.Command, opts *sandbox.Options) {
+	flags := cmd.Flags()
+	flags.StringVar(&opts.Cache, "cache", sandbox.DefaultCache, "directory for what is built and downloaded; down leaves it")
+	flags.StringVar(&opts.Source, "source", "", "Atoll's source tree (default: the one around this program or the working directory)")
+	flags.StringVar(&opts.Bin, "bin", "", "directory of atoll-controller, atoll-agent and atoll-cni (default: this program's)")
+	flags.StringVar(&opts.KubernetesBin, "kubernetes-bin", "", "directory of Kubernetes' programs, instead of building them")
+	flags.StringVar(&opts.ContainerdBin, "containerd-bin", "", "directory of containerd, ctr and containerd-shim-runc-v2, instead of building them")
+	flags.StringVar(&opts.Etcd, "etcd", "", "etcd program, instead of building it")
+	flags.StringVar(&opts.Runc, "runc", "", "runc program, instead of building it")
+	flags.StringVar(&opts.OVNPrefix, "ovn-prefix", "", "directory with OVN and Open vSwitch (/ means installed packages), instead of fetching them")
+}
+
+func downCommand(opts *sandbox.Options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "End the sandbox and remove everything of it but the cache",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return sandbox.Down(cmd.Context(), *opts, cmd.OutOrStdout())
+		},
+	}
+}
+
+// printHints says how to go on from a running sandbox.
+func printHints(cmd *cobra.Command, s *sandbox.Sandbox) {
+	self := os.Args[0] // as it was called, so that the lines work as they stand
+	fmt.Fprintf(cmd.OutOrStdout(), `
+Look around:
+  %[1]s status
+  %[1]s kubectl get pods -A -o wide
+  %[1]s ovn-nbctl show
+  %[1]s node exec n1 -- ovs-vsctl show
+With a kubectl of your own:
+  export %[2]s
+  ip netns exec %[3]s kubectl get nodes
+`, self, strings.Join(s.KubectlEnvironment(), " "), s.Namespace(sandbox.Central))
+}
+
+// initCommand is the first process of a place; only up starts it.
+func initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "init FILE",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(cmd *cobra.Command, args []string) error { return place.Init(cmd.Context(), args[0]) },
+	}
+}
+
+// bridgesCommand runs on a node after each start of its switch.
+func bridgesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "bridges ADDRESS",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			tunnel, err := netip.ParsePrefix(args[0])
+			if err != nil {
+				return fmt.Errorf("parse address: %w", err)
+			}
+			return sandbox.MakeBridges(tunnel)
+		},
+	}
+}

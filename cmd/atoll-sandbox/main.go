@@ -1,0 +1,60 @@
+// Command atoll-sandbox makes a real Kubernetes cluster with OVN and Atoll on one machine. See docs/sandbox.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/atoll-net/atoll/pkg/sandbox"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := root().ExecuteContext(ctx)
+	if err == nil {
+		return
+	}
+	stop()
+	// A command that was run in a place has said itself what is wrong; its status is ours.
+	if status := statusError(0); errors.As(err, &status) {
+		os.Exit(int(status))
+	}
+	fmt.Fprintln(os.Stderr, "atoll-sandbox:", err)
+	os.Exit(1)
+}
+
+// statusError is the failure of a command that a person ran in a place.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("the command ended with status %d", int(e)) }
+
+func root() *cobra.Command {
+	opts := &sandbox.Options{}
+	cmd := &cobra.Command{
+		Use:   "atoll-sandbox",
+		Short: "A real Kubernetes cluster with OVN and Atoll on one machine",
+		Long: `A real Kubernetes cluster with OVN and Atoll on one machine, without Docker and kernel modules.
+
+Its places are the control plane (central) and the nodes (n1, n2, ...). Each is a set of Linux namespaces.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&opts.State, "state", sandbox.DefaultState, "directory for everything that goes with the sandbox")
+	flags.StringVar(&opts.Name, "name", sandbox.DefaultName, "name, with which its network namespaces and cgroups begin")
+	cmd.AddCommand(
+		upCommand(opts), partsCommand(opts), downCommand(opts), statusCommand(opts),
+		kubectlCommand(opts), ovnCommand(opts, "ovn-nbctl"), ovnCommand(opts, "ovn-sbctl"),
+		nodeCommand(opts), centralCommand(opts),
+		killCommand(opts), restartCommand(opts), stopCommand(opts), startCommand(opts), logsCommand(opts),
+		initCommand(), bridgesCommand(),
+	)
+	return cmd
+}

@@ -1,0 +1,206 @@
+package parts
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSupported(t *testing.T) {
+	for version, want := range map[string]bool{
+		"24.03.2-0ubuntu1": true, "25.03.0-1": true, "26.03.1": true, "24.03": true,
+		"23.03.1-1~deb12u2": false, "24.02": false, "22.12": false, "": false, "(none)": false,
+	} {
+		if got := supported(version); got != want {
+			t.Errorf("%q is new enough: %v, want %v", version, got, want)
+		}
+	}
+}
+
+func TestCandidate(t *testing.T) {
+	const policy = `ovn-central:
+  Installed: (none)
+  Candidate: 23.03.1-1~deb12u2
+  Version table:
+     23.03.1-1~deb12u2 500
+`
+	if got := candidate(policy); got != "23.03.1-1~deb12u2" {
+		t.Errorf("candidate is %q", got)
+	}
+	if got := candidate(""); got != "" {
+		t.Errorf("candidate of nothing is %q", got)
+	}
+}
+
+func TestMirror(t *testing.T) {
+	for name, c := range map[string]struct{ file, content, want string }{
+		"one line":     {"sources.list", "# old\ndeb [arch=amd64] http://mirror.example/debian/ bookworm main\n", "http://mirror.example/debian"},
+		"deb822":       {"sources.list.d/debian.sources", "Types: deb\nURIs: https://mirror.example/debian\nSuites: bookworm\n", "https://mirror.example/debian"},
+		"only foreign": {"sources.list.d/x.list", "deb https://packages.example/apt stable main\n", "http://deb.debian.org/debian"},
+		"security":     {"sources.list", "deb http://deb.example/debian-security bookworm-security main\n", "http://deb.debian.org/debian"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			etc := t.TempDir()
+			path := filepath.Join(etc, c.file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, c.content)
+			if got := mirror(etc); got != c.want {
+				t.Errorf("mirror is %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestLocateOVN(t *testing.T) {
+	for name, c := range map[string]struct{ bin, share string }{
+		"made by us": {"bin", "usr/share"},
+		"installed":  {"usr/sbin", "usr/share"},
+		"own build":  {"sbin", "share"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			prefix := t.TempDir()
+			for _, program := range ovnPrograms {
+				write(t, filepath.Join(prefix, c.bin, program), "")
+			}
+			for _, schema := range []string{"openvswitch/vswitch.ovsschema", "ovn/ovn-nb.ovsschema", "ovn/ovn-sb.ovsschema"} {
+				write(t, filepath.Join(prefix, c.share, schema), "")
+			}
+			write(t, filepath.Join(prefix, "usr/bin/mount"), "") // of another Debian
+			o, err := locateOVN(prefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(o.Dirs) != 1 {
+				t.Errorf("search path has %v, want the one directory with OVN's programs", o.Dirs)
+			}
+			if got, want := o.Program("ovs-vswitchd"), filepath.Join(prefix, c.bin, "ovs-vswitchd"); got != want {
+				t.Errorf("program is %s, want %s", got, want)
+			}
+			if err := os.Remove(filepath.Join(prefix, c.bin, "ovn-northd")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := locateOVN(prefix); err == nil || !strings.Contains(err.Error(), "ovn-northd") {
+				t.Errorf("an OVN without northd gives %v", err)
+			}
+		})
+	}
+}
+
+func TestStamp(t *testing.T) {
+	got := stamp("v1.36.3", []string{"a/version"})
+	for _, want := range []string{"-X a/version.gitVersion=v1.36.3", "-X a/version.gitMajor=1", "-X a/version.gitMinor=36"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("flags %q lack %q", got, want)
+		}
+	}
+}
+
+func TestRequiredVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "go.mod")
+	write(t, path, "module x\nrequire k8s.io/kubernetes v1.36.3\n")
+	if got, err := requiredVersion(path, "k8s.io/kubernetes"); err != nil || got != "v1.36.3" {
+		t.Errorf("version is %q (%v)", got, err)
+	}
+	if _, err := requiredVersion(path, "k8s.io/other"); err == nil {
+		t.Error("a module that is not required has a version")
+	}
+}
+
+func TestFingerprintFollowsSourcesAndFlags(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "main.go"), "package main\n")
+	sumWith := func(arguments ...string) string {
+		t.Helper()
+		sum, err := fingerprint(dir, arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	first := sumWith("-a")
+	if sumWith("-a") != first {
+		t.Error("the same sources have two fingerprints")
+	}
+	if sumWith("-b") == first {
+		t.Error("other flags have the same fingerprint")
+	}
+	write(t, filepath.Join(dir, "main.go"), "package main // changed\n")
+	if sumWith("-a") == first {
+		t.Error("other sources have the same fingerprint")
+	}
+}
+
+func TestCompleteIsAllOrNothing(t *testing.T) {
+	store := t.TempDir()
+	path := filepath.Join(store, "part")
+	broken := errors.New("broken")
+	err := complete(path, func(dir string) error {
+		write(t, filepath.Join(dir, "half"), "")
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("error is %v", err)
+	}
+	if entries, err := os.ReadDir(store); err != nil || len(entries) > 0 {
+		t.Errorf("a failure left %v (%v)", entries, err)
+	}
+	if err := complete(path, func(dir string) error { write(t, filepath.Join(dir, "whole"), ""); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !exists(filepath.Join(path, "whole")) {
+		t.Error("what was made is not there")
+	}
+}
+
+func TestSweepTakesOldPartialsOnly(t *testing.T) {
+	store := t.TempDir()
+	old := time.Now().Add(-2 * abandoned)
+	for _, name := range []string{partialPrefix + "old", partialPrefix + "new", "finished"} {
+		write(t, filepath.Join(store, name, "file"), "")
+		if name != partialPrefix+"new" {
+			if err := os.Chtimes(filepath.Join(store, name), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sweep(store)
+	if exists(filepath.Join(store, partialPrefix+"old")) || !exists(filepath.Join(store, partialPrefix+"new")) || !exists(filepath.Join(store, "finished")) {
+		t.Error("not the old partial alone was removed")
+	}
+}
+
+func TestMissingPackages(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "there")
+	write(t, there, "")
+	got := missing([]debianPackage{{"a", []string{"/nowhere", there}}, {"b", []string{"/nowhere"}}})
+	if strings.Join(got, ",") != "b" {
+		t.Errorf("missing are %v, want b", got)
+	}
+	named := packagesFor(Need{Runc: "/usr/sbin/runc", OVNPrefix: "/"})
+	for _, p := range named {
+		if p.name == "gcc" || p.name == "patchelf" {
+			t.Errorf("%s is wanted though nothing is built with it", p.name)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	if got := tail("a\nb\nc\n", 2); got != "b\nc" {
+		t.Errorf("tail is %q", got)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,172 @@
+package sandbox
+
+import (
+	"context"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/pkg/sandbox/place"
+)
+
+func testRecord(t *testing.T) record {
+	t.Helper()
+	r := newRecord(Options{Name: "reef", Nodes: 3, State: t.TempDir(), Bin: "/opt/atoll", Program: "/opt/atoll/atoll-sandbox"})
+	r.Parts = parts.Parts{Kubernetes: "/k", Containerd: "/c", Etcd: "/e/etcd", Runc: "/r/runc"}
+	return r
+}
+
+func TestAddresses(t *testing.T) {
+	n := nodeAt(3)
+	if got := n.address(); got != netip.MustParseAddr("172.30.0.13") {
+		t.Errorf("address is %s", got)
+	}
+	if got := n.tunnel(); got != netip.MustParsePrefix("172.31.0.13/24") {
+		t.Errorf("tunnel address is %s", got)
+	}
+	if last := nodeAt(maxNodes).address(); !nodeNet.Contains(last) {
+		t.Errorf("the last node's address %s is outside %s", last, nodeNet)
+	}
+}
+
+// Every daemon must come after daemons that stand before it, or it would never start.
+func TestDaemonsCanStart(t *testing.T) {
+	r := testRecord(t)
+	for _, spec := range []place.Spec{centralSpec(r), nodeSpec(r, nodeAt(1))} {
+		seen := map[string]bool{}
+		for _, d := range spec.Daemons {
+			for _, other := range d.After {
+				if !seen[other] {
+					t.Errorf("%s: %s comes after %s, which does not stand before it", spec.Name, d.Name, other)
+				}
+			}
+			if seen[d.Name] {
+				t.Errorf("%s: two daemons are called %s", spec.Name, d.Name)
+			}
+			if d.Ready == (place.Check{}) {
+				t.Errorf("%s: nothing tells when %s is ready", spec.Name, d.Name)
+			}
+			seen[d.Name] = true
+		}
+		if spec.ID != r.ID {
+			t.Errorf("%s: the place does not carry the sandbox's mark", spec.Name)
+		}
+	}
+}
+
+func TestWithoutAtoll(t *testing.T) {
+	r := testRecord(t)
+	r.Options.WithoutAtoll = true
+	for _, spec := range []place.Spec{centralSpec(r), nodeSpec(r, nodeAt(1))} {
+		for _, d := range spec.Daemons {
+			if strings.HasPrefix(d.Name, "atoll-") {
+				t.Errorf("%s has %s", spec.Name, d.Name)
+			}
+		}
+	}
+}
+
+// Nothing of the control plane may listen on all addresses but the API server, which asks for certificates.
+func TestListeners(t *testing.T) {
+	for _, d := range centralSpec(testRecord(t)).Daemons {
+		for _, argument := range d.Argv {
+			if strings.HasPrefix(argument, "--remote=ptcp:") && !strings.HasSuffix(argument, ":"+centralAddress().String()) {
+				t.Errorf("%s listens by %s", d.Name, argument)
+			}
+			if strings.Contains(argument, "0.0.0.0") {
+				t.Errorf("%s listens by %s", d.Name, argument)
+			}
+		}
+		if d.Name == "ovn-nb" && slices.ContainsFunc(d.Argv, func(a string) bool { return strings.Contains(a, "tcp:") }) {
+			t.Error("the northbound database is reached from the network")
+		}
+	}
+}
+
+func TestKubeletConfig(t *testing.T) {
+	r := testRecord(t)
+	roots := map[string]bool{}
+	for _, n := range nodesUpTo(3) {
+		data, err := kubeletConfig(r, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var config struct {
+			CgroupRoot     string `json:"cgroupRoot"`
+			FailCgroupV1   *bool  `json:"failCgroupV1"`
+			Authentication struct {
+				Anonymous struct {
+					Enabled bool `json:"enabled"`
+				} `json:"anonymous"`
+			} `json:"authentication"`
+		}
+		if err := yaml.Unmarshal(data, &config); err != nil {
+			t.Fatal(err)
+		}
+		if config.FailCgroupV1 == nil || *config.FailCgroupV1 || config.Authentication.Anonymous.Enabled {
+			t.Errorf("configuration of %s is %s", n.name, data)
+		}
+		roots[config.CgroupRoot] = true
+	}
+	if len(roots) != 3 || !roots["/reef/n2"] {
+		t.Errorf("cgroup roots are %v, want one per node", roots)
+	}
+}
+
+func TestChassisSettings(t *testing.T) {
+	got := chassisSettings(nodeAt(2))
+	for _, want := range []string{
+		`external_ids:system-id="n2"`,
+		`external_ids:ovn-remote="tcp:172.30.0.1:6642"`,
+		`external_ids:ovn-encap-ip="172.31.0.12"`,
+		`external_ids:ovn-monitor-all="false"`,
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("settings %q lack %s", got, want)
+		}
+	}
+}
+
+func TestContainerdConfigNamesParts(t *testing.T) {
+	config := string(containerdConfig(testRecord(t)))
+	for _, want := range []string{parts.PauseImage, `BinaryName = "/r/runc"`, "restrict_oom_score_adj = true", "SystemdCgroup = false"} {
+		if !strings.Contains(config, want) {
+			t.Errorf("configuration lacks %s:\n%s", want, config)
+		}
+	}
+}
+
+func TestUserspaceBridges(t *testing.T) {
+	dir := t.TempDir()
+	tool := filepath.Join(dir, "tool")
+	writeExecutable(t, tool, "#!/bin/sh\necho \"$@\"\n")
+	for arguments, want := range map[string]string{
+		"--timeout=20 --may-exist add-br br-x": "--timeout=20 --may-exist add-br br-x -- set bridge br-x datapath_type=netdev",
+		"--may-exist add-port br-x eth1":       "--may-exist add-port br-x eth1",
+	} {
+		out, err := userspace(tool, strings.Fields(arguments)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(string(out)); got != want {
+			t.Errorf("%q became %q, want %q", arguments, got, want)
+		}
+	}
+}
+
+func TestPollTellsWhatItWaitedFor(t *testing.T) {
+	never := func(context.Context) (bool, error) { return false, nil }
+	if err := poll(t.Context(), pollEvery, "the tide", never); err == nil || !strings.Contains(err.Error(), "the tide") {
+		t.Errorf("error is %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := poll(ctx, daemonLimit, "the tide", never); err == nil || !strings.Contains(err.Error(), "canceled") {
+		t.Errorf("error after cancelling is %v", err)
+	}
+}
