@@ -15,7 +15,7 @@ type Subnet struct {
 	Name string `json:"name"`
 
 	// The address range of the subnet, or one IPv4 and one IPv6 range, for example 10.0.0.0/24 and fd00:10::/64. A pod
-	// gets one address of each range. IPv4 ranges are /8 to /30, IPv6 ranges /16 to /126. They cannot change.
+	// gets one address of each range. IPv4 ranges are /8 to /30, IPv6 ranges /64 to /126. They cannot change.
 	//
 	// +required
 	// +listType=set
@@ -49,7 +49,7 @@ type Subnet struct {
 // +kubebuilder:validation:MaxLength=43
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be a range in CIDR notation, for example 10.0.0.0/24 or fd00:10::/64"
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="must begin with the first address of the range: 10.0.0.0/24, not 10.0.0.1/24"
-// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || (cidr(self).ip().family() == 4 ? (cidr(self).prefixLength() >= 8 && cidr(self).prefixLength() <= 30) : (cidr(self).prefixLength() >= 16 && cidr(self).prefixLength() <= 126))",message="must be /8 to /30 for IPv4 and /16 to /126 for IPv6"
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || (cidr(self).ip().family() == 4 ? (cidr(self).prefixLength() >= 8 && cidr(self).prefixLength() <= 30) : (cidr(self).prefixLength() >= 64 && cidr(self).prefixLength() <= 126))",message="must be /8 to /30 for IPv4 and /64 to /126 for IPv6"
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).ip().isGlobalUnicast()",message="must hold addresses that hosts can have: not unspecified, loopback, link-local or multicast"
 type CIDR string
 

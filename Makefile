@@ -1,0 +1,83 @@
+# Atoll's commands for people and for CI. `make` explains them.
+#
+# On a fresh machine only Go is needed: programs of other projects come from `bin/atoll-sandbox parts`, which builds and
+# fetches them into its cache, and developer tools from the module test/tools, which pins their versions.
+
+# A recipe's failure is a failure, also in a pipe; and nobody else's Go settings decide what is built.
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+export PATH := $(PATH):/usr/local/go/bin
+export GOWORK := off
+unexport GOFLAGS
+
+PROGRAMS := atoll-controller atoll-agent atoll-cni atoll-sandbox
+FUZZTIME ?= 10s
+
+# The programs run wherever they are copied to: no C library is linked. Go stamps each with the version that git gives the
+# source (`go version -m bin/atoll-agent`).
+build_go = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
+suites   = go run ./test/suites -fuzztime=$(FUZZTIME)
+# tool builds a developer tool, which Go keeps in its cache, and is its path.
+tool     = "$$(cd test/tools && CGO_ENABLED=0 go tool -n $(1))"
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## explain these commands
+	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ See it
+.PHONY: demo demo-down
+demo: build ## two Networks of the same addresses, on a real cluster on this machine (as root)
+	go run ./test/demo
+
+demo-down: build ## remove the demo's cluster; only its cache stays
+	bin/atoll-sandbox down
+
+##@ Build
+.PHONY: build generate fix
+build: ## the four programs, into bin/
+	$(build_go) -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+
+generate: ## what is made from pkg/apis: deep copies and CustomResourceDefinitions
+	$(call tool,controller-gen) object crd paths=./pkg/apis/... output:crd:dir=dist/crds
+
+fix: ## format, and mend what the linter can mend by itself
+	$(call tool,gofumpt) -w cmd pkg test images
+	$(call tool,golangci-lint) run --fix ./...
+
+##@ Test
+.PHONY: test verify lint test-unit race test-integration test-e2e fuzz bench vulnerabilities
+test: build ## everything (as root): each suite, and a summary
+	$(suites) verify lint unit fuzz integration e2e
+
+verify: ## generated files, formatting, go.mod and go vet
+	$(suites) verify
+
+lint: ## the linter, which also holds the direction of imports
+	$(suites) lint
+
+test-unit: ## tests that need nothing else, with the race detector
+	$(suites) unit
+
+race: test-unit ## the same: the race detector is always on there
+
+test-integration: build ## tests against a real API server, OVN and Open vSwitch (as root)
+	$(suites) integration
+
+test-e2e: build ## tests on a cluster of three nodes on this machine (as root)
+	$(suites) e2e
+
+fuzz: ## each fuzz test for FUZZTIME (10s)
+	$(suites) fuzz
+
+bench: build ## pods per second and the time of each, through a real API server (as root)
+	go run ./test/suites -exec go run ./test/bench
+
+vulnerabilities: ## known vulnerabilities in what we import (asks vuln.go.dev)
+	$(call tool,govulncheck) ./...
+
+##@ Clean
+.PHONY: clean
+clean: ## remove bin/
+	rm -rf bin

@@ -1,0 +1,244 @@
+//go:build integration
+
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/test/apiserver"
+)
+
+// core is a group whose members may do everything with the core API group, and nothing with Networks: what RBAC
+// would refuse a tenant anyway is left to the policies alone.
+const core = "everything-in-core"
+
+func grant(t *testing.T, client kubernetes.Interface, role, group string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	if len(rules) > 0 {
+		_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role + "-to-" + group},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pod(name, labels, annotations string) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "team", Labels: map[string]string{"app": name}, Annotations: map[string]string{}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+	}
+	for _, set := range []struct {
+		pair string
+		into map[string]string
+	}{{labels, p.Labels}, {annotations, p.Annotations}} {
+		if key, value, is := strings.Cut(set.pair, "="); is {
+			set.into[key] = value
+		}
+	}
+	return p
+}
+
+// merge is a merge patch of metadata, in JSON.
+func merge(what, key, value string) []byte {
+	if value != "null" {
+		value = `"` + value + `"`
+	}
+	return fmt.Appendf(nil, `{"metadata":{%q:{%q:%s}}}`, what, key, value)
+}
+
+// waitForPolicies waits until the server enforces the policies, which it learns of some time after they were made.
+func waitForPolicies(t *testing.T, try func(context.Context) error) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := try(ctx)
+		return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy"), nil
+	})
+	if err != nil {
+		t.Fatalf("wait until the policies are enforced: %v", err)
+	}
+}
+
+func testPods(t *testing.T, s *apiserver.Server) {
+	const (
+		attachments  = "atoll.dev/attachments"
+		status       = "k8s.v1.cni.cncf.io/network-status"
+		written      = "is written by atoll-controller only"
+		fixed        = "of a pod cannot change; make the pod anew"
+		boundNothing = "a Binding cannot set"
+	)
+	admin := clientFor(t, s.RESTConfig())
+	grant(t, admin, core, core, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	if _, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	as := func(user string, groups ...string) kubernetes.Interface { return clientFor(t, s.As(user, groups...)) }
+	users := map[string]kubernetes.Interface{
+		"tenant":     as("tenant", core),
+		"kubelet":    as("system:node:n1", "system:nodes", core),
+		"collector":  as("system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccounts", core),
+		"controller": as(controller, "system:serviceaccounts", "system:serviceaccounts:atoll-system"),
+		"impostor":   as("system:serviceaccount:team:atoll-controller", "system:serviceaccounts", core),
+		"admin":      admin,
+	}
+	create := func(user string, p *corev1.Pod) error {
+		_, err := users[user].CoreV1().Pods("team").Create(t.Context(), p, metav1.CreateOptions{})
+		return err
+	}
+	patch := func(user string, body []byte, subresources ...string) error {
+		_, err := users[user].CoreV1().Pods("team").Patch(t.Context(), "web", types.MergePatchType, body, metav1.PatchOptions{}, subresources...)
+		return err
+	}
+	bind := func(labels, annotations map[string]string) error {
+		return users["tenant"].CoreV1().Pods("team").Bind(t.Context(), &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "team", Labels: labels, Annotations: annotations},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: "n1"},
+		}, metav1.CreateOptions{})
+	}
+	waitForPolicies(t, func(ctx context.Context) error {
+		_, err := admin.CoreV1().Pods("team").Create(ctx, pod("early", "", attachments+"=[]"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+	waitForPolicies(t, func(ctx context.Context) error {
+		return admin.CoreV1().Pods("team").Bind(ctx, &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: "early", Namespace: "team", Annotations: map[string]string{attachments: ""}},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: "n1"},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	})
+
+	// One after the other: each step finds what the ones before left.
+	for _, step := range []struct {
+		what, refusal string
+		do            func() error
+	}{
+		{"a tenant makes a pod with addresses", written, func() error { return create("tenant", pod("fake", "", attachments+"=[]")) }},
+		{"a tenant makes a pod with empty addresses", written, func() error { return create("tenant", pod("fake", "", attachments+"=")) }},
+		{"a tenant makes a pod with a status", written, func() error { return create("tenant", pod("fake", "", status+"=[]")) }},
+		{"an impostor makes a pod with addresses", written, func() error { return create("impostor", pod("fake", "", attachments+"=[]")) }},
+		{"even an admin cannot", written, func() error { return create("admin", pod("fake", "", attachments+"=[]")) }},
+		{"a tenant makes a pod that names its Network", "", func() error { return create("tenant", pod("web", "atoll.dev/network=red", "atoll.dev/nics=[]")) }},
+		{"a tenant makes a plain pod", "", func() error { return create("tenant", pod("plain", "", "")) }},
+		{"a tenant makes a pod without any annotation", "", func() error {
+			p := pod("bare", "", "")
+			p.Labels, p.Annotations = nil, nil
+			return create("tenant", p)
+		}},
+
+		{"a tenant writes addresses", written, func() error { return patch("tenant", merge("annotations", attachments, "[]")) }},
+		{"a tenant writes addresses through the status", written, func() error { return patch("tenant", merge("annotations", attachments, "[]"), "status") }},
+		{"a kubelet writes addresses through the status", written, func() error { return patch("kubelet", merge("annotations", attachments, "[]"), "status") }},
+		{"a binding brings addresses", boundNothing, func() error { return bind(nil, map[string]string{attachments: "[]"}) }},
+		{"a binding brings a status", boundNothing, func() error { return bind(nil, map[string]string{status: "[]"}) }},
+		{"a binding brings interfaces", boundNothing, func() error { return bind(nil, map[string]string{"atoll.dev/nics": "[]"}) }},
+		{"a binding brings a Network", boundNothing, func() error { return bind(map[string]string{"atoll.dev/network": "blue"}, nil) }},
+		{"a binding brings something else", "", func() error { return bind(map[string]string{"zone": "a"}, map[string]string{"note": "b"}) }},
+
+		{"the controller writes addresses", "", func() error { return patch("controller", merge("annotations", attachments, "[1]")) }},
+		{"the controller writes a status", "", func() error { return patch("controller", merge("annotations", status, "[1]")) }},
+		{"a tenant changes addresses", written, func() error { return patch("tenant", merge("annotations", attachments, "[2]")) }},
+		{"a tenant removes addresses", written, func() error { return patch("tenant", merge("annotations", attachments, "null")) }},
+		{"a tenant removes the status", written, func() error { return patch("tenant", merge("annotations", status, "null")) }},
+		{"a kubelet removes addresses through the status", written, func() error { return patch("kubelet", merge("annotations", attachments, "null"), "status") }},
+
+		{"a tenant changes the Network", fixed, func() error { return patch("tenant", merge("labels", "atoll.dev/network", "blue")) }},
+		{"a tenant removes the Network", fixed, func() error { return patch("tenant", merge("labels", "atoll.dev/network", "null")) }},
+		{"a tenant changes the Network through the status", fixed, func() error { return patch("tenant", merge("labels", "atoll.dev/network", "blue"), "status") }},
+		{"a tenant changes the interfaces", fixed, func() error { return patch("tenant", merge("annotations", "atoll.dev/nics", "[{}]")) }},
+
+		{"a tenant writes other metadata", "", func() error {
+			return patch("tenant", []byte(`{"metadata":{"labels":{"a":"b"},"annotations":{"a":"b"}}}`))
+		}},
+		{"a kubelet writes a status", "", func() error {
+			return patch("kubelet", []byte(`{"status":{"phase":"Running","podIP":"10.0.0.5"}}`), "status")
+		}},
+		{"the collector writes owners", "", func() error { return patch("collector", []byte(`{"metadata":{"ownerReferences":null}}`)) }},
+		{"the controller removes addresses", "", func() error { return patch("controller", merge("annotations", attachments, "null")) }},
+		{"a tenant deletes the pod", "", func() error {
+			return users["tenant"].CoreV1().Pods("team").Delete(t.Context(), "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+		}},
+	} {
+		t.Run(step.what, func(t *testing.T) { expect(t, step.do(), step.refusal) })
+	}
+}
+
+func testNamespaces(t *testing.T, s *apiserver.Server) {
+	const notYours = "only those who may update networks.atoll.dev"
+	admin := clientFor(t, s.RESTConfig())
+	grant(t, admin, "atoll-network-admin", "owners")
+	tenant, owner := clientFor(t, s.As("tenant", core)), clientFor(t, s.As("owner", core, "owners"))
+	namespace := func(name, tenant string) *corev1.Namespace {
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if tenant != "" {
+			n.Labels = map[string]string{"atoll.dev/tenant": tenant}
+		}
+		return n
+	}
+	create := func(client kubernetes.Interface, n *corev1.Namespace) error {
+		_, err := client.CoreV1().Namespaces().Create(t.Context(), n, metav1.CreateOptions{})
+		return err
+	}
+	patch := func(client kubernetes.Interface, key, value string, subresources ...string) error {
+		_, err := client.CoreV1().Namespaces().Patch(t.Context(), "mine", types.MergePatchType, merge("labels", key, value), metav1.PatchOptions{}, subresources...)
+		return err
+	}
+	finalize := func(client kubernetes.Interface, labels map[string]string) error {
+		n, err := client.CoreV1().Namespaces().Get(t.Context(), "mine", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		n.Labels = labels
+		_, err = client.CoreV1().Namespaces().Finalize(t.Context(), n, metav1.UpdateOptions{})
+		return err
+	}
+	waitForPolicies(t, func(ctx context.Context) error {
+		_, err := tenant.CoreV1().Namespaces().Create(ctx, namespace("early", "acme"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+
+	for _, step := range []struct {
+		what, refusal string
+		do            func() error
+	}{
+		{"a tenant makes a namespace of a tenant", notYours, func() error { return create(tenant, namespace("mine", "acme")) }},
+		{"a tenant makes a plain namespace", "", func() error { return create(tenant, namespace("mine", "")) }},
+		{"a tenant joins a tenant", notYours, func() error { return patch(tenant, "atoll.dev/tenant", "acme") }},
+		{"a tenant joins a tenant through the status", notYours, func() error { return patch(tenant, "atoll.dev/tenant", "acme", "status") }},
+		{"a tenant joins a tenant through finalize", notYours, func() error { return finalize(tenant, map[string]string{"atoll.dev/tenant": "acme"}) }},
+		{"an owner gives it to a tenant", "", func() error { return patch(owner, "atoll.dev/tenant", "acme") }},
+		{"a tenant changes the tenant", notYours, func() error { return patch(tenant, "atoll.dev/tenant", "other") }},
+		{"a tenant leaves the tenant", notYours, func() error { return patch(tenant, "atoll.dev/tenant", "null") }},
+		{"a tenant writes other labels", "", func() error { return patch(tenant, "atoll.dev/network", "red") }},
+		{"a tenant deletes it", "", func() error {
+			return tenant.CoreV1().Namespaces().Delete(t.Context(), "mine", metav1.DeleteOptions{})
+		}},
+		{"the namespace controller finalizes it", "", func() error {
+			n, err := tenant.CoreV1().Namespaces().Get(t.Context(), "mine", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			n.Spec.Finalizers = nil
+			_, err = tenant.CoreV1().Namespaces().Finalize(t.Context(), n, metav1.UpdateOptions{})
+			return err
+		}},
+	} {
+		t.Run(step.what, func(t *testing.T) { expect(t, step.do(), step.refusal) })
+	}
+}

@@ -1,0 +1,43 @@
+//go:build integration
+
+// Package api tests what dist/ gives a cluster, against a real API server: which Networks the schema admits and with
+// which words it refuses the others, what the admission policies keep users from, and what RBAC lets the programs do.
+package api
+
+import (
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/atoll-net/atoll/test/apiserver"
+)
+
+const dist = "../../dist"
+
+func TestAPI(t *testing.T) {
+	s := apiserver.Start(t)
+	if err := s.Establish(t.Context(), dist+"/crds"); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("manifests", func(t *testing.T) { testManifests(t, s) })
+	if err := s.Apply(t.Context(), dist+"/sandbox"); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("documentation", func(t *testing.T) { testDocumentation(t, s) })
+	t.Run("networks", func(t *testing.T) { testNetworks(t, s) })
+	t.Run("network updates", func(t *testing.T) { testNetworkUpdates(t, s) })
+	t.Run("columns", func(t *testing.T) { testColumns(t, s) })
+	t.Run("rights", func(t *testing.T) { testRights(t, s) })
+	t.Run("pods", func(t *testing.T) { testPods(t, s) })
+	t.Run("namespaces", func(t *testing.T) { testNamespaces(t, s) })
+}
+
+func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}

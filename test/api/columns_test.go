@@ -1,0 +1,65 @@
+//go:build integration
+
+package api
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/apiserver"
+)
+
+// testColumns looks at what `kubectl get networks` shows of a Network with a status.
+func testColumns(t *testing.T, s *apiserver.Server) {
+	networks := networksOf(t, s)
+	created, err := networks.Create(t.Context(), network(t, "red", "{type: vpc, vpcID: vpc-1, tenant: acme}"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.NetworkStatus{
+		Phase:              v1alpha1.NetworkReady,
+		ObservedGeneration: created.GetGeneration(),
+		Conditions: []metav1.Condition{
+			{Type: "InUse", Status: metav1.ConditionTrue, Reason: "PodsAttached", LastTransitionTime: metav1.NewTime(time.Unix(0, 0))},
+			{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Served", LastTransitionTime: metav1.NewTime(time.Unix(0, 0))},
+		},
+		Subnets: []v1alpha1.SubnetStatus{
+			{Name: "a", CIDR: "10.0.0.0/24", Used: 12, Free: 241},
+			{Name: "a", CIDR: "fd00::/64", Used: 12, Free: 1<<53 - 1},
+		},
+		Pods: 12,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created.Object["status"] = status
+	if _, err := networks.UpdateStatus(t.Context(), created, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, look := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"get", "networks"}, "NAME TYPE PHASE REASON PODS TENANT AGE / red vpc Ready Served 12 acme"},
+		{[]string{"get", "net", "-o", "wide"}, "NAME TYPE PHASE REASON PODS TENANT VPC AGE / red vpc Ready Served 12 acme vpc-1"},
+		{[]string{"get", "atoll"}, "NAME TYPE PHASE REASON PODS TENANT AGE / red vpc Ready Served 12 acme"},
+	} {
+		out, err := s.Kubectl(t.Context(), append(look.args, "--field-selector=metadata.name=red")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		for i := range lines {
+			lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+		}
+		// The age that ends the last line depends on when one looks.
+		if got := strings.Join(lines, " / "); !strings.HasPrefix(got, look.want+" ") {
+			t.Errorf("kubectl %s\nshows %s\nwant  %s", strings.Join(look.args, " "), got, look.want)
+		}
+	}
+}

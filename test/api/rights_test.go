@@ -1,0 +1,72 @@
+//go:build integration
+
+package api
+
+import (
+	"testing"
+
+	authorization "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/test/apiserver"
+)
+
+const (
+	controller = "system:serviceaccount:atoll-system:atoll-controller"
+	agent      = "system:serviceaccount:atoll-system:atoll-agent"
+)
+
+// testRights asks RBAC what the programs may do: all that they need, and none of what would make them worth taking over.
+func testRights(t *testing.T, s *apiserver.Server) {
+	client := clientFor(t, s.RESTConfig())
+	type request struct{ group, resource, subresource, namespace string }
+	pods := request{resource: "pods"}
+	networks := request{group: "atoll.dev", resource: "networks"}
+	status := request{group: "atoll.dev", resource: "networks", subresource: "status"}
+	for _, rule := range []struct {
+		user    string
+		request request
+		may     []string
+		mayNot  []string
+	}{
+		{controller, networks, []string{"get", "list", "watch", "update", "patch"}, []string{"create", "delete", "deletecollection"}},
+		{controller, status, []string{"update", "patch"}, nil},
+		{controller, request{group: "atoll.dev", resource: "networks", subresource: "finalizers"}, []string{"update"}, nil},
+		{controller, pods, []string{"get", "list", "watch", "patch"}, []string{"create", "delete", "update", "deletecollection"}},
+		{controller, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{controller, request{resource: "events", namespace: "team"}, []string{"create", "patch"}, []string{"delete"}},
+		{controller, request{group: "coordination.k8s.io", resource: "leases", namespace: "atoll-system"}, []string{"get", "create", "update"}, []string{"delete"}},
+		{controller, request{group: "coordination.k8s.io", resource: "leases", namespace: "kube-system"}, nil, []string{"get", "create", "update"}},
+		{controller, request{resource: "secrets", namespace: "atoll-system"}, nil, []string{"get", "list"}},
+		{agent, pods, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{agent, request{resource: "pods", subresource: "status"}, nil, []string{"update", "patch"}},
+		{agent, request{resource: "nodes"}, []string{"get"}, []string{"list", "update", "patch"}},
+		{agent, networks, nil, []string{"get", "list", "update", "patch"}},
+		{agent, request{resource: "secrets", namespace: "atoll-system"}, nil, []string{"get", "list"}},
+	} {
+		ask := func(verb string, want bool) {
+			t.Helper()
+			r := rule.request
+			answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorization.SubjectAccessReview{
+				Spec: authorization.SubjectAccessReviewSpec{
+					User: rule.user,
+					ResourceAttributes: &authorization.ResourceAttributes{
+						Verb: verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace,
+					},
+				},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.Status.Allowed != want {
+				t.Errorf("%s may %s %+v: %t, want %t", rule.user, verb, r, answer.Status.Allowed, want)
+			}
+		}
+		for _, verb := range rule.may {
+			ask(verb, true)
+		}
+		for _, verb := range rule.mayNot {
+			ask(verb, false)
+		}
+	}
+}

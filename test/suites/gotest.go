@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// event is one line of `go test -json` (go doc test2json).
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64
+}
+
+// goTest runs go test and adds its tests to out. A test that fails is counted there; the error is for go test itself.
+func (r *runner) goTest(ctx context.Context, out *result, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Env = append(os.Environ(), r.environment...)
+	var failure bytes.Buffer
+	cmd.Stderr = &failure
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("run go test: %w", err)
+	}
+	if err := interruptible(cmd).Start(); err != nil {
+		return fmt.Errorf("run go test: %w", err)
+	}
+	before := out.failed
+	readErr := newTally(out).read(stdout)
+	err = cmd.Wait()
+	if readErr != nil {
+		return readErr
+	}
+	// What failed is counted already, unless go test did not come to run a test.
+	if err != nil && out.failed == before {
+		return fmt.Errorf("run go test: %w\n%s", err, failure.Bytes())
+	}
+	return nil
+}
+
+// tally counts the tests of one run of go test.
+type tally struct {
+	result *result
+	// packages by import path.
+	packages map[string]*packageTally
+}
+
+// packageTally is a package whose tests run.
+type packageTally struct {
+	// outcomes of its tests by name; a test with subtests is not counted itself.
+	outcomes map[string]string
+	outputs  map[string]*strings.Builder
+}
+
+func newTally(r *result) *tally {
+	return &tally{result: r, packages: map[string]*packageTally{}}
+}
+
+func (t *tally) of(name string) *packageTally {
+	p := t.packages[name]
+	if p == nil {
+		p = &packageTally{outcomes: map[string]string{}, outputs: map[string]*strings.Builder{}}
+		t.packages[name] = p
+	}
+	return p
+}
+
+func (p *packageTally) print(test, text string) {
+	b := p.outputs[test]
+	if b == nil {
+		b = &strings.Builder{}
+		p.outputs[test] = b
+	}
+	b.WriteString(text)
+}
+
+func (t *tally) read(in io.Reader) error {
+	lines := json.NewDecoder(in)
+	for {
+		var e event
+		err := lines.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read what go test prints: %w", err)
+		}
+		t.add(e)
+	}
+}
+
+func (t *tally) add(e event) {
+	// A package that does not build has events of its own, under the name of what was built: "p" or "p [p.test]".
+	if e.Package == "" {
+		e.Package, _, _ = strings.Cut(e.ImportPath, " ")
+	}
+	p := t.of(e.Package)
+	switch e.Action {
+	case "output", "build-output":
+		if t.result.live && e.Test == "" {
+			fmt.Fprint(t.result.out, e.Output)
+			return
+		}
+		p.print(e.Test, e.Output)
+	case "pass", "fail", "skip":
+		if e.Test != "" {
+			p.outcomes[e.Test] = e.Action
+			if t.result.live {
+				fmt.Fprintf(t.result.out, "%s  %-60s %20.1fs\n", verdict(e.Action == "pass"), e.Test, e.Elapsed)
+			}
+			return
+		}
+		t.finish(e, p)
+	}
+}
+
+// finish counts the tests of a package that has ended, and prints what a reader needs of it.
+func (t *tally) finish(e event, p *packageTally) {
+	delete(t.packages, e.Package)
+	passed, bad := p.count()
+	if len(p.outcomes) == 0 && e.Action != "fail" {
+		return // it has no tests
+	}
+	if e.Action == "fail" && len(bad) == 0 {
+		bad = []string{""} // it did not build, or ended outside its tests
+	}
+	t.result.passed += passed
+	t.result.failed += len(bad)
+	fmt.Fprintf(t.result.out, "%s  %-60s %4d passed %8.1fs\n", verdict(len(bad) == 0), strings.TrimPrefix(e.Package, "github.com/atoll-net/atoll/"), passed, e.Elapsed)
+	for _, test := range bad {
+		p.explain(t.result.out, test)
+	}
+}
+
+// count returns how many tests passed and which did not: the innermost ones, for those around them only sum up.
+func (p *packageTally) count() (passed int, bad []string) {
+	inner := map[string]string{}
+	for test, outcome := range p.outcomes {
+		for parent := range parents(test) {
+			if inner[parent] != "fail" {
+				inner[parent] = outcome
+			}
+		}
+	}
+	for test, outcome := range p.outcomes {
+		within, isParent := inner[test]
+		switch {
+		case outcome == "pass" && !isParent:
+			passed++
+		case outcome == "skip", outcome == "fail" && within != "fail":
+			bad = append(bad, test)
+		}
+	}
+	return passed, bad
+}
+
+// parents yields the names of the tests around a test.
+func parents(test string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for i := strings.LastIndexByte(test, '/'); i > 0; i = strings.LastIndexByte(test, '/') {
+			if test = test[:i]; !yield(test) {
+				return
+			}
+		}
+	}
+}
+
+// explain prints what a test that did not pass, and the tests around it, had to say.
+func (p *packageTally) explain(out io.Writer, test string) {
+	if p.outcomes[test] == "skip" {
+		fmt.Fprintf(out, "      %s was skipped, which counts as failed\n", test)
+	}
+	if b := p.outputs[test]; b != nil {
+		fmt.Fprintln(out, indent(b.String()))
+	}
+	for parent := range parents(test) {
+		if b := p.outputs[parent]; b != nil {
+			fmt.Fprintln(out, indent(b.String()))
+		}
+	}
+	if b := p.outputs[""]; b != nil && test != "" {
+		fmt.Fprintln(out, indent(b.String()))
+	}
+}

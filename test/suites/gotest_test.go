@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestTally(t *testing.T) {
+	for _, test := range []struct {
+		name, events   string
+		passed, failed int
+		shows          []string
+	}{
+		{
+			name: "only the innermost tests count",
+			events: `
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA/one/x"}
+{"Action":"pass","Package":"p","Test":"TestA/one"}
+{"Action":"pass","Package":"p","Test":"TestA/two"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"pass","Package":"p","Elapsed":1.5}`,
+			passed: 3,
+			shows:  []string{"ok    p", "3 passed"},
+		},
+		{
+			name: "a failed subtest is shown with what the test around it said",
+			events: `
+{"Action":"output","Package":"p","Test":"TestA","Output":"around\n"}
+{"Action":"output","Package":"p","Test":"TestA/one","Output":"inside\n"}
+{"Action":"fail","Package":"p","Test":"TestA/one"}
+{"Action":"pass","Package":"p","Test":"TestA/two"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p"}`,
+			passed: 1, failed: 1,
+			shows: []string{"FAIL", "around", "inside"},
+		},
+		{
+			name: "a test that fails after its subtests passed",
+			events: `
+{"Action":"pass","Package":"p","Test":"TestA/one"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p"}`,
+			passed: 1, failed: 1,
+		},
+		{
+			name: "a skipped test counts as failed",
+			events: `
+{"Action":"output","Package":"p","Test":"TestA","Output":"no root\n"}
+{"Action":"skip","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}`,
+			failed: 1,
+			shows:  []string{"FAIL", "TestA was skipped", "no root"},
+		},
+		{
+			name: "a package that does not build",
+			events: `
+{"ImportPath":"p [p.test]","Action":"build-output","Output":"x.go:1: wrong\n"}
+{"ImportPath":"p [p.test]","Action":"build-fail"}
+{"Action":"start","Package":"p"}
+{"Action":"output","Package":"p","Output":"FAIL p [build failed]\n"}
+{"Action":"fail","Package":"p","FailedBuild":"p [p.test]"}`,
+			failed: 1,
+			shows:  []string{"x.go:1: wrong"},
+		},
+		{
+			name: "a test that never ended",
+			events: `
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"panic: test timed out\n"}
+{"Action":"fail","Package":"p"}`,
+			failed: 1,
+			shows:  []string{"timed out"},
+		},
+		{
+			name:   "a package without tests",
+			events: `{"Action":"skip","Package":"p"}`,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out bytes.Buffer
+			got := result{out: &out}
+			if err := newTally(&got).read(strings.NewReader(test.events)); err != nil {
+				t.Fatal(err)
+			}
+			if got.passed != test.passed || got.failed != test.failed {
+				t.Errorf("%d passed, %d failed; want %d and %d\n%s", got.passed, got.failed, test.passed, test.failed, out.String())
+			}
+			for _, words := range test.shows {
+				if !strings.Contains(out.String(), words) {
+					t.Errorf("does not show %q:\n%s", words, out.String())
+				}
+			}
+		})
+	}
+}
+
+func TestSummary(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		results []result
+		last    string
+		well    bool
+	}{
+		{"all passed", []result{{name: "a", passed: 2}, {name: "b", passed: 1}}, "3 passed, 0 failed", true},
+		{"one failed", []result{{name: "a", passed: 2, failed: 1}}, "2 passed, 1 failed", false},
+		{"nothing ran", nil, "0 passed, 0 failed", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out bytes.Buffer
+			well := summarise(&out, test.results)
+			lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+			if last := lines[len(lines)-1]; last != test.last || well != test.well {
+				t.Errorf("last line %q, all well %t; want %q, %t", last, well, test.last, test.well)
+			}
+		})
+	}
+}
+
+func TestDiffering(t *testing.T) {
+	got := differing("a [x_test.go] []\nb [] []\n", "a [x_test.go y_test.go] []\nb [] []\nc [z_test.go] []\n")
+	if strings.Join(got, " ") != "a c" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// suite is a named part of the tests.
+type suite struct {
+	name string
+	// parts: it needs what gather provides.
+	parts bool
+	run   func(context.Context, *runner, *result) error
+}
+
+// suites in the order in which they say the most the soonest.
+func suites() []suite {
+	return []suite{
+		{name: "verify", run: verify},
+		{name: "lint", run: lint},
+		// The race detector needs a C compiler, which gather installs.
+		{name: "unit", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
+			return r.goTest(ctx, out, "-race", "./...")
+		}},
+		{name: "fuzz", run: fuzz},
+		{name: "integration", parts: true, run: integration},
+		{name: "e2e", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
+			out.live = true
+			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "./test/e2e/...")
+		}},
+	}
+}
+
+func suiteNamed(name string) (suite, error) {
+	var names []string
+	for _, s := range suites() {
+		if s.name == name {
+			return s, nil
+		}
+		names = append(names, s.name)
+	}
+	return suite{}, fmt.Errorf("find suite %q: there are %s", name, strings.Join(names, ", "))
+}
+
+// tags are the build tags of all our tests.
+const tags = "-tags=integration,e2e"
+
+// verify checks that what is made from other files is up to date, and what the compiler can tell.
+func verify(ctx context.Context, r *runner, out *result) error {
+	out.record("generated files", r.generated(ctx))
+	out.record("go.mod and go.sum", r.silent(ctx, ".", "go", "mod", "tidy", "-diff"))
+	out.record("go.mod and go.sum of the tools", r.silent(ctx, tools, "go", "mod", "tidy", "-diff"))
+	out.record("go vet", r.silent(ctx, ".", "go", "vet", tags, "./..."))
+	gofumpt, err := r.tool(ctx, "gofumpt")
+	if err == nil {
+		err = r.silent(ctx, ".", gofumpt, "-l", "cmd", "pkg", "test", "images")
+	}
+	out.record("gofumpt", err)
+	return nil
+}
+
+func lint(ctx context.Context, r *runner, out *result) error {
+	linter, err := r.tool(ctx, "golangci-lint")
+	if err != nil {
+		return err
+	}
+	out.record("golangci-lint", r.loud(ctx, linter, "run", "./..."))
+	return nil
+}
+
+// fuzz runs each fuzz test for a short time, with the inputs that earlier runs found.
+func fuzz(ctx context.Context, r *runner, out *result) error {
+	listed, err := r.output(ctx, ".", "go", "list", "-f", "{{.Dir}}\t{{.ImportPath}}\t{{.TestGoFiles}} {{.XTestGoFiles}}", "./...")
+	if err != nil {
+		return err
+	}
+	tests, err := fuzzTests(listed)
+	if err != nil {
+		return err
+	}
+	for _, test := range tests {
+		err := r.goTest(ctx, out, "-run=^$", "-fuzz=^"+test.name+"$", "-fuzztime="+r.fuzzTime.String(), test.pkg)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// integration runs the tests of the packages that have some with that tag. One package runs at a time: they start
+// servers, and some of them measure.
+func integration(ctx context.Context, r *runner, out *result) error {
+	const files = "{{.ImportPath}} {{.TestGoFiles}} {{.XTestGoFiles}}"
+	without, err := r.output(ctx, ".", "go", "list", "-e", "-f", files, "./...")
+	if err != nil {
+		return err
+	}
+	with, err := r.output(ctx, ".", "go", "list", "-e", "-tags=integration", "-f", files, "./...")
+	if err != nil {
+		return err
+	}
+	packages := differing(without, with)
+	if len(packages) == 0 {
+		return fmt.Errorf("find integration tests: no package has any")
+	}
+	return r.goTest(ctx, out, append([]string{"-tags=integration", "-count=1", "-p=1", "-timeout=20m"}, packages...)...)
+}
+
+// differing returns the first words of the lines of b that are not in a.
+func differing(a, b string) []string {
+	known := map[string]bool{}
+	for line := range strings.Lines(a) {
+		known[line] = true
+	}
+	var words []string
+	for line := range strings.Lines(b) {
+		if word, _, _ := strings.Cut(line, " "); !known[line] {
+			words = append(words, word)
+		}
+	}
+	return words
+}
