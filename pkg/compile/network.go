@@ -13,7 +13,8 @@ func SwitchName(network, subnet string) string { return network + "/" + subnet }
 // the port of the subnet's switch on the other side. No interface can have a colon in its name, so no pod's
 // port is ever called like that.
 func routerPortName(network, subnet string) string { return SwitchName(network, subnet) + ":gateway" }
-func peerPortName(network, subnet string) string   { return SwitchName(network, subnet) + ":router" }
+
+func peerPortName(network, subnet string) string { return SwitchName(network, subnet) + ":router" }
 
 // Network gives the rows of a Network: one router, and for each subnet one switch and the pair of ports that
 // joins it to the router.

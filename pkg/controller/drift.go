@@ -6,8 +6,6 @@ import (
 	"github.com/atoll-net/atoll/pkg/plan"
 )
 
-const epochKey = nb.KeyEpoch
-
 // orphanOwner stands for rows of ours that no object wants any more.
 const orphanOwner nb.Owner = "orphans"
 

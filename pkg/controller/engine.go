@@ -7,10 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
-
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/pkg/plan"
 )
@@ -169,16 +168,6 @@ func (r *round) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// guard is what every transaction starts with.
-func (r *round) guard() ([]libovsdb.Operation, error) {
-	global, ok := r.session.Global()
-	if !ok {
-		return nil, ovsdb.ErrGuard
-	}
-	op, err := r.encoder.EpochGuard(r.cfg.Epoch, global.UUID)
-	return []libovsdb.Operation{op}, err
-}
-
 func (r *round) serve(ctx context.Context) error {
 	r.graph.TouchAll()
 	verify := time.NewTimer(time.Hour)
@@ -187,9 +176,7 @@ func (r *round) serve(ctx context.Context) error {
 	wake := time.NewTimer(time.Hour)
 	defer wake.Stop()
 	for {
-		if err := r.pump(ctx); err != nil {
-			return err
-		}
+		r.pump(ctx)
 		if r.drift.suspicious() && r.inflight == nil && !armed {
 			verify.Reset(verifyAfter)
 			armed = true
@@ -229,15 +216,18 @@ func (r *round) drain() {
 		return
 	}
 	select {
-	case <-r.results:
+	case err := <-r.results:
+		if err != nil {
+			r.log.Warn("the last transaction failed", "error", err)
+		}
 	case <-r.session.Done():
 	}
 }
 
 // pump applies what the cluster has to say and starts the next transaction if none is under way.
-func (r *round) pump(ctx context.Context) error {
+func (r *round) pump(ctx context.Context) {
 	if !r.primed && !r.cfg.Source.Synced() {
-		return nil
+		return
 	}
 	// Synced comes before Take: so the first Take holds the whole of every first list.
 	r.state.Apply(r.cfg.Source.Take())
@@ -247,16 +237,12 @@ func (r *round) pump(ctx context.Context) error {
 		r.swept = true
 	}
 	r.cfg.Metrics.owners.Set(float64(r.graph.Owners()))
-	for r.inflight == nil {
-		units := r.gather()
-		if len(units) == 0 {
-			return nil
-		}
-		if err := r.start(ctx, units); err != nil {
-			return err
-		}
+	if r.inflight != nil {
+		return
 	}
-	return nil
+	if units := r.gather(); len(units) > 0 {
+		r.start(ctx, units)
+	}
 }
 
 // gather compares pending work until there is a batch to write. Owners that differ in nothing are done.
@@ -309,20 +295,13 @@ func (r *round) done(w graph.Work) {
 	r.state.Committed(w.Owner)
 }
 
-// start sends a transaction off. It says nothing of what becomes of it; finish does.
-func (r *round) start(ctx context.Context, units []plan.Unit) error {
-	ops, err := r.encoder.Operations(units)
-	if err != nil {
-		// Our own rows do not fit the server's schema: no retry will help, but the others must go on.
-		r.inflight = &transaction{units: units, started: time.Now()}
-		r.results <- &ovsdb.RefusedError{Message: err.Error()}
-		return nil
-	}
-	guard, err := r.guard()
+// start sends a transaction off. What becomes of it, its preparation included, comes as a result.
+func (r *round) start(ctx context.Context, units []plan.Unit) {
 	r.inflight = &transaction{units: units, started: time.Now()}
+	guard, ops, err := r.prepare(units)
 	if err != nil {
 		r.results <- err
-		return nil
+		return
 	}
 	r.cfg.Metrics.batch.Observe(float64(len(units)))
 	go func() {
@@ -330,7 +309,23 @@ func (r *round) start(ctx context.Context, units []plan.Unit) error {
 		defer cancel()
 		r.results <- r.session.Transact(bounded, guard, ops)
 	}()
-	return nil
+}
+
+// prepare writes the operations of a transaction, and the guard that it starts with.
+func (r *round) prepare(units []plan.Unit) (guard, ops []plan.Operation, err error) {
+	global, ok := r.session.Global()
+	if !ok {
+		return nil, nil, ovsdb.ErrGuard
+	}
+	epoch, err := r.encoder.EpochGuard(r.cfg.Epoch, global.UUID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ops, err = r.encoder.Operations(units); err != nil {
+		// Our own rows do not fit the server's schema: that is as good as the server's refusal.
+		return nil, nil, &ovsdb.RefusedError{Message: err.Error()}
+	}
+	return []plan.Operation{epoch}, ops, nil
 }
 
 // finish takes the answer to the transaction under way.
@@ -363,7 +358,7 @@ func (r *round) finish(ctx context.Context, err error) error {
 // tampered with the NB_Global row.
 func (r *round) contest(ctx context.Context) error {
 	if global, ok := r.session.Global(); ok {
-		if epoch := global.ExternalIDs[epochKey]; epoch != "" && epoch != r.cfg.Epoch {
+		if epoch := global.ExternalIDs[nb.KeyEpoch]; epoch != "" && epoch != r.cfg.Epoch {
 			return fmt.Errorf("%w: its epoch is %s", ErrDeposed, epoch)
 		}
 	}

@@ -149,7 +149,7 @@ func ports(t *testing.T, c *ovn.Central, sw string) string {
 		return err.Error()
 	}
 	var names []string
-	for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
 		_, name, _ := strings.Cut(line, " ")
 		names = append(names, strings.Trim(name, "()"))
 	}

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -71,12 +72,8 @@ func (c *cluster) replay(namespaces map[string]map[string]string) {
 		for n, labels := range namespaces {
 			c.changes.Namespaces[n] = &model.Namespace{Name: n, Labels: labels}
 		}
-		for k, p := range c.pods {
-			c.changes.Pods[k] = p
-		}
-		for k, n := range c.networks {
-			c.changes.Networks[k] = n
-		}
+		maps.Copy(c.changes.Pods, c.pods)
+		maps.Copy(c.changes.Networks, c.networks)
 	})
 }
 

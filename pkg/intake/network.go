@@ -53,34 +53,30 @@ func subnet(in v1alpha1.Subnet) model.Subnet {
 	var problems []string
 	problem := func(err error) { problems = append(problems, err.Error()) }
 
-	var have [2]bool
+	var have families
 	for _, text := range in.CIDRs {
 		p, err := parsePrefix(string(text))
 		if err != nil {
 			problem(fmt.Errorf("cidrs: %w", err))
 			break
 		}
-		if seen := &have[family(p.Addr())]; *seen {
+		if !have.first(p.Addr()) {
 			problem(fmt.Errorf("cidrs: %s is a second %s range; a subnet has one", p, familyName(p.Addr())))
 			break
-		} else {
-			*seen = true
 		}
 		out.CIDRs = append(out.CIDRs, p)
 	}
 
-	have = [2]bool{}
+	have = families{}
 	for _, text := range in.GatewayIPs {
 		a, err := parseAddr(string(text))
 		if err != nil {
 			problem(fmt.Errorf("gatewayIPs: %w", err))
 			break
 		}
-		if seen := &have[family(a)]; *seen {
+		if !have.first(a) {
 			problem(fmt.Errorf("gatewayIPs: %s is a second %s gateway; a subnet has one", a, familyName(a)))
 			break
-		} else {
-			*seen = true
 		}
 		out.Gateways = append(out.Gateways, a)
 	}
@@ -101,11 +97,18 @@ func subnet(in v1alpha1.Subnet) model.Subnet {
 	return out
 }
 
-func family(a netip.Addr) int {
+// families are the IP families that have been seen.
+type families struct{ v4, v6 bool }
+
+// first takes note of a's family and reports whether it is the first of it.
+func (f *families) first(a netip.Addr) bool {
+	seen := &f.v6
 	if a.Is4() {
-		return 0
+		seen = &f.v4
 	}
-	return 1
+	before := *seen
+	*seen = true
+	return !before
 }
 
 func familyName(a netip.Addr) string {

@@ -108,8 +108,7 @@ func nicRequest(text string) (model.NICRequest, error) {
 
 // plainJSON says what is wrong with a list of NIC requests without the words of Go.
 func plainJSON(err error) error {
-	var wrongType *json.UnmarshalTypeError
-	if errors.As(err, &wrongType) {
+	if wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrongType.Field == "" {
 			return fmt.Errorf("must be a JSON list of objects, not %s", wrongType.Value)
 		}

@@ -5,6 +5,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -79,15 +80,9 @@ func (l *lab) until(what string, met func(model.Changes) bool) {
 	l.t.Helper()
 	for {
 		c := l.feed.Take()
-		for k, v := range c.Networks {
-			l.seen.Networks[k] = v
-		}
-		for k, v := range c.Namespaces {
-			l.seen.Namespaces[k] = v
-		}
-		for k, v := range c.Pods {
-			l.seen.Pods[k] = v
-		}
+		maps.Copy(l.seen.Networks, c.Networks)
+		maps.Copy(l.seen.Namespaces, c.Namespaces)
+		maps.Copy(l.seen.Pods, c.Pods)
 		if met(l.seen) {
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,13 @@ func (p *paper) fail(err error) {
 	p.err = err
 }
 
+// written is what p holds now, and after how many tries.
+func (p *paper) written() (values map[string]int, writes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.values), p.writes
+}
+
 // withOutbox runs a test in a bubble with an outbox of two workers that writes to p.
 func withOutbox(t *testing.T, p *paper, test func(o *outbox[string, int])) {
 	t.Helper()
@@ -69,11 +77,12 @@ func TestOutboxNewestWins(t *testing.T) {
 		o.put("a", 1001, 0)
 		o.put("b", 7, 0)
 		<-o.idle()
-		if diff := cmp.Diff(map[string]int{"a": 1001, "b": 7}, p.values); diff != "" {
+		values, writes := p.written()
+		if diff := cmp.Diff(map[string]int{"a": 1001, "b": 7}, values); diff != "" {
 			t.Error(diff)
 		}
-		if p.writes > 3 {
-			t.Errorf("%d writes; what was overtaken must not be written", p.writes)
+		if writes > 3 {
+			t.Errorf("%d writes; what was overtaken must not be written", writes)
 		}
 	})
 }
@@ -84,13 +93,13 @@ func TestOutboxTriesAgainUntilDone(t *testing.T) {
 		start := time.Now()
 		o.put("a", 1, 0)
 		time.Sleep(10 * time.Minute)
-		if p.writes < 20 || p.writes > 40 {
-			t.Errorf("%d tries in ten minutes", p.writes)
+		if _, tries := p.written(); tries < 20 || tries > 40 {
+			t.Errorf("%d tries in ten minutes", tries)
 		}
 		p.fail(nil)
 		<-o.idle()
-		if p.values["a"] != 1 || time.Since(start) > 10*time.Minute+lastRetry {
-			t.Errorf("wrote %v after %s", p.values, time.Since(start))
+		if values, _ := p.written(); values["a"] != 1 || time.Since(start) > 10*time.Minute+lastRetry {
+			t.Errorf("wrote %v after %s", values, time.Since(start))
 		}
 	})
 }
@@ -108,10 +117,10 @@ func TestOutboxStopsTrying(t *testing.T) {
 				stop(o, p)
 				<-o.idle()
 				time.Sleep(2 * lastRetry)
-				before := p.writes
+				_, before := p.written()
 				time.Sleep(time.Hour)
-				if p.writes != before || len(p.values) != 0 {
-					t.Errorf("%d more tries, wrote %v", p.writes-before, p.values)
+				if values, after := p.written(); after != before || len(values) != 0 {
+					t.Errorf("%d more tries, wrote %v", after-before, values)
 				}
 			})
 		})
@@ -127,8 +136,8 @@ func TestOutboxNewWishDoesNotWaitForTheOldOne(t *testing.T) {
 		o.put("a", 2, 0)
 		start := time.Now()
 		<-o.idle()
-		if p.values["a"] != 2 || time.Since(start) > 0 {
-			t.Errorf("wrote %v after %s", p.values, time.Since(start))
+		if values, _ := p.written(); values["a"] != 2 || time.Since(start) > 0 {
+			t.Errorf("wrote %v after %s", values, time.Since(start))
 		}
 	})
 }
@@ -145,8 +154,8 @@ func TestOutboxDelay(t *testing.T) {
 		o.put("b", 1, time.Hour)
 		o.put("b", 2, 0)
 		<-o.idle()
-		if p.values["b"] != 2 || time.Since(start) > time.Minute {
-			t.Errorf("wrote %v after %s", p.values, time.Since(start))
+		if values, _ := p.written(); values["b"] != 2 || time.Since(start) > time.Minute {
+			t.Errorf("wrote %v after %s", values, time.Since(start))
 		}
 	})
 }

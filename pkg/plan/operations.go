@@ -3,12 +3,16 @@ package plan
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/mapper"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/atoll-net/atoll/pkg/nb"
 )
+
+// Operation is one operation of a transaction.
+type Operation = ovsdb.Operation
 
 // Encoder writes units as operations for a server with a known schema.
 type Encoder struct {
@@ -144,12 +148,7 @@ func empty(v reflect.Value) bool {
 }
 
 func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, s)
 }
 
 func byUUID(uuid string) []ovsdb.Condition {

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// child is a program that runs beside us, and ends when we do, however we end.
+type child struct {
+	pid  int
+	name string
+	log  string
+	stop func()
+	done chan struct{}
+	err  error
+}
+
+// startChild runs a program until stop, or until ctx ends. It is first asked to end, then made to.
+func startChild(ctx context.Context, log, path string, args ...string) (*child, error) {
+	out, err := os.Create(log)
+	if err != nil {
+		return nil, fmt.Errorf("make log file: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	c := &child{name: filepath.Base(path), log: log, stop: stop, done: make(chan struct{})}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go func() {
+		// The kernel sends the death signal when the thread that made the child ends: this one stays until then.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(c.done)
+		defer func() { _ = out.Close() }()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			c.err = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		stop()
+		return nil, fmt.Errorf("start %s: %w", c.name, err)
+	}
+	c.pid = cmd.Process.Pid
+	return c, nil
+}
+
+// end stops the program and returns when it has ended.
+func (c *child) end() {
+	c.stop()
+	<-c.done
+}
+
+// ended says why a program ended that should still run.
+func (c *child) ended() error {
+	text, err := os.ReadFile(c.log)
+	if err != nil {
+		return fmt.Errorf("%s ended: %w", c.name, c.err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return fmt.Errorf("%s ended: %w\n%s", c.name, c.err, bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
+}
+
+// residentMB is how much memory the program holds, in units of 10^6 bytes. (proc_pid_status(5), VmRSS.)
+func (c *child) residentMB() (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
+	if err != nil {
+		return 0, fmt.Errorf("read memory of %s: %w", c.name, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, "VmRSS:"); found {
+			kib, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
+			if err != nil {
+				return 0, fmt.Errorf("read memory of %s: %w", c.name, err)
+			}
+			return kib * 1024 / 1e6, nil
+		}
+	}
+	return 0, fmt.Errorf("read memory of %s: no VmRSS", c.name)
+}
+
+// cpu is how much processor time the program has used.
+func (c *child) cpu() (time.Duration, error) {
+	fields, err := processStat(fmt.Sprintf("/proc/%d/stat", c.pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseTicks(fields, utime, stime)
+}

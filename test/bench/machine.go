@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// usage is what processor time was used, since the machine started, by whom.
+type usage struct {
+	at time.Time
+	// all is what all programs used; stolen is what the hypervisor gave to other machines.
+	all, stolen time.Duration
+	// ours is what we and the programs that we started used.
+	ours time.Duration
+}
+
+// foreign is how many processors others used between two moments: other programs here, and other machines.
+func (u usage) foreign(later usage) (programs, machines float64) {
+	span := later.at.Sub(u.at).Seconds()
+	programs = ((later.all - u.all) - (later.ours - u.ours)).Seconds() / span
+	return max(programs, 0), (later.stolen - u.stolen).Seconds() / span
+}
+
+func readUsage() (usage, error) {
+	out := usage{at: time.Now()}
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return out, fmt.Errorf("read processor time: %w", err)
+	}
+	// proc_stat(5): cpu user nice system idle iowait irq softirq steal ...
+	first, _, _ := strings.Cut(string(text), "\n")
+	ticks, err := parseTicks(strings.Fields(first)[1:], 0, 1, 2, 5, 6)
+	if err != nil {
+		return out, err
+	}
+	out.all = ticks
+	if out.stolen, err = parseTicks(strings.Fields(first)[1:], 7); err != nil {
+		return out, err
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return out, fmt.Errorf("list processes: %w", err)
+	}
+	self := strconv.Itoa(os.Getpid())
+	for _, path := range stats {
+		fields, err := processStat(path)
+		if err != nil {
+			continue // it has ended in the meantime
+		}
+		if fields[ppid] != self && filepath.Base(filepath.Dir(path)) != self {
+			continue
+		}
+		ticks, err := parseTicks(fields, utime, stime, cutime, cstime)
+		if err != nil {
+			return out, err
+		}
+		out.ours += ticks
+	}
+	return out, nil
+}
+
+// Fields of /proc/PID/stat after the name of the program. (proc_pid_stat(5).)
+const (
+	ppid   = 1
+	utime  = 11
+	stime  = 12
+	cutime = 13
+	cstime = 14
+)
+
+// processStat reads the fields after the program's name, which stands in brackets and may hold anything.
+func processStat(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read processor time: %w", err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) <= cstime {
+		return nil, fmt.Errorf("read processor time: %q", text)
+	}
+	return fields, nil
+}
+
+// clockTick is the unit of times in /proc: USER_HZ, which is 100 per second on every Linux that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+func parseTicks(fields []string, which ...int) (time.Duration, error) {
+	var sum int64
+	for _, i := range which {
+		if i >= len(fields) {
+			return 0, fmt.Errorf("read processor time: only %d fields", len(fields))
+		}
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read processor time: %w", err)
+		}
+		sum += n
+	}
+	return time.Duration(sum) * clockTick, nil
+}
