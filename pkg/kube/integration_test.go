@@ -4,6 +4,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -322,7 +323,9 @@ func TestOneLeadsAtATime(t *testing.T) {
 	go func() { ended <- Lead(second, s.As(user), lead, term) }()
 	start := time.Now()
 	endFirst()
-	<-ended
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first ended with %v", err)
+	}
 	two := <-epochs
 	if took := time.Since(start); took > leaseDuration/2 {
 		t.Errorf("the second led after %s; a lease that is given back is taken at once", took)
@@ -331,7 +334,9 @@ func TestOneLeadsAtATime(t *testing.T) {
 		t.Errorf("epochs %q and %q", one, two)
 	}
 	endSecond()
-	<-ended
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the second ended with %v", err)
+	}
 
 	// Whoever stops by himself gives the lease back, too.
 	if err := Lead(ctx, s.As(user), lead, func(context.Context, string) {}); err != nil {

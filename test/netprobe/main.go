@@ -1,0 +1,49 @@
+// Netprobe is what runs in the pods of the demo and of the end-to-end tests: a server that says who it is,
+// and a prober that says who answered.
+//
+//	netprobe serve   answer TCP and UDP with this pod's identity; record the tokens of all that arrives
+//	netprobe probe   read a JSON list of targets from stdin, probe all at once, print a JSON list of results
+//	netprobe seen    print the tokens that arrived at this pod as a JSON list
+//	netprobe ready   succeed when the server of this pod answers (for an exec probe)
+//	netprobe forge   send ICMP echo requests with a source that is not this pod's
+//
+// It is one static binary and needs nothing but CAP_NET_RAW, which containers have by default.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "netprobe:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop has been called
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	commands := map[string]func(context.Context, []string) error{
+		"serve": runServe,
+		"probe": runProbe,
+		"seen":  runSeen,
+		"ready": runReady,
+		"forge": runForge,
+	}
+	if len(args) == 0 {
+		return errors.New("want one of: serve, probe, seen, ready, forge")
+	}
+	command, ok := commands[args[0]]
+	if !ok {
+		return fmt.Errorf("unknown command %q: want one of serve, probe, seen, ready, forge", args[0])
+	}
+	return command(ctx, args[1:])
+}

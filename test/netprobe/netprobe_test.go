@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// TestServeAndProbe lets a server on loopback answer all protocols in both IP families. Raw sockets need root.
+func TestServeAndProbe(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	me := wire.Identity{Namespace: "red", Name: "web-0", UID: "u-1", Node: "n1"}
+	s := &server{identity: me, seen: newSightings()}
+	port := freePort(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.serve(ctx, port) }()
+
+	var targets []wire.Target
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		for _, protocol := range []wire.Protocol{wire.ICMP, wire.TCP, wire.UDP} {
+			ip := netip.MustParseAddr(address)
+			token := fmt.Sprintf("run-%s-%d", protocol, ip.BitLen())
+			targets = append(targets, wire.Target{Address: ip, Protocol: protocol, Port: port, Token: token})
+		}
+	}
+	probing, stop := context.WithTimeout(ctx, 5*time.Second)
+	defer stop()
+	results, err := probeAll(probing, targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		want := wire.Result{Token: targets[i].Token, Answered: true, By: me}
+		if targets[i].Protocol == wire.ICMP {
+			want.By = wire.Identity{}
+		}
+		if diff := cmp.Diff(want, r, cmpopts.IgnoreFields(wire.Result{}, "RTT", "Tries")); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", targets[i].Protocol, targets[i].Address, diff)
+		}
+	}
+	seen := map[wire.Sighting]bool{}
+	for _, sighting := range s.seen.list("run-") {
+		seen[sighting] = true
+	}
+	for _, target := range targets {
+		want := wire.Sighting{Token: target.Token, Protocol: target.Protocol, From: target.Address}
+		if !seen[want] {
+			t.Errorf("%+v was not recorded; seen: %v", want, seen)
+		}
+	}
+	if err := runReady(ctx, []string{"-port", fmt.Sprint(port)}); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+	if got := s.seen.list("ready"); len(got) != 0 {
+		t.Errorf("a readiness probe left sightings: %v", got)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+}
+
+func TestProbeWithoutAnswer(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	port := freePort(t)
+	targets := []wire.Target{
+		{Address: netip.MustParseAddr("127.0.0.1"), Protocol: wire.TCP, Port: port, Token: "a"},
+		{Address: netip.MustParseAddr("127.0.0.1"), Protocol: wire.UDP, Port: port, Token: "b"},
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer stop()
+	results, err := probeAll(ctx, targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Answered || r.Tries < 2 || !strings.Contains(r.Error, "refused") {
+			t.Errorf("want at least two refused tries, got %+v", r)
+		}
+	}
+}
+
+func TestProbeRefusesBadTargets(t *testing.T) {
+	lo := netip.MustParseAddr("127.0.0.1")
+	for name, target := range map[string]wire.Target{
+		"no address":   {Protocol: wire.TCP, Token: "a"},
+		"no token":     {Protocol: wire.TCP, Address: lo},
+		"line in it":   {Protocol: wire.TCP, Address: lo, Token: "a\nb"},
+		"long token":   {Protocol: wire.TCP, Address: lo, Token: strings.Repeat("a", wire.MaxToken+1)},
+		"no protocol":  {Address: lo, Token: "a"},
+		"odd protocol": {Address: lo, Protocol: "sctp", Token: "a"},
+	} {
+		if _, err := probeAll(t.Context(), []wire.Target{target}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestSightingsAreBounded(t *testing.T) {
+	s := newSightings()
+	from := netip.MustParseAddr("10.0.0.1")
+	for i := range maxSightings + 2 {
+		for range 2 {
+			s.add(wire.Sighting{Token: fmt.Sprintf("t-%d", i), Protocol: wire.UDP, From: from})
+		}
+	}
+	s.add(wire.Sighting{Token: "not a token", Protocol: wire.UDP, From: from})
+	got := s.list("")
+	if len(got) != maxSightings || got[0].Token != "t-2" || len(s.known) != maxSightings {
+		t.Errorf("%d sightings, %d known, first %q; want %d, the two oldest gone", len(got), len(s.known), got[0].Token, maxSightings)
+	}
+	if got := s.list("none"); got == nil || len(got) != 0 {
+		t.Errorf("no sighting must be an empty list, not %v", got)
+	}
+}
+
+func TestForgedFrame(t *testing.T) {
+	f := forgery{
+		SourceMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1},
+		TargetMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2},
+		Source:    netip.MustParseAddr("10.0.0.66"),
+		Target:    netip.MustParseAddr("10.0.0.10"),
+		Token:     "tok",
+	}
+	got, err := f.frame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "020000000002" + "020000000001" + "0800" + // Ethernet
+		"4500001f00000000400166930a0000420a00000a" + // IPv4
+		"0800"
+	if g := hex.EncodeToString(got[:36]); g != want {
+		t.Errorf("frame starts\n%s, want\n%s", g, want)
+	}
+	if checksum(got[14:34]) != 0 {
+		t.Error("the IPv4 header's checksum does not add up")
+	}
+	_, request, _ := echoTypes(false)
+	if token, ok := echoToken(got[34:], protocolICMP, request); !ok || token != "tok" {
+		t.Errorf("token %q, %v", token, ok)
+	}
+	f.Source = netip.MustParseAddr("fd00::1")
+	if _, err := f.frame(); err == nil {
+		t.Error("an IPv6 source was accepted")
+	}
+}
+
+// freePort is a port that nobody listens on at the moment.
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ap, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ap.Port()
+}

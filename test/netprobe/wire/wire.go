@@ -1,0 +1,120 @@
+// Package wire holds what netprobe reads and prints: the words in which a test tells a pod what to probe and
+// in which pods tell what they saw.
+//
+// Addresses of different Networks overlap, so that an address never says who answered. Two things do: the
+// Identity in an answer, and the Sighting of a probe's token, which must be unique among all probes of a run.
+package wire
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// DefaultPort is where netprobe serves TCP and UDP.
+const DefaultPort = 8080
+
+// Socket is the abstract unix socket by which a pod's server hands out its sightings. Abstract names belong
+// to the network namespace, so that every pod has its own.
+const Socket = "@netprobe"
+
+// MaxToken is the longest token, in bytes.
+const MaxToken = 64
+
+// Protocol is how a target is probed.
+type Protocol string
+
+// The protocols.
+const (
+	ICMP Protocol = "icmp"
+	TCP  Protocol = "tcp"
+	UDP  Protocol = "udp"
+)
+
+// Identity says who a server is. It comes from the downward API, not from an address.
+type Identity struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	Node      string `json:"node,omitempty"`
+}
+
+// String is the pod as users write it: namespace/name.
+func (i Identity) String() string { return i.Namespace + "/" + i.Name }
+
+// Target is one thing to probe.
+type Target struct {
+	Address  netip.Addr `json:"address"`
+	Protocol Protocol   `json:"protocol"`
+	// Port for TCP and UDP; 0 means DefaultPort.
+	Port uint16 `json:"port,omitempty"`
+	// Token is carried by every packet of the probe.
+	Token string `json:"token"`
+}
+
+// Validate says what is wrong with t.
+func (t Target) Validate() error {
+	if !t.Address.IsValid() {
+		return fmt.Errorf("target %q has no address", t.Token)
+	}
+	switch t.Protocol {
+	case ICMP, TCP, UDP:
+	default:
+		return fmt.Errorf("target %q: unknown protocol %q", t.Token, t.Protocol)
+	}
+	if !ValidToken(t.Token) {
+		return fmt.Errorf("target %s: token %q is not 1 to %d letters, digits, dots or dashes", t.Address, t.Token, MaxToken)
+	}
+	return nil
+}
+
+// AddrPort is where TCP and UDP go.
+func (t Target) AddrPort() netip.AddrPort {
+	port := t.Port
+	if port == 0 {
+		port = DefaultPort
+	}
+	return netip.AddrPortFrom(t.Address, port)
+}
+
+// Result is what became of one Target, found by its token.
+type Result struct {
+	Token    string `json:"token"`
+	Answered bool   `json:"answered"`
+	// By is who answered. An echo reply does not say: it is zero for ICMP.
+	By Identity `json:"by,omitzero"`
+	// RTT is the time from the last try to the answer.
+	RTT time.Duration `json:"rttNanoseconds,omitempty"`
+	// Tries counts packets or connections that were sent.
+	Tries int `json:"tries"`
+	// Error says why no probe could be sent, or how the last one was refused.
+	Error string `json:"error,omitempty"`
+}
+
+// Answer is what a server says over TCP and UDP.
+type Answer struct {
+	Token string   `json:"token"`
+	By    Identity `json:"by"`
+}
+
+// Sighting is a token that reached a pod.
+type Sighting struct {
+	Token    string     `json:"token"`
+	Protocol Protocol   `json:"protocol"`
+	From     netip.Addr `json:"from"`
+}
+
+// ValidToken reports whether s can be a token.
+func ValidToken(s string) bool {
+	if s == "" || len(s) > MaxToken {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
