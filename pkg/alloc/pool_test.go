@@ -140,72 +140,75 @@ func TestHugePools(t *testing.T) {
 }
 
 // TestPoolAgainstModel compares the pool with a plain map under random histories.
-func TestPoolAgainstModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		bits := rapid.IntRange(22, 32).Draw(t, "bits")
-		prefix := netip.PrefixFrom(netip.MustParseAddr("10.1.2.3"), bits).Masked()
-		size := 1 << (32 - bits)
-		at := func(i int) netip.Addr {
-			a := prefix.Addr()
-			for range i {
-				a = a.Next()
+func TestPoolAgainstModel(t *testing.T) { rapid.Check(t, poolAgainstModel) }
+
+// FuzzPoolAgainstModel looks for a difference with the fuzzer.
+func FuzzPoolAgainstModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(poolAgainstModel)) }
+
+func poolAgainstModel(t *rapid.T) {
+	bits := rapid.IntRange(22, 32).Draw(t, "bits")
+	prefix := netip.PrefixFrom(netip.MustParseAddr("10.1.2.3"), bits).Masked()
+	size := 1 << (32 - bits)
+	at := func(i int) netip.Addr {
+		a := prefix.Addr()
+		for range i {
+			a = a.Next()
+		}
+		return a
+	}
+	var reserved []model.AddrRange
+	for range rapid.IntRange(0, 3).Draw(t, "ranges") {
+		first := rapid.IntRange(0, size-1).Draw(t, "first")
+		last := rapid.IntRange(first, size-1).Draw(t, "last")
+		reserved = append(reserved, model.AddrRange{First: at(first), Last: at(last)})
+	}
+	p, err := alloc.New(prefix, reserved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, held := map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	for i, a := 0, prefix.Addr(); i < size; i, a = i+1, a.Next() {
+		ends := bits < 31 && (i == 0 || i == size-1)
+		for _, r := range reserved {
+			ends = ends || r.Contains(a)
+		}
+		if !ends {
+			free[a] = true
+		}
+	}
+	for range rapid.IntRange(1, 200).Draw(t, "steps") {
+		switch rapid.IntRange(0, 2).Draw(t, "step") {
+		case 0:
+			a, ok := p.Next("h")
+			if ok != (len(free) > 0) || (ok && !free[a]) {
+				t.Fatalf("Next = %v, %v with %d free", a, ok, len(free))
 			}
-			return a
-		}
-		var reserved []model.AddrRange
-		for range rapid.IntRange(0, 3).Draw(t, "ranges") {
-			first := rapid.IntRange(0, size-1).Draw(t, "first")
-			last := rapid.IntRange(first, size-1).Draw(t, "last")
-			reserved = append(reserved, model.AddrRange{First: at(first), Last: at(last)})
-		}
-		p, err := alloc.New(prefix, reserved)
-		if err != nil {
-			t.Fatal(err)
-		}
-		free, held := map[netip.Addr]bool{}, map[netip.Addr]bool{}
-		for i, a := 0, prefix.Addr(); i < size; i, a = i+1, a.Next() {
-			ends := bits < 31 && (i == 0 || i == size-1)
-			for _, r := range reserved {
-				ends = ends || r.Contains(a)
+			if ok {
+				delete(free, a)
+				held[a] = true
 			}
-			if !ends {
+		case 1:
+			a := at(rapid.IntRange(0, size-1).Draw(t, "take"))
+			outcome, _ := p.Take(a, "h")
+			if want := free[a] || held[a]; (outcome == alloc.Taken) != want {
+				t.Fatalf("Take(%v) = %d, want taken %v", a, outcome, want)
+			}
+			if free[a] {
+				delete(free, a)
+				held[a] = true
+			}
+		case 2:
+			a := at(rapid.IntRange(0, size-1).Draw(t, "release"))
+			p.Release(a, "h")
+			if held[a] {
+				delete(held, a)
 				free[a] = true
 			}
 		}
-		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			switch rapid.IntRange(0, 2).Draw(t, "step") {
-			case 0:
-				a, ok := p.Next("h")
-				if ok != (len(free) > 0) || (ok && !free[a]) {
-					t.Fatalf("Next = %v, %v with %d free", a, ok, len(free))
-				}
-				if ok {
-					delete(free, a)
-					held[a] = true
-				}
-			case 1:
-				a := at(rapid.IntRange(0, size-1).Draw(t, "take"))
-				outcome, _ := p.Take(a, "h")
-				if want := free[a] || held[a]; (outcome == alloc.Taken) != want {
-					t.Fatalf("Take(%v) = %d, want taken %v", a, outcome, want)
-				}
-				if free[a] {
-					delete(free, a)
-					held[a] = true
-				}
-			case 2:
-				a := at(rapid.IntRange(0, size-1).Draw(t, "release"))
-				p.Release(a, "h")
-				if held[a] {
-					delete(held, a)
-					free[a] = true
-				}
-			}
-			if p.Used() != int64(len(held)) || p.Free() != int64(len(free)) {
-				t.Fatalf("used %d free %d, want %d and %d", p.Used(), p.Free(), len(held), len(free))
-			}
+		if p.Used() != int64(len(held)) || p.Free() != int64(len(free)) {
+			t.Fatalf("used %d free %d, want %d and %d", p.Used(), p.Free(), len(held), len(free))
 		}
-	})
+	}
 }
 
 func BenchmarkNextInACrowdedPool(b *testing.B) {

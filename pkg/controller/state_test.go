@@ -308,86 +308,89 @@ func TestARebornPodOfTheSameNameIsAnotherPod(t *testing.T) {
 
 // TestAnyHistoryEndsAsAFreshStart: after any order of events, a controller that starts from the objects as
 // they are now wants the same rows, writes no annotation, and no two pods of a Network share an address.
-func TestAnyHistoryEndsAsAFreshStart(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld()
-		namespaces := map[string]map[string]string{}
-		for range rapid.IntRange(1, 50).Draw(t, "steps") {
-			name := rapid.SampledFrom([]string{"red", "blue", "default"}).Draw(t, "network")
-			ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
-			who := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
-			switch rapid.IntRange(0, 6).Draw(t, "step") {
-			case 0:
-				n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
-				n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
-				if rapid.Bool().Draw(t, "restricted") {
-					n.Tenant = "acme"
-				}
-				w.setNetwork(n)
-			case 1:
-				if n := w.networks[name]; n != nil {
-					gone := *n
-					gone.Deleting = true
-					w.setNetwork(gone)
-				}
-			case 2:
-				namespaces[ns] = map[string]string{}
-				if rapid.Bool().Draw(t, "labelled") {
-					namespaces[ns][model.LabelNetwork] = name
-				}
-				if rapid.Bool().Draw(t, "tenant") {
-					namespaces[ns][model.LabelTenant] = "acme"
-				}
-				w.setNamespace(ns, namespaces[ns])
-			case 3, 4:
-				p := asking(ns, who, "", model.NICRequest{})
-				if rapid.Bool().Draw(t, "fixed") {
-					p.NIC.IP = at(fmt.Sprintf("10.0.0.%d", rapid.IntRange(0, 9).Draw(t, "ip")))
-				}
-				w.setPod(p)
-			case 5:
-				w.deletePod(model.PodKey{Namespace: ns, Name: who})
-			case 6:
-				w.settle()
-			}
-		}
-		w.settle()
+func TestAnyHistoryEndsAsAFreshStart(t *testing.T) { rapid.Check(t, anyHistory) }
 
-		held := map[string]model.PodKey{}
-		for key, p := range w.pods {
-			for _, a := range p.Assigned {
-				if !w.hasPort(*p) {
-					continue
-				}
-				place := a.Network + " " + a.Addresses[0].Addr().String()
-				if other, taken := held[place]; taken {
-					t.Fatalf("%s and %s both hold %s", key, other, place)
-				}
-				held[place] = key
+// FuzzAnyHistoryEndsAsAFreshStart looks for such a history with the fuzzer.
+func FuzzAnyHistoryEndsAsAFreshStart(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyHistory)) }
+
+func anyHistory(t *rapid.T) {
+	w := newWorld()
+	namespaces := map[string]map[string]string{}
+	for range rapid.IntRange(1, 50).Draw(t, "steps") {
+		name := rapid.SampledFrom([]string{"red", "blue", "default"}).Draw(t, "network")
+		ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
+		who := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
+		switch rapid.IntRange(0, 6).Draw(t, "step") {
+		case 0:
+			n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
+			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
+			if rapid.Bool().Draw(t, "restricted") {
+				n.Tenant = "acme"
 			}
-		}
-		fresh := newWorld()
-		maps.Copy(fresh.pods, w.pods)
-		maps.Copy(fresh.networks, w.networks)
-		fresh.replay(namespaces)
-		fresh.settle()
-		// A pod that was refused may be served by a fresh start in another order than it was by history, but
-		// whoever had a port has it, as it was.
-		for key := range w.pods {
-			owner := nb.PodOwner(key.Namespace, key.Name)
-			mine, had := w.graph.Facts(owner)
-			theirs, has := fresh.graph.Facts(owner)
-			if had != has || !reflect.DeepEqual(mine, theirs) {
-				t.Fatalf("%s: after history %v %+v, after a fresh start %v %+v", key, had, mine, has, theirs)
+			w.setNetwork(n)
+		case 1:
+			if n := w.networks[name]; n != nil {
+				gone := *n
+				gone.Deleting = true
+				w.setNetwork(gone)
 			}
+		case 2:
+			namespaces[ns] = map[string]string{}
+			if rapid.Bool().Draw(t, "labelled") {
+				namespaces[ns][model.LabelNetwork] = name
+			}
+			if rapid.Bool().Draw(t, "tenant") {
+				namespaces[ns][model.LabelTenant] = "acme"
+			}
+			w.setNamespace(ns, namespaces[ns])
+		case 3, 4:
+			p := asking(ns, who, "", model.NICRequest{})
+			if rapid.Bool().Draw(t, "fixed") {
+				p.NIC.IP = at(fmt.Sprintf("10.0.0.%d", rapid.IntRange(0, 9).Draw(t, "ip")))
+			}
+			w.setPod(p)
+		case 5:
+			w.deletePod(model.PodKey{Namespace: ns, Name: who})
+		case 6:
+			w.settle()
 		}
-		if fresh.patches != 0 {
-			t.Fatalf("a fresh start wrote %d annotations", fresh.patches)
+	}
+	w.settle()
+
+	held := map[string]model.PodKey{}
+	for key, p := range w.pods {
+		for _, a := range p.Assigned {
+			if !w.hasPort(*p) {
+				continue
+			}
+			place := a.Network + " " + a.Addresses[0].Addr().String()
+			if other, taken := held[place]; taken {
+				t.Fatalf("%s and %s both hold %s", key, other, place)
+			}
+			held[place] = key
 		}
-		if a, b := refs(w.graph), refs(fresh.graph); !slices.Equal(a, b) {
-			t.Fatalf("rows after history:\n%v\nafter a fresh start:\n%v", a, b)
+	}
+	fresh := newWorld()
+	maps.Copy(fresh.pods, w.pods)
+	maps.Copy(fresh.networks, w.networks)
+	fresh.replay(namespaces)
+	fresh.settle()
+	// A pod that was refused may be served by a fresh start in another order than it was by history, but
+	// whoever had a port has it, as it was.
+	for key := range w.pods {
+		owner := nb.PodOwner(key.Namespace, key.Name)
+		mine, had := w.graph.Facts(owner)
+		theirs, has := fresh.graph.Facts(owner)
+		if had != has || !reflect.DeepEqual(mine, theirs) {
+			t.Fatalf("%s: after history %v %+v, after a fresh start %v %+v", key, had, mine, has, theirs)
 		}
-	})
+	}
+	if fresh.patches != 0 {
+		t.Fatalf("a fresh start wrote %d annotations", fresh.patches)
+	}
+	if a, b := refs(w.graph), refs(fresh.graph); !slices.Equal(a, b) {
+		t.Fatalf("rows after history:\n%v\nafter a fresh start:\n%v", a, b)
+	}
 }
 
 func refs(g *graph.Graph) []string {

@@ -142,51 +142,54 @@ func pod(p, n, variant int) nb.Facts {
 
 // TestHistoriesConverge: whatever the order in which owners come, change, move and go, and whatever somebody
 // else does to the database meanwhile, it ends with the rows that the last facts of each owner ask for.
-func TestHistoriesConverge(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		g, m, waiting := graph.New(), newMemory(), map[nb.Ref][]nb.Owner{}
-		last := map[nb.Owner]nb.Facts{}
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			n := rapid.IntRange(0, 2).Draw(t, "network")
-			p := rapid.IntRange(0, 5).Draw(t, "pod")
-			variant := rapid.IntRange(0, 2).Draw(t, "variant")
-			netOwner, podOwner := nb.NetworkOwner(fmt.Sprintf("net%d", n)), nb.PodOwner("ns", fmt.Sprintf("pod%d", p))
-			switch rapid.IntRange(0, 6).Draw(t, "step") {
-			case 0:
-				last[netOwner] = network(n, variant)
-				g.Set(netOwner, last[netOwner])
-			case 1:
-				delete(last, netOwner)
-				g.Delete(netOwner)
-			case 2, 3:
-				last[podOwner] = pod(p, n, variant)
-				g.Set(podOwner, last[podOwner])
-			case 4:
-				delete(last, podOwner)
-				g.Delete(podOwner)
-			case 5:
-				settle(t, g, m, waiting)
-			case 6:
-				tamper(t, g, m)
-			}
+func TestHistoriesConverge(t *testing.T) { rapid.Check(t, histories) }
+
+// FuzzHistoriesConverge looks for such a history with the fuzzer.
+func FuzzHistoriesConverge(f *testing.F) { f.Fuzz(rapid.MakeFuzz(histories)) }
+
+func histories(t *rapid.T) {
+	g, m, waiting := graph.New(), newMemory(), map[nb.Ref][]nb.Owner{}
+	last := map[nb.Owner]nb.Facts{}
+	for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		n := rapid.IntRange(0, 2).Draw(t, "network")
+		p := rapid.IntRange(0, 5).Draw(t, "pod")
+		variant := rapid.IntRange(0, 2).Draw(t, "variant")
+		netOwner, podOwner := nb.NetworkOwner(fmt.Sprintf("net%d", n)), nb.PodOwner("ns", fmt.Sprintf("pod%d", p))
+		switch rapid.IntRange(0, 6).Draw(t, "step") {
+		case 0:
+			last[netOwner] = network(n, variant)
+			g.Set(netOwner, last[netOwner])
+		case 1:
+			delete(last, netOwner)
+			g.Delete(netOwner)
+		case 2, 3:
+			last[podOwner] = pod(p, n, variant)
+			g.Set(podOwner, last[podOwner])
+		case 4:
+			delete(last, podOwner)
+			g.Delete(podOwner)
+		case 5:
+			settle(t, g, m, waiting)
+		case 6:
+			tamper(t, g, m)
 		}
-		settle(t, g, m, waiting)
-		want := expected(last)
-		if got := content(m); !reflect.DeepEqual(got, want) {
-			t.Fatalf("the database holds\n%v\nwant\n%v", got, want)
+	}
+	settle(t, g, m, waiting)
+	want := expected(last)
+	if got := content(m); !reflect.DeepEqual(got, want) {
+		t.Fatalf("the database holds\n%v\nwant\n%v", got, want)
+	}
+	// Nothing differs: looking at everything again writes nothing.
+	g.TouchAll()
+	for {
+		w, ok := g.Next()
+		if !ok {
+			break
 		}
-		// Nothing differs: looking at everything again writes nothing.
-		g.TouchAll()
-		for {
-			w, ok := g.Next()
-			if !ok {
-				break
-			}
-			if u := plan.Compare(w, g, m, plan.Coming{}); !u.Empty() {
-				t.Fatalf("with nothing to do there is %+v", u)
-			}
+		if u := plan.Compare(w, g, m, plan.Coming{}); !u.Empty() {
+			t.Fatalf("with nothing to do there is %+v", u)
 		}
-	})
+	}
 }
 
 // tamper deletes or changes a row behind our back; the monitor tells the graph.
