@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
@@ -58,7 +59,7 @@ func runInside() int {
 		fail("these tests make network namespaces and need root")
 	}
 	if os.Getenv(envPrefix) == "" {
-		fail("%s must name a directory with Open vSwitch: bin/ and usr/share/openvswitch/vswitch.ovsschema", envPrefix)
+		fail("%s must name a directory with OVN and Open vSwitch", envPrefix)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -90,7 +91,7 @@ func fail(format string, args ...any) {
 type node struct {
 	tb       testing.TB
 	dir      string
-	prefix   string
+	parts    parts.OVN
 	db       string
 	ovsdb    *exec.Cmd
 	vswitchd *exec.Cmd
@@ -103,7 +104,9 @@ const (
 
 func newNode(tb testing.TB) *node {
 	tb.Helper()
-	n := &node{tb: tb, dir: tb.TempDir(), prefix: os.Getenv(envPrefix)}
+	found, err := parts.LocateOVN(os.Getenv(envPrefix))
+	must(tb, err)
+	n := &node{tb: tb, dir: tb.TempDir(), parts: found}
 	n.db = "unix:" + filepath.Join(n.dir, "db.sock")
 	n.addUnderlay()
 	n.startOVS()
@@ -131,7 +134,7 @@ func (n *node) startOVS() {
 	n.tb.Helper()
 	conf := filepath.Join(n.dir, "conf.db")
 	if _, err := os.Stat(conf); err != nil {
-		n.run("ovsdb-tool", "create", conf, filepath.Join(n.prefix, "usr/share/openvswitch/vswitch.ovsschema"))
+		n.run("ovsdb-tool", "create", conf, n.parts.SwitchSchema)
 	}
 	n.ovsdb = n.start("ovsdb-server", conf, "--remote=p"+n.db, "--unixctl="+filepath.Join(n.dir, "ovsdb.ctl"),
 		"--no-chdir", "-vconsole:off", "--log-file="+filepath.Join(n.dir, "ovsdb.log"))
@@ -153,7 +156,7 @@ func (n *node) stopOVS() {
 
 func (n *node) start(name string, args ...string) *exec.Cmd {
 	n.tb.Helper()
-	cmd := exec.Command(filepath.Join(n.prefix, "bin", name), args...)
+	cmd := exec.Command(n.parts.Program(name), args...)
 	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+n.dir, "OVS_LOGDIR="+n.dir, "OVS_DBDIR="+n.dir,
 		"OVN_RUNDIR="+n.dir, "OVN_LOGDIR="+n.dir)
 	must(n.tb, cmd.Start())
@@ -184,7 +187,7 @@ func (n *node) run(name string, args ...string) string {
 	n.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(n.prefix, "bin", name), args...)
+	cmd := exec.CommandContext(ctx, n.parts.Program(name), args...)
 	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+n.dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

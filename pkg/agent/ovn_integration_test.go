@@ -13,9 +13,9 @@ func (n *node) startOVN() {
 	n.tb.Helper()
 	remote := "unix:" + filepath.Join(n.dir, "ovn.sock")
 	var files []string
-	for _, name := range []string{"nb", "sb"} {
-		file := filepath.Join(n.dir, name+".db")
-		n.run("ovsdb-tool", "create", file, filepath.Join(n.prefix, "usr/share/ovn/ovn-"+name+".ovsschema"))
+	for _, schema := range []string{n.parts.NorthboundSchema, n.parts.SouthboundSchema} {
+		file := filepath.Join(n.dir, filepath.Base(schema)+".db")
+		n.run("ovsdb-tool", "create", file, schema)
 		files = append(files, file)
 	}
 	n.startDaemon("central", append([]string{"ovsdb-server", "--remote=p" + remote}, files...)...)

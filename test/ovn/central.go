@@ -1,7 +1,7 @@
 // Package ovn runs a real OVN central for tests and benchmarks: ovsdb-server for the northbound and the
 // southbound database, and ovn-northd, on unix sockets in a directory of their own.
 //
-// The programs come from the prefix that ATOLL_OVN_PREFIX names: PREFIX/bin and PREFIX/usr/share/ovn.
+// The programs and schemas are those below the prefix that ATOLL_OVN_PREFIX names.
 package ovn
 
 import (
@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 )
 
 // PrefixVariable names the environment variable that holds the prefix of OVN and OVS.
@@ -30,9 +32,9 @@ type Options struct {
 
 // Central is a running OVN central.
 type Central struct {
-	prefix string
-	dir    string
-	procs  map[string]*exec.Cmd
+	parts parts.OVN
+	dir   string
+	procs map[string]*exec.Cmd
 }
 
 // Start runs a central for the time of a test.
@@ -57,7 +59,11 @@ func Run(ctx context.Context, o Options) (*Central, error) {
 	if prefix == "" {
 		return nil, fmt.Errorf("%s is not set: it must name a prefix with OVN's programs (make sets it)", PrefixVariable)
 	}
-	c := &Central{prefix: prefix, dir: o.Dir, procs: map[string]*exec.Cmd{}}
+	found, err := parts.LocateOVN(prefix)
+	if err != nil {
+		return nil, err
+	}
+	c := &Central{parts: found, dir: o.Dir, procs: map[string]*exec.Cmd{}}
 	databases := []string{"nb"}
 	if o.Northd {
 		databases = append(databases, "sb")
@@ -129,12 +135,13 @@ func (c *Central) Stop() {
 }
 
 func (c *Central) create(ctx context.Context, db string) error {
-	_, err := c.ctl(ctx, "ovsdb-tool", "create", c.path(db+".db"), filepath.Join(c.prefix, "usr/share/ovn", "ovn-"+db+".ovsschema"))
+	schema := map[string]string{"nb": c.parts.NorthboundSchema, "sb": c.parts.SouthboundSchema}[db]
+	_, err := c.ctl(ctx, "ovsdb-tool", "create", c.path(db+".db"), schema)
 	return err
 }
 
 func (c *Central) start(name, program string, args ...string) error {
-	cmd := exec.Command(filepath.Join(c.prefix, "bin", program), args...)
+	cmd := exec.Command(c.parts.Program(program), args...)
 	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+c.dir, "OVN_RUNDIR="+c.dir, "OVS_LOGDIR="+c.dir, "OVN_LOGDIR="+c.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -165,7 +172,7 @@ func (c *Central) await(ctx context.Context, db string) error {
 }
 
 func (c *Central) ctl(ctx context.Context, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(c.prefix, "bin", program), args...)
+	cmd := exec.CommandContext(ctx, c.parts.Program(program), args...)
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, strings.TrimSpace(string(exit.Stderr)))

@@ -46,9 +46,9 @@ var ovnPackages = []string{"openvswitch-common", "openvswitch-switch", "ovn-comm
 // or the fallback suite.
 func (g gatherer) ovn(ctx context.Context) (OVN, error) {
 	if g.need.OVNPrefix != "" {
-		return locateOVN(g.need.OVNPrefix)
+		return LocateOVN(g.need.OVNPrefix)
 	}
-	if installed, err := locateOVN("/"); err == nil && g.newEnough(ctx, installed) {
+	if installed, err := LocateOVN("/"); err == nil && g.newEnough(ctx, installed) {
 		return installed, nil
 	}
 	store := filepath.Join(g.need.Cache, "ovn")
@@ -57,7 +57,7 @@ func (g gatherer) ovn(ctx context.Context) (OVN, error) {
 		return OVN{}, fmt.Errorf("list cache: %w", err)
 	}
 	if len(cached) > 0 {
-		return locateOVN(cached[len(cached)-1]) // the newest
+		return LocateOVN(cached[len(cached)-1]) // the newest
 	}
 	return g.fetchOVN(ctx, store)
 }
@@ -84,9 +84,9 @@ var (
 	ovnSchemaDirs = []string{"usr/share", "share"}
 )
 
-// locateOVN finds programs and schemas below a prefix: / for installed packages, what fetchOVN made, or where
+// LocateOVN finds programs and schemas below a prefix: / for installed packages, what fetchOVN made, or where
 // someone installed a build of their own.
-func locateOVN(prefix string) (OVN, error) {
+func LocateOVN(prefix string) (OVN, error) {
 	var o OVN
 	for _, dir := range ovnDirs {
 		dir = filepath.Join(prefix, dir)
@@ -167,7 +167,7 @@ func (g gatherer) fetchOVN(ctx context.Context, store string) (OVN, error) {
 	if err != nil {
 		return OVN{}, err
 	}
-	o, err := locateOVN(prefix)
+	o, err := LocateOVN(prefix)
 	if err == nil && !g.newEnough(ctx, o) {
 		err = fmt.Errorf("run OVN from %s: its programs do not start", prefix)
 	}

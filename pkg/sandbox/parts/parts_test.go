@@ -71,7 +71,7 @@ func TestLocateOVN(t *testing.T) {
 				write(t, filepath.Join(prefix, c.share, schema), "")
 			}
 			write(t, filepath.Join(prefix, "usr/bin/mount"), "") // of another Debian
-			o, err := locateOVN(prefix)
+			o, err := LocateOVN(prefix)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestLocateOVN(t *testing.T) {
 			if err := os.Remove(filepath.Join(prefix, c.bin, "ovn-northd")); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := locateOVN(prefix); err == nil || !strings.Contains(err.Error(), "ovn-northd") {
+			if _, err := LocateOVN(prefix); err == nil || !strings.Contains(err.Error(), "ovn-northd") {
 				t.Errorf("an OVN without northd gives %v", err)
 			}
 		})
