@@ -48,7 +48,7 @@ func main() {
 	if err := o.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		stop()
-		os.Exit(1) //nolint:gocritic // stop has been called
+		os.Exit(1)
 	}
 }
 

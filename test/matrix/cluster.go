@@ -105,8 +105,10 @@ func NewExec(config *rest.Config, client kubernetes.Interface) (Exec, error) {
 		var stdout, stderr bytes.Buffer
 		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: &stdout, Stderr: &stderr})
 		if err != nil {
-			said := strings.TrimSpace(stderr.String())
-			return nil, fmt.Errorf("run %s in %s/%s: %w %s", strings.Join(command, " "), namespace, pod, err, said)
+			if said := strings.TrimSpace(stderr.String()); said != "" {
+				err = fmt.Errorf("%w: %s", err, said)
+			}
+			return nil, fmt.Errorf("run %s in %s/%s: %w", strings.Join(command, " "), namespace, pod, err)
 		}
 		return stdout.Bytes(), nil
 	}, nil

@@ -88,6 +88,17 @@ type Matrix struct {
 // Networks nothing.
 func expectReached(from, to Pod) bool { return from.Network == to.Network }
 
+// Count counts the paths that came out so.
+func (m *Matrix) Count(o Outcome) int {
+	count := 0
+	for _, p := range m.Paths {
+		if p.Outcome == o {
+			count++
+		}
+	}
+	return count
+}
+
 // AsExpected reports whether p came out as it should.
 func (m *Matrix) AsExpected(p Path) bool {
 	if expectReached(m.Pods[p.From], m.Pods[p.To]) {

@@ -114,10 +114,11 @@ func networkWaits(n v1alpha1.Network) string {
 		return ""
 	}
 	why := cmp.Or(string(n.Status.Phase), "no status yet")
-	for _, c := range n.Status.Conditions {
-		if c.Type == model.ConditionReady && c.Status != metav1.ConditionTrue {
-			why += ", " + c.Reason + ": " + c.Message
-		}
+	i := slices.IndexFunc(n.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == model.ConditionReady && c.Status != metav1.ConditionTrue
+	})
+	if i >= 0 {
+		why += ", " + n.Status.Conditions[i].Reason + ": " + n.Status.Conditions[i].Message
 	}
 	return why
 }

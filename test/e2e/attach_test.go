@@ -1,0 +1,121 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// TestDefaultNetwork: pods for which nobody chose a Network meet in the default one, and do not reach the others.
+func TestDefaultNetwork(t *testing.T) {
+	env.namespace(t, "plain", "")
+	pods := env.waitReady(t,
+		env.pod(t, podSpec{namespace: "plain", name: "a", node: "n1"}),
+		env.pod(t, podSpec{namespace: "plain", name: "b", node: "n2"}),
+	)
+	reach(t, pods[0], pods[1])
+	reach(t, pods[1], pods[0])
+	for _, p := range probeAll(t, pods[0], netip.MustParseAddr("10.0.0.10")) {
+		if p.Answered {
+			t.Errorf("10.0.0.10 answers in the default Network: %+v", p)
+		}
+	}
+}
+
+// TestDualStack: pods of a Network with IPv4 and IPv6 reach each other by both, across nodes and subnets.
+func TestDualStack(t *testing.T) {
+	env.network(t, "dual", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{
+		{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}},
+		{Name: "b", CIDRs: []v1alpha1.CIDR{"10.0.1.0/24", "fd00:10:0:1::/64"}},
+	}})
+	env.namespace(t, "dual", "dual")
+	pods := env.waitReady(t,
+		env.pod(t, podSpec{namespace: "dual", name: "a1", node: "n1"}),
+		env.pod(t, podSpec{namespace: "dual", name: "a2", node: "n2", nics: `[{"ip":"fd00:10::99"}]`}),
+		env.pod(t, podSpec{namespace: "dual", name: "b", node: "n3", nics: `[{"subnet":"b"}]`}),
+	)
+	for _, from := range pods {
+		for _, to := range pods {
+			if from == to {
+				continue
+			}
+			addresses := attachmentOf(t, to).Addresses
+			if len(addresses) != 2 {
+				t.Fatalf("%s has addresses %v, want one of each family", to.Name, addresses)
+			}
+			for _, address := range addresses {
+				for _, p := range probeAll(t, from, address.Addr()) {
+					if !p.Answered || (p.By != wire.Identity{} && p.By.UID != string(to.UID)) {
+						t.Errorf("%s -> %s %s: %+v", from.Name, to.Name, address.Addr(), p)
+					}
+				}
+			}
+		}
+	}
+	if got := attachmentOf(t, pods[1]).Addresses; got[0].Addr().String() != "fd00:10::99" && got[1].Addr().String() != "fd00:10::99" {
+		t.Errorf("a2 asked for fd00:10::99 and has %v", got)
+	}
+}
+
+// TestSuccessor: a pod that is deleted without grace and made again under its old name and address, on another node,
+// has the port to itself: packets go to the new one only.
+func TestSuccessor(t *testing.T) {
+	env.network(t, "heir", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+	env.namespace(t, "heir", "heir")
+	witness := env.waitReady(t, env.pod(t, podSpec{namespace: "heir", name: "witness", node: "n3"}))[0]
+	var last *corev1.Pod
+	for _, node := range []string{"n1", "n2", "n1"} {
+		spec := podSpec{namespace: "heir", name: "heir", node: node, nics: `[{"ip":"10.0.0.7"}]`}
+		eventually(t, 30*time.Second, "make the next pod heir/heir", func(ctx context.Context) error {
+			_, err := env.clients.Kube.CoreV1().Pods("heir").Create(ctx, spec.object(), metav1.CreateOptions{})
+			return err
+		})
+		last = env.waitReady(t, spec.object())[0]
+		reach(t, witness, last)
+		now := int64(0)
+		err := env.clients.Kube.CoreV1().Pods("heir").Delete(t.Context(), "heir", metav1.DeleteOptions{GracePeriodSeconds: &now})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, 30*time.Second, "no port of heir/heir", func(context.Context) error {
+		if port := env.nb.port(t, "heir/heir"); port != nil {
+			return fmt.Errorf("%+v", port)
+		}
+		return nil
+	})
+	eventually(t, time.Minute, "10.0.0.7 silent", func(context.Context) error {
+		for _, p := range probeAll(t, witness, netip.MustParseAddr("10.0.0.7")) {
+			if p.Answered {
+				return fmt.Errorf("%+v", p)
+			}
+		}
+		return nil
+	})
+}
+
+// probeAll probes an address from a pod by all protocols.
+func probeAll(t *testing.T, from *corev1.Pod, to netip.Addr) map[string]wire.Result {
+	t.Helper()
+	run := newToken(t)
+	var targets []wire.Target
+	for _, protocol := range []wire.Protocol{wire.ICMP, wire.TCP, wire.UDP} {
+		targets = append(targets, wire.Target{Address: to, Protocol: protocol, Token: run + "-" + string(protocol)})
+	}
+	results, err := matrix.Probe(t.Context(), env.exec, from.Namespace, from.Name, targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}

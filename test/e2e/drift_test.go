@@ -1,0 +1,120 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/sandbox"
+)
+
+// backWithin is what a row that was deleted by hand may take to come back.
+const backWithin = time.Second
+
+// TestDriftIsRepaired damages rows of every kind by hand. An observer of the database takes the time from the start
+// of the command that does it until all rows are as before; the command's own time is part of it.
+func TestDriftIsRepaired(t *testing.T) {
+	list, err := env.clients.Kube.CoreV1().Pods("red").List(t.Context(), metav1.ListOptions{LabelSelector: "app=same"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("%d pods red/same", len(list.Items))
+	}
+	port := "red/" + list.Items[0].Name
+	// Somebody else's rows: they have to survive all repairs.
+	nbctl(t, "ls-add", "foreign", "--", "lsp-add", "foreign", "foreign-port")
+	nbctl(t, "lsp-add", "red/front", "foreign-guest")
+	t.Cleanup(func() { nbctl(t, "--if-exists", "lsp-del", "foreign-guest", "--", "--if-exists", "ls-del", "foreign") })
+	eventually(t, 5*time.Second, "the foreign rows", func(context.Context) error {
+		if env.nb.port(t, "foreign-guest") == nil || env.nb.port(t, "foreign-port") == nil {
+			return errors.New("not seen")
+		}
+		return nil
+	})
+
+	tests := damages(port)
+	worst := time.Duration(0)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			before := env.nb.dump(t)
+			began := time.Now()
+			nbctl(t, test.command...)
+			eventually(t, 10*backWithin, "the rows as before", func(context.Context) error {
+				if now := env.nb.dump(t); !maps.Equal(before, now) {
+					return fmt.Errorf("difference (-want +got):\n%s", cmp.Diff(before, now))
+				}
+				return nil
+			})
+			took := time.Since(began)
+			t.Logf("back %s after the command was typed", took.Round(time.Millisecond))
+			if took > backWithin {
+				t.Errorf("took %s, more than %s", took, backWithin)
+			}
+			worst = max(worst, took)
+		})
+	}
+	t.Logf("%d kinds of damage, the worst was repaired after %s", len(tests), worst.Round(time.Millisecond))
+
+	// One after the other without a pause, so that repairs and new damage cross.
+	before := env.nb.dump(t)
+	for range 3 {
+		for _, test := range tests {
+			// What has not come back yet cannot be damaged: that is no error.
+			ctx, cancel := afterTest()
+			_, _ = env.box.Exec(ctx, sandbox.Central, append([]string{"ovn-nbctl"}, test.command...)...)
+			cancel()
+		}
+	}
+	env.waitRows(t, 10*backWithin, before)
+	env.checkMatrix(t, matrixWithin)
+}
+
+// damage is a command that harms our rows.
+type damage struct {
+	name    string
+	command []string
+}
+
+// damages are those of every kind, to the Network red and one of its pods' ports.
+func damages(port string) []damage {
+	return []damage{
+		{"delete a pod's port", []string{"lsp-del", port}},
+		{"delete a switch", []string{"ls-del", "red/back"}},
+		{"delete a router", []string{"lr-del", "red"}},
+		{"delete a router's port", []string{"lrp-del", "red/front:gateway"}},
+		{"delete the switch's side of it", []string{"lsp-del", "red/front:router"}},
+		{"delete a router and its switch", []string{"lr-del", "red", "--", "ls-del", "red/back"}},
+		{"clear addresses", []string{"lsp-set-addresses", port}},
+		{"tamper with addresses", []string{"lsp-set-addresses", port, "02:00:00:00:00:01 10.0.0.99"}},
+		{"open port security", []string{"lsp-set-port-security", port}},
+		{"take over another's address", []string{"lsp-set-port-security", port, "0a:58:0a:00:00:01 10.0.0.1"}},
+		{"move a port to another node", []string{"set", "Logical_Switch_Port", port, "options:requested-chassis=n3"}},
+		{"clear options", []string{"clear", "Logical_Switch_Port", port, "options"}},
+		{"disown a port", []string{"clear", "Logical_Switch_Port", port, "external_ids"}},
+		{"disown a router", []string{"clear", "Logical_Router", "red", "external_ids"}},
+		{"disown a switch", []string{"clear", "Logical_Switch", "red/back", "external_ids"}},
+		{"change a router port's networks", []string{"set", "Logical_Router_Port", "red/front:gateway", "networks=192.168.9.1/24"}},
+		{"rename a switch", []string{"set", "Logical_Switch", "red/back", "name=mine"}},
+		{"empty a switch", []string{"clear", "Logical_Switch", "red/back", "ports"}},
+		{"empty a router", []string{"clear", "Logical_Router", "red", "ports"}},
+	}
+}
+
+// nbctl changes the northbound database by hand.
+func nbctl(t *testing.T, args ...string) {
+	t.Helper()
+	ctx, cancel := afterTest()
+	defer cancel()
+	if out, err := env.box.Exec(ctx, sandbox.Central, append([]string{"ovn-nbctl"}, args...)...); err != nil {
+		t.Fatalf("ovn-nbctl %q: %v\n%s", args, err, out)
+	}
+}

@@ -1,0 +1,291 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/demo/ready"
+)
+
+// daemon is one process of the sandbox that may be killed at any moment.
+type daemon struct{ place, name string }
+
+func (d daemon) String() string { return d.name + " of " + d.place }
+
+// mortal are the daemons whose death the tests try.
+func mortal() []daemon {
+	daemons := []daemon{
+		{sandbox.Central, "atoll-controller"},
+		{sandbox.Central, "ovn-northd"},
+	}
+	for _, node := range env.box.Nodes() {
+		daemons = append(daemons, daemon{node, "atoll-agent"}, daemon{node, "ovn-controller"})
+	}
+	return daemons
+}
+
+// recoverWithin is how long the matrix may be wrong after a fault.
+const recoverWithin = 90 * time.Second
+
+// TestKillWhileIdle kills each daemon, first one by one, then all at once: the rows, the pods and who reaches whom
+// stay as they were.
+func TestKillWhileIdle(t *testing.T) {
+	rows := env.nb.dump(t)
+	pods := examplePods(t)
+	for _, d := range mortal() {
+		kill(t, d)
+	}
+	env.waitRows(t, 30*time.Second, rows)
+	var killing sync.WaitGroup
+	for _, d := range mortal() {
+		killing.Go(func() {
+			if err := killOnce(t.Context(), d); err != nil {
+				t.Errorf("kill %s: %v", d, err)
+			}
+		})
+	}
+	killing.Wait()
+	env.waitRows(t, 30*time.Second, rows)
+	env.checkMatrix(t, recoverWithin)
+	if diff := cmp.Diff(pods, examplePods(t)); diff != "" {
+		t.Errorf("pods have changed (-before +after):\n%s", diff)
+	}
+	env.waitRows(t, time.Second, rows)
+}
+
+// TestKillVSwitch kills the databases and switches of one node, whose pods keep running.
+func TestKillVSwitch(t *testing.T) {
+	rows := env.nb.dump(t)
+	pods := examplePods(t)
+	for _, name := range []string{"ovs-vswitchd", "ovsdb-server"} {
+		kill(t, daemon{"n2", name})
+		env.checkMatrix(t, recoverWithin)
+	}
+	if diff := cmp.Diff(pods, examplePods(t)); diff != "" {
+		t.Errorf("pods have changed (-before +after):\n%s", diff)
+	}
+	env.waitRows(t, time.Second, rows)
+}
+
+// TestKillDatabases kills what Atoll itself depends on. Each time pods go on running and new ones start.
+func TestKillDatabases(t *testing.T) {
+	rows := env.nb.dump(t)
+	pods := examplePods(t)
+	env.network(t, "phoenix", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+	env.namespace(t, "phoenix", "phoenix")
+	for _, name := range []string{"ovn-nb", "ovn-sb", "kube-apiserver", "etcd"} {
+		kill(t, daemon{sandbox.Central, name})
+		spec := podSpec{namespace: "phoenix", name: "after-" + name}
+		eventually(t, time.Minute, "make a pod after "+name+" was killed", func(ctx context.Context) error {
+			_, err := env.clients.Kube.CoreV1().Pods(spec.namespace).Create(ctx, spec.object(), metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return err
+		})
+		env.waitReady(t, spec.object())
+	}
+	env.checkMatrix(t, recoverWithin)
+	if diff := cmp.Diff(pods, examplePods(t)); diff != "" {
+		t.Errorf("pods have changed (-before +after):\n%s", diff)
+	}
+	env.waitRows(t, 30*time.Second, rows)
+}
+
+// TestKillDuringRollout replaces all pods of both Networks while everything is killed again and again.
+func TestKillDuringRollout(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var killing sync.WaitGroup
+	defer killing.Wait()
+	restart(t)
+	killing.Go(func() {
+		// Each is killed as soon as it serves again after the round before.
+		for range 2 {
+			for _, d := range mortal() {
+				if ctx.Err() != nil {
+					return
+				}
+				if err := killOnce(ctx, d); err != nil && ctx.Err() == nil {
+					t.Errorf("kill %s: %v", d, err)
+				}
+			}
+		}
+	})
+	waiting, stop := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer stop()
+	if err := env.clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+		t.Fatal(err)
+	}
+	killing.Wait()
+	env.checkMatrix(t, recoverWithin)
+	checkPortsArePods(t)
+}
+
+// TestStoppedController: what happens while the controller is down is done when it is back.
+func TestStoppedController(t *testing.T) {
+	if err := env.box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
+		t.Fatal(err)
+	}
+	start := startAgain(t, daemon{sandbox.Central, "atoll-controller"})
+	before := examplePods(t)
+	list, err := env.clients.Kube.CoreV1().Pods("red").List(t.Context(), metav1.ListOptions{LabelSelector: "app=db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		env.deletePod(t, &p)
+	}
+	eventually(t, time.Minute, "the old pods gone and new ones made", func(context.Context) error {
+		now := examplePods(t)
+		for _, p := range list.Items {
+			if _, there := now[string(p.UID)]; there {
+				return fmt.Errorf("%s is still there", p.Name)
+			}
+		}
+		if len(now) != len(before) {
+			return fmt.Errorf("%d pods, want %d", len(now), len(before))
+		}
+		return nil
+	})
+	start()
+	waiting, stop := context.WithTimeout(t.Context(), readyWithin)
+	defer stop()
+	if err := env.clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+		t.Fatal(err)
+	}
+	env.checkMatrix(t, recoverWithin)
+	checkPortsArePods(t)
+}
+
+// kill kills d and waits until its successor serves.
+func kill(t *testing.T, d daemon) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := killOnce(ctx, d); err != nil {
+		t.Fatalf("kill %s: %v", d, err)
+	}
+}
+
+func killOnce(ctx context.Context, d daemon) error {
+	before, err := find(ctx, d)
+	if err != nil {
+		return err
+	}
+	if err := env.box.Kill(ctx, d.place, d.name); err != nil {
+		return err
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		now, err := find(ctx, d)
+		if err == nil && now.Ready && now.Restarts > before.Restarts {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it has not come back: %+v: %w", now, errors.Join(err, ctx.Err()))
+		case <-tick.C:
+		}
+	}
+}
+
+// startAgain returns what starts a daemon that was stopped. It happens once: when it is called, or when the test ends.
+func startAgain(t *testing.T, d daemon) func() {
+	t.Helper()
+	start := sync.OnceFunc(func() {
+		ctx, cancel := afterTest()
+		defer cancel()
+		if err := env.box.Start(ctx, d.place, d.name); err != nil {
+			t.Errorf("start %s again: %v", d, err)
+		}
+	})
+	t.Cleanup(start)
+	return start
+}
+
+func find(ctx context.Context, d daemon) (sandbox.Daemon, error) {
+	daemons, err := env.box.Daemons(ctx, d.place)
+	if err != nil {
+		return sandbox.Daemon{}, err
+	}
+	i := slices.IndexFunc(daemons, func(have sandbox.Daemon) bool { return have.Name == d.name })
+	if i < 0 {
+		return sandbox.Daemon{}, fmt.Errorf("there is no %s", d)
+	}
+	return daemons[i], nil
+}
+
+// examplePods are the containers' restarts of the example's pods, by UID.
+func examplePods(t *testing.T) map[string]string {
+	t.Helper()
+	list, err := env.clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := map[string]string{}
+	for _, p := range list.Items {
+		restarts := int32(0)
+		for _, s := range p.Status.ContainerStatuses {
+			restarts += s.RestartCount
+		}
+		pods[string(p.UID)] = fmt.Sprintf("%s/%s on %s, %d restarts", p.Namespace, p.Name, p.Spec.NodeName, restarts)
+	}
+	return pods
+}
+
+// restart begins a rollout of the whole example.
+func restart(t *testing.T) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
+	for _, ns := range []string{"red", "blue"} {
+		for _, name := range []string{"web", "db", "same"} {
+			_, err := env.clients.Kube.AppsV1().Deployments(ns).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// checkPortsArePods: the pods that hold a port are those that exist and are not of the node's own network.
+func checkPortsArePods(t *testing.T) {
+	t.Helper()
+	eventually(t, 30*time.Second, "one port for each pod", func(ctx context.Context) error {
+		list, err := env.clients.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		want := map[string]bool{}
+		for _, p := range list.Items {
+			if !p.Spec.HostNetwork && p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+				want[p.Namespace+"/"+p.Name] = true
+			}
+		}
+		got := map[string]bool{}
+		for _, name := range env.nb.podPorts(t) {
+			got[name] = true
+		}
+		if !maps.Equal(want, got) {
+			return fmt.Errorf("difference (-pods +ports):\n%s", cmp.Diff(want, got))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,72 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/matrix"
+)
+
+// TestMatrixSeesALeak makes a real leak, to show that the matrix would find one: with the controller stopped, a
+// pod's port is moved from blue's switch to red's. The controller, started again, moves it back.
+func TestMatrixSeesALeak(t *testing.T) {
+	pods, err := matrix.List(t.Context(), env.clients.Kube, selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := map[string][]netip.Addr{}
+	for _, p := range pods {
+		addresses[p.Network] = append(addresses[p.Network], p.Address)
+	}
+	front := netip.MustParsePrefix("10.0.0.0/24")
+	moved := slices.IndexFunc(pods, func(p matrix.Pod) bool {
+		return p.Network == "blue" && front.Contains(p.Address) && !slices.Contains(addresses["red"], p.Address)
+	})
+	if moved < 0 {
+		t.Fatalf("blue has no pod in front with an address of its own: %v", addresses)
+	}
+	rows := env.nb.dump(t)
+	port := env.nb.port(t, pods[moved].String())
+	if err := env.box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
+		t.Fatal(err)
+	}
+	start := startAgain(t, daemon{sandbox.Central, "atoll-controller"})
+	nbctl(t, "remove", "Logical_Switch", "blue/front", "ports", port.UUID, "--", "add", "Logical_Switch", "red/front", "ports", port.UUID)
+
+	leaks := func(ctx context.Context) (int, error) {
+		m, err := matrix.Run(ctx, env.exec, pods)
+		if err != nil {
+			return 0, err
+		}
+		if count := m.Count(matrix.Leaked); count == 0 || !m.Verdict().OK() {
+			return count, nil
+		}
+		t.Fatal("the matrix passes a leak")
+		return 0, nil
+	}
+	eventually(t, matrixWithin, "the matrix shows the leak", func(ctx context.Context) error {
+		count, err := leaks(ctx)
+		if err == nil && count == 0 {
+			err = errors.New("no leak seen")
+		}
+		t.Logf("%d paths leak", count)
+		return err
+	})
+	start()
+	env.waitRows(t, 30*time.Second, rows)
+	eventually(t, recoverWithin, "the leak closed", func(ctx context.Context) error {
+		count, err := leaks(ctx)
+		if err == nil && count > 0 {
+			err = errors.New("there are leaks still")
+		}
+		return err
+	})
+	env.checkMatrix(t, recoverWithin)
+}

@@ -1,0 +1,175 @@
+//go:build e2e
+
+// Package e2e tests Atoll on a real cluster: a sandbox of three nodes with the real kubelet, containerd, OVN and
+// Open vSwitch. All tests share one sandbox, which has a name and a directory of its own, so that it disturbs no
+// demo. It is made anew and removed at the end, and what it leaves behind fails the run.
+//
+//	go test -tags e2e ./test/e2e            needs root and bin/ (make build)
+//	ATOLL_E2E_KEEP=1 go test -tags e2e ...  leaves the sandbox running, and uses it again
+//	ATOLL_E2E_BIN=DIR go test -tags e2e ... takes the programs from another directory than bin/
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/demo/ready"
+	"github.com/atoll-net/atoll/test/matrix"
+)
+
+const (
+	sandboxName  = "atolle2e"
+	sandboxState = "/var/lib/atoll-sandbox-e2e"
+	example      = "docs/examples/two-networks"
+	selector     = "example=two-networks"
+	// upWithin is long: a cold cache is filled first.
+	upWithin   = 40 * time.Minute
+	downWithin = 2 * time.Minute
+)
+
+// cluster is the sandbox that all tests share.
+type cluster struct {
+	options sandbox.Options
+	root    string
+	box     *sandbox.Sandbox
+	config  *rest.Config
+	clients ready.Clients
+	exec    matrix.Exec
+	nb      *northbound
+}
+
+// env is set by TestMain before any test runs.
+var env *cluster
+
+func TestMain(m *testing.M) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code, err := run(ctx, m)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(ctx context.Context, m *testing.M) (code int, err error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return 1, err
+	}
+	bin := cmp.Or(os.Getenv("ATOLL_E2E_BIN"), filepath.Join(root, "bin"))
+	options := sandbox.Options{
+		Name: sandboxName, State: sandboxState, Source: root, Bin: bin, Program: filepath.Join(bin, "atoll-sandbox"),
+	}
+	keep := os.Getenv("ATOLL_E2E_KEEP") != ""
+	if !keep {
+		if err := removeAll(options); err != nil {
+			return 1, err
+		}
+		defer func() {
+			if downErr := removeAll(options); err == nil {
+				err = downErr
+			}
+		}()
+	}
+	upCtx, cancel := context.WithTimeout(ctx, upWithin)
+	defer cancel()
+	if env, err = start(upCtx, options, root); err != nil {
+		return 1, err
+	}
+	defer env.nb.close()
+	if code = m.Run(); code != 0 {
+		env.printLogs()
+	}
+	return code, nil
+}
+
+// logTail is how much of a log is printed after a failure, in bytes.
+const logTail = 6000
+
+// printLogs prints the ends of the logs of Atoll's own daemons, which go with the sandbox.
+func (c *cluster) printLogs() {
+	logs := map[string]string{"atoll-controller": c.box.LogPath(sandbox.Central, "atoll-controller")}
+	for _, node := range c.box.Nodes() {
+		logs["atoll-agent of "+node] = c.box.LogPath(node, "atoll-agent")
+	}
+	for name, path := range logs {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			fmt.Println(err)
+		}
+		fmt.Printf("\n== the end of the log of %s\n%s\n", name, text[max(0, len(text)-logTail):])
+	}
+}
+
+// removeAll takes the sandbox down, twice, and fails if anything is left.
+func removeAll(options sandbox.Options) error {
+	for range 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), downWithin)
+		err := sandbox.Down(ctx, options, os.Stdout)
+		cancel()
+		if err != nil {
+			return err
+		}
+		left, err := sandbox.Leftovers(options)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("down left behind: %q", left)
+		}
+	}
+	return nil
+}
+
+// start brings up the sandbox with the example in it.
+func start(ctx context.Context, options sandbox.Options, root string) (*cluster, error) {
+	box, err := sandbox.Up(ctx, options, os.Stdout)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{options: options, root: root, box: box}
+	if c.config, err = box.RESTConfig(); err != nil {
+		return nil, err
+	}
+	c.config.QPS = -1
+	if c.clients, err = ready.NewClients(c.config); err != nil {
+		return nil, err
+	}
+	if c.exec, err = matrix.NewExec(c.config, c.clients.Kube); err != nil {
+		return nil, err
+	}
+	if c.nb, err = dialNorthbound(ctx, box.NBAddress()); err != nil {
+		return nil, err
+	}
+	if out, err := c.program(ctx, "kubectl", "apply", "--server-side", "-f", example).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("apply the example: %w\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	last := ""
+	return c, c.clients.Wait(ctx, []string{"red", "blue"}, []string{"red", "blue"}, func(r ready.Report) {
+		if s := r.String(); s != last {
+			fmt.Println(s)
+			last = s
+		}
+	})
+}
+
+// program is a call of atoll-sandbox as a user makes it, from the root of the repository.
+func (c *cluster) program(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.options.Program, append([]string{"--state=" + c.options.State}, args...)...)
+	cmd.Dir = c.root
+	return cmd
+}

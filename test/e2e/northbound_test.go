@@ -1,0 +1,147 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-logr/logr"
+	"github.com/ovn-kubernetes/libovsdb/client"
+	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// northbound reads the OVN northbound database from outside, with a connection of its own. It asks anew each time:
+// damage that is repaired at once can be missed by a monitor, but not by a read that follows it.
+type northbound struct{ client client.Client }
+
+func dialNorthbound(ctx context.Context, address string) (*northbound, error) {
+	tables := map[string]model.Model{}
+	for _, t := range nb.Tables() {
+		tables[string(t.Table)] = t.New()
+	}
+	db, err := model.NewClientDBModel(nb.DatabaseName, tables)
+	if err != nil {
+		return nil, fmt.Errorf("describe the northbound database: %w", err)
+	}
+	quiet := logr.Discard()
+	c, err := client.NewOVSDBClient(db, client.WithEndpoint(address), client.WithLogger(&quiet),
+		client.WithReconnect(time.Second, backoff.NewConstantBackOff(100*time.Millisecond)))
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if err := c.Connect(ctx); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, err)
+	}
+	return &northbound{client: c}, nil
+}
+
+func (n *northbound) close() { n.client.Close() }
+
+// rows are all rows of the tables that Atoll writes, whoever they belong to.
+func (n *northbound) rows(t *testing.T) []nb.Row {
+	t.Helper()
+	ctx, cancel := afterTest()
+	defer cancel()
+	var selects []ovsdb.Operation
+	for _, table := range nb.Tables() {
+		selects = append(selects, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: string(table.Table), Where: []ovsdb.Condition{}})
+	}
+	results, err := n.client.Transact(ctx, selects...)
+	if err != nil || len(results) < len(selects) {
+		t.Fatalf("read the northbound database: %v, %+v", err, results)
+	}
+	db := n.client.Cache().DatabaseModel()
+	var rows []nb.Row
+	for i, table := range nb.Tables() {
+		for _, values := range results[i].Rows {
+			id, ok := values["_uuid"].(ovsdb.UUID)
+			if !ok {
+				t.Fatalf("a row of %s has no UUID: %v", table.Table, values)
+			}
+			m, err := model.CreateModel(db, string(table.Table), &values, id.GoUUID)
+			if err != nil {
+				t.Fatalf("read a row of %s: %v", table.Table, err)
+			}
+			row, ok := m.(nb.Row)
+			if !ok {
+				t.Fatalf("a row of %s is a %T", table.Table, m)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// dump is the example's rows by table and UUID, in a form in which equal rows are equal strings. It leaves out what
+// says of itself that it belongs to another Network: other tests come and go.
+func (n *northbound) dump(t *testing.T) map[string]string {
+	t.Helper()
+	rows := map[string]string{}
+	for _, row := range n.rows(t) {
+		if network := row.Owned()[nb.KeyNetwork]; network != "" && network != "red" && network != "blue" {
+			continue
+		}
+		switch r := row.(type) {
+		case *nb.LogicalRouter:
+			slices.Sort(r.Ports)
+		case *nb.LogicalSwitch:
+			slices.Sort(r.Ports)
+		case *nb.LogicalRouterPort:
+			slices.Sort(r.Networks)
+		case *nb.LogicalSwitchPort:
+			slices.Sort(r.Addresses)
+			slices.Sort(r.PortSecurity)
+		}
+		text, err := json.Marshal(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows[string(row.Table())+" "+row.ID()] = string(text)
+	}
+	return rows
+}
+
+// countOf counts the rows of a Network.
+func (n *northbound) countOf(t *testing.T, network string) int {
+	t.Helper()
+	count := 0
+	for _, row := range n.rows(t) {
+		if row.Owned()[nb.KeyNetwork] == network {
+			count++
+		}
+	}
+	return count
+}
+
+// podPorts are the names of the switch ports that are not routers', sorted.
+func (n *northbound) podPorts(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, row := range n.rows(t) {
+		if p, ok := row.(*nb.LogicalSwitchPort); ok && p.Type == "" {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// port finds a switch port by name.
+func (n *northbound) port(t *testing.T, name string) *nb.LogicalSwitchPort {
+	t.Helper()
+	for _, row := range n.rows(t) {
+		if p, ok := row.(*nb.LogicalSwitchPort); ok && p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
