@@ -150,8 +150,8 @@ func (a *Agent) connect(ctx context.Context, w wanted, watch *addWatch) (undo fu
 		if sameBinding(existing, w.port) && netdev.Verify(w.link) == nil {
 			return func() error { return nil }, nil
 		}
-		// Taken out on its own, so that ovs-vswitchd lets go of the old link before it sees the new one.
-		if err := a.ovs.Detach(ctx, existing); err != nil {
+		// ovs-vswitchd must let go of the old link before it sees the new one, which has the same name.
+		if err := a.ovs.Withdraw(ctx, existing); err != nil {
 			return nil, err
 		}
 	}

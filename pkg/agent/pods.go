@@ -18,6 +18,8 @@ type pod struct {
 	staticUID string
 	// attachments is the annotation as it was found.
 	attachments string
+	// deleting: the pod is to go, and will not get an attachment that it has not got.
+	deleting bool
 }
 
 // is reports whether the pod is the one that the runtime means.
@@ -122,14 +124,17 @@ func (s *pods) watch(key model.PodKey) (woken <-chan struct{}, stop func()) {
 }
 
 // await waits until the pod that the runtime means has an attachment for an interface that can be configured.
-// The error of a context that ends says what was missing and where to look.
+// The error of a context that ends says what was missing and where to look. A pod that goes meanwhile is not
+// waited for: the runtime cannot take its sandbox down before the answer.
 func (s *pods) await(ctx context.Context, ref cni.PodRef, iface string) (pod, nic, error) {
 	woken, stop := s.watch(ref.Key())
 	defer stop()
-	for {
+	for seen := false; ; {
 		p, found := s.get(ref.Key())
 		var missing error
 		switch {
+		case seen && (!found || !p.is(ref)):
+			return pod{}, nic{}, errors.New("the pod was deleted meanwhile")
 		case !found:
 			missing = errors.New("the API server has not shown this pod to the agent; see the agent's log and metrics")
 		case !p.is(ref):
@@ -138,6 +143,9 @@ func (s *pods) await(ctx context.Context, ref cni.PodRef, iface string) (pod, ni
 			n, err := parseAttachment(p.attachments, p.uid, iface)
 			if err == nil {
 				return p, n, nil
+			}
+			if seen = true; p.deleting {
+				return pod{}, nic{}, fmt.Errorf("%w, and the pod is being deleted", err)
 			}
 			missing = fmt.Errorf("%w; see `kubectl describe pod -n %s %s` and the atoll-controller's log", err, ref.Namespace, ref.Name)
 		}

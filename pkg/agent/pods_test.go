@@ -53,6 +53,38 @@ func TestAwaitWakesForItsPodOnly(t *testing.T) {
 	})
 }
 
+func TestAwaitEndsWhenThePodGoes(t *testing.T) {
+	t.Parallel()
+	key := model.PodKey{Namespace: "red", Name: "one"}
+	for _, test := range []struct {
+		name string
+		end  func(*pods)
+		says string
+	}{
+		{"deletion begins", func(s *pods) { s.set(pod{key: key, uid: "new", deleting: true}) }, "is being deleted"},
+		{"it is gone", func(s *pods) { s.remove(key, "new") }, "was deleted meanwhile"},
+		{"a successor", func(s *pods) { s.set(pod{key: key, uid: "newer", attachments: goodAnnotation}) }, "was deleted meanwhile"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newPods()
+			s.set(pod{key: key, uid: "new"})
+			done := make(chan error, 1)
+			go func() {
+				_, _, err := s.await(t.Context(), cni.PodRef{Namespace: "red", Name: "one", UID: "new"}, "eth0")
+				done <- err
+			}()
+			synctest.Wait()
+			if len(done) > 0 {
+				t.Fatalf("%s: ended before (%v)", test.name, <-done)
+			}
+			test.end(s)
+			if err := <-done; err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%s: error %v, want one with %q", test.name, err, test.says)
+			}
+		})
+	}
+}
+
 func TestAwaitSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	ref := cni.PodRef{Namespace: "red", Name: "one", UID: "new"}

@@ -65,6 +65,8 @@ func trim(object any) (any, error) {
 		Namespace:       meta.Namespace,
 		UID:             meta.UID,
 		ResourceVersion: meta.ResourceVersion,
+		// Whether it is there is what counts.
+		DeletionTimestamp: meta.DeletionTimestamp,
 	}
 	for _, key := range []string{model.AnnotationAttachments, annotationMirror} {
 		if value, has := meta.Annotations[key]; has {
@@ -81,6 +83,7 @@ func (a *Agent) podSeen(object any) {
 			uid:         string(meta.UID),
 			staticUID:   meta.Annotations[annotationMirror],
 			attachments: meta.Annotations[model.AnnotationAttachments],
+			deleting:    meta.DeletionTimestamp != nil,
 		})
 	}
 }

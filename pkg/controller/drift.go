@@ -97,14 +97,17 @@ func (r *round) verify() {
 	}
 }
 
-// sweep finds rows of ours that nobody wants: what a controller before us left. It is called when every
-// object has been applied.
+// sweep finds what a controller before us left, or somebody did while there was none: rows of ours that nobody
+// wants, and elements of our sets that do not belong there. It is called when every object has been applied.
 func (r *round) sweep() {
 	var orphans []nb.Ref
 	for _, table := range nb.Tables() {
 		for _, row := range r.session.Rows(table.Table) {
 			if _, wanted := r.graph.Row(nb.RefOf(row)); !wanted && plan.Ours(row) {
 				orphans = append(orphans, nb.RefOf(row))
+			}
+			for _, column := range nb.MemberColumns(table.Table) {
+				r.drift.sets[nb.Set{In: nb.RefOf(row), Column: column}] = struct{}{}
 			}
 		}
 	}

@@ -217,6 +217,7 @@ func (r *round) drain() {
 	}
 	select {
 	case err := <-r.results:
+		r.cfg.Metrics.transaction(err, time.Since(r.inflight.started))
 		if err != nil {
 			r.log.Warn("the last transaction failed", "error", err)
 		}

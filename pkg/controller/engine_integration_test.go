@@ -349,3 +349,27 @@ func TestADeletedNetworkLeavesNothing(t *testing.T) {
 		return fmt.Sprint(len(c.networks))
 	})
 }
+
+func TestWhatWasBrokenWhileNobodyLookedIsMended(t *testing.T) {
+	central, c := ovn.Start(t, false), newCluster()
+	labels := map[string]map[string]string{"red": {model.LabelNetwork: "red"}, "blue": {model.LabelNetwork: "blue"}}
+	first := startEngine(t, c, central.NBAddress(), "one")
+	twoNetworks(c)
+	eventually(t, 10*time.Second, redFront, func() string { return ports(t, central, "red/front") })
+	eventually(t, 10*time.Second, "3 3", func() string { return fmt.Sprint(c.status("blue").Pods, c.status("red").Pods) })
+	want := dump(t, central)
+	first.stop()
+
+	// A port of red also in blue's switch: the two Networks would meet there.
+	port := nbctl(t, central, "--bare", "--columns=_uuid", "find", "Logical_Switch_Port", "name=red/web-0")
+	nbctl(t, central, "add", "Logical_Switch", "blue/front", "ports", port)
+	nbctl(t, central, "lsp-del", "red/web-1")
+	nbctl(t, central, "set", "Logical_Switch_Port", "red/web-2", "port_security=[]")
+	nbctl(t, central, "create", "Logical_Router", "name=stray", `external_ids={"atoll.dev/owner"="Network/gone"}`)
+	if dump(t, central) == want {
+		t.Fatal("nothing is broken")
+	}
+	c.replay(labels)
+	startEngine(t, c, central.NBAddress(), "two")
+	eventually(t, 5*time.Second, want, func() string { return dump(t, central) })
+}

@@ -90,7 +90,7 @@ func (c *Client) connect(ctx context.Context, ovs client.Client) error {
 	ovs.Cache().AddEventHandler(events{c})
 	root, bridge, port, iface := &rootRow{}, &bridgeRow{}, &portRow{}, &interfaceRow{}
 	monitor := ovs.NewMonitor(
-		client.WithTable(root, &root.ExternalIDs),
+		client.WithTable(root, &root.ExternalIDs, &root.CurCfg),
 		client.WithTable(bridge, &bridge.Name, &bridge.DatapathType),
 		client.WithTable(port, &port.Name, &port.ExternalIDs),
 		client.WithTable(iface, &iface.Name, &iface.ExternalIDs, &iface.Ofport, &iface.Error),

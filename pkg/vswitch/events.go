@@ -13,6 +13,7 @@ func (e events) OnAdd(_ string, row model.Model) {
 	switch r := row.(type) {
 	case *rootRow:
 		e.c.signalChanged()
+		e.c.wake(anySwitch)
 	case *bridgeRow:
 		if r.Name == e.c.bridge {
 			e.c.signalChanged()
@@ -24,7 +25,10 @@ func (e events) OnAdd(_ string, row model.Model) {
 
 // OnUpdate is called when a monitored column changed.
 func (e events) OnUpdate(_ string, _, row model.Model) {
-	if r, ok := row.(*interfaceRow); ok {
+	switch r := row.(type) {
+	case *rootRow:
+		e.c.wake(anySwitch)
+	case *interfaceRow:
 		e.c.wake(r.Name)
 	}
 }

@@ -17,6 +17,7 @@ const (
 type rootRow struct {
 	UUID        string            `ovsdb:"_uuid"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
+	CurCfg      int               `ovsdb:"cur_cfg"`
 }
 
 type bridgeRow struct {
