@@ -30,6 +30,7 @@ type options struct {
 	defaultNetwork string
 	defaultSubnet  string
 	metricsAddress string
+	pprofAddress   string
 	qps            float32
 	burst          int
 	logLevel       string
@@ -62,6 +63,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.defaultNetwork, "default-network", "default", "Network of pods that choose none")
 	f.StringVar(&o.defaultSubnet, "default-subnet", "10.128.0.0/14", "CIDR of a Network that lists no subnet")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
+	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
 	f.IntVar(&o.burst, "kube-api-burst", 4000, "requests to the API server that may come at once")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -102,12 +104,16 @@ func run(ctx context.Context, o options) error {
 		Metrics:  controller.NewMetrics(registry),
 	}
 
+	var engine running
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return feed.Run(ctx) })
 	group.Go(func() error { writer.Run(ctx); return nil })
 	if o.metricsAddress != "" {
-		group.Go(func() error { return controller.ServeMetrics(ctx, o.metricsAddress, registry) })
+		group.Go(func() error { return controller.ServeMetrics(ctx, o.metricsAddress, registry, engine.healthy) })
 	}
-	group.Go(func() error { return lead(ctx, o, cluster, cfg) })
+	if o.pprofAddress != "" {
+		group.Go(func() error { return servePprof(ctx, o.pprofAddress) })
+	}
+	group.Go(func() error { return lead(ctx, o, cluster, cfg, &engine) })
 	return group.Wait()
 }

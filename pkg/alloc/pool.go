@@ -121,6 +121,9 @@ func (p *Pool) Keep(a netip.Addr, holder string) (Outcome, string) {
 
 // Next gives holder the next free address. It returns false when there is none.
 func (p *Pool) Next(holder string) (netip.Addr, bool) {
+	if p.Free() == 0 {
+		return netip.Addr{}, false
+	}
 	off, ok := p.search(p.cursor, p.last)
 	if !ok && p.cursor > 0 {
 		off, ok = p.search(0, p.cursor-1)

@@ -20,7 +20,6 @@ const minBits4 = 8
 type Layout struct {
 	Name    string
 	UID     string
-	Type    model.NetworkType
 	Subnets []SubnetLayout
 }
 
@@ -51,7 +50,7 @@ func (l Layout) Subnet(name string) (SubnetLayout, bool) {
 // before it, is left out and there is a Problem that names it; the others are served. A Network that lists no
 // subnet gets one of defaultSubnet.
 func Plan(n model.Network, defaultSubnet netip.Prefix) (Layout, []model.Problem) {
-	layout := Layout{Name: n.Name, UID: n.UID, Type: n.Type}
+	layout := Layout{Name: n.Name, UID: n.UID}
 	subnets := n.Subnets
 	if len(subnets) == 0 {
 		subnets = []model.Subnet{{Name: DefaultSubnetName, CIDRs: []netip.Prefix{defaultSubnet}}}

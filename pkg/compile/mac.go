@@ -12,20 +12,19 @@ const (
 	macRouter = 0x0e
 )
 
-// PodMAC is the MAC address of a pod's interface: it follows from the pod's addresses, so that it is unique
-// in its subnet as they are. The first octets are 0a:58 and the IPv4 address, or 0a and a digest of the IPv6
-// address.
-func PodMAC(addresses []netip.Addr) string {
+// PodMAC is the MAC address of a pod's interface: 0a:58 and the pod's IPv4 address, so that it is as unique in
+// its subnet as that one is. Without an IPv4 address it is 0a and 40 bits of a digest of the pod's UID and
+// addresses: a tenant chooses addresses but no UID, and so cannot look for one that gives another pod's MAC.
+func PodMAC(uid string, addresses []netip.Addr) string {
+	of := uid
 	for _, a := range addresses {
 		if a.Is4() {
 			b := a.As4()
 			return fmt.Sprintf("%02x:58:%02x:%02x:%02x:%02x", macPod, b[0], b[1], b[2], b[3])
 		}
+		of += " " + a.String()
 	}
-	for _, a := range addresses {
-		return digestMAC(macPod, a.String())
-	}
-	return ""
+	return digestMAC(macPod, of)
 }
 
 // routerMAC is the MAC address of a router's port: a digest of its name, so that ports of different Networks

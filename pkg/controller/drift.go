@@ -1,18 +1,25 @@
 package controller
 
 import (
+	"maps"
+	"time"
+
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/plan"
 )
 
-// orphanOwner stands for rows of ours that no object wants any more.
-const orphanOwner nb.Owner = "orphans"
+// orphanOwner stands for a row of ours that no object wants any more. Each has an owner of its own, so that one
+// which the database does not let go keeps no other.
+func orphanOwner(ref nb.Ref) nb.Owner {
+	return nb.Owner("orphan/" + string(ref.Table) + "/" + ref.UUID)
+}
 
 // drift is what the database has become that we did not ask for.
 type drift struct {
-	// sets whose elements changed and have to be compared as a whole.
+	// sets whose elements changed and have to be compared as a whole, and when.
 	sets map[nb.Set]struct{}
+	at   time.Time
 	// waiting owners need a row that holds a set to exist.
 	waiting map[nb.Ref]map[nb.Owner]struct{}
 }
@@ -21,13 +28,31 @@ func newDrift() *drift {
 	return &drift{sets: map[nb.Set]struct{}{}, waiting: map[nb.Ref]map[nb.Owner]struct{}{}}
 }
 
-func (d *drift) suspicious() bool { return len(d.sets) > 0 }
-
-func (d *drift) await(ref nb.Ref, owner nb.Owner) {
-	if d.waiting[ref] == nil {
-		d.waiting[ref] = map[nb.Owner]struct{}{}
+// suspect has a set compared as a whole before long.
+func (d *drift) suspect(s nb.Set) {
+	if len(d.sets) == 0 {
+		d.at = time.Now().Add(verifyAfter)
 	}
-	d.waiting[ref][owner] = struct{}{}
+	d.sets[s] = struct{}{}
+}
+
+// due is the time until sets are to be compared; false when none is suspected.
+func (d *drift) due(now time.Time) (time.Duration, bool) {
+	return max(d.at.Sub(now), 0), len(d.sets) > 0
+}
+
+// await has an owner looked at again when a row is there. Owners that have gone meanwhile are left out whenever
+// the set has doubled, as lives tells.
+func (d *drift) await(ref nb.Ref, owner nb.Owner, lives func(nb.Owner) bool) {
+	set := d.waiting[ref]
+	if set == nil {
+		set = map[nb.Owner]struct{}{}
+		d.waiting[ref] = set
+	}
+	set[owner] = struct{}{}
+	if n := len(set); n >= 1024 && n&(n-1) == 0 {
+		maps.DeleteFunc(set, func(o nb.Owner, _ struct{}) bool { return !lives(o) })
+	}
 }
 
 // observe takes in which rows changed, by us or by others: each is compared again, which costs nothing when
@@ -45,9 +70,9 @@ func (r *round) observe() {
 		}
 	}
 	for set := range changes.Sets {
-		r.drift.sets[set] = struct{}{}
+		r.drift.suspect(set)
 	}
-	if r.swept && len(orphans) > 0 {
+	if r.begun && len(orphans) > 0 {
 		r.remove(orphans)
 	}
 }
@@ -107,7 +132,7 @@ func (r *round) sweep() {
 				orphans = append(orphans, nb.RefOf(row))
 			}
 			for _, column := range nb.MemberColumns(table.Table) {
-				r.drift.sets[nb.Set{In: nb.RefOf(row), Column: column}] = struct{}{}
+				r.drift.suspect(nb.Set{In: nb.RefOf(row), Column: column})
 			}
 		}
 	}
@@ -117,11 +142,17 @@ func (r *round) sweep() {
 	}
 }
 
+// suspectAll has everything compared again, rows and sets.
+func (r *round) suspectAll() {
+	r.graph.TouchAll()
+	r.sweep()
+}
+
 // remove makes work of taking rows out, each with its places in sets.
 func (r *round) remove(orphans []nb.Ref) {
-	w := graph.Work{Owner: orphanOwner, Refs: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}}
+	works := map[nb.Ref]graph.Work{}
 	for _, ref := range orphans {
-		w.Refs[ref] = struct{}{}
+		works[ref] = graph.Work{Owner: orphanOwner(ref), Refs: map[nb.Ref]struct{}{ref: {}}, Members: map[nb.Member]struct{}{}}
 	}
 	for _, table := range nb.Tables() {
 		for _, column := range nb.MemberColumns(table.Table) {
@@ -129,12 +160,14 @@ func (r *round) remove(orphans []nb.Ref) {
 				set := nb.Set{In: nb.RefOf(row), Column: column}
 				for _, uuid := range nb.Members(row, column) {
 					m := nb.Member{Set: set, Value: uuid}
-					if _, orphan := w.Refs[m.Ref()]; orphan {
+					if w, orphan := works[m.Ref()]; orphan {
 						w.Members[m] = struct{}{}
 					}
 				}
 			}
 		}
 	}
-	r.graph.Return(w)
+	for _, w := range works {
+		r.graph.Return(w)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/graph"
@@ -29,6 +30,13 @@ const (
 	// redialFirst and redialMax bound the pause before the next connection.
 	redialFirst = 100 * time.Millisecond
 	redialMax   = 5 * time.Second
+	// compareAllEvery is how often everything is compared without a reason: libovsdb drops events when too
+	// many come at once.
+	compareAllEvery = 10 * time.Minute
+	// beatEvery is how often the engine shows that it lives, and hungAfter when it is taken for dead; a dial
+	// may take its time.
+	beatEvery = 5 * time.Second
+	hungAfter = dialTime + time.Minute
 	// retryFirst and retryMax bound the pause before something refused is tried again.
 	retryFirst = 100 * time.Millisecond
 	retryMax   = time.Minute
@@ -65,7 +73,10 @@ type Engine struct {
 	state *State
 	// primed: the first full set of objects has been applied.
 	primed bool
-	retry  *retries
+	// reigned: the database has been in our epoch.
+	reigned bool
+	retry   *retries
+	beat    atomic.Int64
 }
 
 // New makes an engine; Run runs it.
@@ -88,11 +99,24 @@ func (e *Engine) Run(ctx context.Context) error {
 			return deposedOnly(err)
 		}
 		e.log.Warn("no database; dialling again", "error", err, "in", pause)
+		e.beat.Store(time.Now().UnixNano())
+		if pause > redialFirst {
+			// Not the blink of a restart.
+			e.state.Disconnected()
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, redialMax)
+	}
+	return nil
+}
+
+// Healthy reports whether the engine's goroutine works. One that has not been run yet is healthy.
+func (e *Engine) Healthy() error {
+	if last := e.beat.Load(); last != 0 && time.Since(time.Unix(0, last)) > hungAfter {
+		return fmt.Errorf("the engine has not moved since %s", time.Unix(0, last).Format(time.RFC3339))
 	}
 	return nil
 }
@@ -116,11 +140,7 @@ func (e *Engine) connectAndServe(ctx context.Context, connected func()) error {
 	e.log.Info("database connected", "addresses", e.cfg.Database.Addresses)
 	e.cfg.Metrics.connected.Set(1)
 	defer e.cfg.Metrics.connected.Set(0)
-	round := newRound(e, session)
-	if err := round.takeOver(ctx); err != nil {
-		return err
-	}
-	return round.serve(ctx)
+	return newRound(e, session).serve(ctx)
 }
 
 // round is the engine's work on one session.
@@ -134,8 +154,8 @@ type round struct {
 	// groups are work to be tried before all other: the parts of a transaction that was refused.
 	groups [][]graph.Work
 	drift  *drift
-	// swept: rows of ours that nobody wants have been looked for.
-	swept bool
+	// begun: the database is in our epoch, and what others left in it has been looked for.
+	begun bool
 }
 
 type transaction struct {
@@ -152,37 +172,55 @@ func newRound(e *Engine, session *ovsdb.Session) *round {
 	}
 }
 
-// takeOver puts the database into our epoch: from here on no earlier controller can write.
+// takeOver puts the database into our epoch: from here on no earlier controller can write. The first time in a
+// term it takes the database from whoever had it: we hold the Lease. Later, after a reconnect, the epoch must
+// still be ours, or gone: another one's means that we have been deposed and did not hear of it.
 func (r *round) takeOver(ctx context.Context) error {
-	uuid := ""
+	uuid, present := "", ""
 	if global, ok := r.session.Global(); ok {
-		uuid = global.UUID
+		uuid, present = global.UUID, global.ExternalIDs[nb.KeyEpoch]
+	}
+	if r.reigned && present != "" && present != r.cfg.Epoch {
+		return fmt.Errorf("%w: its epoch is %s", ErrDeposed, present)
 	}
 	ops, err := r.encoder.SetEpoch(r.cfg.Epoch, uuid)
 	if err != nil {
 		return err
 	}
-	if err := r.session.Transact(ctx, nil, ops); err != nil {
+	// Nobody may have taken it since we looked.
+	var guard []plan.Operation
+	if uuid != "" && present != "" {
+		op, err := r.encoder.EpochGuard(present, uuid)
+		if err != nil {
+			return err
+		}
+		guard = append(guard, op)
+	}
+	if err := r.session.Transact(ctx, guard, ops); err != nil {
 		return fmt.Errorf("take the database over: %w", err)
 	}
+	r.reigned = true
 	return nil
 }
 
 func (r *round) serve(ctx context.Context) error {
 	r.graph.TouchAll()
-	verify := time.NewTimer(time.Hour)
-	defer verify.Stop()
-	armed := false
-	wake := time.NewTimer(time.Hour)
-	defer wake.Stop()
+	look, again, all := time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTicker(compareAllEvery)
+	defer look.Stop()
+	defer again.Stop()
+	defer all.Stop()
+	alive := time.NewTicker(beatEvery)
+	defer alive.Stop()
 	for {
-		r.pump(ctx)
-		if r.drift.suspicious() && r.inflight == nil && !armed {
-			verify.Reset(verifyAfter)
-			armed = true
+		r.beat.Store(time.Now().UnixNano())
+		if err := r.pump(ctx); err != nil {
+			return err
+		}
+		if d, ok := r.drift.due(time.Now()); ok && r.inflight == nil {
+			look.Reset(d)
 		}
 		if d, ok := r.retry.next(time.Now()); ok {
-			wake.Reset(d)
+			again.Reset(d)
 		}
 		select {
 		case <-ctx.Done():
@@ -197,15 +235,14 @@ func (r *round) serve(ctx context.Context) error {
 			if err := r.finish(ctx, err); err != nil {
 				return err
 			}
-		case <-verify.C:
-			armed = false
-			if r.inflight == nil {
-				r.verify()
+		case <-look.C:
+		case <-again.C:
+			for _, w := range r.retry.due(time.Now()) {
+				r.graph.Return(w)
 			}
-		case <-wake.C:
-			for _, owner := range r.retry.due(time.Now()) {
-				r.graph.TouchOwner(owner)
-			}
+		case <-all.C:
+			r.suspectAll()
+		case <-alive.C:
 		}
 	}
 }
@@ -226,24 +263,32 @@ func (r *round) drain() {
 }
 
 // pump applies what the cluster has to say and starts the next transaction if none is under way.
-func (r *round) pump(ctx context.Context) {
+func (r *round) pump(ctx context.Context) error {
 	if !r.primed && !r.cfg.Source.Synced() {
-		return
+		return nil
 	}
 	// Synced comes before Take: so the first Take holds the whole of every first list.
 	r.state.Apply(r.cfg.Source.Take())
 	r.primed = true
-	if !r.swept {
+	if !r.begun {
+		if err := r.takeOver(ctx); err != nil {
+			return err
+		}
 		r.sweep()
-		r.swept = true
+		r.begun = true
 	}
 	r.cfg.Metrics.owners.Set(float64(r.graph.Owners()))
 	if r.inflight != nil {
-		return
+		return nil
+	}
+	// Before the next transaction, so that a steady stream of them cannot put it off.
+	if d, ok := r.drift.due(time.Now()); ok && d == 0 {
+		r.verify()
 	}
 	if units := r.gather(); len(units) > 0 {
 		r.start(ctx, units)
 	}
+	return nil
 }
 
 // gather compares pending work until there is a batch to write. Owners that differ in nothing are done.
@@ -274,9 +319,10 @@ func (r *round) gather() []plan.Unit {
 
 // consider compares one owner's work: what differs becomes a unit.
 func (r *round) consider(units []plan.Unit, w graph.Work, view *ovsdb.View, coming plan.Coming) []plan.Unit {
+	w = r.retry.join(w)
 	u := plan.Compare(w, r.graph, view, coming)
 	for _, ref := range u.Blocked {
-		r.drift.await(ref, w.Owner)
+		r.drift.await(ref, w.Owner, r.lives)
 	}
 	switch {
 	case !u.Empty():
@@ -285,6 +331,11 @@ func (r *round) consider(units []plan.Unit, w graph.Work, view *ovsdb.View, comi
 		r.done(w)
 	}
 	return units
+}
+
+func (r *round) lives(owner nb.Owner) bool {
+	_, ok := r.graph.Facts(owner)
+	return ok
 }
 
 // done: the database holds what w's owner wants.
@@ -358,20 +409,18 @@ func (r *round) finish(ctx context.Context, err error) error {
 // contest decides what a guard that did not hold means: another controller has taken over, or somebody
 // tampered with the NB_Global row.
 func (r *round) contest(ctx context.Context) error {
-	if global, ok := r.session.Global(); ok {
-		if epoch := global.ExternalIDs[nb.KeyEpoch]; epoch != "" && epoch != r.cfg.Epoch {
-			return fmt.Errorf("%w: its epoch is %s", ErrDeposed, epoch)
-		}
+	err := r.takeOver(ctx)
+	if err == nil {
+		r.log.Warn("the epoch had been taken out of NB_Global; it is written again")
 	}
-	r.log.Warn("the epoch was taken out of NB_Global; writing it again")
-	return r.takeOver(ctx)
+	return err
 }
 
 // divide halves a refused transaction until the owner whose rows the database does not accept is alone.
 func (r *round) divide(units []plan.Unit, refused *ovsdb.RefusedError) {
 	if len(units) == 1 {
 		owner := units[0].Owner
-		again := r.retry.add(owner, time.Now())
+		again := r.retry.add(units[0].Work, time.Now())
 		r.log.Error("the database refuses an owner's rows", "owner", owner, "error", refused.Message, "retry in", again)
 		r.state.Refused(owner, refused.Message)
 		return

@@ -21,19 +21,32 @@ type network struct {
 	problems []model.Problem
 	// pools hold the addresses of each range of each subnet of the layout.
 	pools map[string][]*alloc.Pool
-	// attached pods hold addresses; refused ones have a problem.
-	attached, refused map[model.PodKey]struct{}
+	// attached pods hold addresses.
+	attached map[model.PodKey]struct{}
+	// failing pods have no port, and why; of them, the waiting ones need an address that others hold.
+	failing map[model.PodKey]model.Problem
+	waiting map[model.PodKey]struct{}
+	// strangers named the Network and may not attach: they are looked at again when it changes, and are
+	// nothing to it otherwise.
+	strangers map[model.PodKey]struct{}
 	// written: its rows are in the database; denied: why the database refused them.
 	written bool
 	denied  *model.Problem
-	// failing pods: what is wrong with each of refused.
-	failing map[model.PodKey]model.Problem
+	// deniedPods: why the database refused the rows of pods.
+	deniedPods map[model.PodKey]model.Problem
 }
 
 func (s *State) network(name string) *network {
 	n := s.networks[name]
 	if n == nil {
-		n = &network{name: name, attached: map[model.PodKey]struct{}{}, refused: map[model.PodKey]struct{}{}, failing: map[model.PodKey]model.Problem{}}
+		n = &network{
+			name:       name,
+			attached:   map[model.PodKey]struct{}{},
+			failing:    map[model.PodKey]model.Problem{},
+			waiting:    map[model.PodKey]struct{}{},
+			strangers:  map[model.PodKey]struct{}{},
+			deniedPods: map[model.PodKey]model.Problem{},
+		}
 		s.networks[name] = n
 	}
 	return n
@@ -78,7 +91,10 @@ func vpcOf(m *model.Network) string {
 func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	s.touched[n.name] = struct{}{}
 	maps.Copy(dirty, n.attached)
-	maps.Copy(dirty, n.refused)
+	maps.Copy(dirty, n.strangers)
+	for key := range n.failing {
+		dirty[key] = struct{}{}
+	}
 	if n.model == nil {
 		n.layout, n.problems, n.pools, n.denied = compile.Layout{}, nil, nil, nil
 		return
@@ -159,7 +175,7 @@ func (s *State) place() {
 		_, had := s.graph.Facts(owner)
 		s.graph.Delete(owner)
 		switch {
-		case n.model == nil && len(n.attached)+len(n.refused) == 0:
+		case n.model == nil && n.empty():
 			delete(s.networks, name)
 		case n.model != nil && n.model.Deleting && !had:
 			// With rows, Committed lets it go once they have left the database.
@@ -167,6 +183,9 @@ func (s *State) place() {
 		}
 	}
 }
+
+// empty reports whether no pod names the Network.
+func (n *network) empty() bool { return len(n.attached)+len(n.failing)+len(n.strangers) == 0 }
 
 // release lets a deleted Network go: nothing of it is in the database any more.
 func (s *State) release(n *network) {
@@ -177,6 +196,10 @@ func (s *State) release(n *network) {
 
 // Committed says that the database now holds what the graph wants for owner.
 func (s *State) Committed(owner nb.Owner) {
+	if key, ok := podOf(owner); ok {
+		s.accepted(key)
+		return
+	}
 	name, ok := networkOf(owner)
 	if !ok || s.networks[name] == nil || s.networks[name].model == nil {
 		return
@@ -194,21 +217,49 @@ func (s *State) Committed(owner nb.Owner) {
 	s.report()
 }
 
-// Refused says that the database does not accept what the graph wants for owner.
-func (s *State) Refused(owner nb.Owner, why string) {
-	p := model.Problem{Reason: model.ReasonDatabaseRefused, Message: "OVN's northbound database refused it: " + why}
-	if name, ok := networkOf(owner); ok {
-		if n := s.networks[name]; n != nil && n.model != nil {
-			n.denied = &p
-			s.sink.NetworkEvent(name, n.model.UID, p)
-			s.touched[name] = struct{}{}
-			s.report()
-		}
+// accepted says that the database has the rows of a pod as they are wanted.
+func (s *State) accepted(key model.PodKey) {
+	p := s.pods[key]
+	if p == nil || s.networks[p.network] == nil {
 		return
 	}
-	if key, ok := podOf(owner); ok {
-		if pod := s.pods[key]; pod != nil {
-			s.sink.PodEvent(key, pod.UID, p)
+	n := s.networks[p.network]
+	if _, was := n.deniedPods[key]; was {
+		delete(n.deniedPods, key)
+		s.touched[n.name] = struct{}{}
+		s.report()
+	}
+}
+
+// Refused says that the database does not accept what the graph wants for owner.
+func (s *State) Refused(owner nb.Owner, why string) {
+	problem := model.Problem{Reason: model.ReasonDatabaseRefused, Message: "OVN's northbound database refused it: " + why}
+	if name, ok := networkOf(owner); ok {
+		if n := s.networks[name]; n != nil && n.model != nil {
+			n.denied = &problem
+			s.sink.NetworkEvent(name, n.model.UID, problem)
+			s.touched[name] = struct{}{}
 		}
 	}
+	if key, ok := podOf(owner); ok {
+		if p := s.pods[key]; p != nil {
+			s.sink.PodEvent(key, p.UID, problem)
+			if n := s.networks[p.network]; n != nil {
+				n.deniedPods[key] = problem
+				s.touched[n.name] = struct{}{}
+			}
+		}
+	}
+	s.report()
+}
+
+// Disconnected says that the database is away: what it holds is not known until it has been compared again.
+func (s *State) Disconnected() {
+	for name, n := range s.networks {
+		if n.written {
+			n.written = false
+			s.touched[name] = struct{}{}
+		}
+	}
+	s.report()
 }

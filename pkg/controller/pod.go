@@ -33,6 +33,7 @@ func (s *State) evaluate(p *pod) {
 	if attachment != nil {
 		p.attachment = attachment
 	}
+	s.count(n, p)
 	if problem != nil {
 		s.refuse(n, p, *problem)
 		return
@@ -44,15 +45,25 @@ func (s *State) evaluate(p *pod) {
 	s.plug(n, p)
 }
 
-// plug gives a pod its port.
-func (s *State) plug(n *network, p *pod) {
-	if _, had := n.attached[p.Key]; !had || p.problem != nil {
+// count enters a pod that has addresses of the Network into its books, whether it may use them or not.
+func (s *State) count(n *network, p *pod) {
+	a := p.held()
+	if a == nil || n.model == nil || a.NetworkUID != n.model.UID {
+		return
+	}
+	if _, had := n.attached[p.Key]; !had {
+		n.attached[p.Key] = struct{}{}
 		s.touched[n.name] = struct{}{}
 	}
-	delete(n.refused, p.Key)
-	delete(n.failing, p.Key)
-	p.problem = nil
-	n.attached[p.Key] = struct{}{}
+}
+
+// plug gives a pod its port.
+func (s *State) plug(n *network, p *pod) {
+	if !p.plugged || p.problem != nil {
+		s.touched[n.name] = struct{}{}
+	}
+	n.clear(p.Key)
+	p.problem, p.plugged = nil, true
 	s.graph.Set(nb.PodOwner(p.Key.Namespace, p.Key.Name), compile.Pod(n.layout, *p.Pod, *p.attachment))
 	if len(p.Assigned) != 1 || !reflect.DeepEqual(p.Assigned[0], *p.attachment) {
 		s.sink.WriteAttachments(p.Key, p.UID, []model.Attachment{*p.attachment})
@@ -61,22 +72,43 @@ func (s *State) plug(n *network, p *pod) {
 
 // unplug takes a pod's port.
 func (s *State) unplug(n *network, p *pod) {
-	if _, had := n.attached[p.Key]; had {
+	if p.plugged {
 		s.touched[n.name] = struct{}{}
 	}
-	delete(n.attached, p.Key)
+	p.plugged = false
+	delete(n.deniedPods, p.Key)
 	s.graph.Delete(nb.PodOwner(p.Key.Namespace, p.Key.Name))
 }
 
-// refuse takes a pod's port and says why.
+// refuse takes a pod's port and says why. A stranger is told so itself, and the Network is not: anybody may name
+// any Network.
 func (s *State) refuse(n *network, p *pod, problem model.Problem) {
 	s.unplug(n, p)
 	if p.problem == nil || *p.problem != problem {
 		s.sink.PodEvent(p.Key, p.UID, problem)
 	}
+	if n.clear(p.Key) {
+		s.touched[n.name] = struct{}{}
+	}
 	p.problem = &problem
-	n.refused[p.Key], n.failing[p.Key] = struct{}{}, problem
+	if problem.Reason == model.ReasonNamespaceNotAllowed && p.attachment == nil {
+		n.strangers[p.Key] = struct{}{}
+		return
+	}
+	n.failing[p.Key] = problem
 	s.touched[n.name] = struct{}{}
+	if problem.Reason == model.ReasonSubnetFull || problem.Reason == model.ReasonAddressInUse {
+		n.waiting[p.Key] = struct{}{}
+	}
+}
+
+// clear takes a pod out of the books of those without a port; it reports whether its status named the pod.
+func (n *network) clear(key model.PodKey) bool {
+	_, failed := n.failing[key]
+	delete(n.failing, key)
+	delete(n.waiting, key)
+	delete(n.strangers, key)
+	return failed
 }
 
 // leave takes a pod out of its Network: its port, its addresses and its name in the books.
@@ -87,16 +119,21 @@ func (s *State) leave(p *pod) {
 	}
 	s.unplug(n, p)
 	if p.attachment != nil {
-		var addresses []netip.Addr
-		for _, prefix := range p.attachment.Addresses {
-			addresses = append(addresses, prefix.Addr())
-		}
-		freeAll(n.pools[p.attachment.Subnet], addresses, p)
+		freeAll(n.pools[p.attachment.Subnet], addressesOf(*p.attachment), p)
+		s.freed[n.name] = struct{}{}
 	}
-	delete(n.refused, p.Key)
-	delete(n.failing, p.Key)
-	s.touched[n.name], s.freed[n.name] = struct{}{}, struct{}{}
+	n.clear(p.Key)
+	delete(n.attached, p.Key)
+	s.touched[n.name] = struct{}{}
 	p.network, p.problem, p.attachment = "", nil, nil
+}
+
+func addressesOf(a model.Attachment) []netip.Addr {
+	addresses := make([]netip.Addr, 0, len(a.Addresses))
+	for _, prefix := range a.Addresses {
+		addresses = append(addresses, prefix.Addr())
+	}
+	return addresses
 }
 
 // choose finds the Network of a pod: where it already is, else its own choice, else its namespace's, else the
@@ -155,7 +192,7 @@ func (p *pod) held() *model.Attachment {
 	if p.attachment != nil {
 		return p.attachment
 	}
-	if len(p.Assigned) > 0 {
+	if len(p.Assigned) > 0 && len(p.Assigned[0].Addresses) > 0 {
 		return &p.Assigned[0]
 	}
 	return nil
@@ -164,6 +201,12 @@ func (p *pod) held() *model.Attachment {
 // keep checks that the pod can go on having what it has. It never gets other addresses while it lives: its
 // containers would not learn of them.
 func (n *network) keep(p *pod, a model.Attachment) (*model.Attachment, *model.Problem) {
+	if a.NetworkUID != n.model.UID {
+		return nil, &model.Problem{
+			Reason:  model.ReasonNetworkReplaced,
+			Message: fmt.Sprintf("the pod belongs to an earlier Network %q, which was deleted: delete the pod to attach it to the new one", n.name),
+		}
+	}
 	pools := n.pools[a.Subnet]
 	if len(pools) == 0 {
 		return nil, &model.Problem{
@@ -171,11 +214,10 @@ func (n *network) keep(p *pod, a model.Attachment) (*model.Attachment, *model.Pr
 			Message: fmt.Sprintf("the pod's subnet %q of Network %q is no longer served: restore it, or delete the pod to move it", a.Subnet, n.name),
 		}
 	}
-	addresses := make([]netip.Addr, 0, len(a.Addresses))
-	for _, prefix := range a.Addresses {
-		addresses = append(addresses, prefix.Addr())
-		if problem := take(pools, (*alloc.Pool).Keep, prefix.Addr(), p.Key.String(), n.name, a.Subnet); problem != nil {
-			freeAll(pools, addresses, p)
+	addresses := addressesOf(a)
+	for i, address := range addresses {
+		if problem := take(pools, (*alloc.Pool).Keep, address, p.Key.String(), n.name, a.Subnet); problem != nil {
+			freeAll(pools, addresses[:i], p)
 			problem.Message += "; delete the pod to give it another address"
 			return nil, problem
 		}
@@ -285,8 +327,8 @@ func take(pools []*alloc.Pool, how func(*alloc.Pool, netip.Addr, string) (alloc.
 // attachment writes down an interface; all of it follows from the pod, the layout and the addresses.
 func (n *network) attachment(p *pod, subnet string, addresses []netip.Addr) model.Attachment {
 	a := model.Attachment{
-		PodUID: p.UID, Interface: model.DefaultInterface, Network: n.name, Subnet: subnet,
-		MAC: compile.PodMAC(addresses),
+		PodUID: p.UID, Interface: model.DefaultInterface, Network: n.name, NetworkUID: n.model.UID, Subnet: subnet,
+		MAC: compile.PodMAC(p.UID, addresses),
 	}
 	layout, _ := n.layout.Subnet(subnet)
 	for _, addr := range addresses {

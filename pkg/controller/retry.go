@@ -1,36 +1,50 @@
 package controller
 
 import (
+	"maps"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// retries remember when owners that the database refused are tried again: later each time.
+// retries remember what the database refused and when it is tried again: later each time. The work is kept, not
+// only its owner: of a row that nobody wants any more, nothing else would know.
 type retries struct {
 	at map[nb.Owner]attempt
 }
 
 type attempt struct {
+	work  graph.Work
 	due   time.Time
 	pause time.Duration
-	// asked: the owner was handed out and has not come back yet.
+	// asked: the work was handed out and has not come back yet.
 	asked bool
 }
 
 func newRetries() *retries { return &retries{at: map[nb.Owner]attempt{}} }
 
-// add plans the next attempt and returns the pause before it.
-func (r *retries) add(owner nb.Owner, now time.Time) time.Duration {
+// add plans the next attempt at work that was refused and returns the pause before it.
+func (r *retries) add(w graph.Work, now time.Time) time.Duration {
 	pause := retryFirst
-	if a, ok := r.at[owner]; ok {
+	if a, ok := r.at[w.Owner]; ok {
 		pause = min(2*a.pause, retryMax)
+		w = merged(w, a.work)
 	}
-	r.at[owner] = attempt{due: now.Add(pause), pause: pause}
+	r.at[w.Owner] = attempt{work: w, due: now.Add(pause), pause: pause}
 	return pause
 }
 
-// forget is called when an owner's rows were accepted.
+// join adds to work of an owner what was refused of it before, so that all of it is done together or refused
+// together.
+func (r *retries) join(w graph.Work) graph.Work {
+	if a, ok := r.at[w.Owner]; ok {
+		return merged(w, a.work)
+	}
+	return w
+}
+
+// forget is called when all of an owner's work was accepted.
 func (r *retries) forget(owner nb.Owner) { delete(r.at, owner) }
 
 // next is the time until the next attempt is due; false when none is planned.
@@ -47,15 +61,29 @@ func (r *retries) next(now time.Time) (time.Duration, bool) {
 	return max(first.Sub(now), 0), true
 }
 
-// due hands out the owners whose time has come, each once.
-func (r *retries) due(now time.Time) []nb.Owner {
-	var owners []nb.Owner
+// due hands out the work whose time has come, each once.
+func (r *retries) due(now time.Time) []graph.Work {
+	var works []graph.Work
 	for owner, a := range r.at {
 		if !a.asked && !a.due.After(now) {
 			a.asked = true
 			r.at[owner] = a
-			owners = append(owners, owner)
+			works = append(works, a.work)
 		}
 	}
-	return owners
+	return works
+}
+
+// merged is the work of both, of the same owner.
+func merged(a, b graph.Work) graph.Work {
+	both := graph.Work{Owner: a.Owner, Refs: maps.Clone(a.Refs), Members: maps.Clone(a.Members)}
+	if both.Refs == nil {
+		both.Refs = map[nb.Ref]struct{}{}
+	}
+	if both.Members == nil {
+		both.Members = map[nb.Member]struct{}{}
+	}
+	maps.Copy(both.Refs, b.Refs)
+	maps.Copy(both.Members, b.Members)
+	return both
 }

@@ -48,8 +48,10 @@ type pod struct {
 	*model.Pod
 	// network is the one it belongs to, whether it may attach or not.
 	network string
-	// attachment is its interface; nil when it has none. With a problem it is not plugged in.
+	// attachment is its interface, whose addresses it holds; nil when it has none.
 	attachment *model.Attachment
+	// plugged: the interface has its port.
+	plugged bool
 	// problem is why not; nil while all is well or its namespace is not known yet.
 	problem *model.Problem
 }
@@ -85,7 +87,7 @@ func (s *State) Apply(c model.Changes) {
 	waiting := map[model.PodKey]struct{}{}
 	for name := range s.freed {
 		if n := s.networks[name]; n != nil {
-			maps.Copy(waiting, n.refused)
+			maps.Copy(waiting, n.waiting)
 		}
 	}
 	clear(s.freed)

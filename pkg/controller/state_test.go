@@ -161,7 +161,10 @@ func TestBadInput(t *testing.T) {
 			if w.hasPort(tt.bad) || w.attachment(tt.bad.Key) != nil {
 				t.Error("the bad pod has a port or an address")
 			}
-			if c := w.condition(tt.bad.Network, model.ConditionPodsAttached); tt.bad.Network == "red" && (c.Status || c.Reason != tt.reason) {
+			c := w.condition(tt.bad.Network, model.ConditionPodsAttached)
+			if stranger := tt.reason == model.ReasonNamespaceNotAllowed; stranger && !c.Status {
+				t.Errorf("a stranger wrote into the Network's status: %+v", c)
+			} else if !stranger && tt.bad.Network == "red" && (c.Status || c.Reason != tt.reason) {
 				t.Errorf("condition of the Network: %+v", c)
 			}
 			for _, p := range append(tt.before, bystander) {
@@ -401,4 +404,93 @@ func refs(g *graph.Graph) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+func TestARevokedPodHoldsItsAddressAndItsNetwork(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("team", map[string]string{model.LabelTenant: "acme"})
+	n := network("red", "a", "10.0.0.0/24")
+	n.Tenant = "acme"
+	w.setNetwork(n)
+	p := pod("team", "p", "red")
+	w.setPod(p)
+	w.settle()
+	w.setNamespace("team", map[string]string{model.LabelTenant: "other"})
+	w.settle()
+	if s := w.status("red"); s.Pods != 1 || s.Subnets[0].Used != 1 {
+		t.Errorf("pods %d, used %d; want 1 and 1", s.Pods, s.Subnets[0].Used)
+	}
+	n.Deleting, n.Finalized = true, true
+	w.setNetwork(n)
+	w.settle()
+	if c := w.condition("red", model.ConditionInUse); w.networks["red"] == nil || !strings.Contains(c.Message, "team/p") {
+		t.Errorf("the Network went before a pod that has its address, or does not name it: %+v", c)
+	}
+	w.deletePod(p.Key)
+	w.settle()
+	if w.networks["red"] != nil {
+		t.Error("the Network stays after its last pod")
+	}
+}
+
+func TestANewNetworkOfAnOldNameDoesNotTakeItsPodsOver(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("team", nil)
+	w.setNetwork(network("red", "a", "10.0.0.0/24"))
+	p := pod("team", "p", "red")
+	w.setPod(p)
+	w.settle()
+	// Somebody removed the finalizer by force.
+	w.change(func() { delete(w.networks, "red"); w.changes.Networks["red"] = nil })
+	w.settle()
+	next := network("red", "a", "10.0.0.0/24")
+	next.UID = "uid-of-another"
+	w.setNetwork(next)
+	w.settle()
+	events := w.eventsOf(p.Key.String())
+	if w.hasPort(p) || len(events) == 0 || events[len(events)-1].Reason != model.ReasonNetworkReplaced {
+		t.Errorf("port %v, events %+v", w.hasPort(p), events)
+	}
+}
+
+func TestStrangersCostANetworkNothing(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("evil", nil)
+	w.setNamespace("team", map[string]string{model.LabelTenant: "acme"})
+	n := network("red", "a", "10.0.0.0/29")
+	n.Tenant = "acme"
+	w.setNetwork(n)
+	for i := range 100 {
+		w.setPod(pod("evil", fmt.Sprintf("p-%d", i), "red"))
+	}
+	own := pod("team", "own", "red")
+	w.setPod(own)
+	w.settle()
+	if c := w.condition("red", model.ConditionPodsAttached); !c.Status || !w.hasPort(own) {
+		t.Errorf("condition %+v, own pod has port %v", c, w.hasPort(own))
+	}
+	// Once they are admitted they are strangers no more.
+	w.setNamespace("evil", map[string]string{model.LabelTenant: "acme"})
+	w.settle()
+	if c := w.condition("red", model.ConditionPodsAttached); c.Status || c.Reason != model.ReasonSubnetFull || w.status("red").Pods != 5 {
+		t.Errorf("after they were admitted: %+v, %d pods", c, w.status("red").Pods)
+	}
+}
+
+func TestAPodThatTheDatabaseRefusesIsInTheStatus(t *testing.T) {
+	w := newWorld()
+	w.setNamespace("team", nil)
+	w.setNetwork(network("red", "a", "10.0.0.0/24"))
+	p := pod("team", "p", "red")
+	w.setPod(p)
+	w.settle()
+	owner := nb.PodOwner("team", "p")
+	w.state.Refused(owner, "no room")
+	if c := w.condition("red", model.ConditionPodsAttached); c.Status || c.Reason != model.ReasonDatabaseRefused || !strings.Contains(c.Message, "no room") {
+		t.Errorf("condition %+v", c)
+	}
+	w.state.Committed(owner)
+	if c := w.condition("red", model.ConditionPodsAttached); !c.Status {
+		t.Errorf("condition once it is accepted: %+v", c)
+	}
 }

@@ -65,18 +65,23 @@ func (n *network) subnetsValid() model.Condition {
 
 func (n *network) podsAttached() model.Condition {
 	c := model.Condition{Type: model.ConditionPodsAttached, Status: true, Reason: "Attached", Message: "every pod of the Network has its port"}
-	if len(n.failing) == 0 {
+	without := len(n.failing) + len(n.deniedPods)
+	if without == 0 {
 		return c
 	}
-	keys := slices.SortedFunc(maps.Keys(n.failing), model.PodKey.Compare)
-	var messages []string
-	for _, key := range keys[:min(named, len(keys))] {
-		messages = append(messages, fmt.Sprintf("%s: %s", key, n.failing[key].Message))
+	problems := maps.Clone(n.deniedPods)
+	for _, key := range first(n.failing, named) {
+		problems[key] = n.failing[key]
 	}
-	c.Status, c.Reason = false, n.failing[keys[0]].Reason
-	c.Message = fmt.Sprintf("%s without a port: %s", count(len(keys), "pod"), strings.Join(messages, "; "))
-	if len(keys) > named {
-		c.Message += fmt.Sprintf("; and %d more", len(keys)-named)
+	keys := first(problems, named)
+	var messages []string
+	for _, key := range keys {
+		messages = append(messages, fmt.Sprintf("%s: %s", key, problems[key].Message))
+	}
+	c.Status, c.Reason = false, problems[keys[0]].Reason
+	c.Message = fmt.Sprintf("%s without a port: %s", count(without, "pod"), strings.Join(messages, "; "))
+	if without > len(keys) {
+		c.Message += fmt.Sprintf("; and %d more", without-len(keys))
 	}
 	return c
 }
@@ -97,16 +102,29 @@ func (n *network) ready(valid model.Condition) model.Condition {
 }
 
 func (n *network) inUse() model.Condition {
-	keys := slices.SortedFunc(maps.Keys(n.attached), model.PodKey.Compare)
 	var names []string
-	for _, key := range keys[:min(named, len(keys))] {
+	for _, key := range first(n.attached, named) {
 		names = append(names, key.String())
 	}
-	message := fmt.Sprintf("%s must go first: %s", count(len(keys), "pod"), strings.Join(names, ", "))
-	if len(keys) > named {
-		message += fmt.Sprintf(" and %d more", len(keys)-named)
+	message := fmt.Sprintf("%s must go first: %s", count(len(n.attached), "pod"), strings.Join(names, ", "))
+	if len(n.attached) > len(names) {
+		message += fmt.Sprintf(" and %d more", len(n.attached)-len(names))
 	}
 	return model.Condition{Type: model.ConditionInUse, Status: true, Reason: "PodsAttached", Message: message}
+}
+
+// first are the smallest n keys, in order: one look at each key, however many there are.
+func first[V any](of map[model.PodKey]V, n int) []model.PodKey {
+	keys := make([]model.PodKey, 0, n+1)
+	for key := range of {
+		if len(keys) == n && key.Compare(keys[n-1]) >= 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(keys, key, model.PodKey.Compare)
+		keys = slices.Insert(keys, at, key)
+		keys = keys[:min(len(keys), n)]
+	}
+	return keys
 }
 
 func count(n int, noun string) string {

@@ -18,7 +18,7 @@ import (
 // Bounds on a pod's annotations, in bytes and elements.
 const (
 	maxNICs             = 4 << 10
-	maxAttachments      = 64 << 10
+	maxAttachments      = 16 << 10
 	maxAttachmentCount  = 16
 	maxNameLength       = 253
 	knownNICRequestKeys = "network, subnet, ip and name"
@@ -134,7 +134,7 @@ func attachments(text, uid string) []model.Attachment {
 		return nil
 	}
 	for _, a := range list {
-		if a.PodUID != uid || len(a.Addresses) > 2 || len(a.Gateways) > 2 {
+		if a.PodUID != uid || len(a.Addresses) == 0 || len(a.Addresses) > 2 || len(a.Gateways) > 2 {
 			return nil
 		}
 		for _, p := range a.Addresses {

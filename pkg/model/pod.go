@@ -69,8 +69,10 @@ type Attachment struct {
 	// Interface is the name inside the pod.
 	Interface string `json:"interface"`
 	Network   string `json:"network"`
-	Subnet    string `json:"subnet"`
-	MAC       string `json:"mac"`
+	// NetworkUID is the UID of that Network: one that is made anew under its name is another.
+	NetworkUID string `json:"networkUID"`
+	Subnet     string `json:"subnet"`
+	MAC        string `json:"mac"`
 	// Addresses are the pod's own, each with the prefix length of its subnet: one per IP family.
 	Addresses []netip.Prefix `json:"addresses"`
 	// Gateways are the routers of the default routes: at most one per IP family.

@@ -71,6 +71,7 @@ const (
 	ReasonNetworkNotFound      = "NetworkNotFound"
 	ReasonNetworkTerminating   = "NetworkTerminating"
 	ReasonNetworkInvalid       = "NetworkInvalid"
+	ReasonNetworkReplaced      = "NetworkReplaced"
 	ReasonNamespaceNotAllowed  = "NamespaceNotAllowed"
 	ReasonInvalidNICs          = "InvalidNICs"
 	ReasonSubnetNotFound       = "SubnetNotFound"

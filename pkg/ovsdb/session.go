@@ -66,9 +66,6 @@ type Changes struct {
 	Sets map[nb.Set]struct{}
 }
 
-// Empty reports whether nothing changed.
-func (c Changes) Empty() bool { return len(c.Rows) == 0 && len(c.Sets) == 0 }
-
 // Open connects and returns once the mirror holds the whole of what we look at.
 func Open(ctx context.Context, cfg Config) (*Session, error) {
 	dbModel, err := clientModel()
@@ -86,6 +83,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, fmt.Errorf("set up client of %s: %w", nb.DatabaseName, err)
 	}
 	if err := c.Connect(ctx); err != nil {
+		c.Close()
 		return nil, fmt.Errorf("connect to %s: %w", nb.DatabaseName, err)
 	}
 	s := &Session{

@@ -23,6 +23,9 @@ type bindingRow struct {
 	LogicalPort string  `ovsdb:"logical_port"`
 	Chassis     *string `ovsdb:"chassis"`
 	Up          *bool   `ovsdb:"up"`
+	// Datapath and TunnelKey are an index of the table: libovsdb needs all of these.
+	Datapath  string `ovsdb:"datapath"`
+	TunnelKey int    `ovsdb:"tunnel_key"`
 }
 
 type chassisRow struct {
@@ -65,7 +68,7 @@ func OpenSouthbound(ctx context.Context, cfg Config) (*Southbound, error) {
 		return nil, fmt.Errorf("connect to %s: %w", southboundName, err)
 	}
 	monitor := c.NewMonitor(
-		client.WithTable(binding, &binding.LogicalPort, &binding.Chassis, &binding.Up),
+		client.WithTable(binding, &binding.LogicalPort, &binding.Chassis, &binding.Up, &binding.Datapath, &binding.TunnelKey),
 		client.WithTable(chassis, &chassis.Name, &chassis.Hostname),
 	)
 	if _, err := c.Monitor(ctx, monitor); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ovn-kubernetes/libovsdb/client"
@@ -13,7 +14,14 @@ import (
 // ErrGuard: the transaction's guard did not hold; nothing was written.
 var ErrGuard = errors.New("the database is in another controller's epoch")
 
-// RefusedError is the server's refusal of a transaction; nothing of it was written.
+// faults are the server's errors that are the transaction's own fault: sent again it fails again. (RFC 7047
+// sections 3.1 and 5.2; ovsdb-server(7).) Others, such as "I/O error" or "not leader", are the server's.
+var faults = []string{
+	"constraint violation", "referential integrity violation", "syntax error", "domain error", "range error",
+	"duplicate uuid", "unknown column", "not allowed",
+}
+
+// RefusedError is the server's refusal of a transaction for a fault of its own; nothing of it was written.
 type RefusedError struct {
 	// Message is the server's own.
 	Message string
@@ -46,7 +54,11 @@ func (s *Session) Transact(ctx context.Context, guard []ovsdb.Operation, ops []o
 		if r.Details != "" {
 			message += ": " + r.Details
 		}
-		return &RefusedError{Message: message}
+		if slices.ContainsFunc(faults, func(f string) bool { return strings.HasPrefix(r.Error, f) }) {
+			return &RefusedError{Message: message}
+		}
+		s.Close()
+		return fmt.Errorf("commit transaction: %s", message)
 	}
 	return nil
 }
