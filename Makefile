@@ -11,8 +11,9 @@ export PATH := $(PATH):/usr/local/go/bin
 export GOWORK := off
 unexport GOFLAGS
 
-PROGRAMS := atoll-controller atoll-agent atoll-cni atoll-sandbox
+PROGRAMS := atoll-controller atoll-agent atoll-cni atoll-sandbox atoll
 FUZZTIME ?= 10s
+SCALE    ?= -soak=60s
 
 # The programs run wherever they are copied to: no C library is linked. Go stamps each with the version that git gives the
 # source (`go version -m bin/atoll-agent`).
@@ -36,7 +37,7 @@ demo-down: build ## remove the demo's cluster; only its cache stays
 
 ##@ Build
 .PHONY: build generate fix
-build: ## the four programs, into bin/
+build: ## the programs, into bin/
 	$(build_go) -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
 
 generate: ## what is made from pkg/apis: deep copies and CustomResourceDefinitions
@@ -47,7 +48,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race test-integration test-e2e fuzz bench vulnerabilities
+.PHONY: test verify lint test-unit race test-integration test-e2e fuzz bench scale vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e
 
@@ -73,6 +74,9 @@ fuzz: ## each fuzz test for FUZZTIME (10s)
 
 bench: build ## pods per second and the time of each, through a real API server (as root)
 	go run ./test/suites -exec go run ./test/bench
+
+scale: build ## the targets at 10,000 pods in 200 Networks, in ten minutes; SCALE="-pods=50000 -networks=1000" is the full size (as root)
+	go run ./test/suites -exec go run ./test/scale $(SCALE)
 
 vulnerabilities: ## known vulnerabilities in what we import (asks vuln.go.dev)
 	$(call tool,govulncheck) ./...

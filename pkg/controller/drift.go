@@ -20,6 +20,8 @@ type drift struct {
 	// sets whose elements changed and have to be compared as a whole, and when.
 	sets map[nb.Set]struct{}
 	at   time.Time
+	// evicted rows are to leave their sets before anything else is written.
+	evicted []plan.Unit
 	// waiting owners need a row that holds a set to exist.
 	waiting map[nb.Ref]map[nb.Owner]struct{}
 }
@@ -92,7 +94,9 @@ func (r *round) wake(ref nb.Ref) {
 func (r *round) verify() {
 	view := r.session.View()
 	var orphans []nb.Ref
-	for set := range r.drift.sets {
+	suspected := r.drift.sets
+	r.drift.sets, r.drift.evicted = map[nb.Set]struct{}{}, nil
+	for set := range suspected {
 		if _, wanted := r.graph.Row(set.In); !wanted {
 			continue
 		}
@@ -110,16 +114,34 @@ func (r *round) verify() {
 				continue
 			}
 			if _, wanted := r.graph.Row(m.Ref()); wanted {
-				r.graph.TouchMember(m)
+				r.evict(m)
 			} else if row, ok := r.session.Row(m.Ref()); ok && plan.Ours(row) {
 				orphans = append(orphans, m.Ref())
 			}
 		}
 	}
-	clear(r.drift.sets)
 	if len(orphans) > 0 {
 		r.remove(orphans)
 	}
+}
+
+// evict takes a row of ours that is in a wrong set out of every set, so that the server collects it; its going
+// then has it written anew, in its place. ovn-northd does not reliably recover a port that was in two switches
+// when it is only taken out of one of them: the port stayed unreachable.
+func (r *round) evict(stray nb.Member) {
+	u := plan.Unit{Owner: nb.Owner("evicted/" + stray.Value), Leaves: []nb.Member{stray}}
+	owner, _ := r.graph.Owner(stray.Ref())
+	facts, _ := r.graph.Facts(owner)
+	for _, m := range facts.Members {
+		if m.Value == stray.Value {
+			u.Leaves = append(u.Leaves, m)
+		}
+	}
+	u.Work = graph.Work{Owner: u.Owner}
+	r.drift.evicted = append(r.drift.evicted, u)
+	// Looked at again until it is in its place, whatever becomes of this.
+	r.drift.suspect(stray.Set)
+	r.log.Warn("a port is in a switch that is not its own; it is made anew", "owner", owner, "in", stray.In.UUID)
 }
 
 // sweep finds what a controller before us left, or somebody did while there was none: rows of ours that nobody

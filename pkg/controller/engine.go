@@ -295,6 +295,10 @@ func (r *round) pump(ctx context.Context) error {
 func (r *round) gather() []plan.Unit {
 	view, coming := r.session.View(), plan.Coming{}
 	var units []plan.Unit
+	if len(r.drift.evicted) > 0 {
+		units, r.drift.evicted = r.drift.evicted, nil
+		return units
+	}
 	if len(r.groups) > 0 {
 		group := r.groups[0]
 		r.groups = r.groups[1:]

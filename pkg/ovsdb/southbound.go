@@ -65,6 +65,7 @@ func OpenSouthbound(ctx context.Context, cfg Config) (*Southbound, error) {
 		return nil, fmt.Errorf("set up client of %s: %w", southboundName, err)
 	}
 	if err := c.Connect(ctx); err != nil {
+		c.Close()
 		return nil, fmt.Errorf("connect to %s: %w", southboundName, err)
 	}
 	monitor := c.NewMonitor(

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+// pluginName is what kubectl calls us when it is asked for `kubectl atoll`.
+const pluginName = "kubectl-atoll"
+
+// ErrDifferences is the error of a check that worked and found differences; they have been printed.
+var ErrDifferences = errors.New("there are differences")
+
+// The exit statuses of the program.
+const (
+	statusDone = iota
+	statusDifferences
+	statusFailed
+)
+
+// ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences, 2 when
+// a command could not do its work.
+func ExitStatus(err error) int {
+	switch {
+	case err == nil:
+		return statusDone
+	case errors.Is(err, ErrDifferences):
+		return statusDifferences
+	}
+	return statusFailed
+}
+
+// Command is the whole program. program is the name that it was called by.
+func Command(program string) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "atoll",
+		Short:         "For those who run Atoll",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	if program == pluginName {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
+	}
+	root.AddCommand(checkCommand())
+	return root
+}

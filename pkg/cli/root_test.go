@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExitStatus(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want int
+	}{{nil, 0}, {ErrDifferences, 1}, {fmt.Errorf("check: %w", ErrDifferences), 1}, {errors.New("no database"), 2}} {
+		if got := ExitStatus(test.err); got != test.want {
+			t.Errorf("%v gives %d, want %d", test.err, got, test.want)
+		}
+	}
+}
+
+// TestCheckThatCannotCheck wants an error that says why, and never a report.
+func TestCheckThatCannotCheck(t *testing.T) {
+	t.Parallel()
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(silent.Close)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		// Nobody listens on port 1.
+		{[]string{"check", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "ask the API server at http://127.0.0.1:1"},
+		{[]string{"check", "--kubeconfig", kubeconfig(t, silent.URL), "--timeout", "200ms", "--settle", "0s"}, "deadline exceeded"},
+		{[]string{"check", "--kubeconfig", "/nowhere/at/all"}, "read kubeconfig"},
+		{[]string{"check", "--default-subnet", "10.0.0.0"}, "--default-subnet"},
+		{[]string{"check", "-o", "yaml"}, "neither table nor json"},
+		{[]string{"check", "--settle", "2m"}, "--settle must be shorter than --timeout"},
+		{[]string{"check", "everything"}, "unknown command"},
+		{[]string{"check", "--repair"}, "unknown flag"},
+	} {
+		var out bytes.Buffer
+		cmd := Command("atoll")
+		cmd.SetArgs(test.args)
+		cmd.SetOut(&out)
+		err := cmd.ExecuteContext(t.Context())
+		if ExitStatus(err) != statusFailed || !strings.Contains(err.Error(), test.want) || out.Len() > 0 {
+			t.Errorf("%v: got %v and output %q, want an error with %q", test.args, err, out.String(), test.want)
+		}
+	}
+}
+
+// kubeconfig is a file that names an API server.
+func kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],` +
+		`"clusters":[{"name":"c","cluster":{"server":"` + server + `"}}]}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestHelpUsesTheNameThatItWasCalledBy(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]string{"atoll": "atoll check [flags]", "kubectl-atoll": "kubectl atoll check [flags]"} {
+		var out bytes.Buffer
+		cmd := Command(program)
+		cmd.SetArgs([]string{"check", "--help"})
+		cmd.SetOut(&out)
+		if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "  "+want+"\n") {
+			t.Errorf("%s: %v\n%s", program, err, out.String())
+		}
+	}
+}

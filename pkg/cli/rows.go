@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/plan"
+)
+
+// northbound is what the northbound database holds. An ovsdb.View is one.
+type northbound interface {
+	plan.Actual
+	Rows(nb.Table) []nb.Row
+}
+
+// compareRows finds what the controller would write, by the code by which it would. Somebody else's rows are
+// not looked at, as they are not by the controller.
+func (w wanted) compareRows(have northbound) []Difference {
+	var out []Difference
+	w.graph.TouchAll()
+	for {
+		work, ok := w.graph.Next()
+		if !ok {
+			break
+		}
+		if !w.pending[work.Owner] {
+			out = append(out, w.compareOwner(work, have)...)
+		}
+	}
+	for _, table := range nb.Tables() {
+		for _, row := range have.Rows(table.Table) {
+			if w.orphan(row) {
+				out = append(out, Difference{
+					Owner: nb.Owner(row.Owned()[nb.KeyOwner]), Place: PlaceNorthbound, Kind: RowSurplus,
+					Object: describe(row), Have: "the row",
+				})
+				continue
+			}
+			out = append(out, w.strays(row, have)...)
+		}
+	}
+	return out
+}
+
+// compareOwner finds what one owner wants and has not.
+func (w wanted) compareOwner(work graph.Work, have northbound) []Difference {
+	unit := plan.Compare(work, w.graph, have, plan.Coming{})
+	var out []Difference
+	for ref := range work.Refs {
+		row, wanted := w.graph.Row(ref)
+		if owner, _ := w.graph.Owner(ref); wanted && owner == work.Owner && !have.Has(ref) {
+			out = append(out, Difference{
+				Owner: owner, Place: PlaceNorthbound, Kind: RowMissing, Object: describe(row), Want: "the row",
+			})
+		}
+	}
+	for _, u := range unit.Updates {
+		row, there := have.Row(nb.RefOf(u.Row))
+		if owner, _ := w.graph.Owner(nb.RefOf(u.Row)); !there || owner != work.Owner {
+			continue
+		}
+		for _, column := range u.Columns {
+			d := Difference{Owner: work.Owner, Place: PlaceNorthbound, Kind: ColumnDiffers, Object: describe(u.Row), Column: column}
+			d.Want, d.Have = columnTexts(u.Row, row, column)
+			out = append(out, d)
+		}
+	}
+	for _, m := range unit.Joins {
+		in, inThere := w.graph.Row(m.In)
+		row, ok := w.graph.Row(m.Ref())
+		// A row that is missing is named already: its place in a set goes without saying.
+		if inThere && ok && have.Has(m.In) && have.Has(m.Ref()) {
+			out = append(out, Difference{
+				Owner: work.Owner, Place: PlaceNorthbound, Kind: ElementMissing, Object: describe(in), Column: m.Column,
+				Want: describe(row),
+			})
+		}
+	}
+	return out
+}
+
+// strays are rows of ours in the sets of row that do not belong there.
+func (w wanted) strays(row nb.Row, have northbound) []Difference {
+	var out []Difference
+	for _, column := range nb.MemberColumns(row.Table()) {
+		set := nb.Set{In: nb.RefOf(row), Column: column}
+		for _, uuid := range nb.Members(row, column) {
+			m := nb.Member{Set: set, Value: uuid}
+			owner, wanted := w.graph.Owner(m.Ref())
+			if !wanted || w.graph.Wants(m) || w.pending[owner] {
+				continue
+			}
+			if element, there := have.Row(m.Ref()); there {
+				out = append(out, Difference{
+					Owner: owner, Place: PlaceNorthbound, Kind: ElementSurplus, Object: describe(row), Column: column,
+					Have: describe(element),
+				})
+			}
+		}
+	}
+	return out
+}
+
+// orphan reports whether a row has our mark and nobody wants it.
+func (w wanted) orphan(row nb.Row) bool {
+	_, wanted := w.graph.Row(nb.RefOf(row))
+	return !wanted && plan.Ours(row)
+}

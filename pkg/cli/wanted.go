@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// recorder takes the controller's decisions and keeps the last one about each object: it is the Sink that
+// writes nothing.
+type recorder struct {
+	attachments map[model.PodKey][]model.Attachment
+	statuses    map[string]model.NetworkStatus
+	// finalizers that should come (true) or go, by Network.
+	finalizers map[string]bool
+	// problems of pods.
+	problems map[model.PodKey]model.Problem
+}
+
+func newRecorder() *recorder {
+	return &recorder{
+		attachments: map[model.PodKey][]model.Attachment{},
+		statuses:    map[string]model.NetworkStatus{},
+		finalizers:  map[string]bool{},
+		problems:    map[model.PodKey]model.Problem{},
+	}
+}
+
+// WriteAttachments implements controller.Sink, as all that follow.
+func (r *recorder) WriteAttachments(pod model.PodKey, _ string, attachments []model.Attachment) {
+	r.attachments[pod] = attachments
+}
+
+func (r *recorder) WriteNetworkStatus(name, _ string, status model.NetworkStatus) {
+	r.statuses[name] = status
+}
+
+func (r *recorder) WriteFinalizer(name, _ string, present bool) { r.finalizers[name] = present }
+
+func (r *recorder) PodEvent(pod model.PodKey, _ string, p model.Problem) { r.problems[pod] = p }
+
+func (r *recorder) NetworkEvent(string, string, model.Problem) {}
+
+// wanted is what the objects of a cluster ask for, decided as a controller decides that has just started. It is
+// made anew for each look: a controller that runs remembers more than the objects say, and two that remember
+// different things would never agree about a pod that waits for its address.
+type wanted struct {
+	objects model.Changes
+	graph   *graph.Graph
+	state   *controller.State
+	said    *recorder
+	// pending pods may have a port, and nothing on them says which address: only the controller can tell.
+	pending map[nb.Owner]bool
+}
+
+func compileAll(defaults controller.Defaults, objects model.Changes) wanted {
+	w := wanted{objects: objects, graph: graph.New(), said: newRecorder(), pending: map[nb.Owner]bool{}}
+	w.state = controller.NewState(defaults, w.graph, w.said)
+	w.state.Apply(objects)
+	for key := range w.said.attachments {
+		owner := nb.PodOwner(key.Namespace, key.Name)
+		if _, plugged := w.graph.Facts(owner); !plugged {
+			// It had an address for a moment, while the others had not been looked at.
+			delete(w.said.attachments, key)
+		} else if len(objects.Pods[key].Assigned) == 0 {
+			w.pending[owner] = true
+		}
+	}
+	return w
+}
+
+// refused counts the pods that may not attach.
+func (w wanted) refused() int {
+	n := 0
+	for key := range w.said.problems {
+		if _, plugged := w.graph.Facts(nb.PodOwner(key.Namespace, key.Name)); !plugged {
+			n++
+		}
+	}
+	return n
+}
+
+// port is the port of a pod that may have one.
+type port struct {
+	owner     nb.Owner
+	pod       model.PodKey
+	name      string
+	uid, node string
+}
+
+// ports are those of all pods, sorted by pod.
+func (w wanted) ports() []port {
+	var out []port
+	for _, key := range slices.SortedFunc(maps.Keys(w.objects.Pods), model.PodKey.Compare) {
+		owner, pod := nb.PodOwner(key.Namespace, key.Name), w.objects.Pods[key]
+		facts, _ := w.graph.Facts(owner)
+		for _, row := range facts.Rows {
+			if lsp, ok := row.(*nb.LogicalSwitchPort); ok {
+				out = append(out, port{owner: owner, pod: key, name: lsp.Name, uid: pod.UID, node: pod.Node})
+			}
+		}
+	}
+	return out
+}
+
+// merge brings objects up to date with what has changed.
+func merge(objects, changes model.Changes) {
+	mergeKind(objects.Networks, changes.Networks)
+	mergeKind(objects.Namespaces, changes.Namespaces)
+	mergeKind(objects.Pods, changes.Pods)
+}
+
+func mergeKind[K comparable, V any](to, from map[K]*V) {
+	for k, v := range from {
+		if v == nil {
+			delete(to, k)
+		} else {
+			to[k] = v
+		}
+	}
+}
