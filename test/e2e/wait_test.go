@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/matrix"
 )
 
@@ -180,11 +182,21 @@ func (c *cluster) checkMatrix(t *testing.T, within time.Duration) {
 		verdict := m.Verdict()
 		if verdict.OK() {
 			t.Log(verdict)
-			return nil
+			return c.checkDatabases(ctx)
 		}
 		if m.Count(matrix.Leaked) > 0 {
 			t.Fatalf("a packet crossed Networks: %q", verdict.Failures)
 		}
 		return fmt.Errorf("%s: %q", verdict, verdict.Failures)
 	})
+}
+
+// checkDatabases has `atoll check` compare what the API server asks for with what OVN's databases hold.
+func (c *cluster) checkDatabases(ctx context.Context) error {
+	_, err := c.box.Exec(ctx, sandbox.Central, filepath.Join(c.options.Bin, "atoll"), "check", "--settle", "10s",
+		"--kubeconfig", c.box.Kubeconfig(), "--nb-address", c.box.NBAddress(), "--sb-address", c.box.SBAddress())
+	if err != nil {
+		return fmt.Errorf("atoll check: %w", err)
+	}
+	return nil
 }
