@@ -30,7 +30,7 @@ func statusCommand(opts *sandbox.Options) *cobra.Command {
 			if err := printStatus(cmd.Context(), s, cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			printHints(cmd, s)
+			printHints(cmd, opts, s)
 			return nil
 		},
 	}
@@ -65,7 +65,7 @@ func printStatus(ctx context.Context, s *sandbox.Sandbox, out io.Writer) error {
 		return fmt.Errorf("print status: %w", err)
 	}
 	if len(broken) > 0 {
-		return fmt.Errorf("look at sandbox: no answer from %s; atoll-sandbox up makes it anew", strings.Join(broken, ", "))
+		return fmt.Errorf("look at sandbox: no answer from %s; atoll-sandbox up, with the same flags as before, makes it anew", strings.Join(broken, ", "))
 	}
 	return nil
 }

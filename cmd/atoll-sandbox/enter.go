@@ -13,11 +13,16 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
 )
 
+// ownFlags is what the help of a tool's command says about our flags.
+const ownFlags = `Flags of atoll-sandbox come before the command; --state also right after it. All else goes to the tool as it is,
+--help too.`
+
 // kubectlCommand hands over to kubectl, which sees the machine's files and the control plane's network.
 func kubectlCommand(opts *sandbox.Options) *cobra.Command {
 	return &cobra.Command{
-		Use:                "kubectl ARGS...",
+		Use:                "kubectl [--state DIR] ARGS...",
 		Short:              "Run the sandbox's kubectl as its administrator",
+		Long:               "Run the sandbox's kubectl as its administrator.\n\n" + ownFlags,
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return become(opts, args, func(*sandbox.Sandbox) []string { return []string{"kubectl"} })
@@ -27,8 +32,9 @@ func kubectlCommand(opts *sandbox.Options) *cobra.Command {
 
 func ovnCommand(opts *sandbox.Options, tool string) *cobra.Command {
 	return &cobra.Command{
-		Use:                tool + " ARGS...",
+		Use:                tool + " [--state DIR] ARGS...",
 		Short:              "Run " + tool + " on the sandbox's database",
+		Long:               "Run " + tool + " on the sandbox's database.\n\n" + ownFlags,
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return become(opts, args, func(s *sandbox.Sandbox) []string {
@@ -42,8 +48,8 @@ func ovnCommand(opts *sandbox.Options, tool string) *cobra.Command {
 	}
 }
 
-// become replaces this process by one of the sandbox's command line tools, in the control plane's network. Flags
-// of ours may stand before the tool's own arguments only as --state; the tool gets the rest.
+// become replaces this process by one of the sandbox's command line tools, in the control plane's network. Of
+// our own flags only --state may come after the command, and first: the others are names of the tools' own flags, too.
 func become(opts *sandbox.Options, args []string, tool func(*sandbox.Sandbox) []string) error {
 	args, err := takeState(opts, args)
 	if err != nil {

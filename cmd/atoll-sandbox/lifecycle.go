@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +24,7 @@ func upCommand(opts *sandbox.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			printHints(cmd, s)
+			printHints(cmd, opts, s)
 			return nil
 		},
 	}
@@ -70,21 +68,6 @@ func downCommand(opts *sandbox.Options) *cobra.Command {
 			return sandbox.Down(cmd.Context(), *opts, cmd.OutOrStdout())
 		},
 	}
-}
-
-// printHints says how to go on from a running sandbox.
-func printHints(cmd *cobra.Command, s *sandbox.Sandbox) {
-	self := os.Args[0] // as it was called, so that the lines work as they stand
-	fmt.Fprintf(cmd.OutOrStdout(), `
-Look around:
-  %[1]s status
-  %[1]s kubectl get pods -A -o wide
-  %[1]s ovn-nbctl show
-  %[1]s node exec n1 -- ovs-vsctl show
-With a kubectl of your own:
-  export %[2]s
-  ip netns exec %[3]s kubectl get nodes
-`, self, strings.Join(s.KubectlEnvironment(), " "), s.Namespace(sandbox.Central))
 }
 
 // initCommand is the first process of a place; only up starts it.

@@ -42,9 +42,14 @@ func root() *cobra.Command {
 		Short: "A real Kubernetes cluster with OVN and Atoll on one machine",
 		Long: `A real Kubernetes cluster with OVN and Atoll on one machine, without Docker and kernel modules.
 
-Its places are the control plane (central) and the nodes (n1, n2, ...). Each is a set of Linux namespaces.`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+Its places are the control plane (central) and the nodes (n1, n2, ...). Each is a set of Linux namespaces.
+
+The flags below may stand before a command or after it. kubectl, ovn-nbctl and ovn-sbctl have flags of their own: with
+these, write --state before the command or right after it, and --name before it.`,
+		// Our flags are read before a command that hands its own over to a tool.
+		TraverseChildren: true,
+		SilenceUsage:     true,
+		SilenceErrors:    true,
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&opts.State, "state", sandbox.DefaultState, "directory for everything that goes with the sandbox")

@@ -42,7 +42,9 @@ type Agent struct {
 	log     *slog.Logger
 	// nudge asks for a sweep before its time. It holds at most one.
 	nudge chan struct{}
-	// swept is closed after the first sweep that had all it needs: then pods can be served.
+	// swept is closed after the first sweep that found pods and database read: then pods can be served. Its
+	// repairs need not all have worked: what cannot be removed does not keep a node from serving, and is tried,
+	// logged and counted again with every sweep.
 	swept chan struct{}
 }
 

@@ -41,6 +41,8 @@ func (r *recorder) WriteNetworkStatus(name, _ string, status model.NetworkStatus
 
 func (r *recorder) WriteFinalizer(name, _ string, present bool) { r.finalizers[name] = present }
 
+func (r *recorder) Forget(model.PodKey) {}
+
 func (r *recorder) PodEvent(pod model.PodKey, _ string, p model.Problem) { r.problems[pod] = p }
 
 func (r *recorder) NetworkEvent(string, string, model.Problem) {}

@@ -31,7 +31,7 @@ type client struct {
 	patience time.Duration
 }
 
-// call sends a request. It returns errAway, wrapped, when no agent answers.
+// call sends a request. It returns an awayError when no agent answers.
 func (c client) call(ctx context.Context, request Request) (*current.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -99,6 +99,8 @@ func (c *cluster) WriteAttachments(key model.PodKey, uid string, list []model.At
 	})
 }
 
+func (c *cluster) Forget(model.PodKey) {}
+
 func (c *cluster) WriteNetworkStatus(name, _ string, s model.NetworkStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -118,6 +118,7 @@ func (s *State) leave(p *pod) {
 		return
 	}
 	s.unplug(n, p)
+	s.sink.Forget(p.Key)
 	if p.attachment != nil {
 		freeAll(n.pools[p.attachment.Subnet], addressesOf(*p.attachment), p)
 		s.freed[n.name] = struct{}{}

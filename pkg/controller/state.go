@@ -13,6 +13,8 @@ import (
 // Sink takes the decisions that go back to the API server. Its methods do not block. A kube.Writer is one.
 type Sink interface {
 	WriteAttachments(pod model.PodKey, uid string, attachments []model.Attachment)
+	// Forget drops what is not yet written on a pod.
+	Forget(pod model.PodKey)
 	WriteNetworkStatus(name, uid string, status model.NetworkStatus)
 	WriteFinalizer(name, uid string, present bool)
 	PodEvent(pod model.PodKey, uid string, p model.Problem)

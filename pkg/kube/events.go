@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,10 +17,6 @@ import (
 )
 
 const (
-	// repeatEvents is how long the same words about the same object are not repeated.
-	repeatEvents = 5 * time.Minute
-	// rememberEvents bounds how many are remembered for that.
-	rememberEvents = 8192
 	// Events are for people to read. They have a limit of their own, so that thousands of pods that fail at once
 	// do not take the way of those that start.
 	eventsPerSecond, eventsBurst = 25, 100
@@ -30,21 +24,13 @@ const (
 	maxMessage = 1024
 )
 
-// events sends Warning Events. The recorder behind it joins what repeats and drops what comes too fast.
+// events sends Warning Events, as far as each namespace's allowance goes. The recorder behind it joins what
+// repeats and drops what comes too fast.
 type events struct {
 	client      corev1client.EventsGetter
 	broadcaster record.EventBroadcaster
 	recorder    record.EventRecorder
-	now         func() time.Time
-
-	mu   sync.Mutex
-	sent map[said]time.Time
-}
-
-// said is what was said about whom.
-type said struct {
-	uid             types.UID
-	reason, message string
+	allowance   *allowance
 }
 
 func newEvents(cfg *rest.Config) (*events, error) {
@@ -59,8 +45,7 @@ func newEvents(cfg *rest.Config) (*events, error) {
 		client:      client,
 		broadcaster: broadcaster,
 		recorder:    broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: component}),
-		now:         time.Now,
-		sent:        map[said]time.Time{},
+		allowance:   newAllowance(),
 	}, nil
 }
 
@@ -75,24 +60,9 @@ func (e *events) warn(about *corev1.ObjectReference, p model.Problem) {
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
-	if e.fresh(said{uid: about.UID, reason: p.Reason, message: message}) {
+	if e.allowance.take(about.Namespace, said{uid: about.UID, reason: p.Reason, message: message}) {
 		e.recorder.Event(about, corev1.EventTypeWarning, p.Reason, message)
 	}
-}
-
-// fresh reports whether something has not been said for a while, and remembers that it is said now.
-func (e *events) fresh(s said) bool {
-	now := e.now()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if last, there := e.sent[s]; there && now.Sub(last) < repeatEvents {
-		return false
-	}
-	if len(e.sent) >= rememberEvents {
-		clear(e.sent) // at worst something is said twice
-	}
-	e.sent[s] = now
-	return true
 }
 
 func podReference(pod model.PodKey, uid string) *corev1.ObjectReference {

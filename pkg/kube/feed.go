@@ -37,6 +37,7 @@ type Feed struct {
 	statuses *statuses
 
 	mu         sync.Mutex
+	onPod      func(model.PodKey) // told of whatever happens to a pod; may be nil
 	pods       *gathered[model.PodKey, model.Pod]
 	namespaces *gathered[string, model.Namespace]
 	networks   *gathered[string, model.Network]
@@ -76,12 +77,14 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 	if err != nil {
 		return nil, err
 	}
+	podStore := newStore(f, f.pods, podKey, intake.Pod, trimPod, events.WithLabelValues("pods"))
+	podStore.changed = f.podChanged
 	core := c.core.RESTClient()
 	f.sources = []source{{
 		name:   "pods",
 		lister: cache.NewListWatchFromClient(core, "pods", metav1.NamespaceAll, pods),
 		object: &corev1.Pod{},
-		store:  newStore(f, f.pods, podKey, intake.Pod, trimPod, events.WithLabelValues("pods")),
+		store:  podStore,
 	}, {
 		name:   "namespaces",
 		lister: cache.NewListWatchFromClient(core, "namespaces", metav1.NamespaceAll, fields.Everything()),
@@ -120,7 +123,7 @@ func (f *Feed) Synced() bool {
 }
 
 // Take hands over what was gathered since it was last called. An object that was deleted and made anew in
-// between appears once, with its new UID.
+// between appears once, with its new UID; one that came and went in between does not appear.
 func (f *Feed) Take() model.Changes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,6 +139,22 @@ func (f *Feed) signal() {
 	select {
 	case f.ready <- struct{}{}:
 	default:
+	}
+}
+
+// tellOfPods has tell called, with none of our locks held, after whatever happens to a pod, news or not.
+func (f *Feed) tellOfPods(tell func(model.PodKey)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onPod = tell
+}
+
+func (f *Feed) podChanged(pod model.PodKey) {
+	f.mu.Lock()
+	tell := f.onPod
+	f.mu.Unlock()
+	if tell != nil {
+		tell(pod)
 	}
 }
 

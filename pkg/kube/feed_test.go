@@ -22,6 +22,8 @@ func testPod(name, uid string) *corev1.Pod {
 	}
 }
 
+func key(name string) model.PodKey { return model.PodKey{Namespace: "default", Name: name} }
+
 // deaf makes a Feed whose sources nobody runs, and its stores.
 func deaf(t *testing.T) (feed *Feed, pods, namespaces, networks cache.ReflectorStore) {
 	t.Helper()
@@ -67,7 +69,9 @@ func TestFeedGathersTheNewest(t *testing.T) {
 	must(t, pods.Add(testPod("b", "3")))
 	must(t, pods.Delete(testPod("b", "3")))
 	must(t, pods.Delete(testPod("never seen", "4")))
-	wantPods(t, f, map[string]string{"a": "2", "b": "gone"})
+	wantPods(t, f, map[string]string{"a": "2"})
+	must(t, pods.Delete(testPod("a", "2")))
+	wantPods(t, f, map[string]string{"a": "gone"})
 	wantPods(t, f, map[string]string{})
 }
 

@@ -8,18 +8,19 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// gathered is one kind's newest values: those handed on or waiting to be, and the changes that wait.
-// Feed.mu guards it.
+// gathered is one kind's newest values: those handed on or waiting to be, and the changes that wait. It holds
+// nothing of what came and went before anybody took it: a standby may gather for weeks. Feed.mu guards it.
 type gathered[K comparable, V any] struct {
 	same   func(a, b *V) bool
 	gone   func(*V) // told of each value that is dropped; may be nil
 	known  map[K]*V
 	waits  map[K]*V
+	handed map[K]struct{} // what the taker believes to be there
 	listed bool
 }
 
 func newGathered[K comparable, V any](same func(a, b *V) bool) *gathered[K, V] {
-	return &gathered[K, V]{same: same, known: map[K]*V{}, waits: map[K]*V{}}
+	return &gathered[K, V]{same: same, known: map[K]*V{}, waits: map[K]*V{}, handed: map[K]struct{}{}}
 }
 
 // set gathers a value, nil for one that has gone, and reports whether that is news.
@@ -32,6 +33,10 @@ func (g *gathered[K, V]) set(k K, v *V) bool {
 		delete(g.known, k)
 		if g.gone != nil {
 			g.gone(old)
+		}
+		if _, handed := g.handed[k]; !handed {
+			delete(g.waits, k)
+			return false
 		}
 	case known && g.same(old, v):
 		return false
@@ -56,6 +61,13 @@ func (g *gathered[K, V]) keepOnly(all map[K]struct{}) bool {
 func (g *gathered[K, V]) take() map[K]*V {
 	out := g.waits
 	g.waits = map[K]*V{}
+	for k, v := range out {
+		if v == nil {
+			delete(g.handed, k)
+		} else {
+			g.handed[k] = struct{}{}
+		}
+	}
 	return out
 }
 
@@ -67,7 +79,8 @@ func samePod(a, b *model.Pod) bool {
 }
 
 func sameAttachment(a, b model.Attachment) bool {
-	return a.Interface == b.Interface && a.Network == b.Network && a.Subnet == b.Subnet && a.MAC == b.MAC &&
+	return a.Interface == b.Interface && a.Network == b.Network && a.NetworkUID == b.NetworkUID &&
+		a.Subnet == b.Subnet && a.MAC == b.MAC &&
 		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Gateways, b.Gateways)
 }
 

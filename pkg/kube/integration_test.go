@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -146,8 +147,6 @@ func (l *lab) getNetwork(name string) *v1alpha1.Network {
 	return &out
 }
 
-func key(name string) model.PodKey { return model.PodKey{Namespace: "default", Name: name} }
-
 func has(name string) func(model.Changes) bool {
 	return func(c model.Changes) bool { return c.Pods[key(name)] != nil }
 }
@@ -206,6 +205,32 @@ func withUID(uid string) []model.Attachment {
 	one := decided[0]
 	one.PodUID = uid
 	return []model.Attachment{one}
+}
+
+// TestRefusedAttachmentsAreToldAndParked is a pod that has as many bytes of annotations as Kubernetes stores.
+func TestRefusedAttachmentsAreToldAndParked(t *testing.T) {
+	l := newLab(t)
+	p := l.createPod("a", func(p *corev1.Pod) {
+		p.Annotations = map[string]string{"big": strings.Repeat("x", 262000)}
+	})
+	l.until("the pod", has("a"))
+	watch, err := l.pods.Events("default").Watch(l.ctx, metav1.ListOptions{})
+	must(t, err)
+	defer watch.Stop()
+	l.writer.WriteAttachments(key("a"), string(p.UID), withUID(string(p.UID)))
+	e, ok := (<-watch.ResultChan()).Object.(*corev1.Event)
+	if !ok {
+		t.Fatal("the watch of Events ended")
+	}
+	if e.Reason != ReasonAnnotationRefused || e.InvolvedObject.UID != p.UID ||
+		!strings.Contains(e.Message, "remove or shorten") || !strings.Contains(e.Message, "262144") {
+		t.Errorf("got %+v", e)
+	}
+	l.flush() // nothing is tried any more
+
+	_, err = l.pods.Pods("default").Patch(l.ctx, "a", types.MergePatchType, []byte(`{"metadata":{"annotations":{"big":null}}}`), metav1.PatchOptions{})
+	must(t, err)
+	l.until("the annotation, once there is room", func(c model.Changes) bool { return c.Pods[key("a")].Assigned != nil })
 }
 
 func TestNothingIsWrittenOnASuccessor(t *testing.T) {

@@ -20,6 +20,10 @@ import (
 // late they are: so they are never written in the moment in which a pod starts.
 const countsEvery = time.Second
 
+// countsApart is how far the writes of different Networks' counts are apart at least. Pods of a thousand Networks
+// would otherwise cause nearly as many writes of counts as there are pods, and the pods would wait for them.
+const countsApart = 20 * time.Millisecond
+
 type statusOf struct {
 	uid    string
 	status model.NetworkStatus
@@ -31,7 +35,8 @@ type finalizerOf struct {
 }
 
 // WriteNetworkStatus shows a status on the Network with that UID. A change of the phase, of the observed
-// generation or of what a condition says goes at once; counts go once per second. What the API server
+// generation or of what a condition says goes at once; counts go once per second, or
+// later when those of many Networks change. What the API server
 // holds already is not written.
 func (w *Writer) WriteNetworkStatus(name, uid string, s model.NetworkStatus) {
 	w.networks.put(name, statusOf{uid: uid, status: s}, w.pace.delay(name, uid, s, time.Now()))
@@ -96,6 +101,8 @@ func (w *Writer) networkTarget(name, uid string) target {
 type pace struct {
 	mu     sync.Mutex
 	byName map[string]paced
+	// last is when the latest of all counts is written.
+	last time.Time
 }
 
 type paced struct {
@@ -119,13 +126,20 @@ func (p *pace) delay(name, uid string, s model.NetworkStatus, now time.Time) tim
 	}
 	entry := paced{uid: uid, status: s, next: now}
 	if there && last.uid == uid && sameWords(last.status, s) {
-		entry.next = now.Add(countsEvery)
-		if now.Before(last.next) {
-			entry.next = last.next
+		if entry.next = last.next; !now.Before(last.next) {
+			entry.next = later(now.Add(countsEvery), p.last.Add(countsApart))
+			p.last = entry.next
 		}
 	}
 	p.byName[name] = entry
 	return entry.next.Sub(now)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (p *pace) prune(now time.Time) {

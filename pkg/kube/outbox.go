@@ -21,18 +21,33 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
+// retryForbidden is when a write that was forbidden is tried again: it is the cluster's rules that forbid, and
+// they may change without a change of the object.
+const retryForbidden = 5 * time.Minute
+
 // outbox holds at most one wanted write per key, the newest, and tries it until it is done, the object is gone
 // or nobody wants it any more. Two writes of one key never run at once.
+//
+// Where refused is set, it is told of a write that the API server does not take. Such a write is parked: it is
+// not tried again until again says that the object has changed.
 type outbox[K comparable, V any] struct {
 	kind    string
 	write   func(context.Context, K, V) error
 	log     *slog.Logger
 	results *prometheus.CounterVec
 	queue   workqueue.TypedRateLimitingInterface[K]
+	refused func(K, V, error)
 
 	mu     sync.Mutex
-	wanted map[K]*V
+	wanted map[K]*wish[V]
+	parked map[K]*wish[V]
 	empty  chan struct{} // closed while nothing is wanted
+}
+
+type wish[V any] struct {
+	value V
+	// changed says that the object has changed since the write began, so that a refusal may be out of date.
+	changed bool
 }
 
 func newOutbox[K comparable, V any](
@@ -47,7 +62,8 @@ func newOutbox[K comparable, V any](
 		results: results,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[K](firstRetry, lastRetry)),
-		wanted: map[K]*V{},
+		wanted: map[K]*wish[V]{},
+		parked: map[K]*wish[V]{},
 		empty:  empty,
 	}
 }
@@ -55,10 +71,7 @@ func newOutbox[K comparable, V any](
 // put wants v written at k after a delay, instead of what was wanted there before.
 func (o *outbox[K, V]) put(k K, v V, delay time.Duration) {
 	o.mu.Lock()
-	if len(o.wanted) == 0 {
-		o.empty = make(chan struct{})
-	}
-	o.wanted[k] = &v
+	o.want(k, &wish[V]{value: v})
 	o.mu.Unlock()
 	if delay > 0 {
 		o.queue.AddAfter(k, delay)
@@ -67,18 +80,58 @@ func (o *outbox[K, V]) put(k K, v V, delay time.Duration) {
 	}
 }
 
+// want makes w the only wish for k. The caller holds mu.
+func (o *outbox[K, V]) want(k K, w *wish[V]) {
+	if len(o.wanted) == 0 {
+		o.empty = make(chan struct{})
+	}
+	o.wanted[k] = w
+	delete(o.parked, k)
+}
+
 // drop wants nothing written at k any more. A write that is under way still ends.
 func (o *outbox[K, V]) drop(k K) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if v, there := o.wanted[k]; there {
-		o.remove(k, v)
+	if w, there := o.wanted[k]; there {
+		o.remove(k, w)
+	}
+	delete(o.parked, k)
+	o.mu.Unlock()
+	o.queue.Forget(k)
+}
+
+// again says that the object of k has changed: what was refused may be possible now. It is tried the later the
+// more often it was refused.
+func (o *outbox[K, V]) again(k K) {
+	o.mu.Lock()
+	w, parked := o.parked[k]
+	switch {
+	case parked:
+		o.want(k, w)
+	case o.wanted[k] != nil:
+		o.wanted[k].changed = true
+	}
+	o.mu.Unlock()
+	if parked {
+		o.queue.AddRateLimited(k)
 	}
 }
 
-// remove ends the wish v; a newer one for the same key stays. The caller holds mu.
-func (o *outbox[K, V]) remove(k K, v *V) {
-	if o.wanted[k] != v {
+// park keeps a refused wish for later; false when meanwhile it was replaced or dropped, or the object changed.
+func (o *outbox[K, V]) park(k K, w *wish[V]) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.wanted[k] != w || w.changed {
+		return false
+	}
+	o.remove(k, w)
+	o.parked[k] = w
+	return true
+}
+
+// remove ends the wish w; a newer one for the same key stays. The caller holds mu.
+func (o *outbox[K, V]) remove(k K, w *wish[V]) {
+	if o.wanted[k] != w {
 		return
 	}
 	delete(o.wanted, k)
@@ -87,10 +140,18 @@ func (o *outbox[K, V]) remove(k K, v *V) {
 	}
 }
 
-func (o *outbox[K, V]) get(k K) *V {
+// begin is the wish to write now, or nil.
+func (o *outbox[K, V]) begin(k K) *wish[V] {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.wanted[k]
+	if w, parked := o.parked[k]; parked {
+		o.want(k, w)
+	}
+	w := o.wanted[k]
+	if w != nil {
+		w.changed = false
+	}
+	return w
 }
 
 // idle is closed once nothing is wanted.
@@ -121,18 +182,26 @@ func (o *outbox[K, V]) next(ctx context.Context) bool {
 		return false
 	}
 	defer o.queue.Done(k)
-	v := o.get(k)
-	if v == nil || ctx.Err() != nil {
+	w := o.begin(k)
+	if w == nil || ctx.Err() != nil {
 		o.queue.Forget(k)
 		return true
 	}
-	err := o.write(ctx, k, *v)
+	err := o.write(ctx, k, w.value)
+	refusal := new(refusedError)
 	switch {
 	case err == nil:
-		o.finish(k, v, "done")
+		o.finish(k, w, "done")
 	case errors.Is(err, errGone):
-		o.finish(k, v, "gone")
+		o.finish(k, w, "gone")
 	case ctx.Err() != nil:
+	case o.refused != nil && errors.As(err, &refusal) && o.park(k, w):
+		o.results.WithLabelValues(o.kind, "refused").Inc()
+		o.log.Warn("write refused, waiting for a change", "kind", o.kind, "key", k, "err", err)
+		o.refused(k, w.value, err)
+		if apierrors.IsForbidden(err) {
+			o.queue.AddAfter(k, retryForbidden)
+		}
 	default:
 		o.results.WithLabelValues(o.kind, "failed").Inc()
 		level := slog.LevelWarn
@@ -145,10 +214,10 @@ func (o *outbox[K, V]) next(ctx context.Context) bool {
 	return true
 }
 
-func (o *outbox[K, V]) finish(k K, v *V, result string) {
+func (o *outbox[K, V]) finish(k K, w *wish[V], result string) {
 	o.results.WithLabelValues(o.kind, result).Inc()
 	o.queue.Forget(k)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.remove(k, v)
+	o.remove(k, w)
 }

@@ -91,17 +91,39 @@ func (t target) patch(kind types.PatchType, subresource string, body []byte) *re
 	return r
 }
 
-// outcome tells a patch that came too late (errGone) from one that failed.
+// refusedError says that the API server does not take this write for the very object that it was decided for:
+// the same write would be refused again.
+type refusedError struct{ cause error }
+
+func (e *refusedError) Error() string { return e.cause.Error() }
+
+func (e *refusedError) Unwrap() error { return e.cause }
+
+// refuses tells the API server's no to a write from all that may be different a moment later.
+func refuses(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// outcome tells a patch that came too late (errGone), and one that is refused (refusedError), from one that
+// failed.
 func (t target) outcome(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
 		return errGone
-	case apierrors.IsConflict(err), apierrors.IsInvalid(err):
-		// A patch for another UID is refused as the one or the other; only the object itself tells for certain.
-		if gone, getErr := t.gone(ctx); getErr == nil && gone {
+	case apierrors.IsConflict(err), refuses(err):
+		// A patch for another UID is a conflict or invalid; only the object itself tells for certain.
+		gone, getErr := t.gone(ctx)
+		if getErr != nil {
+			break
+		}
+		if gone {
 			return errGone
+		}
+		if refuses(err) {
+			return &refusedError{cause: fmt.Errorf("patch %s: %w", t.resource, err)}
 		}
 	}
 	return fmt.Errorf("patch %s: %w", t.resource, err)

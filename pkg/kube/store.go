@@ -11,12 +11,13 @@ import (
 // store is where a reflector leaves its objects of type O: it reads each into a value and gathers that. No
 // object is kept.
 type store[O metav1.Object, K comparable, V any] struct {
-	feed   *Feed
-	to     *gathered[K, V]
-	key    func(namespace, name string) K
-	read   func(O) *V
-	trim   func(O)
-	events prometheus.Counter
+	feed    *Feed
+	to      *gathered[K, V]
+	key     func(namespace, name string) K
+	read    func(O) *V
+	trim    func(O)
+	changed func(K) // told of every event, news or not; may be nil
+	events  prometheus.Counter
 }
 
 func newStore[O metav1.Object, K comparable, V any](
@@ -50,11 +51,15 @@ func (s *store[O, K, V]) Delete(obj any) error {
 
 func (s *store[O, K, V]) gather(o O, v *V) {
 	s.events.Inc()
+	k := s.key(o.GetNamespace(), o.GetName())
 	s.feed.mu.Lock()
-	news := s.to.set(s.key(o.GetNamespace(), o.GetName()), v)
+	news := s.to.set(k, v)
 	s.feed.mu.Unlock()
 	if news {
 		s.feed.signal()
+	}
+	if s.changed != nil {
+		s.changed(k)
 	}
 }
 
@@ -80,6 +85,11 @@ func (s *store[O, K, V]) Replace(list []any, _ string) error {
 	s.to.listed = true
 	s.feed.mu.Unlock()
 	s.feed.signal()
+	if s.changed != nil {
+		for k := range all {
+			s.changed(k)
+		}
+	}
 	return nil
 }
 

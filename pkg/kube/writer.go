@@ -60,13 +60,15 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 		return nil, err
 	}
 	w := &Writer{log: opts.Logger, clients: c, statuses: newStatuses(), pace: newPace()}
-	if feed != nil {
-		w.statuses = feed.statuses
-	}
 	if w.events, err = newEvents(cfg); err != nil {
 		return nil, err
 	}
 	w.attachments = newOutbox("attachments", w.patchAttachments, w.log, results)
+	w.attachments.refused = w.attachmentsRefused
+	if feed != nil {
+		w.statuses = feed.statuses
+		feed.tellOfPods(w.attachments.again)
+	}
 	w.networks = newOutbox("status", w.patchStatus, w.log, results)
 	w.finalizers = newOutbox("finalizer", w.patchFinalizer, w.log, results)
 	return w, nil
@@ -96,12 +98,14 @@ func (w *Writer) Flush(ctx context.Context) error {
 }
 
 // WriteAttachments writes the annotations of the pod with that UID that tell its node and its users what it
-// got; with none it removes them.
+// got; with none it removes them. When the API server refuses them, an Event on the pod says so, and they are
+// tried again once the pod changes.
 func (w *Writer) WriteAttachments(pod model.PodKey, uid string, attachments []model.Attachment) {
 	w.attachments.put(pod, attachmentsOf{uid: uid, list: attachments}, 0)
 }
 
-// Forget wants nothing more written on a pod.
+// Forget wants nothing more written on a pod. Whoever decides calls it when the pod leaves, before it decides
+// anything for a successor of the same name. A write that is under way still ends; it names the pod's UID.
 func (w *Writer) Forget(pod model.PodKey) { w.attachments.drop(pod) }
 
 func (w *Writer) patchAttachments(ctx context.Context, pod model.PodKey, want attachmentsOf) error {

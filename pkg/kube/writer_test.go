@@ -11,7 +11,7 @@ import (
 )
 
 var decided = []model.Attachment{{
-	PodUID: "u", Interface: "eth0", Network: "red", Subnet: "a", MAC: "0a:00:00:00:00:01",
+	PodUID: "u", Interface: "eth0", Network: "red", NetworkUID: "n", Subnet: "a", MAC: "0a:00:00:00:00:01",
 	Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24")},
 	Gateways:  []netip.Addr{netip.MustParseAddr("10.0.0.1")},
 }}
@@ -26,7 +26,7 @@ func TestPatches(t *testing.T) {
 		"attachments": {
 			body(attachmentsPatch("u", decided)),
 			`{"metadata":{"uid":"u","annotations":{` +
-				`"atoll.dev/attachments":"[{\"podUID\":\"u\",\"interface\":\"eth0\",\"network\":\"red\",\"subnet\":\"a\",\"mac\":\"0a:00:00:00:00:01\",\"addresses\":[\"10.0.0.5/24\"],\"gateways\":[\"10.0.0.1\"]}]",` +
+				`"atoll.dev/attachments":"[{\"podUID\":\"u\",\"interface\":\"eth0\",\"network\":\"red\",\"networkUID\":\"n\",\"subnet\":\"a\",\"mac\":\"0a:00:00:00:00:01\",\"addresses\":[\"10.0.0.5/24\"],\"gateways\":[\"10.0.0.1\"]}]",` +
 				`"k8s.v1.cni.cncf.io/network-status":"[{\"name\":\"red\",\"interface\":\"eth0\",\"ips\":[\"10.0.0.5\"],\"mac\":\"0a:00:00:00:00:01\",\"default\":true,\"dns\":{},\"gateway\":[\"10.0.0.1\"]}]"}}}`,
 		},
 		"no attachments": {
@@ -75,28 +75,6 @@ func TestPace(t *testing.T) {
 		if got := p.delay("n", step.uid, step.status, now); got != step.want {
 			t.Errorf("step %d waits %s, want %s", i, got, step.want)
 		}
-	}
-}
-
-func TestEventsAreNotRepeated(t *testing.T) {
-	now := time.Unix(1000, 0)
-	e := &events{now: func() time.Time { return now }, sent: map[said]time.Time{}}
-	one := said{uid: "u", reason: "SubnetFull", message: "a is full"}
-	if !e.fresh(one) || e.fresh(one) {
-		t.Error("said twice at once")
-	}
-	if !e.fresh(said{uid: "v", reason: one.reason, message: one.message}) {
-		t.Error("not said of another pod")
-	}
-	now = now.Add(repeatEvents)
-	if !e.fresh(one) {
-		t.Error("not said again after some minutes")
-	}
-	for i := range 2 * rememberEvents {
-		e.fresh(said{uid: "w", message: time.Duration(i).String()})
-	}
-	if len(e.sent) > rememberEvents {
-		t.Errorf("%d are remembered", len(e.sent))
 	}
 }
 

@@ -1,0 +1,87 @@
+package kube
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+const (
+	// repeatEvents is how long the same words about the same object are not repeated.
+	repeatEvents = 5 * time.Minute
+	// rememberEvents is how many are remembered for that at least; at most it is twice as many.
+	rememberEvents = 4096
+	// A namespace's share of Events: enough for all pods of a Deployment that fail at once, and in the long run
+	// a small part of eventsPerSecond, so that a tenant whose pods fail by thousands does not silence the others.
+	namespaceEventsPerSecond, namespaceEventsBurst = 1, 100
+	// rememberNamespaces is of how many namespaces the use of their share is known at least.
+	rememberNamespaces = 1024
+)
+
+// said is what was said about whom.
+type said struct {
+	uid             types.UID
+	reason, message string
+}
+
+// allowance decides which Events may go. Its memory is bounded, and what was used last is forgotten last.
+type allowance struct {
+	mu     sync.Mutex
+	sent   recent[said, time.Time]
+	shares recent[string, flowcontrol.PassiveRateLimiter]
+}
+
+func newAllowance() *allowance {
+	return &allowance{
+		sent:   recent[said, time.Time]{size: rememberEvents},
+		shares: recent[string, flowcontrol.PassiveRateLimiter]{size: rememberNamespaces},
+	}
+}
+
+// take reports whether something may be said now about an object in a namespace: it was not said for a while,
+// and the namespace has not used up its share. What may not be said is not remembered as said.
+func (a *allowance) take(namespace string, s said) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if last, there := a.sent.get(s); there && now.Sub(last) < repeatEvents {
+		return false
+	}
+	share, there := a.shares.get(namespace)
+	if !there {
+		share = flowcontrol.NewTokenBucketPassiveRateLimiter(namespaceEventsPerSecond, namespaceEventsBurst)
+		a.shares.put(namespace, share)
+	}
+	if !share.TryAccept() {
+		return false
+	}
+	a.sent.put(s, now)
+	return true
+}
+
+// recent holds what was used last: at least size entries, at most twice as many. It fills one generation, and when
+// that is full forgets the one before.
+type recent[K comparable, V any] struct {
+	size       int
+	young, old map[K]V
+}
+
+func (r *recent[K, V]) get(k K) (V, bool) {
+	v, there := r.young[k]
+	if there {
+		return v, true
+	}
+	if v, there = r.old[k]; there {
+		r.put(k, v)
+	}
+	return v, there
+}
+
+func (r *recent[K, V]) put(k K, v V) {
+	if _, there := r.young[k]; !there && (r.young == nil || len(r.young) >= r.size) {
+		r.young, r.old = make(map[K]V), r.young
+	}
+	r.young[k] = v
+}

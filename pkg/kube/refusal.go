@@ -1,0 +1,39 @@
+package kube
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// ReasonAnnotationRefused is the reason of the Event on a pod whose annotations the API server does not take.
+const ReasonAnnotationRefused = "AnnotationRefused"
+
+func (w *Writer) attachmentsRefused(pod model.PodKey, want attachmentsOf, err error) {
+	w.PodEvent(pod, want.uid, model.Problem{Reason: ReasonAnnotationRefused, Message: refusal(err)})
+}
+
+// refusal says in plain words why a pod's addresses cannot be written on it, and what to do. The API server's own
+// words may be long: they come last.
+func refusal(err error) string {
+	return "Kubernetes refuses to store this pod's addresses in the pod's annotations, so it gets no network. " +
+		advice(err) + " Kubernetes says: " + err.Error()
+}
+
+func advice(err error) string {
+	switch {
+	case apierrors.IsForbidden(err):
+		return "A rule of the cluster forbids it: ask its administrator to let atoll-controller patch this pod. " +
+			"Atoll tries again every few minutes."
+	case annotationsTooLong(err):
+		return "The pod's annotations are too long: remove or shorten some, and Atoll tries again."
+	}
+	return "Change the pod so that Kubernetes accepts it, and Atoll tries again; or ask the cluster's administrator."
+}
+
+// annotationsTooLong reports whether all annotations of an object together are more than Kubernetes stores.
+func annotationsTooLong(err error) bool {
+	cause, found := apierrors.StatusCause(err, metav1.CauseTypeTooLong)
+	return found && cause.Field == "metadata.annotations"
+}
