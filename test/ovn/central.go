@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options) (*Central, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Central{parts: found, dir: o.Dir, procs: map[string]*exec.Cmd{}}
+	c := newCentral(found, o.Dir)
 	databases := []string{"nb"}
 	if o.Northd {
 		databases = append(databases, "sb")
@@ -86,6 +86,10 @@ func Run(ctx context.Context, o Options) (*Central, error) {
 		}
 	}
 	return c, nil
+}
+
+func newCentral(found parts.OVN, dir string) *Central {
+	return &Central{parts: found, dir: dir, procs: map[string]*exec.Cmd{}}
 }
 
 // NBAddress is the northbound database's address.
@@ -129,7 +133,8 @@ func (c *Central) Kill(name string) {
 
 // Stop ends everything.
 func (c *Central) Stop() {
-	for _, name := range []string{"northd", "sb", "nb"} {
+	c.Kill("northd")
+	for name := range c.procs {
 		c.Kill(name)
 	}
 }
