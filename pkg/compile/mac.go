@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // Prefixes of our MAC addresses: locally administered, unicast (IEEE 802, the second bit of the first octet).
@@ -16,15 +17,16 @@ const (
 // its subnet as that one is. Without an IPv4 address it is 0a and 40 bits of a digest of the pod's UID and
 // addresses: a tenant chooses addresses but no UID, and so cannot look for one that gives another pod's MAC.
 func PodMAC(uid string, addresses []netip.Addr) string {
-	of := uid
+	var of strings.Builder
+	of.WriteString(uid)
 	for _, a := range addresses {
 		if a.Is4() {
 			b := a.As4()
 			return fmt.Sprintf("%02x:58:%02x:%02x:%02x:%02x", macPod, b[0], b[1], b[2], b[3])
 		}
-		of += " " + a.String()
+		of.WriteString(" " + a.String())
 	}
-	return digestMAC(macPod, of)
+	return digestMAC(macPod, of.String())
 }
 
 // routerMAC is the MAC address of a router's port: a digest of its name, so that ports of different Networks

@@ -12,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/test/lab"
 )
 
 // alonePods and alonePorts are how many are made to see what a server can do without us.
@@ -23,28 +25,29 @@ const (
 )
 
 // apiAlone measures how many pods per second the API server takes while nobody watches.
-func (l *lab) apiAlone(ctx context.Context) (float64, error) {
+func (b *bench) apiAlone(ctx context.Context) (float64, error) {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: rawNamespace}}
-	if _, err := l.kube.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+	if _, err := b.Kube.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		return 0, err
 	}
 	start := time.Now()
-	how := load{pods: alonePods, creators: 32}
-	err := how.run(ctx, func(ctx context.Context, i int) error {
-		return l.createPod(ctx, rawNamespace, fmt.Sprintf("raw-%06d", i), i, "")
+	load := lab.Load{Count: alonePods, Workers: creators}
+	err := load.Run(ctx, func(ctx context.Context, i int) error {
+		key := model.PodKey{Namespace: rawNamespace, Name: fmt.Sprintf("raw-%06d", i)}
+		return b.CreatePod(ctx, lab.Pod{Key: key, Node: nodeName(i)})
 	})
 	if err != nil {
 		return 0, err
 	}
 	rate := alonePods / time.Since(start).Seconds()
 	now := int64(0)
-	return rate, l.kube.CoreV1().Pods(rawNamespace).DeleteCollection(ctx,
+	return rate, b.Kube.CoreV1().Pods(rawNamespace).DeleteCollection(ctx,
 		metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
 }
 
 // databaseAlone measures how many ports per second the database takes from one client.
-func (l *lab) databaseAlone(ctx context.Context, out *results) error {
-	c, err := connect(ctx, l.database.NBAddress(), map[string]dbmodel.Model{
+func (b *bench) databaseAlone(ctx context.Context, out *results) error {
+	c, err := lab.Connect(ctx, b.Database.NBAddress(), map[string]dbmodel.Model{
 		string(nb.TableLogicalSwitch):     &nb.LogicalSwitch{},
 		string(nb.TableLogicalSwitchPort): &nb.LogicalSwitchPort{},
 	})

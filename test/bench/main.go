@@ -24,6 +24,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+
+	"github.com/atoll-net/atoll/test/lab"
 )
 
 type options struct {
@@ -77,86 +79,87 @@ func run(ctx context.Context, o options) error {
 
 // measure starts everything, measures and ends everything.
 func measure(ctx context.Context, o options) (out results, err error) {
-	progress := newProgress(os.Stderr)
-	l, err := startLab(ctx, o)
+	progress := lab.NewProgress(os.Stderr)
+	l, err := lab.Start(ctx, lab.Options{Controller: o.controller, Dist: o.dist})
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, l.stop()) }()
-	progress.done("start API server and database")
+	defer func() { err = errors.Join(err, l.Stop()) }()
+	b := &bench{Lab: l}
+	progress.Done("start API server and database")
 
-	if out.APIAlone, err = l.apiAlone(ctx); err != nil {
+	if out.APIAlone, err = b.apiAlone(ctx); err != nil {
 		return out, fmt.Errorf("measure API server alone: %w", err)
 	}
-	progress.done("API server alone")
-	if err = l.databaseAlone(ctx, &out); err != nil {
+	progress.Done("API server alone")
+	if err = b.databaseAlone(ctx, &out); err != nil {
 		return out, fmt.Errorf("measure database alone: %w", err)
 	}
-	progress.done("database alone")
+	progress.Done("database alone")
 
-	if err = l.startController(ctx); err != nil {
+	if err = b.StartController(ctx, "--metrics-address="); err != nil {
 		return out, err
 	}
-	if err = l.createNetworks(ctx, o.networks); err != nil {
+	if err = b.createNetworks(ctx, o.networks); err != nil {
 		return out, fmt.Errorf("make Networks: %w", err)
 	}
-	progress.done("start controller and Networks")
-	if err = l.pods(ctx, o, &out, progress); err != nil {
+	progress.Done("start controller and Networks")
+	if err = b.pods(ctx, o, &out, progress); err != nil {
 		return out, err
 	}
-	if out.ControllerMB, err = l.controller.residentMB(); err != nil {
+	if out.ControllerMB, err = b.Controller.ResidentMB(); err != nil {
 		return out, err
 	}
-	if out.RestartSeconds, err = l.restart(ctx); err != nil {
+	if out.RestartSeconds, err = b.restart(ctx); err != nil {
 		return out, fmt.Errorf("measure restart: %w", err)
 	}
-	progress.done("restart of the controller")
+	progress.Done("restart of the controller")
 	return out, nil
 }
 
 // pods measures pods, and what they cost.
-func (l *lab) pods(ctx context.Context, o options, out *results, progress *progress) error {
-	before, err := l.controllerWrites(ctx)
+func (b *bench) pods(ctx context.Context, o options, out *results, progress *lab.Progress) error {
+	before, err := b.controllerWrites(ctx)
 	if err != nil {
 		return err
 	}
-	busyBefore, err := l.controller.cpu()
+	busyBefore, err := b.Controller.CPU()
 	if err != nil {
 		return err
 	}
-	var start, end usage
+	var start, end lab.Usage
 	for _, part := range []struct {
 		name string
 		to   *series
-		load load
+		load lab.Load
 	}{
-		{"one pod at a time", &out.Single, load{pods: 20, creators: 1, wait: true}},
-		{"10 pods per second", &out.Paced, load{pods: 300, perSecond: 10}},
-		{"burst of 500", &out.Burst500, load{pods: 500, creators: 32}},
-		{fmt.Sprintf("burst of %d", o.burst), &out.Burst, load{pods: o.burst, creators: 32}},
+		{"one pod at a time", &out.Single, lab.Load{Count: 20, Workers: 1}},
+		{"10 pods per second", &out.Paced, lab.Load{Count: 300, PerSecond: 10}},
+		{"burst of 500", &out.Burst500, lab.Load{Count: 500, Workers: creators}},
+		{fmt.Sprintf("burst of %d", o.burst), &out.Burst, lab.Load{Count: o.burst, Workers: creators}},
 	} {
-		if start, err = readUsage(); err != nil {
+		if start, err = lab.ReadUsage(); err != nil {
 			return err
 		}
-		if *part.to, err = l.apply(ctx, part.load); err != nil {
+		if *part.to, err = b.apply(ctx, part.load); err != nil {
 			return fmt.Errorf("measure %s: %w", part.name, err)
 		}
-		if end, err = readUsage(); err != nil {
+		if end, err = lab.ReadUsage(); err != nil {
 			return err
 		}
-		progress.done(part.name)
+		progress.Done(part.name)
 	}
 	out.Processors = runtime.NumCPU()
-	out.Programs, out.Machines = start.foreign(end)
-	out.AllCPUPerPod = (end.ours - start.ours).Seconds() * 1000 / float64(out.Burst.Pods)
-	if err = l.settle(ctx); err != nil {
+	out.Programs, out.Machines = start.Foreign(end)
+	out.AllCPUPerPod = (end.Ours - start.Ours).Seconds() * 1000 / float64(out.Burst.Pods)
+	if err = b.settle(ctx); err != nil {
 		return fmt.Errorf("wait for annotations: %w", err)
 	}
-	after, err := l.controllerWrites(ctx)
+	after, err := b.controllerWrites(ctx)
 	if err != nil {
 		return err
 	}
-	busyAfter, err := l.controller.cpu()
+	busyAfter, err := b.Controller.CPU()
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/atoll-net/atoll/test/lab"
 )
 
 // results of a run. Rates are per second, times in milliseconds unless they say otherwise.
@@ -57,15 +59,9 @@ func newSeries(took []time.Duration, rows, annotations time.Duration) series {
 		Pods:          len(took),
 		PodsPerSecond: float64(len(took)) / rows.Seconds(),
 		Annotated:     float64(len(took)) / annotations.Seconds(),
-		P50:           percentile(took, 50),
-		P99:           percentile(took, 99),
+		P50:           lab.Percentile(took, 50),
+		P99:           lab.Percentile(took, 99),
 	}
-}
-
-// percentile is the smallest of the sorted times that p percent of them do not exceed, in milliseconds.
-func percentile(sorted []time.Duration, p int) float64 {
-	rank := (len(sorted)*p + 99) / 100
-	return float64(sorted[max(rank, 1)-1]) / float64(time.Millisecond)
 }
 
 // The goals of this project for these figures.
@@ -134,17 +130,4 @@ func (r results) write(path string) error {
 		return fmt.Errorf("write results: %w", err)
 	}
 	return nil
-}
-
-// progress says what has been done and how long it took.
-type progress struct {
-	to    io.Writer
-	since time.Time
-}
-
-func newProgress(to io.Writer) *progress { return &progress{to: to, since: time.Now()} }
-
-func (p *progress) done(what string) {
-	fmt.Fprintf(p.to, "%-32s %5.1f s\n", what, time.Since(p.since).Seconds())
-	p.since = time.Now()
 }

@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"bytes"
@@ -14,24 +14,25 @@ import (
 	"time"
 )
 
-// child is a program that runs beside us, and ends when we do, however we end.
-type child struct {
+// Child is a program that runs beside us, and ends when we do, however we end.
+type Child struct {
 	pid  int
 	name string
 	log  string
 	stop func()
-	done chan struct{}
+	// Done is closed when it has ended.
+	Done chan struct{}
 	err  error
 }
 
-// startChild runs a program until stop, or until ctx ends. It is first asked to end, then made to.
-func startChild(ctx context.Context, log, path string, args ...string) (*child, error) {
+// StartChild runs a program until stop, or until ctx ends. It is first asked to end, then made to.
+func StartChild(ctx context.Context, log, path string, args ...string) (*Child, error) {
 	out, err := os.Create(log)
 	if err != nil {
 		return nil, fmt.Errorf("make log file: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	c := &child{name: filepath.Base(path), log: log, stop: stop, done: make(chan struct{})}
+	c := &Child{name: filepath.Base(path), log: log, stop: stop, Done: make(chan struct{})}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -42,7 +43,7 @@ func startChild(ctx context.Context, log, path string, args ...string) (*child, 
 		// The kernel sends the death signal when the thread that made the child ends: this one stays until then.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer close(c.done)
+		defer close(c.Done)
 		defer func() { _ = out.Close() }()
 		err := cmd.Start()
 		started <- err
@@ -58,14 +59,23 @@ func startChild(ctx context.Context, log, path string, args ...string) (*child, 
 	return c, nil
 }
 
-// end stops the program and returns when it has ended.
-func (c *child) end() {
+// End stops the program and returns when it has ended.
+func (c *Child) End() {
 	c.stop()
-	<-c.done
+	<-c.Done
 }
 
-// ended says why a program ended that should still run.
-func (c *child) ended() error {
+// Kill ends the program with no chance to say goodbye, and returns when it has ended.
+func (c *Child) Kill() error {
+	if err := syscall.Kill(c.pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill %s: %w", c.name, err)
+	}
+	<-c.Done
+	return nil
+}
+
+// Ended says why a program ended that should still run.
+func (c *Child) Ended() error {
 	text, err := os.ReadFile(c.log)
 	if err != nil {
 		return fmt.Errorf("%s ended: %w", c.name, c.err)
@@ -74,8 +84,8 @@ func (c *child) ended() error {
 	return fmt.Errorf("%s ended: %w\n%s", c.name, c.err, bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
 }
 
-// residentMB is how much memory the program holds, in units of 10^6 bytes. (proc_pid_status(5), VmRSS.)
-func (c *child) residentMB() (float64, error) {
+// ResidentMB is how much memory the program holds, in units of 10^6 bytes. (proc_pid_status(5), VmRSS.)
+func (c *Child) ResidentMB() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
 	if err != nil {
 		return 0, fmt.Errorf("read memory of %s: %w", c.name, err)
@@ -92,8 +102,8 @@ func (c *child) residentMB() (float64, error) {
 	return 0, fmt.Errorf("read memory of %s: no VmRSS", c.name)
 }
 
-// cpu is how much processor time the program has used.
-func (c *child) cpu() (time.Duration, error) {
+// CPU is how much processor time the program has used.
+func (c *Child) CPU() (time.Duration, error) {
 	fields, err := processStat(fmt.Sprintf("/proc/%d/stat", c.pid))
 	if err != nil {
 		return 0, err

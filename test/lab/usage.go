@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"bytes"
@@ -10,24 +10,25 @@ import (
 	"time"
 )
 
-// usage is what processor time was used, since the machine started, by whom.
-type usage struct {
+// Usage is what processor time was used, since the machine started, by whom.
+type Usage struct {
 	at time.Time
 	// all is what all programs used; stolen is what the hypervisor gave to other machines.
 	all, stolen time.Duration
-	// ours is what we and the programs that we started used.
-	ours time.Duration
+	// Ours is what we and the programs that we started used.
+	Ours time.Duration
 }
 
-// foreign is how many processors others used between two moments: other programs here, and other machines.
-func (u usage) foreign(later usage) (programs, machines float64) {
+// Foreign is how many processors others used between two moments: other programs here, and other machines.
+func (u Usage) Foreign(later Usage) (programs, machines float64) {
 	span := later.at.Sub(u.at).Seconds()
-	programs = ((later.all - u.all) - (later.ours - u.ours)).Seconds() / span
+	programs = ((later.all - u.all) - (later.Ours - u.Ours)).Seconds() / span
 	return max(programs, 0), (later.stolen - u.stolen).Seconds() / span
 }
 
-func readUsage() (usage, error) {
-	out := usage{at: time.Now()}
+// ReadUsage reads what was used until now.
+func ReadUsage() (Usage, error) {
+	out := Usage{at: time.Now()}
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return out, fmt.Errorf("read processor time: %w", err)
@@ -59,7 +60,7 @@ func readUsage() (usage, error) {
 		if err != nil {
 			return out, err
 		}
-		out.ours += ticks
+		out.Ours += ticks
 	}
 	return out, nil
 }

@@ -1,0 +1,160 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/ovn-kubernetes/libovsdb/cache"
+	"github.com/ovn-kubernetes/libovsdb/client"
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// port is what we look at of a logical switch port.
+type port struct {
+	UUID string `ovsdb:"_uuid"`
+	Name string `ovsdb:"name"`
+}
+
+// CloneModel implements model.CloneableModel; without them the client copies each row by way of JSON.
+func (p *port) CloneModel() model.Model { c := *p; return &c }
+
+// CloneModelInto implements model.CloneableModel.
+func (p *port) CloneModelInto(to model.Model) {
+	if to, ok := to.(*port); ok {
+		*to = *p
+	}
+}
+
+// EqualsModel implements model.ComparableModel.
+func (p *port) EqualsModel(other model.Model) bool {
+	o, ok := other.(*port)
+	return ok && *p == *o
+}
+
+// Ports knows when each logical switch port was first seen in the database, and which are there.
+type Ports struct {
+	client client.Client
+	news   chan struct{}
+
+	mu   sync.Mutex
+	seen map[string]time.Time
+	gone map[string]time.Time
+}
+
+func watchPorts(ctx context.Context, address string) (*Ports, error) {
+	c, err := Connect(ctx, address, map[string]model.Model{string(nb.TableLogicalSwitchPort): &port{}})
+	if err != nil {
+		return nil, err
+	}
+	p := &Ports{client: c, news: make(chan struct{}, 1), seen: map[string]time.Time{}, gone: map[string]time.Time{}}
+	c.Cache().AddEventHandler(&cache.EventHandlerFuncs{
+		AddFunc: func(_ string, m model.Model) {
+			if row, ok := m.(*port); ok {
+				p.saw(row.Name, time.Now())
+			}
+		},
+		DeleteFunc: func(_ string, m model.Model) {
+			if row, ok := m.(*port); ok {
+				p.lost(row.Name, time.Now())
+			}
+		},
+	})
+	row := &port{}
+	if _, err := c.Monitor(ctx, c.NewMonitor(client.WithTable(row, &row.Name))); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("monitor ports: %w", err)
+	}
+	return p, nil
+}
+
+// Connect makes a client of the northbound database that monitors nothing yet.
+func Connect(ctx context.Context, address string, tables map[string]model.Model) (client.Client, error) {
+	dbModel, err := model.NewClientDBModel(nb.DatabaseName, tables)
+	if err != nil {
+		return nil, fmt.Errorf("describe database: %w", err)
+	}
+	silent := logr.Discard()
+	c, err := client.NewOVSDBClient(dbModel, client.WithEndpoint(address), client.WithLogger(&silent))
+	if err != nil {
+		return nil, fmt.Errorf("make database client: %w", err)
+	}
+	if err := c.Connect(ctx); err != nil {
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	return c, nil
+}
+
+func (p *Ports) close() { p.client.Close() }
+
+func (p *Ports) saw(name string, at time.Time) {
+	p.mu.Lock()
+	p.seen[name] = at
+	delete(p.gone, name)
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *Ports) lost(name string, at time.Time) {
+	p.mu.Lock()
+	delete(p.seen, name)
+	p.gone[name] = at
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *Ports) signal() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// Seen says when a port that is there came.
+func (p *Ports) Seen(name string) (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, seen := p.seen[name]
+	return at, seen
+}
+
+// Gone says when a port that was there went.
+func (p *Ports) Gone(name string) (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, gone := p.gone[name]
+	return at, gone
+}
+
+// Count is how many ports are there, those of routers included.
+func (p *Ports) Count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.seen)
+}
+
+// Await waits until when, Seen or Gone, knows every name. One caller at a time.
+func (p *Ports) Await(ctx context.Context, names []string, when func(string) (time.Time, bool), failed <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	for i, name := range names {
+		for {
+			if _, known := when(name); known {
+				break
+			}
+			select {
+			case <-p.news:
+			case <-failed:
+				return errors.New("the controller ended")
+			case <-ctx.Done():
+				return fmt.Errorf("wait for row %d of %d, %s: %w", i+1, len(names), name, ctx.Err())
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+// Command scale measures the controller with many Networks of the same addresses and many pods: whether one
+// pod costs the same with none and with 50,000 around it, what a start costs when nothing has changed, and what
+// all of it holds in memory.
+//
+//	Networks, pods -> kube-apiserver -> atoll-controller -> ovsdb-server -> monitor -> time of each pod's row
+//	                                                            |
+//	                                                            +-- its log: how many transactions, and in which batches
+//
+// The same rows are written in the same batches with nothing but the OVSDB library, in the same run, so that the
+// ratio to what the database can do is one number. It prints a table of targets, and what else used the machine
+// meanwhile. Everything it starts lives in temporary directories and ends with it.
+//
+// The environment names the programs that are not ours, as for the tests: ATOLL_KUBE_BIN, ATOLL_ETCD and
+// ATOLL_OVN_PREFIX.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+type options struct {
+	controller, dist string
+	json, plot       string
+	profiles         string
+	pods, networks   int
+	nodes            int
+	burst, known     int
+	paced            time.Duration
+	churn            int
+	northd           bool
+	soak             time.Duration
+	check            string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.controller, "controller", "bin/atoll-controller", "the controller to measure")
+	flag.StringVar(&o.dist, "dist", "dist", "directory of the manifests")
+	flag.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
+	flag.StringVar(&o.plot, "plot", "", "also draw pods per second and times against the ports present, to this SVG file")
+	flag.StringVar(&o.profiles, "profiles", "", "also write the controller's profiles to this directory")
+	flag.IntVar(&o.pods, "pods", 10000, "pods at the end (the full size: 50000)")
+	flag.IntVar(&o.networks, "networks", 200, "Networks that the pods are spread over (the full size: 1000)")
+	flag.IntVar(&o.nodes, "nodes", 100, "nodes that the pods name")
+	flag.IntVar(&o.burst, "burst", 500, "pods of each burst")
+	flag.IntVar(&o.known, "known", 3000, "pods that the API server holds already when the controller starts")
+	flag.DurationVar(&o.paced, "paced", 30*time.Second, "how long 10 pods per second are made at each size")
+	flag.IntVar(&o.churn, "churn", 1000, "pods that are deleted and followed by others at the full size")
+	flag.BoolVar(&o.northd, "northd", false, "also run ovn-northd, and measure its time per added Network")
+	flag.DurationVar(&o.soak, "soak", 0, "also let random things happen for so long while the controller is killed at random moments, and have atoll check judge")
+	flag.StringVar(&o.check, "check", "bin/atoll", "the program that judges the soak")
+	flag.Parse()
+
+	// client-go tells of each request that waited for its answer; here that is the point.
+	klog.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if least := bursts*o.burst + o.pacedPods() + o.known; o.middle() < least || o.networks < 6 {
+		return fmt.Errorf("--pods=%d, --networks=%d: half of the pods must be more than the first %d, and 6 Networks are needed", o.pods, o.networks, least)
+	}
+	if o.known < leastKnown {
+		return fmt.Errorf("--known=%d: at least %d are needed for a rate over several transactions", o.known, leastKnown)
+	}
+	results, err := measure(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err = results.print(os.Stdout); o.json != "" {
+		err = errors.Join(err, results.write(o.json))
+	}
+	if o.plot != "" {
+		err = errors.Join(err, os.WriteFile(o.plot, results.plot(), 0o644))
+	}
+	return err
+}
+
+// leastKnown fills three transactions of the controller.
+const leastKnown = 3000
+
+// middle is the second of the three sizes at which is measured: 26,000 of 50,000.
+func (o options) middle() int { return o.pods * 26 / 50 }
+
+// perSecond is how many pods are made per second when they are made at a steady pace.
+const perSecond = 10
+
+func (o options) pacedPods() int { return int(o.paced.Seconds() * perSecond) }

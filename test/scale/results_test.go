@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func example() results {
+	at := func(ports int, rate float64) size {
+		return size{Ports: ports, Paced: series{P50: 4, P99: 9}, Bursts: []series{{PodsPerSecond: rate + 50}, {PodsPerSecond: rate}, {PodsPerSecond: rate - 50}}}
+	}
+	return results{
+		Pods: 50000, Networks: 1000, Nodes: 100, BurstOf: 500, Processors: 2,
+		Sizes:  []size{at(0, 700), at(26000, 650), at(50000, 500)},
+		Fill:   []point{{Ports: 500, PodsPerSecond: 700}, {Ports: 49500, PodsPerSecond: 600}},
+		Known:  known{New: arrival{RowsPerSecond: 4000}, Annotated: arrival{RowsPerSecond: 9000}, Raw: 10000},
+		Census: []census{{Networks: 1, Rows: 11}, {Networks: 500, Rows: 3504}, {Networks: 1000, Rows: 7004}}, RowsBesidePods: 7004,
+	}
+}
+
+func TestTableJudges(t *testing.T) {
+	var out bytes.Buffer
+	if err := example().print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for what, verdict := range map[string]string{
+		"rows, objects known":           "met",
+		"  same, and their annotations": "MISSED",
+		"burst of 500 onto 0":           "met",
+		"burst of 500 onto 26000":       "met",
+		"burst of 500 onto 50000":       "MISSED",
+		"10 pods/s onto 50000":          "met",
+		"rows per Network":              "met",
+		"rows for the nodes":            "met",
+	} {
+		found := false
+		for line := range strings.Lines(out.String()) {
+			if strings.HasPrefix(line, what+"  ") {
+				found = strings.Contains(line, " "+verdict+" ")
+			}
+		}
+		if !found {
+			t.Errorf("%q is not %s in:\n%s", what, verdict, out.String())
+		}
+	}
+}
+
+func TestRowsPerNetwork(t *testing.T) {
+	r := example()
+	if each, linear := r.rowsPerNetwork(); each != 7 || !linear {
+		t.Errorf("%v rows per Network, linear %v; want 7, true", each, linear)
+	}
+	r.Census[1].Rows += 100
+	if _, linear := r.rowsPerNetwork(); linear {
+		t.Error("rows that do not grow evenly are said to be linear")
+	}
+}
+
+func TestPlotIsXML(t *testing.T) {
+	d := xml.NewDecoder(bytes.NewReader(example().plot()))
+	circles := 0
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "circle" {
+			circles++
+		}
+	}
+	if circles != 9 {
+		t.Errorf("%d dots, want one for each of three figures at three sizes", circles)
+	}
+}
+
+func TestRoundUp(t *testing.T) {
+	for v, want := range map[float64]float64{0: 1, 0.7: 1, 1: 1, 1.5: 2, 2.2: 2.5, 26: 50, 50000: 50000, 51: 100} {
+		if got := roundUp(v); got != want {
+			t.Errorf("roundUp(%v) = %v, want %v", v, got, want)
+		}
+	}
+	if got := number(50000); got != "50,000" {
+		t.Errorf("number(50000) = %s", got)
+	}
+}
