@@ -299,13 +299,15 @@ func (r *round) gather() []plan.Unit {
 		units, r.drift.evicted = r.drift.evicted, nil
 		return units
 	}
-	if len(r.groups) > 0 {
+	for len(r.groups) > 0 {
 		group := r.groups[0]
 		r.groups = r.groups[1:]
 		for _, w := range group {
 			units = r.consider(units, w, view, coming)
 		}
-		return units
+		if len(units) > 0 {
+			return units
+		}
 	}
 	for size := 0; size < maxBatch; {
 		w, ok := r.graph.Next()
