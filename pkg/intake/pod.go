@@ -49,11 +49,23 @@ func Pod(in *corev1.Pod) *model.Pod {
 	}
 	nic, err := nicRequest(in.Annotations[model.AnnotationNICs])
 	if err != nil {
-		out.NICError = fmt.Sprintf("annotation %s: %s", model.AnnotationNICs, err)
+		out.NICError = bounded(fmt.Sprintf("annotation %s: %s", model.AnnotationNICs, err))
 	} else {
 		out.NIC = nic
 	}
 	return out
+}
+
+// maxErrorLength bounds what is said of an annotation that cannot be read, in bytes: it may quote what a tenant wrote.
+const maxErrorLength = 512
+
+// bounded cuts a text at the bound, between two characters.
+func bounded(text string) string {
+	if len(text) <= maxErrorLength {
+		return text
+	}
+	const more = " ..."
+	return strings.ToValidUTF8(text[:maxErrorLength-len(more)], "") + more
 }
 
 // wireNIC is NICRequest as text, so that a bad value can be named to its owner.

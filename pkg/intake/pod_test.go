@@ -131,6 +131,7 @@ func TestUnreadableAttachmentsAreNone(t *testing.T) {
 func FuzzPod(f *testing.F) {
 	f.Add(`[{"subnet":"a","ip":"10.0.0.5"}]`, AttachmentsAnnotation(decided))
 	f.Add(`[{"name":"eth1"}]`, `[{"podUID":"u7","addresses":["::/0"]}]`)
+	f.Add(`[{"`+strings.Repeat("ä", 3000)+`":1}]`, "")
 	f.Fuzz(func(t *testing.T, nics, attached string) {
 		got := Pod(pod(func(p *corev1.Pod) {
 			p.Annotations[model.AnnotationNICs] = nics
