@@ -35,9 +35,13 @@ func Network(in *v1alpha1.Network) *model.Network {
 		VPCID:      in.Spec.VPCID,
 		Tenant:     in.Spec.Tenant,
 		Allowed:    selector(in.Spec.AllowedNamespaces),
+		Egress:     model.EgressNode,
+		Infra:      model.InfraServices,
+		DNS:        model.DNSNode,
 		Deleting:   in.DeletionTimestamp != nil,
 		Finalized:  slices.Contains(in.Finalizers, model.Finalizer),
 	}
+	reach(out, in.Spec)
 	for i, s := range in.Spec.Subnets {
 		if i == maxSubnets {
 			out.Subnets[i-1].Error = fmt.Sprintf("the Network has %d subnets; at most %d are read", len(in.Spec.Subnets), maxSubnets)
@@ -46,6 +50,36 @@ func Network(in *v1alpha1.Network) *model.Network {
 		out.Subnets = append(out.Subnets, subnet(s))
 	}
 	return out
+}
+
+// reach reads what the Network's pods reach outside of it. An object that was stored before these fields were there has
+// their defaults; a value that this version does not know opens nothing.
+func reach(out *model.Network, in v1alpha1.NetworkSpec) {
+	switch in.Egress {
+	case "", v1alpha1.EgressNode:
+	default:
+		out.Egress = model.EgressNone
+	}
+	switch in.InfraAccess {
+	case "", v1alpha1.InfraServices:
+	case v1alpha1.InfraDirect:
+		out.Infra = model.InfraDirect
+	default:
+		out.Infra = model.InfraNone
+	}
+	if in.DNS == nil {
+		return
+	}
+	switch in.DNS.Mode {
+	case "", v1alpha1.DNSNode:
+	case v1alpha1.DNSService:
+		out.DNS = model.DNSService
+	default:
+		out.DNS = model.DNSNone
+	}
+	if in.DNS.Service != nil {
+		out.DNSService = model.ServiceRef{Namespace: in.DNS.Service.Namespace, Name: in.DNS.Service.Name}
+	}
 }
 
 func subnet(in v1alpha1.Subnet) model.Subnet {

@@ -31,6 +31,11 @@ type Network struct {
 	// Network has no tenant.
 	Allowed *match.Selector
 	Subnets []Subnet
+	Egress  Egress
+	Infra   InfraAccess
+	DNS     DNSMode
+	// DNSService answers in mode DNSService.
+	DNSService ServiceRef
 	// Deleting: the object waits for its finalizers.
 	Deleting bool
 	// Finalized: the object carries Finalizer.
@@ -79,4 +84,5 @@ type Changes struct {
 	Networks   map[string]*Network
 	Namespaces map[string]*Namespace
 	Pods       map[PodKey]*Pod
+	Nodes      map[string]*Node
 }

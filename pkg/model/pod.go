@@ -77,6 +77,9 @@ type Attachment struct {
 	Addresses []netip.Prefix `json:"addresses"`
 	// Gateways are the routers of the default routes: at most one per IP family.
 	Gateways []netip.Addr `json:"gateways,omitempty"`
+	// Faces are the addresses that Kubernetes sees, its status.podIPs: unique in the cluster, one for each of
+	// Addresses and in their order. Empty in a flat Network, where the pod's own are.
+	Faces []netip.Addr `json:"faces,omitempty"`
 }
 
 // PortName is the name of the logical switch port of a pod's interface, and the iface-id by which the node's

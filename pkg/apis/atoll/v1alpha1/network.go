@@ -107,4 +107,92 @@ type NetworkSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Subnets []Subnet `json:"subnets,omitempty"`
+
+	// How pods reach what is outside of the cluster. node (the default): from the pod's node, with the node's address.
+	// none: not at all. Pods of a flat Network always have the first.
+	//
+	// +optional
+	// +default="node"
+	Egress Egress `json:"egress,omitempty"`
+
+	// What pods of a vpc Network reach of the infrastructure: the nodes and the default Network. none: nothing.
+	// services (the default): DNS and the Kubernetes API. direct: nodes, and the pods and Services of the default Network, by
+	// their addresses. Addresses for a link only, such as a cloud's metadata service, are never reached.
+	//
+	// +optional
+	// +default="services"
+	InfraAccess InfraAccess `json:"infraAccess,omitempty"`
+
+	// Who answers DNS questions. When it is absent, the node of the pod that asks.
+	//
+	// +optional
+	DNS *NetworkDNS `json:"dns,omitempty"`
+}
+
+// Egress says how pods reach what is outside of the cluster.
+//
+// +kubebuilder:validation:Enum=none;node
+type Egress string
+
+// The ways out.
+const (
+	EgressNone Egress = "none"
+	EgressNode Egress = "node"
+)
+
+// InfraAccess says what pods reach of the infrastructure.
+//
+// +kubebuilder:validation:Enum=none;services;direct
+type InfraAccess string
+
+// The degrees of access.
+const (
+	InfraNone     InfraAccess = "none"
+	InfraServices InfraAccess = "services"
+	InfraDirect   InfraAccess = "direct"
+)
+
+// NetworkDNS says who answers the DNS questions of a Network's pods. They ask the cluster's DNS address, which the
+// kubelet gives them, in each mode.
+//
+// +kubebuilder:validation:XValidation:rule="self.mode != 'service' || has(self.service)",fieldPath=".service",message="mode service needs the Service that answers"
+type NetworkDNS struct {
+	// node (the default): the pod's node answers, with the names of this Network, of the Kubernetes API, and those outside of
+	// the cluster if egress allows. service: a Service in one of the Network's namespaces answers. none: nobody does.
+	//
+	// +optional
+	// +default="node"
+	Mode DNSMode `json:"mode,omitempty"`
+	// The Service that answers in mode service; its port named dns, or 53.
+	//
+	// +optional
+	Service *ServiceReference `json:"service,omitempty"`
+}
+
+// DNSMode says who answers DNS questions.
+//
+// +kubebuilder:validation:Enum=node;service;none
+type DNSMode string
+
+// The modes.
+const (
+	DNSNode    DNSMode = "node"
+	DNSService DNSMode = "service"
+	DNSNone    DNSMode = "none"
+)
+
+// ServiceReference names a Service.
+type ServiceReference struct {
+	// The Service's namespace.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// The Service's name.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
 }

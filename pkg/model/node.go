@@ -1,0 +1,43 @@
+package model
+
+import (
+	"net/netip"
+	"time"
+)
+
+// AnnotationNode on a Node is the JSON of a NodeNetwork: what the controller gave the node. The node's agent
+// reads it.
+const AnnotationNode = Group + "/node"
+
+// Node is a node of the cluster.
+type Node struct {
+	Name    string
+	UID     string
+	Created time.Time
+	// Addresses are the node's own, internal and external, sorted.
+	Addresses []netip.Addr
+	// Assigned is what an earlier decision wrote on the node; nil when there is none, none that can be read, or
+	// one of another Node.
+	Assigned *NodeNetwork
+}
+
+// NodeNetwork is what a node has of the cluster's network: its place in the default Network and its faces.
+type NodeNetwork struct {
+	// NodeUID is the UID of the Node that it was decided for: another one of the same name gets its own.
+	NodeUID string `json:"nodeUID"`
+	// Network is the name of the default Network, NetworkUID its UID.
+	Network    string `json:"network,omitempty"`
+	NetworkUID string `json:"networkUID,omitempty"`
+	// MAC and Addresses are those of the node's interface NodeInterface in the default Network; each address with
+	// the prefix length of its subnet, one per IP family.
+	MAC       string         `json:"mac,omitempty"`
+	Addresses []netip.Prefix `json:"addresses,omitempty"`
+	// Gateways are the default Network's router in that subnet: the way to the faces of other nodes.
+	Gateways []netip.Addr `json:"gateways,omitempty"`
+	// Faces are the blocks that the node's pods get their faces from: one per IP family.
+	Faces []netip.Prefix `json:"faces"`
+}
+
+// NodePortName is the name of the logical switch port of a node's interface in the default Network. Names of pods'
+// ports hold a slash and no colon, so that the two never meet.
+func NodePortName(network, node string) string { return network + ":node:" + node }

@@ -1,0 +1,74 @@
+package model
+
+import "net/netip"
+
+// Interfaces of a node in the default Network, both in the node's own namespace.
+const (
+	// NodeInterface has the node's address in the default Network: its way to all pods.
+	NodeInterface = "atoll0"
+	// EdgeInterface is bound to the default Network's localport: its pods' way out, on their own node.
+	EdgeInterface = "atoll1"
+)
+
+// The link between a Network's router and its porthole. Every Network has the same addresses there, on every node:
+// nothing else is on that link, and no subnet can have them. (169.254.0.0/16: RFC 3927; fe80::/10: RFC 4291.)
+const (
+	// PortholeMAC is the MAC address of the porthole.
+	PortholeMAC = "0e:a7:01:00:00:02"
+	// EdgeMAC is that of the router on the link.
+	EdgeMAC = "0e:a7:01:00:00:01"
+)
+
+// EdgeAddresses are the router's addresses on that link, each with its prefix length; IPv4 first.
+func EdgeAddresses() [2]netip.Prefix {
+	return [2]netip.Prefix{netip.MustParsePrefix("169.254.100.1/30"), netip.MustParsePrefix("fe80::a701:1/64")}
+}
+
+// PortholeAddresses are the porthole's; IPv4 first.
+func PortholeAddresses() [2]netip.Prefix {
+	return [2]netip.Prefix{netip.MustParsePrefix("169.254.100.2/30"), netip.MustParsePrefix("fe80::a701:2/64")}
+}
+
+// PortholePortName is the name of the logical switch port by which a Network's portholes are bound on each node.
+func PortholePortName(network string) string { return network + ":porthole" }
+
+// Egress says how a Network's pods reach what is outside of the cluster.
+type Egress string
+
+// The ways out.
+const (
+	// EgressNone: not at all.
+	EgressNone Egress = "none"
+	// EgressNode: from their node, with the node's address.
+	EgressNode Egress = "node"
+)
+
+// InfraAccess says what a Network's pods reach of the infrastructure: the nodes, the default Network and its
+// Services.
+type InfraAccess string
+
+// The degrees of access.
+const (
+	// InfraNone: nothing.
+	InfraNone InfraAccess = "none"
+	// InfraServices: DNS and the Kubernetes API.
+	InfraServices InfraAccess = "services"
+	// InfraDirect: nodes, the default Network's pods and its Services, by their addresses.
+	InfraDirect InfraAccess = "direct"
+)
+
+// DNSMode says who answers the DNS questions of a Network's pods.
+type DNSMode string
+
+// The modes.
+const (
+	// DNSNode: the agent on the pod's node.
+	DNSNode DNSMode = "node"
+	// DNSService: a Service of the tenant.
+	DNSService DNSMode = "service"
+	// DNSNone: nobody.
+	DNSNone DNSMode = "none"
+)
+
+// ServiceRef names a Service.
+type ServiceRef struct{ Namespace, Name string }
