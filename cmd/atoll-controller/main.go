@@ -29,6 +29,7 @@ type options struct {
 	leaseNamespace string
 	defaultNetwork string
 	defaultSubnet  string
+	faces          []string
 	metricsAddress string
 	pprofAddress   string
 	qps            float32
@@ -39,7 +40,7 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	boundGarbage()
+	defer boundGarbage()()
 	if err := command().ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "atoll-controller:", err)
 		os.Exit(1)
@@ -63,6 +64,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.leaseNamespace, "leader-elect-namespace", "atoll-system", "namespace of the Lease")
 	f.StringVar(&o.defaultNetwork, "default-network", "default", "Network of pods that choose none")
 	f.StringVar(&o.defaultSubnet, "default-subnet", "10.128.0.0/14", "CIDR of a Network that lists no subnet")
+	f.StringSliceVar(&o.faces, "face-ranges", controller.DefaultFaces(), "ranges that nodes get their pods' faces from, the addresses by which Kubernetes knows the pods of Networks: one per IP family, used by nothing else (empty: pods have no faces)")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
@@ -79,6 +81,10 @@ func run(ctx context.Context, o options) error {
 	subnet, err := netip.ParsePrefix(o.defaultSubnet)
 	if err != nil {
 		return fmt.Errorf("--default-subnet: %w", err)
+	}
+	faces, err := controller.ParseFaces(o.faces)
+	if err != nil {
+		return fmt.Errorf("--face-ranges: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	registry := prometheus.NewRegistry()
@@ -98,7 +104,7 @@ func run(ctx context.Context, o options) error {
 	}
 	cfg := controller.Config{
 		Database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
-		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet},
+		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces},
 		Source:   feed,
 		Sink:     writer,
 		Log:      log,

@@ -60,6 +60,7 @@ func newLab(t *testing.T) *lab {
 	l.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	l.must(clientcmd.WriteToFile(*config, l.kubeconfig))
 	var objects strings.Builder
+	objects.WriteString("{apiVersion: v1, kind: Node, metadata: {name: n1}}\n---\n")
 	for _, name := range []string{"red", "blue"} {
 		fmt.Fprintf(&objects, `
 {apiVersion: v1, kind: Namespace, metadata: {name: %[1]s, labels: {atoll.dev/network: %[1]s}}}
@@ -120,9 +121,11 @@ func (l *lab) control(epoch string) (stop func()) {
 	l.must(err)
 	writer, err := kube.NewWriter(l.server.As(controllerUser), feed, kube.WriterOptions{Logger: log})
 	l.must(err)
+	faces, err := controller.ParseFaces(controller.DefaultFaces())
+	l.must(err)
 	engine := controller.New(controller.Config{
 		Database: ovsdb.Config{Addresses: []string{l.central.NBAddress()}, Log: log},
-		Defaults: controller.Defaults{Network: "default"},
+		Defaults: controller.Defaults{Network: "default", Faces: faces},
 		Source:   feed, Sink: writer, Epoch: epoch, Log: log, Metrics: controller.NewMetrics(prometheus.NewRegistry()),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.t.Context()))
@@ -179,8 +182,9 @@ func (l *lab) found(args ...string) []string {
 	return lines
 }
 
-// allIsWell is the verdict on a lab that nobody broke: 3 routers, 5 subnets of 3 rows, and 8 pods.
-const allIsWell = "0 differences in 3 Networks, 8 pods, 26 rows"
+// allIsWell is the verdict on a lab that nobody broke: 3 Networks of 7 rows (router, group of load balancers, and at the
+// edge a switch, three ports and a route), 5 subnets of 3 rows, 8 pods, and a node with a port and a route.
+const allIsWell = "0 differences in 3 Networks, 8 pods, 46 rows"
 
 func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 	l := newLab(t)
@@ -244,13 +248,13 @@ func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 	// A Network that loses all it has, but for the port of red/web-2: that is in a second switch now.
 	l.nbctl("lr-del", "red", "--", "ls-del", "red/front", "--", "ls-del", "red/back")
 	missing := slices.DeleteFunc(l.found(), func(line string) bool { return !strings.Contains(line, "row-missing") })
-	if len(missing) != 10 {
-		t.Errorf("rows that are missing: %q, want the router's, six of the subnets and three pods'", missing)
+	if len(missing) != 12 {
+		t.Errorf("rows that are missing: %q, want the router's, its way out's two, six of the subnets and three pods'", missing)
 	}
 
 	// The next controller mends all of it, while the check looks on.
 	l.control("two")
-	l.clean("0 differences in 3 Networks, 9 pods, 27 rows")
+	l.clean("0 differences in 3 Networks, 9 pods, 47 rows")
 }
 
 func TestCheckLooksAtBindingsAndInterfaces(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -23,6 +24,24 @@ func (w wanted) comparePods(have northbound) []Difference {
 		} else {
 			d.Kind = AnnotationDiffers
 			d.Want, d.Have = attachmentText(decided), attachmentText(pod.Assigned)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// compareNodes finds nodes whose annotation does not say what they have or should have.
+func (w wanted) compareNodes() []Difference {
+	var out []Difference
+	for name, decided := range w.said.nodes {
+		d := Difference{
+			Owner: nb.NodeOwner(name), Place: PlaceAPI, Kind: AnnotationDiffers, Object: "annotation " + model.AnnotationNode,
+			Want: intake.NodeAnnotation(decided), Have: nothing,
+		}
+		if have := w.objects.Nodes[name].Assigned; have != nil {
+			d.Have = intake.NodeAnnotation(*have)
+		} else {
+			d.Want = "faces, and an address in the default Network"
 		}
 		out = append(out, d)
 	}

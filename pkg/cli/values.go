@@ -20,6 +20,9 @@ func describe(r nb.Row) string {
 	if field := columnValue(r, "name"); field.IsValid() && field.Kind() == reflect.String {
 		name = field.String()
 	}
+	if route, ok := r.(*nb.StaticRoute); ok {
+		name = route.IPPrefix + " via " + route.Nexthop
+	}
 	if name == "" {
 		name = r.ID()
 	}

@@ -17,6 +17,8 @@ type recorder struct {
 	statuses    map[string]model.NetworkStatus
 	// finalizers that should come (true) or go, by Network.
 	finalizers map[string]bool
+	// nodes that should have something else written on them.
+	nodes map[string]model.NodeNetwork
 	// problems of pods.
 	problems map[model.PodKey]model.Problem
 }
@@ -26,6 +28,7 @@ func newRecorder() *recorder {
 		attachments: map[model.PodKey][]model.Attachment{},
 		statuses:    map[string]model.NetworkStatus{},
 		finalizers:  map[string]bool{},
+		nodes:       map[string]model.NodeNetwork{},
 		problems:    map[model.PodKey]model.Problem{},
 	}
 }
@@ -41,11 +44,15 @@ func (r *recorder) WriteNetworkStatus(name, _ string, status model.NetworkStatus
 
 func (r *recorder) WriteFinalizer(name, _ string, present bool) { r.finalizers[name] = present }
 
+func (r *recorder) WriteNode(name, _ string, n model.NodeNetwork) { r.nodes[name] = n }
+
 func (r *recorder) Forget(model.PodKey) {}
 
 func (r *recorder) PodEvent(pod model.PodKey, _ string, p model.Problem) { r.problems[pod] = p }
 
 func (r *recorder) NetworkEvent(string, string, model.Problem) {}
+
+func (r *recorder) NodeEvent(string, string, model.Problem) {}
 
 // wanted is what the objects of a cluster ask for, decided as a controller decides that has just started. It is
 // made anew for each look: a controller that runs remembers more than the objects say, and two that remember
@@ -55,7 +62,7 @@ type wanted struct {
 	graph   *graph.Graph
 	state   *controller.State
 	said    *recorder
-	// pending pods may have a port, and nothing on them says which address: only the controller can tell.
+	// pending pods and nodes may have a port, and nothing on them says which address: only the controller can tell.
 	pending map[nb.Owner]bool
 }
 
@@ -70,6 +77,11 @@ func compileAll(defaults controller.Defaults, objects model.Changes) wanted {
 			delete(w.said.attachments, key)
 		} else if len(objects.Pods[key].Assigned) == 0 {
 			w.pending[owner] = true
+		}
+	}
+	for name := range w.said.nodes {
+		if objects.Nodes[name].Assigned == nil {
+			w.pending[nb.NodeOwner(name)] = true
 		}
 	}
 	return w
@@ -114,6 +126,7 @@ func merge(objects, changes model.Changes) {
 	mergeKind(objects.Networks, changes.Networks)
 	mergeKind(objects.Namespaces, changes.Namespaces)
 	mergeKind(objects.Pods, changes.Pods)
+	mergeKind(objects.Nodes, changes.Nodes)
 }
 
 func mergeKind[K comparable, V any](to, from map[K]*V) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -115,12 +116,7 @@ func (w *world) write(pods int) {
 		row, _ := all.graph.Row(ref)
 		for _, column := range nb.MemberColumns(ref.Table) {
 			elements := all.graph.Elements(nb.Set{In: ref, Column: column})
-			switch row := row.(type) {
-			case *nb.LogicalRouter:
-				row.Ports = elements
-			case *nb.LogicalSwitch:
-				row.Ports = elements
-			}
+			columnValue(row, column).Set(reflect.ValueOf(elements))
 		}
 		w.rows[ref] = row
 	}

@@ -16,19 +16,17 @@ func routerPortName(network, subnet string) string { return SwitchName(network, 
 
 func peerPortName(network, subnet string) string { return SwitchName(network, subnet) + ":router" }
 
-// Network gives the rows of a Network: one router, and for each subnet one switch and the pair of ports that
-// joins it to the router.
+// Network gives the rows of a Network: one router; for each subnet one switch and the pair of ports that joins it to
+// the router; the edge, by which pods leave; and the group of its load balancers.
+//
+// All of it is there from the first pod on, since a new switch costs ovn-northd a recomputation of everything and a pod
+// does not. None of it depends on the number of nodes.
 func Network(l Layout) nb.Facts {
-	ids := func() map[string]string {
-		return map[string]string{
-			nb.KeyOwner:   string(nb.NetworkOwner(l.Name)),
-			nb.KeyUID:     l.UID,
-			nb.KeyNetwork: l.Name,
-		}
-	}
+	ids := func() map[string]string { return idsOf(l) }
 	key := func(name string) string { return l.UID + "/" + name }
+	group := &nb.LoadBalancerGroup{UUID: groupUUID(l), Name: nb.GroupName(l.Name, l.UID)}
 	router := &nb.LogicalRouter{
-		UUID: nb.UUID(nb.TableLogicalRouter, key(l.Name)),
+		UUID: routerUUID(l),
 		Name: l.Name,
 		Options: map[string]string{
 			// A pod's address is in its port's row: the router need not learn it from ARP requests of
@@ -38,7 +36,7 @@ func Network(l Layout) nb.Facts {
 		},
 		ExternalIDs: ids(),
 	}
-	facts := nb.Facts{Rows: []nb.Row{router}}
+	facts := nb.Facts{Rows: []nb.Row{router, group}}
 	for _, s := range l.Subnets {
 		sw := &nb.LogicalSwitch{
 			UUID:        switchUUID(l, s.Name),
@@ -67,10 +65,26 @@ func Network(l Layout) nb.Facts {
 		facts.Members = append(facts.Members,
 			nb.Member{Set: nb.Set{In: nb.RefOf(router), Column: nb.ColumnPorts}, Value: port.UUID},
 			nb.Member{Set: nb.Set{In: nb.RefOf(sw), Column: nb.ColumnPorts}, Value: peer.UUID},
+			nb.Member{Set: nb.Set{In: nb.RefOf(sw), Column: nb.ColumnLoadBalancerGroups}, Value: group.UUID},
 		)
 	}
+	edge := edge(l)
+	facts.Rows = append(facts.Rows, edge.Rows...)
+	facts.Members = append(facts.Members, edge.Members...)
 	return facts
 }
+
+func idsOf(l Layout) map[string]string {
+	return map[string]string{
+		nb.KeyOwner:   string(nb.NetworkOwner(l.Name)),
+		nb.KeyUID:     l.UID,
+		nb.KeyNetwork: l.Name,
+	}
+}
+
+func routerUUID(l Layout) string { return nb.UUID(nb.TableLogicalRouter, l.UID+"/"+l.Name) }
+
+func groupUUID(l Layout) string { return nb.UUID(nb.TableLoadBalancerGroup, l.UID) }
 
 // switchUUID is the UUID of the switch of a subnet. It holds the Network's UID: a Network that is made again
 // under its old name gets new switches, and no port of the old one can end up in them.

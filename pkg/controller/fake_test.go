@@ -18,6 +18,7 @@ type cluster struct {
 	changes  model.Changes
 	pods     map[model.PodKey]*model.Pod
 	networks map[string]*model.Network
+	nodes    map[string]*model.Node
 	statuses map[string]model.NetworkStatus
 	events   map[string][]model.Problem
 	patches  int
@@ -25,7 +26,7 @@ type cluster struct {
 
 func newCluster() *cluster {
 	c := &cluster{
-		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{},
+		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{}, nodes: map[string]*model.Node{},
 		statuses: map[string]model.NetworkStatus{}, events: map[string][]model.Problem{},
 	}
 	c.changes = none()
@@ -37,6 +38,7 @@ func none() model.Changes {
 		Networks:   map[string]*model.Network{},
 		Namespaces: map[string]*model.Namespace{},
 		Pods:       map[model.PodKey]*model.Pod{},
+		Nodes:      map[string]*model.Node{},
 	}
 }
 
@@ -74,6 +76,7 @@ func (c *cluster) replay(namespaces map[string]map[string]string) {
 		}
 		maps.Copy(c.changes.Pods, c.pods)
 		maps.Copy(c.changes.Networks, c.networks)
+		maps.Copy(c.changes.Nodes, c.nodes)
 	})
 }
 
@@ -95,6 +98,17 @@ func (c *cluster) WriteAttachments(key model.PodKey, uid string, list []model.At
 			updated := *p
 			updated.Assigned = list
 			c.pods[key], c.changes.Pods[key] = &updated, &updated
+		}
+	})
+}
+
+func (c *cluster) WriteNode(name, uid string, n model.NodeNetwork) {
+	c.change(func() {
+		c.patches++
+		if old := c.nodes[name]; old != nil && old.UID == uid {
+			updated := *old
+			updated.Assigned = &n
+			c.nodes[name], c.changes.Nodes[name] = &updated, &updated
 		}
 	})
 }
@@ -134,6 +148,30 @@ func (c *cluster) NetworkEvent(name, _ string, p model.Problem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events[name] = append(c.events[name], p)
+}
+
+func (c *cluster) NodeEvent(name, _ string, p model.Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events["node "+name] = append(c.events["node "+name], p)
+}
+
+func (c *cluster) setNode(n model.Node) {
+	c.change(func() { c.nodes[n.Name] = &n; c.changes.Nodes[n.Name] = &n })
+}
+
+func (c *cluster) deleteNode(name string) {
+	c.change(func() { delete(c.nodes, name); c.changes.Nodes[name] = nil })
+}
+
+// given is what is written on a node; the zero value when nothing is.
+func (c *cluster) given(name string) model.NodeNetwork {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.nodes[name]; n != nil && n.Assigned != nil {
+		return *n.Assigned
+	}
+	return model.NodeNetwork{}
 }
 
 func (c *cluster) status(name string) model.NetworkStatus {

@@ -89,7 +89,7 @@ func vpcOf(m *model.Network) string {
 
 // replan compiles a Network anew and marks its pods.
 func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
-	s.touched[n.name] = struct{}{}
+	s.touched[n.name], s.replanned[n.name] = struct{}{}, struct{}{}
 	maps.Copy(dirty, n.attached)
 	maps.Copy(dirty, n.strangers)
 	for key := range n.failing {
@@ -117,6 +117,9 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	}
 	if n.pools == nil || !reflect.DeepEqual(old.Subnets, n.layout.Subnets) {
 		n.pools = poolsOf(n.layout)
+		if n.name == s.defaults.Network {
+			s.rehold(n)
+		}
 	}
 }
 
@@ -168,7 +171,7 @@ func (s *State) place() {
 			continue
 		}
 		owner := nb.NetworkOwner(name)
-		if n.model != nil && len(n.layout.Subnets) > 0 && (!n.model.Deleting || len(n.attached) > 0) {
+		if n.serves() {
 			s.graph.Set(owner, compile.Network(n.layout))
 			continue
 		}
@@ -239,6 +242,11 @@ func (s *State) Refused(owner nb.Owner, why string) {
 			n.denied = &problem
 			s.sink.NetworkEvent(name, n.model.UID, problem)
 			s.touched[name] = struct{}{}
+		}
+	}
+	if name, ok := nodeOf(owner); ok {
+		if n := s.nodes[name]; n != nil && n.model != nil {
+			s.nodeProblem(n, problem)
 		}
 	}
 	if key, ok := podOf(owner); ok {

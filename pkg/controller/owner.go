@@ -12,6 +12,11 @@ func networkOf(owner nb.Owner) (string, bool) {
 	return strings.CutPrefix(string(owner), string(nb.NetworkOwner("")))
 }
 
+// nodeOf is the name of the node that owner is; false when it is not one.
+func nodeOf(owner nb.Owner) (string, bool) {
+	return strings.CutPrefix(string(owner), string(nb.NodeOwner("")))
+}
+
 // podOf is the pod that owner is; false when it is not one.
 func podOf(owner nb.Owner) (model.PodKey, bool) {
 	rest, ok := strings.CutPrefix(string(owner), "Pod/")

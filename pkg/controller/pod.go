@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -24,21 +25,30 @@ func (s *State) evaluate(p *pod) {
 		return
 	}
 	name := s.choose(p, ns)
+	if p.held() == nil && !s.canFace(name, p) {
+		s.leave(p)
+		s.awaitNode(p)
+		return
+	}
 	if name != p.network {
 		s.leave(p)
 		p.network = name
 	}
 	n := s.network(name)
 	attachment, problem := s.addresses(n, p, ns)
+	seen := true
 	if attachment != nil {
-		p.attachment = attachment
+		var unseen *model.Problem
+		seen, unseen = s.face(n, p, attachment)
+		p.attachment, problem = attachment, cmp.Or(problem, unseen)
 	}
 	s.count(n, p)
 	if problem != nil {
 		s.refuse(n, p, *problem)
 		return
 	}
-	if ns == nil {
+	if ns == nil || !seen {
+		// Its namespace's notice is under way, or its node's.
 		s.unplug(n, p)
 		return
 	}
@@ -113,6 +123,7 @@ func (n *network) clear(key model.PodKey) bool {
 
 // leave takes a pod out of its Network: its port, its addresses and its name in the books.
 func (s *State) leave(p *pod) {
+	s.unface(p)
 	n := s.networks[p.network]
 	if n == nil || p.network == "" {
 		return

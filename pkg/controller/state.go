@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/alloc"
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -17,8 +18,10 @@ type Sink interface {
 	Forget(pod model.PodKey)
 	WriteNetworkStatus(name, uid string, status model.NetworkStatus)
 	WriteFinalizer(name, uid string, present bool)
+	WriteNode(name, uid string, n model.NodeNetwork)
 	PodEvent(pod model.PodKey, uid string, p model.Problem)
 	NetworkEvent(name, uid string, p model.Problem)
+	NodeEvent(name, uid string, p model.Problem)
 }
 
 // Defaults are the controller's settings that decide where pods go.
@@ -27,11 +30,15 @@ type Defaults struct {
 	Network string
 	// Subnet is the CIDR of a Network that lists none.
 	Subnet netip.Prefix
+	// Faces are the ranges that pods of other Networks than the default one get their faces from: at most one per IP
+	// family. With none, Kubernetes sees pods under their own addresses, which may not be unique.
+	Faces []netip.Prefix
 }
 
 // State is what the controller knows of the cluster and what it decided about it. One goroutine uses it.
 type State struct {
 	defaults   Defaults
+	faces      []*alloc.Blocks
 	sink       Sink
 	graph      *graph.Graph
 	networks   map[string]*network
@@ -43,6 +50,11 @@ type State struct {
 	byVPC map[string]map[string]struct{}
 	// touched Networks have a new status; freed ones have addresses again for pods that wait.
 	touched, freed map[string]struct{}
+	nodes          map[string]*node
+	// moved nodes, and all nodes when the default Network is among the replanned, get their place anew.
+	moved, replanned map[string]struct{}
+	// homeless nodes lack an address in the default Network or a block of faces, because none is free.
+	homeless map[string]struct{}
 }
 
 // pod is a pod and where it is.
@@ -52,6 +64,8 @@ type pod struct {
 	network string
 	// attachment is its interface, whose addresses it holds; nil when it has none.
 	attachment *model.Attachment
+	// faced is the node whose faces it holds or waits for; empty when it needs none.
+	faced string
 	// plugged: the interface has its port.
 	plugged bool
 	// problem is why not; nil while all is well or its namespace is not known yet.
@@ -60,7 +74,7 @@ type pod struct {
 
 // NewState makes the state of an empty cluster whose facts go to g and whose reports go to sink.
 func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
-	return &State{
+	s := &State{
 		defaults: defaults, sink: sink, graph: g,
 		networks:    map[string]*network{},
 		namespaces:  map[string]*model.Namespace{},
@@ -69,7 +83,18 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		byVPC:       map[string]map[string]struct{}{},
 		touched:     map[string]struct{}{},
 		freed:       map[string]struct{}{},
+		nodes:       map[string]*node{},
+		moved:       map[string]struct{}{},
+		replanned:   map[string]struct{}{},
+		homeless:    map[string]struct{}{},
 	}
+	for _, of := range defaults.Faces {
+		// Whoever reads the flag has refused what is no range.
+		if r, err := FaceRange(of); err == nil {
+			s.faces = append(s.faces, r)
+		}
+	}
+	return s
 }
 
 // Apply takes changes in: afterwards the graph wants what the cluster as a whole asks for. Pods that have
@@ -84,7 +109,9 @@ func (s *State) Apply(c model.Changes) {
 	for key, p := range c.Pods {
 		s.applyPod(key, p, dirty)
 	}
+	s.applyNodes(c.Nodes, dirty)
 	s.evaluateAll(dirty)
+	s.placeNodes()
 	// Addresses that came free go to those who wait for one; that frees no others.
 	waiting := map[model.PodKey]struct{}{}
 	for name := range s.freed {

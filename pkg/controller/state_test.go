@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/atoll-net/atoll/pkg/controller"
@@ -27,9 +29,11 @@ type world struct {
 	state *controller.State
 }
 
-func newWorld() *world {
+func newWorld() *world { return newWorldOf(defaults) }
+
+func newWorldOf(settings controller.Defaults) *world {
 	w := &world{cluster: newCluster(), graph: graph.New()}
-	w.state = controller.NewState(defaults, w.graph, w.cluster)
+	w.state = controller.NewState(settings, w.graph, w.cluster)
 	return w
 }
 
@@ -317,13 +321,15 @@ func TestAnyHistoryEndsAsAFreshStart(t *testing.T) { rapid.Check(t, anyHistory) 
 func FuzzAnyHistoryEndsAsAFreshStart(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyHistory)) }
 
 func anyHistory(t *rapid.T) {
-	w := newWorld()
+	settings := withFaces("100.64.0.0/10")
+	w := newWorldOf(settings)
 	namespaces := map[string]map[string]string{}
 	for range rapid.IntRange(1, 50).Draw(t, "steps") {
 		name := rapid.SampledFrom([]string{"red", "blue", "default"}).Draw(t, "network")
 		ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
 		who := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
-		switch rapid.IntRange(0, 6).Draw(t, "step") {
+		on := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
+		switch rapid.IntRange(0, 8).Draw(t, "step") {
 		case 0:
 			n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
 			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
@@ -348,6 +354,7 @@ func anyHistory(t *rapid.T) {
 			w.setNamespace(ns, namespaces[ns])
 		case 3, 4:
 			p := asking(ns, who, "", model.NICRequest{})
+			p.Node = on
 			if rapid.Bool().Draw(t, "fixed") {
 				p.NIC.IP = at(fmt.Sprintf("10.0.0.%d", rapid.IntRange(0, 9).Draw(t, "ip")))
 			}
@@ -356,6 +363,12 @@ func anyHistory(t *rapid.T) {
 			w.deletePod(model.PodKey{Namespace: ns, Name: who})
 		case 6:
 			w.settle()
+		case 7:
+			if w.nodes[on] == nil {
+				w.setNode(node(on, 1))
+			}
+		case 8:
+			w.deleteNode(on)
 		}
 	}
 	w.settle()
@@ -371,9 +384,19 @@ func anyHistory(t *rapid.T) {
 				t.Fatalf("%s and %s both hold %s", key, other, place)
 			}
 			held[place] = key
+			if (len(a.Faces) == 0) != (a.Network == settings.Network) {
+				t.Fatalf("%s in Network %s has the faces %v", key, a.Network, a.Faces)
+			}
+			for _, face := range a.Faces {
+				if other, taken := held[face.String()]; taken {
+					t.Fatalf("%s and %s both have the face %s", key, other, face)
+				}
+				held[face.String()] = key
+			}
 		}
 	}
-	fresh := newWorld()
+	fresh := newWorldOf(settings)
+	maps.Copy(fresh.nodes, w.nodes)
 	maps.Copy(fresh.pods, w.pods)
 	maps.Copy(fresh.networks, w.networks)
 	fresh.replay(namespaces)
@@ -391,8 +414,8 @@ func anyHistory(t *rapid.T) {
 	if fresh.patches != 0 {
 		t.Fatalf("a fresh start wrote %d annotations", fresh.patches)
 	}
-	if a, b := refs(w.graph), refs(fresh.graph); !slices.Equal(a, b) {
-		t.Fatalf("rows after history:\n%v\nafter a fresh start:\n%v", a, b)
+	if diff := cmp.Diff(refs(w.graph), refs(fresh.graph)); diff != "" {
+		t.Fatalf("rows (-after history +after a fresh start):\n%s", diff)
 	}
 }
 
@@ -400,7 +423,11 @@ func refs(g *graph.Graph) []string {
 	var out []string
 	for _, r := range g.Refs() {
 		row, _ := g.Row(r)
-		out = append(out, fmt.Sprintf("%s %+v", r.Table, row))
+		text, err := json.Marshal(row)
+		if err != nil {
+			panic(err)
+		}
+		out = append(out, fmt.Sprintf("%s %s", r.Table, text))
 	}
 	slices.Sort(out)
 	return out

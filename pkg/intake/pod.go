@@ -146,7 +146,7 @@ func attachments(text, uid string) []model.Attachment {
 		return nil
 	}
 	for _, a := range list {
-		if a.PodUID != uid || len(a.Addresses) == 0 || len(a.Addresses) > 2 || len(a.Gateways) > 2 {
+		if a.PodUID != uid || len(a.Addresses) == 0 || len(a.Addresses) > 2 || len(a.Gateways) > 2 || len(a.Faces) > 2 {
 			return nil
 		}
 		for _, p := range a.Addresses {
@@ -156,6 +156,11 @@ func attachments(text, uid string) []model.Attachment {
 		}
 		for _, g := range a.Gateways {
 			if !usable(g) {
+				return nil
+			}
+		}
+		for _, f := range a.Faces {
+			if !usable(f) {
 				return nil
 			}
 		}

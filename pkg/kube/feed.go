@@ -29,7 +29,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Feed gathers what happens to pods, namespaces and Networks until somebody takes it.
+// Feed gathers what happens to pods, namespaces, Networks and nodes until somebody takes it.
 type Feed struct {
 	log      *slog.Logger
 	ready    chan struct{}
@@ -41,6 +41,7 @@ type Feed struct {
 	pods       *gathered[model.PodKey, model.Pod]
 	namespaces *gathered[string, model.Namespace]
 	networks   *gathered[string, model.Network]
+	nodes      *gathered[string, model.Node]
 }
 
 // source is one kind of object: where it comes from and where it goes.
@@ -71,6 +72,7 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		pods:       newGathered[model.PodKey](samePod),
 		namespaces: newGathered[string](sameNamespace),
 		networks:   newGathered[string](sameNetwork),
+		nodes:      newGathered[string](sameNode),
 	}
 	f.networks.gone = func(n *model.Network) { f.statuses.forget(n.Name, n.UID) }
 	pods, err := fields.ParseSelector(podSelector)
@@ -95,6 +97,11 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		lister: cache.NewListWatchFromClient(c.network, "networks", metav1.NamespaceAll, fields.Everything()),
 		object: &v1alpha1.Network{},
 		store:  newStore(f, f.networks, networkKey, f.network, nil, events.WithLabelValues("networks")),
+	}, {
+		name:   "nodes",
+		lister: cache.NewListWatchFromClient(core, "nodes", metav1.NamespaceAll, fields.Everything()),
+		object: &corev1.Node{},
+		store:  newStore(f, f.nodes, nodeKey, intake.Node, trimNode, events.WithLabelValues("nodes")),
 	}}
 	return f, nil
 }
@@ -119,7 +126,7 @@ func (f *Feed) Ready() <-chan struct{} { return f.ready }
 func (f *Feed) Synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.pods.listed && f.namespaces.listed && f.networks.listed
+	return f.pods.listed && f.namespaces.listed && f.networks.listed && f.nodes.listed
 }
 
 // Take hands over what was gathered since it was last called. An object that was deleted and made anew in
@@ -131,6 +138,7 @@ func (f *Feed) Take() model.Changes {
 		Networks:   f.networks.take(),
 		Namespaces: f.namespaces.take(),
 		Pods:       f.pods.take(),
+		Nodes:      f.nodes.take(),
 	}
 }
 

@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -103,6 +106,10 @@ func TestFeedSeesWhatAListLacks(t *testing.T) {
 	}
 	must(t, namespaces.Replace([]any{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}}, "1"))
 	must(t, networks.Replace(nil, "1"))
+	if f.Synced() {
+		t.Error("synced before nodes were listed")
+	}
+	must(t, f.sources[len(f.sources)-1].store.Replace(nil, "1"))
 	<-f.Ready()
 	if !f.Synced() {
 		t.Error("not synced after all were listed")
@@ -168,5 +175,47 @@ func BenchmarkFeedPodUpdate(b *testing.B) {
 			b.Fatal(err)
 		}
 		i++
+	}
+}
+
+func TestNodesReadAndWritten(t *testing.T) {
+	want := model.NodeNetwork{
+		NodeUID: "u1", Network: "default", NetworkUID: "u2", MAC: "06:00:00:00:00:01",
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.0.2/16")},
+		Gateways:  []netip.Addr{netip.MustParseAddr("10.244.0.1")},
+		Faces:     []netip.Prefix{netip.MustParsePrefix("100.64.0.0/23"), netip.MustParsePrefix("fd64:a701::/119")},
+	}
+	body, err := nodePatch("u1", want)
+	must(t, err)
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Spec:       corev1.NodeSpec{PodCIDR: "10.0.0.0/24"},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeHostName, Address: "n1"},
+			{Type: corev1.NodeInternalIP, Address: "172.18.0.2"},
+			{Type: corev1.NodeExternalIP, Address: "2001:db8::1"},
+			{Type: corev1.NodeInternalIP, Address: "no address"},
+		}},
+	}
+	must(t, json.Unmarshal(body, n))
+	trimNode(n)
+	got := intake.Node(n)
+	if diff := cmp.Diff(&want, got.Assigned, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Errorf("what was written is not what is read (-want +got):\n%s", diff)
+	}
+	if len(got.Addresses) != 2 || got.Addresses[0].String() != "172.18.0.2" || got.Addresses[1].String() != "2001:db8::1" {
+		t.Errorf("addresses %v", got.Addresses)
+	}
+	again := intake.Node(n)
+	if !sameNode(got, again) {
+		t.Error("the same node differs")
+	}
+	again.Assigned.Faces = again.Assigned.Faces[:1]
+	if sameNode(got, again) {
+		t.Error("a node with other faces is the same")
+	}
+	n.UID = "u9"
+	if other := intake.Node(n); other.Assigned != nil {
+		t.Errorf("a Node that was made anew has %+v", other.Assigned)
 	}
 }

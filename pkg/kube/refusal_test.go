@@ -52,6 +52,7 @@ func refusing(t *testing.T, answer *apierrors.StatusError, uid string) (*Writer,
 		w.attachments.queue.ShutDown()
 		w.networks.queue.ShutDown()
 		w.finalizers.queue.ShutDown()
+		w.nodes.queue.ShutDown()
 	})
 	return w, &patches
 }

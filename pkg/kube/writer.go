@@ -37,6 +37,7 @@ type Writer struct {
 	attachments *outbox[model.PodKey, attachmentsOf]
 	networks    *outbox[string, statusOf]
 	finalizers  *outbox[string, finalizerOf]
+	nodes       *outbox[string, nodeOf]
 	pace        *pace
 }
 
@@ -71,6 +72,7 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 	}
 	w.networks = newOutbox("status", w.patchStatus, w.log, results)
 	w.finalizers = newOutbox("finalizer", w.patchFinalizer, w.log, results)
+	w.nodes = newOutbox("node", w.patchNode, w.log, results)
 	return w, nil
 }
 
@@ -81,13 +83,14 @@ func (w *Writer) Run(ctx context.Context) {
 	running.Go(func() { w.attachments.run(ctx, attachmentWorkers) })
 	running.Go(func() { w.networks.run(ctx, statusWorkers) })
 	running.Go(func() { w.finalizers.run(ctx, finalizerWorkers) })
+	running.Go(func() { w.nodes.run(ctx, nodeWorkers) })
 	running.Go(func() { w.events.run(ctx) })
 	running.Wait()
 }
 
 // Flush waits until nothing is left to write but Events.
 func (w *Writer) Flush(ctx context.Context) error {
-	for _, idle := range []func() <-chan struct{}{w.attachments.idle, w.networks.idle, w.finalizers.idle} {
+	for _, idle := range []func() <-chan struct{}{w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle} {
 		select {
 		case <-idle():
 		case <-ctx.Done():

@@ -83,4 +83,6 @@ const (
 	ReasonAddressInUse         = "AddressInUse"
 	ReasonVPCIDInUse           = "VPCIDInUse"
 	ReasonDatabaseRefused      = "DatabaseRefused"
+	ReasonNoFaces              = "NoFaces"
+	ReasonFaceLost             = "FaceLost"
 )

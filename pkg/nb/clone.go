@@ -37,12 +37,14 @@ func (r *LogicalRouter) CloneModelInto(to model.Model) { r.copyTo(to.(*LogicalRo
 func (r *LogicalRouter) EqualsModel(other model.Model) bool {
 	o, ok := other.(*LogicalRouter)
 	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.Options, o.Options) &&
-		maps.Equal(r.ExternalIDs, o.ExternalIDs) && slices.Equal(r.Ports, o.Ports)
+		maps.Equal(r.ExternalIDs, o.ExternalIDs) && slices.Equal(r.Ports, o.Ports) &&
+		slices.Equal(r.StaticRoutes, o.StaticRoutes) && slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups)
 }
 
 func (r *LogicalRouter) copyTo(to *LogicalRouter) {
 	*to = *r
 	to.Options, to.ExternalIDs, to.Ports = maps.Clone(r.Options), maps.Clone(r.ExternalIDs), slices.Clone(r.Ports)
+	to.StaticRoutes, to.LoadBalancerGroups = slices.Clone(r.StaticRoutes), slices.Clone(r.LoadBalancerGroups)
 }
 
 // CloneModel implements libovsdb's model.CloneableModel.
@@ -73,11 +75,13 @@ func (r *LogicalSwitch) CloneModelInto(to model.Model) { r.copyTo(to.(*LogicalSw
 func (r *LogicalSwitch) EqualsModel(other model.Model) bool {
 	o, ok := other.(*LogicalSwitch)
 	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.OtherConfig, o.OtherConfig) &&
-		maps.Equal(r.ExternalIDs, o.ExternalIDs) && slices.Equal(r.Ports, o.Ports)
+		maps.Equal(r.ExternalIDs, o.ExternalIDs) && slices.Equal(r.Ports, o.Ports) &&
+		slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups)
 }
 
 func (r *LogicalSwitch) copyTo(to *LogicalSwitch) {
 	*to = *r
+	to.LoadBalancerGroups = slices.Clone(r.LoadBalancerGroups)
 	to.OtherConfig, to.ExternalIDs, to.Ports = maps.Clone(r.OtherConfig), maps.Clone(r.ExternalIDs), slices.Clone(r.Ports)
 }
 
@@ -99,6 +103,72 @@ func (r *LogicalSwitchPort) copyTo(to *LogicalSwitchPort) {
 	*to = *r
 	to.Addresses, to.PortSecurity = slices.Clone(r.Addresses), slices.Clone(r.PortSecurity)
 	to.Options, to.ExternalIDs = maps.Clone(r.Options), maps.Clone(r.ExternalIDs)
+}
+
+// CloneModel implements libovsdb's model.CloneableModel.
+func (r *StaticRoute) CloneModel() model.Model { return clone(r, r.copyTo) }
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *StaticRoute) CloneModelInto(to model.Model) { r.copyTo(to.(*StaticRoute)) }
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *StaticRoute) EqualsModel(other model.Model) bool {
+	o, ok := other.(*StaticRoute)
+	return ok && r.UUID == o.UUID && r.IPPrefix == o.IPPrefix && r.Nexthop == o.Nexthop &&
+		same(r.OutputPort, o.OutputPort) && maps.Equal(r.ExternalIDs, o.ExternalIDs)
+}
+
+func (r *StaticRoute) copyTo(to *StaticRoute) {
+	*to = *r
+	to.OutputPort, to.ExternalIDs = copied(r.OutputPort), maps.Clone(r.ExternalIDs)
+}
+
+// CloneModel implements libovsdb's model.CloneableModel.
+func (r *LoadBalancer) CloneModel() model.Model { return clone(r, r.copyTo) }
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *LoadBalancer) CloneModelInto(to model.Model) { r.copyTo(to.(*LoadBalancer)) }
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *LoadBalancer) EqualsModel(other model.Model) bool {
+	o, ok := other.(*LoadBalancer)
+	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.Vips, o.Vips) &&
+		same(r.Protocol, o.Protocol) && maps.Equal(r.Options, o.Options) && maps.Equal(r.ExternalIDs, o.ExternalIDs)
+}
+
+func (r *LoadBalancer) copyTo(to *LoadBalancer) {
+	*to = *r
+	to.Vips, to.Protocol = maps.Clone(r.Vips), copied(r.Protocol)
+	to.Options, to.ExternalIDs = maps.Clone(r.Options), maps.Clone(r.ExternalIDs)
+}
+
+// CloneModel implements libovsdb's model.CloneableModel.
+func (r *LoadBalancerGroup) CloneModel() model.Model { return clone(r, r.copyTo) }
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *LoadBalancerGroup) CloneModelInto(to model.Model) { r.copyTo(to.(*LoadBalancerGroup)) }
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *LoadBalancerGroup) EqualsModel(other model.Model) bool {
+	o, ok := other.(*LoadBalancerGroup)
+	return ok && r.UUID == o.UUID && r.Name == o.Name && slices.Equal(r.LoadBalancers, o.LoadBalancers)
+}
+
+func (r *LoadBalancerGroup) copyTo(to *LoadBalancerGroup) {
+	*to = *r
+	to.LoadBalancers = slices.Clone(r.LoadBalancers)
+}
+
+// same compares two optional values.
+func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// copied is an optional value of its own.
+func copied(v *string) *string {
+	if v == nil {
+		return nil
+	}
+	c := *v
+	return &c
 }
 
 func clone[T any](_ *T, copyTo func(*T)) model.Model {

@@ -48,6 +48,11 @@ func set(f reflect.Value, v string) {
 			f.Set(reflect.MakeMap(f.Type()))
 		}
 		f.SetMapIndex(reflect.ValueOf("k"), reflect.ValueOf(v))
+	case reflect.Pointer:
+		if f.IsNil() {
+			f.Set(reflect.New(f.Type().Elem()))
+		}
+		f.Elem().SetString(v)
 	default:
 		panic("a column of a kind that this test does not know: " + f.Kind().String())
 	}

@@ -9,6 +9,9 @@ func NetworkOwner(name string) Owner { return Owner("Network/" + name) }
 // PodOwner is the owner of what a pod needs.
 func PodOwner(namespace, name string) Owner { return Owner("Pod/" + namespace + "/" + name) }
 
+// NodeOwner is the owner of what a node needs.
+func NodeOwner(name string) Owner { return Owner("Node/" + name) }
+
 // Facts say what one owner wants of the database.
 type Facts struct {
 	Rows    []Row

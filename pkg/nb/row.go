@@ -12,11 +12,17 @@ const (
 	TableLogicalRouterPort Table = "Logical_Router_Port"
 	TableLogicalSwitch     Table = "Logical_Switch"
 	TableLogicalSwitchPort Table = "Logical_Switch_Port"
+	TableStaticRoute       Table = "Logical_Router_Static_Route"
+	TableLoadBalancer      Table = "Load_Balancer"
+	TableLoadBalancerGroup Table = "Load_Balancer_Group"
 )
 
 // Columns that hold references and are written element by element.
 const (
-	ColumnPorts = "ports"
+	ColumnPorts              = "ports"
+	ColumnStaticRoutes       = "static_routes"
+	ColumnLoadBalancers      = "load_balancer"
+	ColumnLoadBalancerGroups = "load_balancer_group"
 )
 
 // Keys of external_ids.

@@ -17,10 +17,13 @@ type Column struct {
 // shared with everyone.
 func Tables() []TableSpec {
 	return []TableSpec{
+		{Table: TableLoadBalancerGroup, New: func() Row { return &LoadBalancerGroup{} }},
 		{Table: TableLogicalRouter, New: func() Row { return &LogicalRouter{} }},
 		{Table: TableLogicalSwitch, New: func() Row { return &LogicalSwitch{} }},
 		{Table: TableLogicalRouterPort, New: func() Row { return &LogicalRouterPort{} }},
 		{Table: TableLogicalSwitchPort, New: func() Row { return &LogicalSwitchPort{} }},
+		{Table: TableStaticRoute, New: func() Row { return &StaticRoute{} }},
+		{Table: TableLoadBalancer, New: func() Row { return &LoadBalancer{} }},
 	}
 }
 
@@ -31,6 +34,12 @@ func TargetTable(c Column) Table {
 		return TableLogicalRouterPort
 	case Column{TableLogicalSwitch, ColumnPorts}:
 		return TableLogicalSwitchPort
+	case Column{TableLogicalRouter, ColumnStaticRoutes}:
+		return TableStaticRoute
+	case Column{TableLogicalRouter, ColumnLoadBalancerGroups}, Column{TableLogicalSwitch, ColumnLoadBalancerGroups}:
+		return TableLoadBalancerGroup
+	case Column{TableLoadBalancerGroup, ColumnLoadBalancers}:
+		return TableLoadBalancer
 	}
 	return ""
 }
@@ -38,8 +47,12 @@ func TargetTable(c Column) Table {
 // MemberColumns names the member columns of a table.
 func MemberColumns(t Table) []string {
 	switch t {
-	case TableLogicalRouter, TableLogicalSwitch:
-		return []string{ColumnPorts}
+	case TableLogicalRouter:
+		return []string{ColumnPorts, ColumnStaticRoutes, ColumnLoadBalancerGroups}
+	case TableLogicalSwitch:
+		return []string{ColumnPorts, ColumnLoadBalancerGroups}
+	case TableLoadBalancerGroup:
+		return []string{ColumnLoadBalancers}
 	}
 	return nil
 }
@@ -47,5 +60,9 @@ func MemberColumns(t Table) []string {
 // IsRoot reports whether rows of a table live by themselves. Rows of the others live as long as a member
 // column refers to them.
 func IsRoot(t Table) bool {
-	return t == TableLogicalRouter || t == TableLogicalSwitch || t == TableGlobal
+	switch t {
+	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TableGlobal:
+		return true
+	}
+	return false
 }

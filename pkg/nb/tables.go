@@ -12,8 +12,12 @@ type LogicalRouter struct {
 	Name        string            `ovsdb:"name"`
 	Options     map[string]string `ovsdb:"options"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
-	// Ports refer to Logical_Router_Port; written as Members.
+	// Ports refer to Logical_Router_Port; written as Members, as are the next two.
 	Ports []string `ovsdb:"ports"`
+	// StaticRoutes refer to Logical_Router_Static_Route.
+	StaticRoutes []string `ovsdb:"static_routes"`
+	// LoadBalancerGroups refer to Load_Balancer_Group.
+	LoadBalancerGroups []string `ovsdb:"load_balancer_group"`
 }
 
 // LogicalRouterPort is a row of Logical_Router_Port.
@@ -34,13 +38,16 @@ type LogicalSwitch struct {
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 	// Ports refer to Logical_Switch_Port; written as Members.
 	Ports []string `ovsdb:"ports"`
+	// LoadBalancerGroups refer to Load_Balancer_Group; written as Members.
+	LoadBalancerGroups []string `ovsdb:"load_balancer_group"`
 }
 
 // LogicalSwitchPort is a row of Logical_Switch_Port.
 type LogicalSwitchPort struct {
 	UUID string `ovsdb:"_uuid"`
 	Name string `ovsdb:"name"`
-	// Type is empty for a pod's port, "router" for a port that leads to a router.
+	// Type is empty for a pod's port, "router" for a port that leads to a router, "localport" for one that every
+	// chassis has for itself.
 	Type string `ovsdb:"type"`
 	// Addresses: each "MAC IP..." or a keyword.
 	Addresses []string `ovsdb:"addresses"`
@@ -50,12 +57,46 @@ type LogicalSwitchPort struct {
 	ExternalIDs  map[string]string `ovsdb:"external_ids"`
 }
 
+// StaticRoute is a row of Logical_Router_Static_Route.
+type StaticRoute struct {
+	UUID     string `ovsdb:"_uuid"`
+	IPPrefix string `ovsdb:"ip_prefix"`
+	Nexthop  string `ovsdb:"nexthop"`
+	// OutputPort names the router's port that leads to the next hop; needed where that is a link-local address.
+	OutputPort  *string           `ovsdb:"output_port"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
+// LoadBalancer is a row of Load_Balancer.
+type LoadBalancer struct {
+	UUID string `ovsdb:"_uuid"`
+	Name string `ovsdb:"name"`
+	// Vips: each "IP:port" and the "IP:port,..." of its backends; [IP]:port for IPv6.
+	Vips map[string]string `ovsdb:"vips"`
+	// Protocol is tcp, udp or sctp.
+	Protocol    *string           `ovsdb:"protocol"`
+	Options     map[string]string `ovsdb:"options"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
+// LoadBalancerGroup is a row of Load_Balancer_Group. The table has no external_ids, so the name says whose it is:
+// see GroupName.
+type LoadBalancerGroup struct {
+	UUID string `ovsdb:"_uuid"`
+	Name string `ovsdb:"name"`
+	// LoadBalancers refer to Load_Balancer; written as Members.
+	LoadBalancers []string `ovsdb:"load_balancer"`
+}
+
 // Table implements Row.
 func (*Global) Table() Table            { return TableGlobal }
 func (*LogicalRouter) Table() Table     { return TableLogicalRouter }
 func (*LogicalRouterPort) Table() Table { return TableLogicalRouterPort }
 func (*LogicalSwitch) Table() Table     { return TableLogicalSwitch }
 func (*LogicalSwitchPort) Table() Table { return TableLogicalSwitchPort }
+func (*StaticRoute) Table() Table       { return TableStaticRoute }
+func (*LoadBalancer) Table() Table      { return TableLoadBalancer }
+func (*LoadBalancerGroup) Table() Table { return TableLoadBalancerGroup }
 
 // ID implements Row.
 func (r *Global) ID() string            { return r.UUID }
@@ -63,6 +104,9 @@ func (r *LogicalRouter) ID() string     { return r.UUID }
 func (r *LogicalRouterPort) ID() string { return r.UUID }
 func (r *LogicalSwitch) ID() string     { return r.UUID }
 func (r *LogicalSwitchPort) ID() string { return r.UUID }
+func (r *StaticRoute) ID() string       { return r.UUID }
+func (r *LoadBalancer) ID() string      { return r.UUID }
+func (r *LoadBalancerGroup) ID() string { return r.UUID }
 
 // Owned implements Row.
 func (r *Global) Owned() map[string]string            { return r.ExternalIDs }
@@ -70,17 +114,31 @@ func (r *LogicalRouter) Owned() map[string]string     { return r.ExternalIDs }
 func (r *LogicalRouterPort) Owned() map[string]string { return r.ExternalIDs }
 func (r *LogicalSwitch) Owned() map[string]string     { return r.ExternalIDs }
 func (r *LogicalSwitchPort) Owned() map[string]string { return r.ExternalIDs }
+func (r *StaticRoute) Owned() map[string]string       { return r.ExternalIDs }
+func (r *LoadBalancer) Owned() map[string]string      { return r.ExternalIDs }
 
 // Members returns the elements of a column that is written as Members; nil for any other.
 func Members(r Row, column string) []string {
 	switch r := r.(type) {
 	case *LogicalRouter:
-		if column == ColumnPorts {
+		switch column {
+		case ColumnPorts:
 			return r.Ports
+		case ColumnStaticRoutes:
+			return r.StaticRoutes
+		case ColumnLoadBalancerGroups:
+			return r.LoadBalancerGroups
 		}
 	case *LogicalSwitch:
-		if column == ColumnPorts {
+		switch column {
+		case ColumnPorts:
 			return r.Ports
+		case ColumnLoadBalancerGroups:
+			return r.LoadBalancerGroups
+		}
+	case *LoadBalancerGroup:
+		if column == ColumnLoadBalancers {
+			return r.LoadBalancers
 		}
 	}
 	return nil

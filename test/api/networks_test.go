@@ -94,6 +94,10 @@ subnets:
 		{what: "every namespace", spec: "{type: vpc, allowedNamespaces: {}}"},
 		{what: "no subnets", spec: "{type: vpc, subnets: []}"},
 
+		{what: "a closed Network", spec: "{type: vpc, egress: none, infraAccess: none, dns: {mode: none}}"},
+		{what: "an open Network", spec: "{type: vpc, egress: node, infraAccess: direct, dns: {mode: node}}"},
+		{what: "DNS by a Service", spec: "{type: vpc, dns: {mode: service, service: {namespace: a, name: dns}}}"},
+
 		// The controller judges these and says so in a condition.
 		{what: "subnets that overlap", spec: "{type: vpc, subnets: [{name: a, cidrs: [10.0.0.0/16]}, {name: b, cidrs: [10.0.1.0/24]}]}"},
 		{what: "excluded addresses outside", spec: subnet("cidrs: [10.0.0.0/24], excludeIPs: [192.168.0.1]")},
@@ -103,7 +107,12 @@ subnets:
 		{what: "no spec", spec: "", refusal: "spec: Required value"},
 		{what: "no type", spec: "{tenant: acme}", refusal: "spec.type: Required value"},
 		{what: "unknown type", spec: "type: vlan", refusal: `spec.type: Unsupported value: "vlan": supported values: "flat", "vpc"`},
-		{what: "a field that does not exist", spec: "{type: vpc, egress: none}", refusal: `unknown field "spec.egress"`},
+		{what: "a field that does not exist", spec: "{type: vpc, gress: none}", refusal: `unknown field "spec.gress"`},
+		{what: "unknown egress", spec: "{type: vpc, egress: somewhere}", refusal: `spec.egress: Unsupported value: "somewhere": supported values: "none", "node"`},
+		{what: "unknown access", spec: "{type: vpc, infraAccess: all}", refusal: `spec.infraAccess: Unsupported value: "all"`},
+		{what: "unknown mode of DNS", spec: "{type: vpc, dns: {mode: pod}}", refusal: `spec.dns.mode: Unsupported value: "pod"`},
+		{what: "DNS by no Service", spec: "{type: vpc, dns: {mode: service}}", refusal: "mode service needs the Service that answers"},
+		{what: "DNS by a Service without a name", spec: "{type: vpc, dns: {mode: service, service: {namespace: a}}}", refusal: "spec.dns.service.name: Required value"},
 		{what: "vpcID with a slash", spec: "{type: vpc, vpcID: a/b}", refusal: "spec.vpcID in body should match"},
 		{what: "empty vpcID", spec: "{type: vpc, vpcID: ''}", refusal: "spec.vpcID in body should be at least 1 chars long"},
 		{what: "tenant that is no label", spec: "{type: vpc, tenant: a b}", refusal: "spec.tenant in body should match"},

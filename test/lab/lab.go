@@ -57,6 +57,7 @@ type Lab struct {
 
 	options Options
 	server  *apiserver.Server
+	nodes   nodes
 }
 
 // Start starts everything but the controller.

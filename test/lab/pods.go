@@ -22,8 +22,11 @@ type Pod struct {
 // Port is the name of the pod's port.
 func (p Pod) Port() string { return model.PortName(p.Key, "") }
 
-// CreatePod makes a pod.
+// CreatePod makes a pod, and its node if there is none.
 func (l *Lab) CreatePod(ctx context.Context, p Pod) error {
+	if err := l.nodes.ensure(ctx, l.Kube, p.Node); err != nil {
+		return err
+	}
 	object := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: p.Key.Name},
 		Spec: corev1.PodSpec{

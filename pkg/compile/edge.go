@@ -1,0 +1,93 @@
+package compile
+
+import (
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// edgeName is the name of the switch at a Network's edge, and of the router's port in it. Switches of subnets have a
+// slash in their names.
+func edgeName(network string) string { return network + ":edge" }
+
+// edge gives the rows by which pods leave their Network: a switch that joins the router to the porthole, and a default
+// route to it for each IP family that the Network has.
+//
+// The porthole is one localport: it is present on each node under the same addresses, and what a pod sends there stays
+// on the pod's node. So a Network has one row for all of them. (ovn-nb(5), ovn-architecture(7).)
+func edge(l Layout) nb.Facts {
+	key := func(name string) string { return l.UID + "/:" + name }
+	sw := &nb.LogicalSwitch{
+		UUID:        nb.UUID(nb.TableLogicalSwitch, key("edge")),
+		Name:        edgeName(l.Name),
+		OtherConfig: map[string]string{"mcast_snoop": "false"},
+		ExternalIDs: idsOf(l),
+	}
+	port := &nb.LogicalRouterPort{
+		UUID:        nb.UUID(nb.TableLogicalRouterPort, key("edge")),
+		Name:        edgeName(l.Name),
+		MAC:         model.EdgeMAC,
+		ExternalIDs: idsOf(l),
+	}
+	for _, a := range model.EdgeAddresses() {
+		port.Networks = append(port.Networks, a.String())
+	}
+	peer := &nb.LogicalSwitchPort{
+		UUID:        nb.UUID(nb.TableLogicalSwitchPort, key("edge")),
+		Name:        edgeName(l.Name) + ":router",
+		Type:        "router",
+		Addresses:   []string{"router"},
+		Options:     map[string]string{"router-port": port.Name},
+		ExternalIDs: idsOf(l),
+	}
+	porthole := &nb.LogicalSwitchPort{
+		UUID:        nb.UUID(nb.TableLogicalSwitchPort, key("porthole")),
+		Name:        model.PortholePortName(l.Name),
+		Type:        "localport",
+		ExternalIDs: idsOf(l),
+	}
+	words := []string{model.PortholeMAC}
+	for _, a := range model.PortholeAddresses() {
+		words = append(words, a.Addr().String())
+	}
+	porthole.Addresses = []string{strings.Join(words, " ")}
+	ports := nb.Set{In: nb.RefOf(sw), Column: nb.ColumnPorts}
+	router := nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(l)}
+	facts := nb.Facts{
+		Rows: []nb.Row{sw, port, peer, porthole},
+		Members: []nb.Member{
+			{Set: nb.Set{In: router, Column: nb.ColumnPorts}, Value: port.UUID},
+			{Set: ports, Value: peer.UUID},
+			{Set: ports, Value: porthole.UUID},
+		},
+	}
+	for i, prefix := range [2]string{"0.0.0.0/0", "::/0"} {
+		if !l.has(i == 0) {
+			continue
+		}
+		route := &nb.StaticRoute{
+			UUID:     nb.UUID(nb.TableStaticRoute, key(prefix)),
+			IPPrefix: prefix,
+			Nexthop:  model.PortholeAddresses()[i].Addr().String(),
+			// The next hop of IPv6 is a link-local address, which could be on any port.
+			OutputPort:  &port.Name,
+			ExternalIDs: idsOf(l),
+		}
+		facts.Rows = append(facts.Rows, route)
+		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{In: router, Column: nb.ColumnStaticRoutes}, Value: route.UUID})
+	}
+	return facts
+}
+
+// has reports whether a subnet of the Network has addresses of IPv4, or else of IPv6.
+func (l Layout) has(v4 bool) bool {
+	for _, s := range l.Subnets {
+		for _, r := range s.Ranges {
+			if r.CIDR.Addr().Is4() == v4 {
+				return true
+			}
+		}
+	}
+	return false
+}

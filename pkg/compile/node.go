@@ -1,0 +1,73 @@
+package compile
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// macNode is the first octet of the MAC addresses of nodes' interfaces: locally administered, unicast.
+const macNode = 0x06
+
+// NodeMAC is the MAC address of a node's interface in the default Network: a digest of the node's name.
+func NodeMAC(node string) string { return digestMAC(macNode, node) }
+
+// Node gives the rows of a node in the default Network l: the port of its interface there, in the first subnet, and a
+// route to the faces of its pods.
+//
+// The port has no port security: what reaches the node from outside keeps its own source address on the way to a pod.
+func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
+	ids := func() map[string]string {
+		return map[string]string{
+			nb.KeyOwner:   string(nb.NodeOwner(node)),
+			nb.KeyUID:     n.NodeUID,
+			nb.KeyNetwork: l.Name,
+		}
+	}
+	key := l.UID + "/node/" + node
+	words := []string{n.MAC}
+	for _, prefix := range n.Addresses {
+		words = append(words, prefix.Addr().String())
+	}
+	port := &nb.LogicalSwitchPort{
+		UUID:        nb.UUID(nb.TableLogicalSwitchPort, key),
+		Name:        model.NodePortName(l.Name, node),
+		Addresses:   []string{strings.Join(words, " ")},
+		Options:     map[string]string{"requested-chassis": node},
+		ExternalIDs: ids(),
+	}
+	facts := nb.Facts{
+		Rows: []nb.Row{port},
+		Members: []nb.Member{{
+			Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, l.Subnets[0].Name)}, Column: nb.ColumnPorts},
+			Value: port.UUID,
+		}},
+	}
+	router := nb.Set{In: nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(l)}, Column: nb.ColumnStaticRoutes}
+	for _, block := range n.Faces {
+		hop, ok := addressOf(n.Addresses, block.Addr().Is4())
+		if !ok {
+			continue
+		}
+		route := &nb.StaticRoute{
+			UUID:        nb.UUID(nb.TableStaticRoute, key+"/"+block.String()),
+			IPPrefix:    block.String(),
+			Nexthop:     hop.String(),
+			ExternalIDs: ids(),
+		}
+		facts.Rows = append(facts.Rows, route)
+		facts.Members = append(facts.Members, nb.Member{Set: router, Value: route.UUID})
+	}
+	return facts
+}
+
+func addressOf(prefixes []netip.Prefix, v4 bool) (netip.Addr, bool) {
+	for _, p := range prefixes {
+		if p.Addr().Is4() == v4 {
+			return p.Addr(), true
+		}
+	}
+	return netip.Addr{}, false
+}

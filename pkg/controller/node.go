@@ -1,0 +1,487 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/alloc"
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Lengths of the prefixes of a node's blocks of faces: 512 addresses each, more than a kubelet runs pods.
+const (
+	faceBits4 = 23
+	faceBits6 = 119
+)
+
+// node is a node and what it has. It outlives its Node for as long as pods hold its faces.
+type node struct {
+	name  string
+	model *model.Node
+	// faces give the node's pods their faces: at most one pool per range.
+	faces []*alloc.Pool
+	// pods hold faces of the node, or wait for them.
+	pods map[model.PodKey]struct{}
+	// subnet of the default Network that addresses are held in, and network that Network's UID; none held when empty.
+	network, subnet string
+	addresses       []netip.Addr
+	// problem is what its owner was told last.
+	problem *model.Problem
+}
+
+// DefaultFaces are the ranges of faces that a cluster has that says nothing else: addresses that are routed nowhere
+// outside. (RFC 6598; RFC 4193.)
+func DefaultFaces() []string { return []string{"100.64.0.0/10", "fd64:a701::/64"} }
+
+// ParseFaces reads ranges of faces, at most one per IP family.
+func ParseFaces(texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := FaceRange(p); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(out, func(o netip.Prefix) bool { return o.Addr().Is4() == p.Addr().Is4() }) {
+			return nil, fmt.Errorf("%s is a second range of its IP family", p)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// FaceRange divides a range of faces into a block per node. Its error says what is wrong with the range.
+func FaceRange(of netip.Prefix) (*alloc.Blocks, error) {
+	bits := faceBits6
+	if of.Addr().Is4() {
+		bits = faceBits4
+	}
+	// The first part of a range will do that has far more blocks than anybody has nodes.
+	if of.IsValid() && bits-of.Bits() > maxFaceBits {
+		of = netip.PrefixFrom(of.Addr(), bits-maxFaceBits).Masked()
+	}
+	return alloc.NewBlocks(of, bits)
+}
+
+// maxFaceBits bounds the number of blocks of a range: 2 to this power are more than the nodes of any cluster.
+const maxFaceBits = 20
+
+func (s *State) node(name string) *node {
+	n := s.nodes[name]
+	if n == nil {
+		n = &node{name: name, pods: map[model.PodKey]struct{}{}}
+		s.nodes[name] = n
+	}
+	return n
+}
+
+// applyNodes takes nodes in, and gives them blocks before the pods are looked at. Those that have one keep it, and so
+// do those that pods have faces of, before others get the next. New addresses come after the pods', in placeNodes.
+func (s *State) applyNodes(changed map[string]*model.Node, dirty map[model.PodKey]struct{}) {
+	var order []*node
+	for name, m := range changed {
+		n := s.node(name)
+		n.model = m
+		order = append(order, n)
+		s.moved[name] = struct{}{}
+	}
+	slices.SortFunc(order, compareNodes)
+	reclaimed := false
+	for _, n := range order {
+		if n.model == nil {
+			continue
+		}
+		if n.model.Assigned == nil && !reclaimed {
+			s.reclaim(dirty)
+			reclaimed = true
+		}
+		s.giveBlocks(n)
+		if home := s.networks[s.defaults.Network]; home.serves() && n.assignedIn(home) {
+			s.giveAddresses(home, n)
+		}
+		maps.Copy(dirty, n.pods)
+	}
+	if !reclaimed {
+		s.reclaim(dirty)
+	}
+}
+
+// reclaim takes the blocks that pods have faces of for their nodes, where nothing is written on these: a Node may be
+// made anew, or be away, while its pods run.
+func (s *State) reclaim(pods map[model.PodKey]struct{}) {
+	if len(s.faces) == 0 {
+		return
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(pods), model.PodKey.Compare) {
+		p := s.pods[key]
+		if p == nil || len(p.Assigned) == 0 || len(p.Assigned[0].Faces) == 0 {
+			continue
+		}
+		n := s.node(p.Node)
+		if len(n.faces) > 0 {
+			continue
+		}
+		s.moved[n.name] = struct{}{}
+		for _, r := range s.faces {
+			s.takeBlock(n, r, blocksOf(p.Assigned[0].Faces, r))
+		}
+	}
+}
+
+// blocksOf are the blocks that faces are of.
+func blocksOf(faces []netip.Addr, r *alloc.Blocks) []netip.Prefix {
+	var out []netip.Prefix
+	for _, face := range faces {
+		if block, ok := r.Holding(face); ok {
+			out = append(out, block)
+		}
+	}
+	return out
+}
+
+// takeBlock gives a node the first of several blocks that is free.
+func (s *State) takeBlock(n *node, r *alloc.Blocks, blocks []netip.Prefix) bool {
+	for _, block := range blocks {
+		if outcome, _ := r.Take(block, n.name); outcome == alloc.Taken {
+			n.addBlock(block)
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) addBlock(block netip.Prefix) {
+	// A block is short enough for any pool.
+	if pool, err := alloc.New(block, nil); err == nil {
+		n.faces = append(n.faces, pool)
+	}
+}
+
+// assignedIn reports whether an address of the Network is written on the node.
+func (n *node) assignedIn(home *network) bool {
+	a := n.model.Assigned
+	return a != nil && a.NetworkUID == home.model.UID && len(a.Addresses) > 0
+}
+
+// rehold takes the addresses that nodes hold in the default Network out of its pools, which were made anew.
+func (s *State) rehold(home *network) {
+	for _, n := range s.nodes {
+		if n.network == home.model.UID {
+			for i, pool := range home.pools[n.subnet] {
+				if i < len(n.addresses) {
+					pool.Keep(n.addresses[i], nodeHolder(n.name))
+				}
+			}
+		}
+	}
+}
+
+// compareNodes orders nodes: those with blocks first, older before younger.
+func compareNodes(a, b *node) int {
+	if a.model == nil || b.model == nil {
+		return cmp.Or(cmp.Compare(b2i(a.model != nil), b2i(b.model != nil)), cmp.Compare(a.name, b.name))
+	}
+	return cmp.Or(
+		cmp.Compare(b2i(a.model.Assigned == nil), b2i(b.model.Assigned == nil)),
+		a.model.Created.Compare(b.model.Created),
+		cmp.Compare(a.name, b.name),
+	)
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// serves reports whether pods can get faces: the node's blocks are written on it, so that another controller would
+// give it the same.
+func (n *node) serves() bool {
+	if n.model == nil || n.model.Assigned == nil || len(n.faces) == 0 {
+		return false
+	}
+	return slices.Equal(n.model.Assigned.Faces, n.blocks())
+}
+
+func (n *node) blocks() []netip.Prefix {
+	blocks := make([]netip.Prefix, 0, len(n.faces))
+	for _, p := range n.faces {
+		blocks = append(blocks, p.Prefix())
+	}
+	return blocks
+}
+
+// giveBlocks gives a node a block of each range: the one written on it, else the next.
+func (s *State) giveBlocks(n *node) {
+	for _, r := range s.faces {
+		if n.pool(r.Range().Addr().Is4()) != nil || n.model.Assigned != nil && s.takeBlock(n, r, n.model.Assigned.Faces) {
+			continue
+		}
+		block, ok := r.Next(n.name)
+		if !ok {
+			s.nodeProblem(n, model.Problem{
+				Reason:  model.ReasonNoFaces,
+				Message: fmt.Sprintf("no block is free in %s: pods of this node's Networks cannot start; give the controller a larger range (--face-ranges)", r.Range()),
+			})
+			continue
+		}
+		n.addBlock(block)
+	}
+	slices.SortFunc(n.faces, func(a, b *alloc.Pool) int { return a.Prefix().Addr().Compare(b.Prefix().Addr()) })
+}
+
+// canFace reports whether a new pod of a Network can get its faces, if it needs any.
+func (s *State) canFace(network string, p *pod) bool {
+	return len(s.faces) == 0 || network == s.defaults.Network || s.node(p.Node).serves()
+}
+
+// awaitNode has a pod looked at again when its node changes. It holds nothing meanwhile.
+func (s *State) awaitNode(p *pod) {
+	s.node(p.Node).pods[p.Key] = struct{}{}
+	p.faced = p.Node
+}
+
+// face makes the pod's faces part of its attachment: one for each of its addresses. ready is false while its node has
+// no block yet. Pods of the default Network have none: they are seen under their own addresses.
+func (s *State) face(nw *network, p *pod, a *model.Attachment) (ready bool, problem *model.Problem) {
+	if len(s.faces) == 0 || nw.name == s.defaults.Network {
+		return true, nil
+	}
+	s.awaitNode(p)
+	n := s.node(p.Node)
+	var former []netip.Addr
+	if p.attachment != nil {
+		former = p.attachment.Faces
+	}
+	if len(former) == 0 && len(p.Assigned) > 0 {
+		former = p.Assigned[0].Faces
+	}
+	if !n.serves() && (len(former) == 0 || len(n.faces) == 0) {
+		// Another controller might give the node another block: it must be written first.
+		return false, nil
+	}
+	var faces []netip.Addr
+	for i, own := range a.Addresses {
+		pool := n.pool(own.Addr().Is4())
+		if pool == nil {
+			continue
+		}
+		if i < len(former) && former[i].Is4() == own.Addr().Is4() {
+			outcome, other := pool.Keep(former[i], p.Key.String())
+			if outcome == alloc.Taken {
+				faces = append(faces, former[i])
+				continue
+			}
+			freeAll(n.faces, faces, p)
+			return true, &model.Problem{Reason: model.ReasonFaceLost, Message: lostFace(former[i], n, outcome, other)}
+		}
+		face, ok := pool.Next(p.Key.String())
+		if !ok {
+			freeAll(n.faces, faces, p)
+			return true, &model.Problem{
+				Reason:  model.ReasonNoFaces,
+				Message: fmt.Sprintf("all faces of node %s (%s) are in use: delete pods there, or let this one go to another node", n.name, pool.Prefix()),
+			}
+		}
+		faces = append(faces, face)
+	}
+	if len(faces) == 0 {
+		return true, &model.Problem{
+			Reason:  model.ReasonNoFaces,
+			Message: fmt.Sprintf("the pod's addresses are of an IP family that has no faces: give the controller a range of it (--face-ranges), or Network %q a subnet of the other", nw.name),
+		}
+	}
+	a.Faces = faces
+	return true, nil
+}
+
+func lostFace(face netip.Addr, n *node, outcome alloc.Outcome, other string) string {
+	if outcome == alloc.InUse {
+		return fmt.Sprintf("address %s by which the cluster knows the pod is in use by pod %s: delete the pod to give it another", face, other)
+	}
+	return fmt.Sprintf("address %s by which the cluster knows the pod is none of node %s: delete the pod to give it another", face, n.name)
+}
+
+func (n *node) pool(v4 bool) *alloc.Pool {
+	for _, p := range n.faces {
+		if p.Prefix().Addr().Is4() == v4 {
+			return p
+		}
+	}
+	return nil
+}
+
+// unface gives a pod's faces back.
+func (s *State) unface(p *pod) {
+	n := s.nodes[p.faced]
+	if n == nil || p.faced == "" {
+		return
+	}
+	if p.attachment != nil {
+		freeAll(n.faces, p.attachment.Faces, p)
+	}
+	delete(n.pods, p.Key)
+	p.faced = ""
+	if n.model == nil {
+		s.moved[n.name] = struct{}{}
+	}
+}
+
+// placeNodes gives nodes that changed, or all when the default Network did, their place in the default Network; and
+// forgets those that have gone.
+func (s *State) placeNodes() {
+	home := s.networks[s.defaults.Network]
+	if _, touched := s.replanned[s.defaults.Network]; touched {
+		for name := range s.nodes {
+			s.moved[name] = struct{}{}
+		}
+	}
+	clear(s.replanned)
+	_, room := s.freed[s.defaults.Network]
+	var order []*node
+	for name := range s.moved {
+		if n := s.nodes[name]; n != nil && n.model == nil {
+			s.forgetNode(home, n)
+			room = true
+		}
+	}
+	if room {
+		maps.Copy(s.moved, s.homeless)
+	}
+	for name := range s.moved {
+		if n := s.nodes[name]; n != nil && n.model != nil {
+			order = append(order, n)
+		}
+	}
+	clear(s.moved)
+	slices.SortFunc(order, compareNodes)
+	for _, n := range order {
+		s.placeNode(home, n)
+	}
+}
+
+// forgetNode takes what a node had that has gone; its faces once no pod holds one of them.
+func (s *State) forgetNode(home *network, n *node) {
+	s.leaveHome(home, n)
+	s.graph.Delete(nb.NodeOwner(n.name))
+	delete(s.homeless, n.name)
+	if len(n.pods) > 0 {
+		return
+	}
+	for _, pool := range n.faces {
+		for _, r := range s.faces {
+			r.Release(pool.Prefix(), n.name)
+		}
+	}
+	delete(s.nodes, n.name)
+}
+
+// leaveHome gives a node's addresses in the default Network back.
+func (s *State) leaveHome(home *network, n *node) {
+	if home != nil && home.model != nil && home.model.UID == n.network && len(n.addresses) > 0 {
+		freeHolder(home.pools[n.subnet], n.addresses, nodeHolder(n.name))
+		s.touched[home.name] = struct{}{}
+		s.freed[home.name] = struct{}{}
+	}
+	n.network, n.subnet, n.addresses = "", "", nil
+}
+
+// nodeHolder is a node's name among the holders of addresses; no pod has a name with a colon.
+func nodeHolder(name string) string { return "node:" + name }
+
+// placeNode gives a node its addresses and its port in the default Network, and writes down what it has.
+func (s *State) placeNode(home *network, n *node) {
+	delete(s.homeless, n.name)
+	s.giveBlocks(n)
+	have := model.NodeNetwork{NodeUID: n.model.UID, Faces: n.blocks()}
+	if home.serves() {
+		s.giveAddresses(home, n)
+	} else {
+		s.leaveHome(home, n)
+	}
+	if len(n.addresses) > 0 {
+		layout := home.layout.Subnets[0]
+		have.Network, have.NetworkUID, have.MAC = home.name, home.model.UID, compile.NodeMAC(n.name)
+		for i, r := range layout.Ranges {
+			have.Addresses = append(have.Addresses, netip.PrefixFrom(n.addresses[i], r.CIDR.Bits()))
+			have.Gateways = append(have.Gateways, r.Gateway)
+		}
+		s.graph.Set(nb.NodeOwner(n.name), compile.Node(home.layout, n.name, have))
+	} else {
+		s.graph.Delete(nb.NodeOwner(n.name))
+	}
+	if n.model.Assigned == nil || !reflect.DeepEqual(*n.model.Assigned, have) {
+		s.sink.WriteNode(n.name, n.model.UID, have)
+	}
+}
+
+// serves reports whether the Network's rows are wanted.
+func (n *network) serves() bool {
+	return n != nil && n.model != nil && len(n.layout.Subnets) > 0 && (!n.model.Deleting || len(n.attached) > 0)
+}
+
+// giveAddresses takes the node's addresses of the default Network's first subnet: what it has, what is written on it,
+// or the next.
+func (s *State) giveAddresses(home *network, n *node) {
+	subnet := home.layout.Subnets[0].Name
+	if n.network != home.model.UID || n.subnet != subnet {
+		s.leaveHome(home, n)
+	}
+	former := n.addresses
+	if a := n.model.Assigned; len(former) == 0 && a != nil && a.NetworkUID == home.model.UID {
+		for _, p := range a.Addresses {
+			former = append(former, p.Addr())
+		}
+	}
+	var taken []netip.Addr
+	for _, pool := range home.pools[subnet] {
+		i := slices.IndexFunc(former, pool.Prefix().Contains)
+		if i >= 0 {
+			if outcome, _ := pool.Keep(former[i], nodeHolder(n.name)); outcome == alloc.Taken {
+				taken = append(taken, former[i])
+				continue
+			}
+		}
+		a, ok := pool.Next(nodeHolder(n.name))
+		if !ok {
+			freeHolder(home.pools[subnet], taken, nodeHolder(n.name))
+			n.network, n.subnet, n.addresses = "", "", nil
+			s.nodeProblem(n, model.Problem{
+				Reason:  model.ReasonSubnetFull,
+				Message: fmt.Sprintf("no address is free in %s of Network %q for the node: it does not reach pods of other nodes", pool.Prefix(), home.name),
+			})
+			return
+		}
+		taken = append(taken, a)
+	}
+	if !slices.Equal(taken, n.addresses) {
+		s.touched[home.name] = struct{}{}
+	}
+	n.network, n.subnet, n.addresses = home.model.UID, subnet, taken
+}
+
+func freeHolder(pools []*alloc.Pool, addresses []netip.Addr, holder string) {
+	for _, a := range addresses {
+		for _, pool := range pools {
+			pool.Release(a, holder)
+		}
+	}
+}
+
+// nodeProblem says once what a node lacks; it is tried again when something comes free.
+func (s *State) nodeProblem(n *node, p model.Problem) {
+	s.homeless[n.name] = struct{}{}
+	if n.problem == nil || *n.problem != p {
+		s.sink.NodeEvent(n.name, n.model.UID, p)
+	}
+	n.problem = &p
+}

@@ -1,0 +1,75 @@
+package intake
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// maxNodeAnnotation bounds AnnotationNode, in bytes.
+const maxNodeAnnotation = 4 << 10
+
+// Node reads a node. An annotation that is not of this very Node, or cannot be read, counts as none.
+func Node(in *corev1.Node) *model.Node {
+	out := &model.Node{
+		Name:     in.Name,
+		UID:      string(in.UID),
+		Created:  in.CreationTimestamp.Time,
+		Assigned: NodeNetwork(in.Annotations[model.AnnotationNode], string(in.UID)),
+	}
+	for _, a := range in.Status.Addresses {
+		if a.Type != corev1.NodeInternalIP && a.Type != corev1.NodeExternalIP {
+			continue
+		}
+		if address, err := parseAddr(a.Address); err == nil && !slices.Contains(out.Addresses, address) {
+			out.Addresses = append(out.Addresses, address)
+		}
+	}
+	slices.SortFunc(out.Addresses, netip.Addr.Compare)
+	return out
+}
+
+// NodeNetwork reads AnnotationNode of the Node with that UID; nil when there is none that can be used.
+func NodeNetwork(text, uid string) *model.NodeNetwork {
+	if text == "" || len(text) > maxNodeAnnotation {
+		return nil
+	}
+	var n model.NodeNetwork
+	if err := json.Unmarshal([]byte(text), &n); err != nil || n.NodeUID != uid {
+		return nil
+	}
+	const families = 2
+	if len(n.Faces) > families || len(n.Addresses) > families || len(n.Gateways) > families {
+		return nil
+	}
+	for _, f := range n.Faces {
+		if !f.IsValid() || f != f.Masked() || !usable(f.Addr()) {
+			return nil
+		}
+	}
+	for _, a := range n.Addresses {
+		if !a.IsValid() || !usable(a.Addr()) {
+			return nil
+		}
+	}
+	for _, g := range n.Gateways {
+		if !usable(g) {
+			return nil
+		}
+	}
+	return &n
+}
+
+// NodeAnnotation is the text of AnnotationNode.
+func NodeAnnotation(n model.NodeNetwork) string {
+	text, err := json.Marshal(n)
+	if err != nil {
+		// Its fields are texts and addresses, which always have a JSON form.
+		return ""
+	}
+	return string(text)
+}
