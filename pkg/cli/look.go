@@ -41,6 +41,8 @@ func newObjects() model.Changes {
 		Namespaces: map[string]*model.Namespace{},
 		Pods:       map[model.PodKey]*model.Pod{},
 		Nodes:      map[string]*model.Node{},
+		Services:   map[model.ServiceKey]*model.Service{},
+		Slices:     map[model.SliceKey]*model.Slice{},
 	}
 }
 

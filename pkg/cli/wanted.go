@@ -54,6 +54,8 @@ func (r *recorder) NetworkEvent(string, string, model.Problem) {}
 
 func (r *recorder) NodeEvent(string, string, model.Problem) {}
 
+func (r *recorder) ServiceEvent(model.ServiceKey, string, model.Problem) {}
+
 // wanted is what the objects of a cluster ask for, decided as a controller decides that has just started. It is
 // made anew for each look: a controller that runs remembers more than the objects say, and two that remember
 // different things would never agree about a pod that waits for its address.
@@ -127,6 +129,8 @@ func merge(objects, changes model.Changes) {
 	mergeKind(objects.Namespaces, changes.Namespaces)
 	mergeKind(objects.Pods, changes.Pods)
 	mergeKind(objects.Nodes, changes.Nodes)
+	mergeKind(objects.Services, changes.Services)
+	mergeKind(objects.Slices, changes.Slices)
 }
 
 func mergeKind[K comparable, V any](to, from map[K]*V) {

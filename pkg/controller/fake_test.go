@@ -19,6 +19,8 @@ type cluster struct {
 	pods     map[model.PodKey]*model.Pod
 	networks map[string]*model.Network
 	nodes    map[string]*model.Node
+	services map[model.ServiceKey]*model.Service
+	slices   map[model.SliceKey]*model.Slice
 	statuses map[string]model.NetworkStatus
 	events   map[string][]model.Problem
 	patches  int
@@ -27,6 +29,7 @@ type cluster struct {
 func newCluster() *cluster {
 	c := &cluster{
 		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{}, nodes: map[string]*model.Node{},
+		services: map[model.ServiceKey]*model.Service{}, slices: map[model.SliceKey]*model.Slice{},
 		statuses: map[string]model.NetworkStatus{}, events: map[string][]model.Problem{},
 	}
 	c.changes = none()
@@ -39,6 +42,8 @@ func none() model.Changes {
 		Namespaces: map[string]*model.Namespace{},
 		Pods:       map[model.PodKey]*model.Pod{},
 		Nodes:      map[string]*model.Node{},
+		Services:   map[model.ServiceKey]*model.Service{},
+		Slices:     map[model.SliceKey]*model.Slice{},
 	}
 }
 
@@ -77,6 +82,8 @@ func (c *cluster) replay(namespaces map[string]map[string]string) {
 		maps.Copy(c.changes.Pods, c.pods)
 		maps.Copy(c.changes.Networks, c.networks)
 		maps.Copy(c.changes.Nodes, c.nodes)
+		maps.Copy(c.changes.Services, c.services)
+		maps.Copy(c.changes.Slices, c.slices)
 	})
 }
 
@@ -156,8 +163,30 @@ func (c *cluster) NodeEvent(name, _ string, p model.Problem) {
 	c.events["node "+name] = append(c.events["node "+name], p)
 }
 
+func (c *cluster) ServiceEvent(key model.ServiceKey, _ string, p model.Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events["service "+key.String()] = append(c.events["service "+key.String()], p)
+}
+
 func (c *cluster) setNode(n model.Node) {
 	c.change(func() { c.nodes[n.Name] = &n; c.changes.Nodes[n.Name] = &n })
+}
+
+func (c *cluster) setService(s model.Service) {
+	c.change(func() { c.services[s.Key] = &s; c.changes.Services[s.Key] = &s })
+}
+
+func (c *cluster) deleteService(key model.ServiceKey) {
+	c.change(func() { delete(c.services, key); c.changes.Services[key] = nil })
+}
+
+func (c *cluster) setSlice(s model.Slice) {
+	c.change(func() { c.slices[s.Key] = &s; c.changes.Slices[s.Key] = &s })
+}
+
+func (c *cluster) deleteSlice(key model.SliceKey) {
+	c.change(func() { delete(c.slices, key); c.changes.Slices[key] = nil })
 }
 
 func (c *cluster) deleteNode(name string) {

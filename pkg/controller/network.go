@@ -90,6 +90,7 @@ func vpcOf(m *model.Network) string {
 // replan compiles a Network anew and marks its pods.
 func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	s.touched[n.name], s.replanned[n.name] = struct{}{}, struct{}{}
+	s.services.touchNetwork(n.name)
 	maps.Copy(dirty, n.attached)
 	maps.Copy(dirty, n.strangers)
 	for key := range n.failing {
@@ -175,6 +176,7 @@ func (s *State) place() {
 			s.graph.Set(owner, compile.Network(n.layout))
 			continue
 		}
+		s.services.touchNetwork(name)
 		_, had := s.graph.Facts(owner)
 		s.graph.Delete(owner)
 		switch {
@@ -247,6 +249,11 @@ func (s *State) Refused(owner nb.Owner, why string) {
 	if name, ok := nodeOf(owner); ok {
 		if n := s.nodes[name]; n != nil && n.model != nil {
 			s.nodeProblem(n, problem)
+		}
+	}
+	if key, ok := serviceOf(owner); ok {
+		if service := s.services.byKey[key]; service != nil {
+			s.sink.ServiceEvent(key, service.UID, problem)
 		}
 	}
 	if key, ok := podOf(owner); ok {

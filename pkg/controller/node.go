@@ -93,6 +93,7 @@ func (s *State) applyNodes(changed map[string]*model.Node, dirty map[model.PodKe
 		order = append(order, n)
 		s.moved[name] = struct{}{}
 	}
+	s.noteAddresses(order)
 	slices.SortFunc(order, compareNodes)
 	reclaimed := false
 	for _, n := range order {
@@ -111,6 +112,27 @@ func (s *State) applyNodes(changed map[string]*model.Node, dirty map[model.PodKe
 	}
 	if !reclaimed {
 		s.reclaim(dirty)
+	}
+}
+
+// noteAddresses keeps the set of all nodes' addresses; Services may have endpoints there.
+func (s *State) noteAddresses(changed []*node) {
+	if len(changed) == 0 {
+		return
+	}
+	all := map[netip.Addr]struct{}{}
+	for _, n := range s.nodes {
+		if n.model != nil {
+			for _, a := range n.model.Addresses {
+				all[a] = struct{}{}
+			}
+		}
+	}
+	if !maps.Equal(all, s.nodeAddresses) {
+		s.nodeAddresses = all
+		for key := range s.services.byKey {
+			s.services.dirty[key] = struct{}{}
+		}
 	}
 }
 

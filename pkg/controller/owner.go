@@ -17,6 +17,16 @@ func nodeOf(owner nb.Owner) (string, bool) {
 	return strings.CutPrefix(string(owner), string(nb.NodeOwner("")))
 }
 
+// serviceOf is the Service that owner is; false when it is not one.
+func serviceOf(owner nb.Owner) (model.ServiceKey, bool) {
+	rest, ok := strings.CutPrefix(string(owner), "Service/")
+	if !ok {
+		return model.ServiceKey{}, false
+	}
+	namespace, name, ok := strings.Cut(rest, "/")
+	return model.ServiceKey{Namespace: namespace, Name: name}, ok
+}
+
 // podOf is the pod that owner is; false when it is not one.
 func podOf(owner nb.Owner) (model.PodKey, bool) {
 	rest, ok := strings.CutPrefix(string(owner), "Pod/")

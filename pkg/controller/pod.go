@@ -71,6 +71,7 @@ func (s *State) count(n *network, p *pod) {
 func (s *State) plug(n *network, p *pod) {
 	if !p.plugged || p.problem != nil {
 		s.touched[n.name] = struct{}{}
+		s.services.touchPod(p.Key)
 	}
 	n.clear(p.Key)
 	p.problem, p.plugged = nil, true
@@ -84,6 +85,7 @@ func (s *State) plug(n *network, p *pod) {
 func (s *State) unplug(n *network, p *pod) {
 	if p.plugged {
 		s.touched[n.name] = struct{}{}
+		s.services.touchPod(p.Key)
 	}
 	p.plugged = false
 	delete(n.deniedPods, p.Key)

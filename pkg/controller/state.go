@@ -22,6 +22,7 @@ type Sink interface {
 	PodEvent(pod model.PodKey, uid string, p model.Problem)
 	NetworkEvent(name, uid string, p model.Problem)
 	NodeEvent(name, uid string, p model.Problem)
+	ServiceEvent(service model.ServiceKey, uid string, p model.Problem)
 }
 
 // Defaults are the controller's settings that decide where pods go.
@@ -55,6 +56,9 @@ type State struct {
 	moved, replanned map[string]struct{}
 	// homeless nodes lack an address in the default Network or a block of faces, because none is free.
 	homeless map[string]struct{}
+	// nodeAddresses are those of all nodes.
+	nodeAddresses map[netip.Addr]struct{}
+	services      services
 }
 
 // pod is a pod and where it is.
@@ -87,6 +91,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		moved:       map[string]struct{}{},
 		replanned:   map[string]struct{}{},
 		homeless:    map[string]struct{}{},
+		services:    newServices(),
 	}
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
@@ -122,6 +127,8 @@ func (s *State) Apply(c model.Changes) {
 	clear(s.freed)
 	s.evaluateAll(waiting)
 	s.place()
+	s.services.apply(c.Services, c.Slices)
+	s.serve()
 	s.report()
 }
 
@@ -136,6 +143,7 @@ func (s *State) applyNamespace(name string, ns *model.Namespace, dirty map[model
 		return
 	}
 	maps.Copy(dirty, s.byNamespace[name])
+	s.services.touchNamespace(name)
 }
 
 func (s *State) applyPod(key model.PodKey, p *model.Pod, dirty map[model.PodKey]struct{}) {

@@ -329,7 +329,7 @@ func anyHistory(t *rapid.T) {
 		ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
 		who := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
 		on := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
-		switch rapid.IntRange(0, 8).Draw(t, "step") {
+		switch rapid.IntRange(0, 11).Draw(t, "step") {
 		case 0:
 			n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
 			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
@@ -369,6 +369,20 @@ func anyHistory(t *rapid.T) {
 			}
 		case 8:
 			w.deleteNode(on)
+		case 9:
+			w.setService(service(ns, "web", "10.96.0.9"))
+		case 10:
+			w.deleteService(model.ServiceKey{Namespace: ns, Name: "web"})
+		case 11:
+			s := slice(ns, "web-"+who, "web")
+			for i := range rapid.IntRange(0, 3).Draw(t, "endpoints") {
+				name := rapid.SampledFrom([]string{"a", "b", "c", "d", ""}).Draw(t, "behind")
+				s.Endpoints = append(s.Endpoints, endpoint(ns, name, fmt.Sprintf("100.64.0.%d", i+1)))
+			}
+			w.setSlice(s)
+			if rapid.Bool().Draw(t, "gone again") {
+				w.deleteSlice(s.Key)
+			}
 		}
 	}
 	w.settle()
@@ -397,6 +411,8 @@ func anyHistory(t *rapid.T) {
 	}
 	fresh := newWorldOf(settings)
 	maps.Copy(fresh.nodes, w.nodes)
+	maps.Copy(fresh.services, w.services)
+	maps.Copy(fresh.slices, w.slices)
 	maps.Copy(fresh.pods, w.pods)
 	maps.Copy(fresh.networks, w.networks)
 	fresh.replay(namespaces)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -38,8 +39,9 @@ func version() string {
 
 // clients are REST clients that share one connection and one limit.
 type clients struct {
-	core    *corev1client.CoreV1Client
-	network *rest.RESTClient
+	core      *corev1client.CoreV1Client
+	discovery *discoveryclient.DiscoveryV1Client
+	network   *rest.RESTClient
 }
 
 func newClients(cfg *rest.Config) (clients, error) {
@@ -55,11 +57,15 @@ func newClients(cfg *rest.Config) (clients, error) {
 	if err != nil {
 		return none, fmt.Errorf("make API client: %w", err)
 	}
+	discoveryClient, err := discoveryclient.NewForConfigAndClient(core, transport)
+	if err != nil {
+		return none, fmt.Errorf("make API client: %w", err)
+	}
 	networkClient, err := newNetworkClient(cfg, transport)
 	if err != nil {
 		return none, err
 	}
-	return clients{core: coreClient, network: networkClient}, nil
+	return clients{core: coreClient, discovery: discoveryClient, network: networkClient}, nil
 }
 
 func newNetworkClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {

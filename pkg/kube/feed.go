@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
@@ -29,7 +30,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Feed gathers what happens to pods, namespaces, Networks and nodes until somebody takes it.
+// Feed gathers what happens to pods, namespaces, Networks, nodes, Services and their endpoints until somebody takes it.
 type Feed struct {
 	log      *slog.Logger
 	ready    chan struct{}
@@ -42,6 +43,8 @@ type Feed struct {
 	namespaces *gathered[string, model.Namespace]
 	networks   *gathered[string, model.Network]
 	nodes      *gathered[string, model.Node]
+	services   *gathered[model.ServiceKey, model.Service]
+	slices     *gathered[model.SliceKey, model.Slice]
 }
 
 // source is one kind of object: where it comes from and where it goes.
@@ -73,13 +76,16 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		namespaces: newGathered[string](sameNamespace),
 		networks:   newGathered[string](sameNetwork),
 		nodes:      newGathered[string](sameNode),
+		services:   newGathered[model.ServiceKey](sameService),
+		slices:     newGathered[model.SliceKey](sameSlice),
 	}
 	f.networks.gone = func(n *model.Network) { f.statuses.forget(n.Name, n.UID) }
 	pods, err := fields.ParseSelector(podSelector)
 	if err != nil {
 		return nil, err
 	}
-	podStore := newStore(f, f.pods, podKey, intake.Pod, trimPod, events.WithLabelValues("pods"))
+	podStore := newStore(f, f.pods, podKey, intake.Pod, nil, events.WithLabelValues("pods"))
+	podStore.early = true
 	podStore.changed = f.podChanged
 	core := c.core.RESTClient()
 	f.sources = []source{{
@@ -102,6 +108,16 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		lister: cache.NewListWatchFromClient(core, "nodes", metav1.NamespaceAll, fields.Everything()),
 		object: &corev1.Node{},
 		store:  newStore(f, f.nodes, nodeKey, intake.Node, trimNode, events.WithLabelValues("nodes")),
+	}, {
+		name:   "services",
+		lister: cache.NewListWatchFromClient(core, "services", metav1.NamespaceAll, fields.Everything()),
+		object: &corev1.Service{},
+		store:  newStore(f, f.services, serviceKey, intake.Service, nil, events.WithLabelValues("services")),
+	}, {
+		name:   "endpointslices",
+		lister: slicesOf(c.discovery),
+		object: &discoveryv1.EndpointSlice{},
+		store:  newStore(f, f.slices, sliceKey, intake.Slice, nil, events.WithLabelValues("endpointslices")),
 	}}
 	return f, nil
 }
@@ -126,7 +142,8 @@ func (f *Feed) Ready() <-chan struct{} { return f.ready }
 func (f *Feed) Synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.pods.listed && f.namespaces.listed && f.networks.listed && f.nodes.listed
+	return f.pods.listed && f.namespaces.listed && f.networks.listed && f.nodes.listed &&
+		f.services.listed && f.slices.listed
 }
 
 // Take hands over what was gathered since it was last called. An object that was deleted and made anew in
@@ -139,6 +156,8 @@ func (f *Feed) Take() model.Changes {
 		Namespaces: f.namespaces.take(),
 		Pods:       f.pods.take(),
 		Nodes:      f.nodes.take(),
+		Services:   f.services.take(),
+		Slices:     f.slices.take(),
 	}
 }
 
@@ -179,11 +198,3 @@ func podKey(namespace, name string) model.PodKey {
 func namespaceKey(_, name string) string { return name }
 
 func networkKey(_, name string) string { return name }
-
-// trimPod removes what intake.Pod does not read, before a list of all pods is held in memory.
-func trimPod(p *corev1.Pod) {
-	p.ManagedFields = nil
-	p.OwnerReferences = nil
-	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork}
-	p.Status = corev1.PodStatus{Phase: p.Status.Phase}
-}

@@ -16,6 +16,7 @@ type store[O metav1.Object, K comparable, V any] struct {
 	key     func(namespace, name string) K
 	read    func(O) *V
 	trim    func(O)
+	early   bool    // objects of a first list are read one by one as they come, and not held until all are there
 	changed func(K) // told of every event, news or not; may be nil
 	events  prometheus.Counter
 }
@@ -68,13 +69,17 @@ func (s *store[O, K, V]) Replace(list []any, _ string) error {
 	values := make(map[K]*V, len(list))
 	all := make(map[K]struct{}, len(list))
 	for _, obj := range list {
+		if r, ok := obj.(*received[V]); ok {
+			k := s.key(r.Namespace, r.Name)
+			all[k], values[k] = struct{}{}, r.value
+			continue
+		}
 		o, err := s.object(obj)
 		if err != nil {
 			return err
 		}
 		k := s.key(o.GetNamespace(), o.GetName())
-		all[k] = struct{}{}
-		values[k] = s.read(o)
+		all[k], values[k] = struct{}{}, s.read(o)
 	}
 	s.events.Add(float64(len(list)))
 	s.feed.mu.Lock()
@@ -96,15 +101,27 @@ func (s *store[O, K, V]) Replace(list []any, _ string) error {
 // Resync implements cache.ReflectorStore; there is nothing to do again.
 func (s *store[O, K, V]) Resync() error { return nil }
 
-// Transformer implements cache.TransformingStore.
+// received is what is left of an object that has been read: its name, by which the reflector keeps it until the list
+// is complete, and its value.
+type received[V any] struct {
+	metav1.ObjectMeta
+	value *V
+}
+
+// Transformer implements cache.TransformingStore. The reflector calls it for the objects of a first list only.
 func (s *store[O, K, V]) Transformer() cache.TransformFunc {
-	if s.trim == nil {
+	if s.trim == nil && !s.early {
 		return nil
 	}
 	return func(obj any) (any, error) {
-		if o, ok := obj.(O); ok {
-			s.trim(o)
+		o, ok := obj.(O)
+		switch {
+		case !ok:
+			return obj, nil
+		case s.early:
+			return &received[V]{metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}, s.read(o)}, nil
 		}
+		s.trim(o)
 		return obj, nil
 	}
 }

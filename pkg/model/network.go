@@ -85,4 +85,6 @@ type Changes struct {
 	Namespaces map[string]*Namespace
 	Pods       map[PodKey]*Pod
 	Nodes      map[string]*Node
+	Services   map[ServiceKey]*Service
+	Slices     map[SliceKey]*Slice
 }

@@ -12,6 +12,9 @@ func PodOwner(namespace, name string) Owner { return Owner("Pod/" + namespace + 
 // NodeOwner is the owner of what a node needs.
 func NodeOwner(name string) Owner { return Owner("Node/" + name) }
 
+// ServiceOwner is the owner of what a Service needs.
+func ServiceOwner(namespace, name string) Owner { return Owner("Service/" + namespace + "/" + name) }
+
 // Facts say what one owner wants of the database.
 type Facts struct {
 	Rows    []Row

@@ -1,0 +1,89 @@
+package compile
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Backends are what a Service has in one Network: where each of its ports leads.
+type Backends struct {
+	Layout Layout
+	// Ports: for each port of the Service, by its place there, the endpoints that take new connections.
+	Ports [][]netip.AddrPort
+}
+
+// Service gives the rows of a Service's virtual addresses: in each Network where it is known, one load balancer for
+// each protocol. A port without endpoints refuses connections.
+//
+// OVN keeps all backends of a virtual address in one text, so a change of an endpoint rewrites the load balancer of its
+// Service in its Network, and no other.
+func Service(s model.Service, known []Backends) nb.Facts {
+	var facts nb.Facts
+	for _, b := range known {
+		byProtocol := map[model.Protocol]map[string]string{}
+		for i, port := range s.Ports {
+			if byProtocol[port.Protocol] == nil {
+				byProtocol[port.Protocol] = map[string]string{}
+			}
+			for _, ip := range s.ClusterIPs {
+				vip := netip.AddrPortFrom(ip, port.Port).String()
+				byProtocol[port.Protocol][vip] = backendsOf(ip.Is4(), b.Ports[i])
+			}
+		}
+		for _, protocol := range []model.Protocol{model.TCP, model.UDP, model.SCTP} {
+			if len(byProtocol[protocol]) == 0 {
+				continue
+			}
+			lb := loadBalancer(s, b.Layout, protocol)
+			lb.Vips = byProtocol[protocol]
+			facts.Rows = append(facts.Rows, lb)
+			facts.Members = append(facts.Members, nb.Member{
+				Set:   nb.Set{In: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(b.Layout)}, Column: nb.ColumnLoadBalancers},
+				Value: lb.UUID,
+			})
+		}
+	}
+	return facts
+}
+
+func loadBalancer(s model.Service, l Layout, protocol model.Protocol) *nb.LoadBalancer {
+	text := string(protocol)
+	lb := &nb.LoadBalancer{
+		UUID:     nb.UUID(nb.TableLoadBalancer, l.UID+"/"+s.UID+"/"+text),
+		Name:     l.Name + "/" + s.Key.String() + ":" + text,
+		Protocol: &text,
+		Options: map[string]string{
+			// Without endpoints a client hears so at once. (ovn-nb(5).)
+			"reject": "true",
+		},
+		ExternalIDs: map[string]string{
+			nb.KeyOwner:   string(nb.ServiceOwner(s.Key.Namespace, s.Key.Name)),
+			nb.KeyUID:     s.UID,
+			nb.KeyNetwork: l.Name,
+		},
+	}
+	if s.Affinity > 0 {
+		// OVN counts in 16 bits.
+		lb.Options["affinity_timeout"] = strconv.Itoa(int(min(s.Affinity, 1<<16-1)))
+	}
+	return lb
+}
+
+// backendsOf is the text of the endpoints of one IP family, in order, each once.
+func backendsOf(v4 bool, endpoints []netip.AddrPort) string {
+	own := slices.DeleteFunc(slices.Clone(endpoints), func(a netip.AddrPort) bool { return a.Addr().Is4() != v4 })
+	slices.SortFunc(own, func(a, b netip.AddrPort) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Port(), b.Port()))
+	})
+	var texts []string
+	for _, a := range slices.Compact(own) {
+		texts = append(texts, a.String())
+	}
+	return strings.Join(texts, ",")
+}

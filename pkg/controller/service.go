@@ -1,0 +1,232 @@
+package controller
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// services is what the controller knows of Services and their endpoints, and where to look when something changes.
+type services struct {
+	byKey  map[model.ServiceKey]*model.Service
+	slices map[model.SliceKey]*model.Slice
+	// of finds the slices of a Service; byNamespace the Services of a namespace; behind those that a pod is behind,
+	// and podsOf the pods behind one.
+	of          map[model.ServiceKey]map[model.SliceKey]struct{}
+	byNamespace map[string]map[model.ServiceKey]struct{}
+	behind      map[model.PodKey]map[model.ServiceKey]struct{}
+	podsOf      map[model.ServiceKey]map[model.PodKey]struct{}
+	// in finds the Services that are known in a Network, by its name.
+	in map[string]map[model.ServiceKey]struct{}
+	// knownIn is where a Service is known now.
+	knownIn map[model.ServiceKey][]string
+	// dirty Services are compiled when the pods have been looked at.
+	dirty map[model.ServiceKey]struct{}
+}
+
+func newServices() services {
+	return services{
+		byKey:       map[model.ServiceKey]*model.Service{},
+		slices:      map[model.SliceKey]*model.Slice{},
+		of:          map[model.ServiceKey]map[model.SliceKey]struct{}{},
+		byNamespace: map[string]map[model.ServiceKey]struct{}{},
+		behind:      map[model.PodKey]map[model.ServiceKey]struct{}{},
+		podsOf:      map[model.ServiceKey]map[model.PodKey]struct{}{},
+		in:          map[string]map[model.ServiceKey]struct{}{},
+		knownIn:     map[model.ServiceKey][]string{},
+		dirty:       map[model.ServiceKey]struct{}{},
+	}
+}
+
+// apply takes Services and slices in.
+func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map[model.SliceKey]*model.Slice) {
+	for key, service := range changed {
+		s.dirty[key] = struct{}{}
+		if service == nil {
+			delete(s.byKey, key)
+			drop(s.byNamespace, key.Namespace, key)
+			continue
+		}
+		s.byKey[key] = service
+		add(s.byNamespace, key.Namespace, key)
+	}
+	for key, slice := range slices {
+		if old := s.slices[key]; old != nil {
+			of := model.ServiceKey{Namespace: key.Namespace, Name: old.Service}
+			s.dirty[of] = struct{}{}
+			drop(s.of, of, key)
+		}
+		if slice == nil {
+			delete(s.slices, key)
+			continue
+		}
+		of := model.ServiceKey{Namespace: key.Namespace, Name: slice.Service}
+		s.dirty[of] = struct{}{}
+		s.slices[key] = slice
+		add(s.of, of, key)
+	}
+}
+
+// touchNamespace marks the Services that a namespace's labels decide about; touchPod those that a pod is behind;
+// touchNetwork those that are known in a Network.
+func (s *services) touchNamespace(name string) { maps.Copy(s.dirty, s.byNamespace[name]) }
+func (s *services) touchPod(key model.PodKey)  { maps.Copy(s.dirty, s.behind[key]) }
+func (s *services) touchNetwork(name string)   { maps.Copy(s.dirty, s.in[name]) }
+
+// serve compiles the Services that changed, or whose endpoints did.
+func (s *State) serve() {
+	for key := range s.services.dirty {
+		s.serveOne(key)
+	}
+	clear(s.services.dirty)
+}
+
+// serveOne compiles one Service. Its pods' places are looked up each time: there is no second copy to keep right.
+func (s *State) serveOne(key model.ServiceKey) {
+	owner, service := nb.ServiceOwner(key.Namespace, key.Name), s.services.byKey[key]
+	for _, network := range s.services.knownIn[key] {
+		drop(s.services.in, network, key)
+	}
+	delete(s.services.knownIn, key)
+	for pod := range s.services.podsOf[key] {
+		drop(s.services.behind, pod, key)
+	}
+	delete(s.services.podsOf, key)
+	ns := s.namespaces[key.Namespace]
+	if service == nil || ns == nil {
+		s.graph.Delete(owner)
+		return
+	}
+	resolved := s.resolve(key)
+	var known []compile.Backends
+	for _, name := range s.networksOf(*ns, resolved) {
+		add(s.services.in, name, key)
+		s.services.knownIn[key] = append(s.services.knownIn[key], name)
+		if n := s.networks[name]; n.serves() && (n.admits(*ns) || name == s.defaults.Network) {
+			known = append(known, compile.Backends{Layout: n.layout, Ports: s.backends(*service, name, s.homeOf(*ns), resolved)})
+		}
+	}
+	if len(known) == 0 {
+		s.graph.Delete(owner)
+		return
+	}
+	s.graph.Set(owner, compile.Service(*service, known))
+}
+
+// resolved is an endpoint and where it is.
+type resolved struct {
+	model.Endpoint
+	// network of the pod; empty for an address that is no pod's.
+	network string
+	// own is the address there.
+	own   netip.Addr
+	ports []model.SlicePort
+}
+
+// resolve finds out where the endpoints of a Service are. A pod that has no port is nowhere; one that has gone, or whose
+// name another pod has now, too.
+func (s *State) resolve(key model.ServiceKey) []resolved {
+	var out []resolved
+	for _, sliceKey := range slices.SortedFunc(maps.Keys(s.services.of[key]), func(a, b model.SliceKey) int { return strings.Compare(a.Name, b.Name) }) {
+		slice := s.services.slices[sliceKey]
+		for _, e := range slice.Endpoints {
+			r := resolved{Endpoint: e, ports: slice.Ports, own: e.Address}
+			if e.Pod.Name != "" {
+				add(s.services.behind, e.Pod, key)
+				add(s.services.podsOf, key, e.Pod)
+				var there bool
+				if r.network, r.own, there = s.placeOf(e); !there {
+					continue
+				}
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// placeOf is where the pod of an endpoint is, and its own address of the endpoint's IP family there. A pod on its node's
+// own network is nowhere among ours: its address is the node's.
+func (s *State) placeOf(e model.Endpoint) (network string, own netip.Addr, there bool) {
+	p := s.pods[e.Pod]
+	if p == nil {
+		return "", e.Address, s.isNode(e.Address)
+	}
+	if e.PodUID != "" && e.PodUID != p.UID || !p.plugged || p.attachment == nil {
+		return "", netip.Addr{}, false
+	}
+	for _, a := range p.attachment.Addresses {
+		if a.Addr().Is4() == e.Address.Is4() {
+			return p.network, a.Addr(), true
+		}
+	}
+	return "", netip.Addr{}, false
+}
+
+// isNode reports whether an address is a node's.
+func (s *State) isNode(a netip.Addr) bool {
+	_, ok := s.nodeAddresses[a]
+	return ok
+}
+
+// networksOf are the Networks where the Services of a namespace are known: the namespace's own, the default one, where the
+// infrastructure is that reaches everybody, and those that pods behind them are in.
+func (s *State) networksOf(ns model.Namespace, endpoints []resolved) []string {
+	names := map[string]struct{}{s.homeOf(ns): {}, s.defaults.Network: {}}
+	for _, e := range endpoints {
+		if e.network != "" {
+			names[e.network] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// homeOf is the Network that a namespace's Services belong to.
+func (s *State) homeOf(ns model.Namespace) string { return cmp.Or(ns.Network(), s.defaults.Network) }
+
+// backends are the endpoints that a Service's ports lead to for clients in a Network. Those that are going serve when
+// nobody else does.
+func (s *State) backends(service model.Service, network, home string, endpoints []resolved) [][]netip.AddrPort {
+	out := make([][]netip.AddrPort, len(service.Ports))
+	for i, port := range service.Ports {
+		for _, going := range []bool{false, true} {
+			var own, faces []netip.AddrPort
+			for _, e := range endpoints {
+				number, has := e.port(port)
+				if !has || e.Ready == going || going && !e.Serving {
+					continue
+				}
+				switch {
+				case e.network == network, e.network == "" && network == home:
+					own = append(own, netip.AddrPortFrom(e.own, number))
+				case e.network != "" && network == s.defaults.Network:
+					// The infrastructure reaches pods of every Network by their faces.
+					faces = append(faces, netip.AddrPortFrom(e.Address, number))
+				}
+			}
+			if out[i] = own; len(own) == 0 {
+				out[i] = faces
+			}
+			if len(out[i]) > 0 {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// port is the number of the endpoint's port that a Service's port leads to.
+func (e resolved) port(of model.ServicePort) (uint16, bool) {
+	for _, p := range e.ports {
+		if p.Name == of.Name && p.Protocol == of.Protocol {
+			return p.Port, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,114 @@
+package intake
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// ManagedBy is the value of the label endpointslice.kubernetes.io/managed-by on slices of ours.
+const ManagedBy = "atoll"
+
+// Service reads a Service; nil when it has no virtual address: it is headless or an alias.
+func Service(in *corev1.Service) *model.Service {
+	if in.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	out := &model.Service{Key: model.ServiceKey{Namespace: in.Namespace, Name: in.Name}, UID: string(in.UID)}
+	for _, text := range in.Spec.ClusterIPs {
+		if a, err := parseAddr(text); err == nil && !slices.ContainsFunc(out.ClusterIPs, func(o netip.Addr) bool { return o.Is4() == a.Is4() }) {
+			out.ClusterIPs = append(out.ClusterIPs, a)
+		}
+	}
+	if len(out.ClusterIPs) == 0 {
+		return nil
+	}
+	for _, p := range in.Spec.Ports {
+		protocol, known := protocolOf(p.Protocol)
+		if known && portOK(p.Port) {
+			out.Ports = append(out.Ports, model.ServicePort{Name: p.Name, Protocol: protocol, Port: uint16(p.Port)})
+		}
+	}
+	if in.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+		out.Affinity = corev1.DefaultClientIPServiceAffinitySeconds
+		if c := in.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
+			out.Affinity = *c.ClientIP.TimeoutSeconds
+		}
+	}
+	return out
+}
+
+// Slice reads an EndpointSlice; nil when it is of no Service, is one of ours, or holds names instead of addresses.
+//
+// Whoever may write slices in a namespace may write any pod's name into one: an endpoint that claims to be a pod of
+// another namespace is left out.
+func Slice(in *discoveryv1.EndpointSlice) *model.Slice {
+	service := in.Labels[discoveryv1.LabelServiceName]
+	if service == "" || in.Labels[discoveryv1.LabelManagedBy] == ManagedBy || in.AddressType == discoveryv1.AddressTypeFQDN {
+		return nil
+	}
+	out := &model.Slice{
+		Key: model.SliceKey{Namespace: in.Namespace, Name: in.Name}, UID: string(in.UID), Service: service,
+	}
+	for _, p := range in.Ports {
+		protocol, known := model.TCP, true
+		if p.Protocol != nil {
+			protocol, known = protocolOf(*p.Protocol)
+		}
+		if known && p.Port != nil && portOK(*p.Port) {
+			port := model.SlicePort{Protocol: protocol, Port: uint16(*p.Port)}
+			if p.Name != nil {
+				port.Name = *p.Name
+			}
+			out.Ports = append(out.Ports, port)
+		}
+	}
+	for _, e := range in.Endpoints {
+		if endpoint, ok := endpointOf(in.Namespace, e); ok {
+			out.Endpoints = append(out.Endpoints, endpoint)
+		}
+	}
+	return out
+}
+
+func endpointOf(namespace string, in discoveryv1.Endpoint) (model.Endpoint, bool) {
+	if len(in.Addresses) == 0 {
+		return model.Endpoint{}, false
+	}
+	// The API promises that all addresses of an endpoint can be used alike, and that the first will do.
+	a, err := parseAddr(in.Addresses[0])
+	if err != nil {
+		return model.Endpoint{}, false
+	}
+	out := model.Endpoint{Address: a, Ready: in.Conditions.Ready == nil || *in.Conditions.Ready}
+	// A slice that says nothing of serving means the same as of ready.
+	out.Serving = out.Ready
+	if in.Conditions.Serving != nil {
+		out.Serving = *in.Conditions.Serving
+	}
+	if ref := in.TargetRef; ref != nil && ref.Kind == "Pod" {
+		if ref.Namespace != "" && ref.Namespace != namespace {
+			return model.Endpoint{}, false
+		}
+		out.Pod, out.PodUID = model.PodKey{Namespace: namespace, Name: ref.Name}, string(ref.UID)
+	}
+	return out, true
+}
+
+func protocolOf(p corev1.Protocol) (model.Protocol, bool) {
+	switch p {
+	case corev1.ProtocolTCP, "":
+		return model.TCP, true
+	case corev1.ProtocolUDP:
+		return model.UDP, true
+	case corev1.ProtocolSCTP:
+		return model.SCTP, true
+	}
+	return "", false
+}
+
+func portOK(p int32) bool { return p > 0 && p < 1<<16 }

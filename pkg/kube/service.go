@@ -1,0 +1,45 @@
+package kube
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// slicesOf lists and watches the EndpointSlices that are of a Service: ours are of none.
+func slicesOf(c *discoveryclient.DiscoveryV1Client) cache.ListerWatcher {
+	return cache.NewFilteredListWatchFromClient(c.RESTClient(), "endpointslices", metav1.NamespaceAll,
+		func(o *metav1.ListOptions) { o.LabelSelector = discoveryv1.LabelServiceName })
+}
+
+func serviceKey(namespace, name string) model.ServiceKey {
+	return model.ServiceKey{Namespace: namespace, Name: name}
+}
+
+func sliceKey(namespace, name string) model.SliceKey {
+	return model.SliceKey{Namespace: namespace, Name: name}
+}
+
+func sameService(a, b *model.Service) bool {
+	return a.Key == b.Key && a.UID == b.UID && a.Affinity == b.Affinity &&
+		slices.Equal(a.ClusterIPs, b.ClusterIPs) && slices.Equal(a.Ports, b.Ports)
+}
+
+func sameSlice(a, b *model.Slice) bool {
+	return a.Key == b.Key && a.UID == b.UID && a.Service == b.Service &&
+		slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Endpoints, b.Endpoints)
+}
+
+// ServiceEvent tells the Service's owner what is wrong; see PodEvent.
+func (w *Writer) ServiceEvent(service model.ServiceKey, uid string, p model.Problem) {
+	w.events.warn(&corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name, UID: types.UID(uid),
+	}, p)
+}

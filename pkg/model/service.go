@@ -1,0 +1,69 @@
+package model
+
+import "net/netip"
+
+// ServiceKey names a Service.
+type ServiceKey struct{ Namespace, Name string }
+
+// String is the key as users write it: namespace/name.
+func (k ServiceKey) String() string { return k.Namespace + "/" + k.Name }
+
+// SliceKey names an EndpointSlice.
+type SliceKey struct{ Namespace, Name string }
+
+// Protocol is a transport protocol as OVN names it.
+type Protocol string
+
+// The protocols of Services.
+const (
+	TCP  Protocol = "tcp"
+	UDP  Protocol = "udp"
+	SCTP Protocol = "sctp"
+)
+
+// Service is a Service that has virtual addresses.
+type Service struct {
+	Key ServiceKey
+	UID string
+	// ClusterIPs are the virtual addresses, at most one per IP family.
+	ClusterIPs []netip.Addr
+	Ports      []ServicePort
+	// Affinity is for how many seconds a client keeps its endpoint; 0: it need not.
+	Affinity int32
+}
+
+// ServicePort is a port of a Service's virtual addresses.
+type ServicePort struct {
+	// Name finds the endpoints' port; it may be empty.
+	Name     string
+	Protocol Protocol
+	Port     uint16
+}
+
+// Slice is an EndpointSlice: some of the endpoints of a Service, all of one IP family.
+type Slice struct {
+	Key SliceKey
+	UID string
+	// Service is the name of the Service, in the slice's own namespace.
+	Service   string
+	Ports     []SlicePort
+	Endpoints []Endpoint
+}
+
+// SlicePort is a port of endpoints.
+type SlicePort struct {
+	Name     string
+	Protocol Protocol
+	Port     uint16
+}
+
+// Endpoint is one address behind a Service.
+type Endpoint struct {
+	// Address as Kubernetes knows it: a face for a pod of a Network.
+	Address netip.Addr
+	// Pod and PodUID say whose it is; empty when it is no pod of the slice's namespace.
+	Pod    PodKey
+	PodUID string
+	// Ready: it may get new connections. Serving: it may if none is ready (it is terminating).
+	Ready, Serving bool
+}
