@@ -19,6 +19,8 @@ type network struct {
 	model    *model.Network
 	layout   compile.Layout
 	problems []model.Problem
+	// conflicts are its ranges that overlap the infrastructure's.
+	conflicts []string
 	// pools hold the addresses of each range of each subnet of the layout.
 	pools map[string][]*alloc.Pool
 	// attached pods hold addresses.

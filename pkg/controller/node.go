@@ -130,6 +130,7 @@ func (s *State) noteAddresses(changed []*node) {
 	}
 	if !maps.Equal(all, s.nodeAddresses) {
 		s.nodeAddresses = all
+		s.unsettled = true
 		for key := range s.services.byKey {
 			s.services.dirty[key] = struct{}{}
 		}
@@ -363,10 +364,12 @@ func (s *State) unface(p *pod) {
 func (s *State) placeNodes() {
 	home := s.networks[s.defaults.Network]
 	if _, touched := s.replanned[s.defaults.Network]; touched {
+		s.unsettled = true
 		for name := range s.nodes {
 			s.moved[name] = struct{}{}
 		}
 	}
+	s.findConflicts()
 	clear(s.replanned)
 	_, room := s.freed[s.defaults.Network]
 	var order []*node

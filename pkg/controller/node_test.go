@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -251,5 +252,38 @@ func TestTheDefaultNetworkComesLater(t *testing.T) {
 	}
 	if _, ok := w.graph.Facts(nb.NodeOwner("n1")); ok {
 		t.Error("the node has rows in a Network that has gone")
+	}
+}
+
+func TestANetworkThatOverlapsTheInfrastructureSaysSo(t *testing.T) {
+	w := facedWorld("100.64.0.0/10")
+	w.setNetwork(network("faces", "front", "100.64.0.0/24"))
+	w.setNetwork(network("home", "front", "10.244.0.0/16"))
+	w.setNetwork(network("nodes", "front", "172.18.0.0/24"))
+	w.settle()
+	for name, want := range map[string]string{
+		"red": "", "default": "", "nodes": "",
+		"faces": `100.64.0.0/24 of subnet "front" overlaps 100.64.0.0/10, the range of faces`,
+		"home":  `10.244.0.0/16 of subnet "front" overlaps 10.244.0.0/24 of Network "default"`,
+	} {
+		c := w.condition(name, model.ConditionCIDRConflict)
+		if c.Status != (want != "") || !strings.HasPrefix(c.Message, want) {
+			t.Errorf("Network %s: %+v, want %q", name, c, want)
+		}
+	}
+	n := node("n1", 1)
+	n.Addresses = []netip.Addr{netip.MustParseAddr("172.18.0.9"), netip.MustParseAddr("172.18.0.2")}
+	w.setNode(n)
+	w.settle()
+	if c := w.condition("nodes", model.ConditionCIDRConflict); !strings.Contains(c.Message, "holds the address 172.18.0.2 of a node") {
+		t.Errorf("once there is a node: %+v", c)
+	}
+	if p := w.status("nodes").Phase; p != model.Ready {
+		t.Errorf("the Network is %s; it is served all the same", p)
+	}
+	w.deleteNode("n1")
+	w.settle()
+	if c := w.condition("nodes", model.ConditionCIDRConflict); c.Status {
+		t.Errorf("once it has gone: %+v", c)
 	}
 }

@@ -54,6 +54,8 @@ type State struct {
 	nodes          map[string]*node
 	// moved nodes, and all nodes when the default Network is among the replanned, get their place anew.
 	moved, replanned map[string]struct{}
+	// unsettled: the infrastructure's addresses have changed, and each Network is compared with them again.
+	unsettled bool
 	// homeless nodes lack an address in the default Network or a block of faces, because none is free.
 	homeless map[string]struct{}
 	// nodeAddresses are those of all nodes.
@@ -201,7 +203,7 @@ func (p *pod) standing() int {
 func (s *State) report() {
 	for _, name := range slices.Sorted(maps.Keys(s.touched)) {
 		if n := s.networks[name]; n != nil && n.model != nil {
-			s.sink.WriteNetworkStatus(name, n.model.UID, n.status())
+			s.sink.WriteNetworkStatus(name, n.model.UID, n.status(n.conflicts))
 		}
 	}
 	clear(s.touched)

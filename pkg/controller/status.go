@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -13,8 +14,8 @@ import (
 // named is how many pods a message names before it only counts them.
 const named = 3
 
-// status is what a Network reports of itself.
-func (n *network) status() model.NetworkStatus {
+// status is what a Network reports of itself; conflicts are its ranges that overlap the infrastructure's.
+func (n *network) status(conflicts []string) model.NetworkStatus {
 	s := model.NetworkStatus{
 		ObservedGeneration: n.model.Generation,
 		Pods:               int64(len(n.attached)),
@@ -39,6 +40,9 @@ func (n *network) status() model.NetworkStatus {
 		s.Phase = model.Degraded
 	default:
 		s.Phase = model.Ready
+	}
+	if len(conflicts) > 0 {
+		s.Conditions = append(s.Conditions, conflicting(conflicts))
 	}
 	slices.SortFunc(s.Conditions, func(a, b model.Condition) int { return cmp.Compare(a.Type, b.Type) })
 	for _, subnet := range n.layout.Subnets {
@@ -99,6 +103,95 @@ func (n *network) ready(valid model.Condition) model.Condition {
 		c.Status, c.Reason, c.Message = false, "Pending", "the Network is not yet in OVN's northbound database"
 	}
 	return c
+}
+
+// conflicting says what a user will see of conflicts. The Network is served all the same.
+func conflicting(conflicts []string) model.Condition {
+	texts := conflicts[:min(len(conflicts), named)]
+	message := strings.Join(texts, "; ")
+	if more := len(conflicts) - len(texts); more > 0 {
+		message += fmt.Sprintf("; and %d more", more)
+	}
+	return model.Condition{
+		Type: model.ConditionCIDRConflict, Status: true, Reason: model.ReasonOverlapsInfra,
+		Message: message + ": pods cannot reach the infrastructure there, and see clients from the infrastructure under one address, " +
+			model.PortholeAddresses()[0].Addr().String() + " or " + model.PortholeAddresses()[1].Addr().String(),
+	}
+}
+
+// findConflicts compares the Networks that changed with the infrastructure, or all if that did.
+func (s *State) findConflicts() {
+	changed := s.replanned
+	if s.unsettled {
+		changed = map[string]struct{}{}
+		for name := range s.networks {
+			changed[name] = struct{}{}
+		}
+	}
+	s.unsettled = false
+	for name := range changed {
+		n := s.networks[name]
+		if n == nil || n.model == nil {
+			continue
+		}
+		if conflicts := s.conflicts(n); !slices.Equal(conflicts, n.conflicts) {
+			n.conflicts = conflicts
+			s.touched[name] = struct{}{}
+		}
+	}
+}
+
+// conflicts are the ranges of a Network that overlap the infrastructure's, each with what it overlaps.
+func (s *State) conflicts(n *network) []string {
+	if n.name == s.defaults.Network {
+		return nil
+	}
+	var out []string
+	for _, subnet := range n.layout.Subnets {
+		for _, r := range subnet.Ranges {
+			for _, taken := range s.infrastructure() {
+				if taken.cidr.Overlaps(r.CIDR) {
+					out = append(out, fmt.Sprintf("%s of subnet %q overlaps %s", r.CIDR, subnet.Name, taken.what))
+				}
+			}
+			if a, ok := s.nodeWithin(r.CIDR); ok {
+				out = append(out, fmt.Sprintf("%s of subnet %q holds the address %s of a node", r.CIDR, subnet.Name, a))
+			}
+		}
+	}
+	return out
+}
+
+// taken is a range of the infrastructure's.
+type taken struct {
+	cidr netip.Prefix
+	what string
+}
+
+func (s *State) infrastructure() []taken {
+	var out []taken
+	for _, r := range s.faces {
+		out = append(out, taken{r.Range(), fmt.Sprintf("%s, the range of faces", r.Range())})
+	}
+	if home := s.networks[s.defaults.Network]; home != nil {
+		for _, subnet := range home.layout.Subnets {
+			for _, r := range subnet.Ranges {
+				out = append(out, taken{r.CIDR, fmt.Sprintf("%s of Network %q", r.CIDR, home.name)})
+			}
+		}
+	}
+	return out
+}
+
+// nodeWithin is the first address of a node in a range.
+func (s *State) nodeWithin(cidr netip.Prefix) (netip.Addr, bool) {
+	var first netip.Addr
+	for a := range s.nodeAddresses {
+		if cidr.Contains(a) && (!first.IsValid() || a.Less(first)) {
+			first = a
+		}
+	}
+	return first, first.IsValid()
 }
 
 func (n *network) inUse() model.Condition {

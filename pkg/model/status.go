@@ -44,6 +44,9 @@ const (
 	ConditionSubnetsValid = "SubnetsValid"
 	// ConditionPodsAttached: every pod that named the Network got its port.
 	ConditionPodsAttached = "PodsAttached"
+	// ConditionCIDRConflict is there while addresses of the Network are also the infrastructure's: nodes', the default
+	// Network's or faces.
+	ConditionCIDRConflict = "CIDRConflict"
 	// ConditionInUse is there while a deleted Network waits for its pods, and names them.
 	ConditionInUse = "InUse"
 )
@@ -83,6 +86,7 @@ const (
 	ReasonAddressInUse         = "AddressInUse"
 	ReasonVPCIDInUse           = "VPCIDInUse"
 	ReasonDatabaseRefused      = "DatabaseRefused"
+	ReasonOverlapsInfra        = "OverlapsInfrastructure"
 	ReasonNoFaces              = "NoFaces"
 	ReasonFaceLost             = "FaceLost"
 )
