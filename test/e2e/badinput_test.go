@@ -38,7 +38,7 @@ func TestBadInput(t *testing.T) {
 		small = append(small, env.pod(t, podSpec{namespace: "small", name: fmt.Sprintf("p%d", i)}))
 	}
 	first := env.waitReady(t, append(small, holder)...)
-	if got := first[len(first)-1].Status.PodIP; got != "10.0.0.50" {
+	if got := ownAddress(t, first[len(first)-1]); got != "10.0.0.50" {
 		t.Errorf("the pod that asked for 10.0.0.50 has %s", got)
 	}
 

@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/matrix"
 )
 
 // matrixWithin is how long the matrix may take to be as expected when nothing is wrong: one run, and another
@@ -47,9 +49,47 @@ func TestExampleRunsOnAllNodes(t *testing.T) {
 			}
 		}
 		p := same[ns]
-		if p == nil || p.Status.PodIP != "10.0.0.10" || p.Spec.NodeName != "n1" {
+		if p == nil || ownAddress(t, p) != "10.0.0.10" || p.Spec.NodeName != "n1" {
 			t.Errorf("the pod %s/same has not 10.0.0.10 on n1: %+v", ns, p)
 		}
+	}
+}
+
+// ownAddress is a pod's address in its Network.
+func ownAddress(t *testing.T, p *corev1.Pod) string {
+	t.Helper()
+	a, err := matrix.AddressOf(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.String()
+}
+
+// TestFaces: Kubernetes knows each pod of a Network by an address of its own, which is its node's to give.
+func TestFaces(t *testing.T) {
+	list, err := env.clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, p := range list.Items {
+		name, ip := p.Namespace+"/"+p.Name, p.Status.PodIP
+		if other, twice := seen[ip]; twice {
+			t.Errorf("%s and %s are both %s", name, other, ip)
+		}
+		seen[ip] = name
+		node, err := env.clients.Kube.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := intake.NodeNetwork(node.Annotations[model.AnnotationNode], string(node.UID))
+		face, err := netip.ParseAddr(ip)
+		if err != nil || given == nil || !slices.ContainsFunc(given.Faces, func(b netip.Prefix) bool { return b.Contains(face) }) {
+			t.Errorf("%s has the address %s, which is none of its node's: %+v", name, ip, given)
+		}
+	}
+	if len(seen) == 0 {
+		t.Error("there are no pods")
 	}
 }
 
@@ -77,12 +117,12 @@ func TestNetworkStatus(t *testing.T) {
 			continue
 		}
 		if len(status) != 1 || !status[0].Default || status[0].Interface != "eth0" || !strings.Contains(status[0].Name, p.Namespace) ||
-			len(status[0].IPs) != 1 || status[0].IPs[0].String() != p.Status.PodIP {
-			t.Errorf("%s/%s with address %s has status %+v", p.Namespace, p.Name, p.Status.PodIP, status)
+			len(status[0].IPs) != 1 || status[0].IPs[0].String() != ownAddress(t, &p) {
+			t.Errorf("%s/%s with address %s has status %+v", p.Namespace, p.Name, ownAddress(t, &p), status)
 			continue
 		}
 		port := env.nb.port(t, p.Namespace+"/"+p.Name)
-		want := []string{status[0].MAC + " " + p.Status.PodIP}
+		want := []string{status[0].MAC + " " + ownAddress(t, &p)}
 		if port == nil || !slices.Equal(port.Addresses, want) || !slices.Equal(port.PortSecurity, want) {
 			t.Errorf("%s/%s: port %+v, want addresses and port security %q", p.Namespace, p.Name, port, want)
 		}
@@ -96,7 +136,7 @@ func TestCommandsOfTheDemo(t *testing.T) {
 		want []string
 	}{
 		{[]string{"kubectl", "get", "networks"}, []string{"NAME", "TYPE", "PHASE", "PODS", "AGE", "red", "blue", "default", "vpc", "flat", "Ready"}},
-		{[]string{"kubectl", "get", "pods", "-A", "-o", "wide"}, []string{"10.0.0.10", "n1", "n2", "n3", "Running"}},
+		{[]string{"kubectl", "get", "pods", "-A", "-o", "wide"}, []string{"100.64.", "n1", "n2", "n3", "Running"}},
 		{[]string{"ovn-nbctl", "show", "red"}, []string{"router", "10.0.0.1/24", "10.0.1.1/24"}},
 		{[]string{"node", "exec", "n1", "--", "ovs-vsctl", "show"}, []string{"br-int", "geneve"}},
 		{[]string{"status"}, []string{"n1", "n2", "n3"}},
