@@ -30,6 +30,7 @@ type options struct {
 	defaultNetwork string
 	defaultSubnet  string
 	faces          []string
+	dnsService     string
 	metricsAddress string
 	pprofAddress   string
 	qps            float32
@@ -65,6 +66,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.defaultNetwork, "default-network", "default", "Network of pods that choose none")
 	f.StringVar(&o.defaultSubnet, "default-subnet", "10.128.0.0/14", "CIDR of a Network that lists no subnet")
 	f.StringSliceVar(&o.faces, "face-ranges", controller.DefaultFaces(), "ranges that nodes get their pods' faces from, the addresses by which Kubernetes knows the pods of Networks: one per IP family, used by nothing else (empty: pods have no faces)")
+	f.StringVar(&o.dnsService, "dns-service", controller.DefaultDNS().String(), "namespace/name of the Service whose addresses kubelets tell pods to ask for names")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
@@ -86,6 +88,10 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("--face-ranges: %w", err)
 	}
+	dns, err := controller.ParseService(o.dnsService)
+	if err != nil {
+		return fmt.Errorf("--dns-service: %w", err)
+	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -104,7 +110,7 @@ func run(ctx context.Context, o options) error {
 	}
 	cfg := controller.Config{
 		Database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
-		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces},
+		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, DNS: dns},
 		Source:   feed,
 		Sink:     writer,
 		Log:      log,

@@ -32,6 +32,7 @@ type checkOptions struct {
 	defaultNetwork string
 	defaultSubnet  string
 	faces          []string
+	dnsService     string
 	output         string
 	timeout        time.Duration
 	settle         time.Duration
@@ -61,6 +62,7 @@ It ends with status 0 when there is no difference, 1 when there are some, 2 when
 	f.StringVar(&o.defaultNetwork, "default-network", "default", "as the controller has it: Network of pods that choose none")
 	f.StringVar(&o.defaultSubnet, "default-subnet", "10.128.0.0/14", "as the controller has it: CIDR of a Network that lists no subnet")
 	f.StringSliceVar(&o.faces, "face-ranges", controller.DefaultFaces(), "as the controller has it: ranges that nodes get their pods' faces from")
+	f.StringVar(&o.dnsService, "dns-service", controller.DefaultDNS().String(), "as the controller has it: the Service whose addresses kubelets tell pods to ask for names")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table or json")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long the check may take")
 	f.DurationVar(&o.settle, "settle", 5*time.Second, "how long a difference must last to count")
@@ -82,10 +84,14 @@ func check(ctx context.Context, o checkOptions, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--face-ranges: %w", err)
 	}
+	dns, err := controller.ParseService(o.dnsService)
+	if err != nil {
+		return fmt.Errorf("--dns-service: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	heard := &lastWarning{}
-	report, err := observe(ctx, o, controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces}, slog.New(heard))
+	report, err := observe(ctx, o, controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, DNS: dns}, slog.New(heard))
 	if err != nil {
 		return fmt.Errorf("check: %w", heard.explain(err))
 	}

@@ -16,6 +16,8 @@ type Backends struct {
 	Layout Layout
 	// Ports: for each port of the Service, by its place there, the endpoints that take new connections.
 	Ports [][]netip.AddrPort
+	// DNS are addresses at which the Network's pods ask for names, when this Service answers.
+	DNS []netip.Addr
 }
 
 // Service gives the rows of a Service's virtual addresses: in each Network where it is known, one load balancer for
@@ -36,6 +38,11 @@ func Service(s model.Service, known []Backends) nb.Facts {
 				byProtocol[port.Protocol][vip] = backendsOf(ip.Is4(), b.Ports[i])
 			}
 		}
+		for _, i := range dnsPorts(s) {
+			for _, ip := range b.DNS {
+				byProtocol[s.Ports[i].Protocol][netip.AddrPortFrom(ip, dnsPort).String()] = backendsOf(ip.Is4(), b.Ports[i])
+			}
+		}
 		for _, protocol := range []model.Protocol{model.TCP, model.UDP, model.SCTP} {
 			if len(byProtocol[protocol]) == 0 {
 				continue
@@ -50,6 +57,31 @@ func Service(s model.Service, known []Backends) nb.Facts {
 		}
 	}
 	return facts
+}
+
+// dnsPort is the port of DNS. (RFC 1035.)
+const dnsPort = 53
+
+// dnsPorts are the places of the ports of a Service that answer questions for names: for UDP and for TCP the one called
+// dns, with or without the protocol behind it, else port 53.
+func dnsPorts(s model.Service) []int {
+	var out []int
+	for _, protocol := range []model.Protocol{model.UDP, model.TCP} {
+		found := -1
+		for i, p := range s.Ports {
+			switch {
+			case p.Protocol != protocol:
+			case p.Name == "dns", p.Name == "dns-"+string(protocol):
+				found = i
+			case p.Port == dnsPort && found < 0:
+				found = i
+			}
+		}
+		if found >= 0 {
+			out = append(out, found)
+		}
+	}
+	return out
 }
 
 func loadBalancer(s model.Service, l Layout, protocol model.Protocol) *nb.LoadBalancer {

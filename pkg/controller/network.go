@@ -93,6 +93,9 @@ func vpcOf(m *model.Network) string {
 func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	s.touched[n.name], s.replanned[n.name] = struct{}{}, struct{}{}
 	s.services.touchNetwork(n.name)
+	if n.model != nil && n.model.DNS == model.DNSService {
+		s.services.dirty[model.ServiceKey(n.model.DNSService)] = struct{}{}
+	}
 	maps.Copy(dirty, n.attached)
 	maps.Copy(dirty, n.strangers)
 	for key := range n.failing {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -11,6 +12,20 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
+
+// DefaultDNS is the Service for names of a cluster that says nothing else.
+func DefaultDNS() model.ServiceKey {
+	return model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"}
+}
+
+// ParseService reads namespace/name.
+func ParseService(text string) (model.ServiceKey, error) {
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return model.ServiceKey{}, fmt.Errorf("%q is not namespace/name", text)
+	}
+	return model.ServiceKey{Namespace: namespace, Name: name}, nil
+}
 
 // services is what the controller knows of Services and their endpoints, and where to look when something changes.
 type services struct {
@@ -109,7 +124,11 @@ func (s *State) serveOne(key model.ServiceKey) {
 		add(s.services.in, name, key)
 		s.services.knownIn[key] = append(s.services.knownIn[key], name)
 		if n := s.networks[name]; n.serves() && (n.admits(*ns) || name == s.defaults.Network) {
-			known = append(known, compile.Backends{Layout: n.layout, Ports: s.backends(*service, name, s.homeOf(*ns), resolved)})
+			b := compile.Backends{Layout: n.layout, Ports: s.backends(*service, name, s.homeOf(*ns), resolved)}
+			if n.answeredBy(key) {
+				b.DNS = s.dnsAddresses()
+			}
+			known = append(known, b)
 		}
 	}
 	if len(known) == 0 {
@@ -117,6 +136,31 @@ func (s *State) serveOne(key model.ServiceKey) {
 		return
 	}
 	s.graph.Set(owner, compile.Service(*service, known))
+}
+
+// answeredBy reports whether the Network's questions for names go to a Service of the tenant.
+func (n *network) answeredBy(key model.ServiceKey) bool {
+	return n.model.DNS == model.DNSService && n.model.DNSService == model.ServiceRef(key)
+}
+
+// dnsAddresses are those that kubelets tell pods to ask for names.
+func (s *State) dnsAddresses() []netip.Addr {
+	if dns := s.services.byKey[s.defaults.DNS]; dns != nil {
+		return dns.ClusterIPs
+	}
+	return nil
+}
+
+// touchDNS marks the Services that answer instead of the cluster's, when that one's addresses may have changed.
+func (s *State) touchDNS(changed map[model.ServiceKey]*model.Service) {
+	if _, touched := changed[s.defaults.DNS]; !touched {
+		return
+	}
+	for _, n := range s.networks {
+		if n.model != nil && n.model.DNS == model.DNSService {
+			s.services.dirty[model.ServiceKey(n.model.DNSService)] = struct{}{}
+		}
+	}
 }
 
 // resolved is an endpoint and where it is.

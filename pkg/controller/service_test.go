@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
@@ -200,5 +201,45 @@ func TestAServiceOfTwoProtocolsAndFamilies(t *testing.T) {
 	}
 	if !slices.Equal(seen, want) || len(facts.Members) != 2 {
 		t.Errorf("%q in %v", seen, facts.Members)
+	}
+}
+
+func TestATenantsServiceAnswersForNames(t *testing.T) {
+	w, _, _ := servedWorld(t)
+	w.state = controller.NewState(controller.Defaults{
+		Network: "default", Faces: withFaces("100.64.0.0/10").Faces, DNS: model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"},
+	}, w.graph, w.cluster)
+	w.setNamespace("kube-system", nil)
+	s := service("r", "names", "10.96.0.7")
+	s.Ports = []model.ServicePort{{Name: "dns", Protocol: model.UDP, Port: 5353}, {Name: "dns-tcp", Protocol: model.TCP, Port: 5353}, {Name: "metrics", Protocol: model.TCP, Port: 53}}
+	w.setService(s)
+	e := slice("r", "names-1", "names")
+	e.Ports = []model.SlicePort{{Name: "dns", Protocol: model.UDP, Port: 53}, {Name: "dns-tcp", Protocol: model.TCP, Port: 53}, {Name: "metrics", Protocol: model.TCP, Port: 9153}}
+	e.Endpoints = []model.Endpoint{endpoint("r", "p", "100.64.0.1")}
+	w.setSlice(e)
+	n := network("red", "front", "10.0.0.0/24")
+	n.DNS, n.DNSService = model.DNSService, model.ServiceRef{Namespace: "r", Name: "names"}
+	w.setNetwork(n)
+	w.replay(map[string]map[string]string{"r": {model.LabelNetwork: "red"}, "a": nil, "kube-system": nil})
+	w.settle()
+	own := map[string]string{"10.96.0.7:5353": "10.0.0.2:53", "10.96.0.7:53": "10.0.0.2:9153"}
+	if diff := cmp.Diff(own, w.lbs("r", "names")["red"]); diff != "" {
+		t.Errorf("while the cluster has no Service for names (-want +got):\n%s", diff)
+	}
+	w.setService(service("kube-system", "kube-dns", "10.96.0.10"))
+	w.settle()
+	own["10.96.0.10:53"] = "10.0.0.2:53"
+	if diff := cmp.Diff(own, w.lbs("r", "names")["red"]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if at, elsewhere := w.lbs("r", "names")["default"]["10.96.0.10:53"]; elsewhere {
+		t.Errorf("it answers in the default Network too: %s", at)
+	}
+	n.DNS = model.DNSNode
+	w.setNetwork(n)
+	w.settle()
+	delete(own, "10.96.0.10:53")
+	if diff := cmp.Diff(own, w.lbs("r", "names")["red"]); diff != "" {
+		t.Errorf("when it answers no more (-want +got):\n%s", diff)
 	}
 }

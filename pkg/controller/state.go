@@ -34,6 +34,8 @@ type Defaults struct {
 	// Faces are the ranges that pods of other Networks than the default one get their faces from: at most one per IP
 	// family. With none, Kubernetes sees pods under their own addresses, which may not be unique.
 	Faces []netip.Prefix
+	// DNS is the Service whose addresses kubelets tell pods to ask for names.
+	DNS model.ServiceKey
 }
 
 // State is what the controller knows of the cluster and what it decided about it. One goroutine uses it.
@@ -130,6 +132,7 @@ func (s *State) Apply(c model.Changes) {
 	s.evaluateAll(waiting)
 	s.place()
 	s.services.apply(c.Services, c.Slices)
+	s.touchDNS(c.Services)
 	s.serve()
 	s.report()
 }

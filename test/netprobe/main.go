@@ -4,6 +4,9 @@
 //	netprobe serve   answer TCP and UDP with this pod's identity; record the tokens of all that arrives
 //	netprobe probe   read a JSON list of targets from stdin, probe all at once, print a JSON list of results
 //	netprobe seen    print the tokens that arrived at this pod as a JSON list
+//	netprobe own     print what a program of this pod sees of the pod's addresses
+//	netprobe resolve look names up as any program of this pod does, and print what they are as a JSON list
+//	netprobe api     list the pods of this pod's namespace through the Kubernetes API, and print their names
 //	netprobe ready   succeed when the server of this pod answers (for an exec probe)
 //	netprobe forge   send ICMP echo requests with a source that is not this pod's
 //
@@ -32,18 +35,21 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"serve": runServe,
-		"probe": runProbe,
-		"seen":  runSeen,
-		"ready": runReady,
-		"forge": runForge,
+		"serve":   runServe,
+		"probe":   runProbe,
+		"seen":    runSeen,
+		"own":     runOwn,
+		"resolve": runResolve,
+		"api":     runAPI,
+		"ready":   runReady,
+		"forge":   runForge,
 	}
 	if len(args) == 0 {
-		return errors.New("want one of: serve, probe, seen, ready, forge")
+		return errors.New("want one of: serve, probe, seen, own, resolve, api, ready, forge")
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("unknown command %q: want one of serve, probe, seen, ready, forge", args[0])
+		return fmt.Errorf("unknown command %q: want one of serve, probe, seen, own, resolve, api, ready, forge", args[0])
 	}
 	return command(ctx, args[1:])
 }

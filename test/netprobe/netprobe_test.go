@@ -25,7 +25,7 @@ func TestServeAndProbe(t *testing.T) {
 	port := freePort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- s.serve(ctx, port) }()
+	go func() { served <- s.serve(ctx, netip.AddrPortFrom(netip.Addr{}, port)) }()
 
 	var targets []wire.Target
 	for _, address := range []string{"127.0.0.1", "::1"} {

@@ -29,12 +29,17 @@ const (
 type server struct {
 	identity wire.Identity
 	seen     *sightings
+	// http is the port of the HTTP server; 0: none.
+	http uint16
 }
 
 // runServe serves until ctx ends or one of the listeners fails.
 func runServe(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	port := flags.Uint("port", wire.DefaultPort, "port for TCP and UDP")
+	web := flags.Uint("http", wire.HTTPPort, "port for HTTP (0: none)")
+	var address netip.Addr
+	flags.TextVar(&address, "address", netip.Addr{}, "address for TCP and UDP (default: all)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -47,15 +52,16 @@ func runServe(ctx context.Context, args []string) error {
 		},
 		seen: newSightings(),
 	}
+	s.http = uint16(*web)
 	if s.identity.UID == "" {
 		return errors.New("POD_UID is empty: an answer without identity proves nothing")
 	}
-	return s.serve(ctx, uint16(*port))
+	return s.serve(ctx, netip.AddrPortFrom(address, uint16(*port)))
 }
 
 // serve opens all sockets, then starts one goroutine for each. They end when the sockets are closed, which
 // happens when ctx ends or the first of them fails.
-func (s *server) serve(ctx context.Context, port uint16) error {
+func (s *server) serve(ctx context.Context, at netip.AddrPort) error {
 	local, err := net.Listen("unix", wire.Socket)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", wire.Socket, err)
@@ -76,20 +82,29 @@ func (s *server) serve(ctx context.Context, port uint16) error {
 		loops = append(loops, func() error { return s.watchEcho(echo6) })
 		closers = append(closers, echo6)
 	}
-	tcp, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
 	if err != nil {
-		return fmt.Errorf("listen on TCP port %d: %w", port, err)
+		return fmt.Errorf("listen on TCP %s: %w", at, err)
 	}
 	loops = append(loops, func() error { return s.serveTCP(tcp) })
 	closers = append(closers, tcp)
-	udp, err := net.ListenUDP("udp", &net.UDPAddr{Port: int(port)})
+	udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
 	if err != nil {
 		_ = tcp.Close()
-		return fmt.Errorf("listen on UDP port %d: %w", port, err)
+		return fmt.Errorf("listen on UDP %s: %w", at, err)
 	}
 	loops = append(loops, func() error { return s.serveUDP(udp) })
 	closers = append(closers, udp)
 
+	if s.http != 0 {
+		listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), s.http)))
+		if err != nil {
+			return errors.Join(fmt.Errorf("listen on TCP port %d: %w", s.http, err), tcp.Close(), udp.Close())
+		}
+		web := s.httpServer()
+		loops = append(loops, func() error { return web.Serve(listener) })
+		closers = append(closers, web)
+	}
 	failed := make(chan error, len(loops))
 	var running sync.WaitGroup
 	for _, loop := range loops {

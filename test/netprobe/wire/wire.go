@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// DefaultPort is where netprobe serves TCP and UDP.
-const DefaultPort = 8080
+// DefaultPort is where netprobe serves TCP and UDP, HTTPPort where it serves ReadyPath.
+const (
+	DefaultPort = 8080
+	HTTPPort    = 8081
+	ReadyPath   = "/ready"
+)
 
 // Socket is the abstract unix socket by which a pod's server hands out its sightings. Abstract names belong
 // to the network namespace, so that every pod has its own.
@@ -117,4 +121,31 @@ func ValidToken(s string) bool {
 		}
 	}
 	return true
+}
+
+// Own is what a program sees of its pod's addresses.
+type Own struct {
+	// Command is that of the container's first process, and Environment the container's, as NAME=VALUE.
+	Command     []string `json:"command"`
+	Environment []string `json:"environment"`
+	// Hosts is the text of /etc/hosts.
+	Hosts string `json:"hosts"`
+	// Names are the addresses that the pod's own host name leads to.
+	Names []string `json:"names"`
+}
+
+// Ready is the answer to a GET of ReadyPath.
+type Ready struct {
+	Identity
+	// Client is the address and port that the question came from.
+	Client string `json:"client"`
+}
+
+// Name is what a name is to a program of the pod.
+type Name struct {
+	Name string `json:"name"`
+	// Addresses are sorted; none when the name does not exist.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// Error says why there was no answer.
+	Error string `json:"error,omitempty"`
 }
