@@ -56,6 +56,8 @@ func (r *recorder) NodeEvent(string, string, model.Problem) {}
 
 func (r *recorder) ServiceEvent(model.ServiceKey, string, model.Problem) {}
 
+func (r *recorder) WriteMirrors(map[model.ServiceKey][]model.Mirror) {}
+
 // wanted is what the objects of a cluster ask for, decided as a controller decides that has just started. It is
 // made anew for each look: a controller that runs remembers more than the objects say, and two that remember
 // different things would never agree about a pod that waits for its address.

@@ -17,9 +17,9 @@ func orphanOwner(ref nb.Ref) nb.Owner {
 
 // drift is what the database has become that we did not ask for.
 type drift struct {
-	// sets whose elements changed and have to be compared as a whole, and when.
-	sets map[nb.Set]struct{}
-	at   time.Time
+	// members that came or went otherwise than we want, and when they are to be compared.
+	members map[nb.Member]struct{}
+	at      time.Time
 	// evicted rows are to leave their sets before anything else is written.
 	evicted []plan.Unit
 	// waiting owners need a row that holds a set to exist.
@@ -27,20 +27,20 @@ type drift struct {
 }
 
 func newDrift() *drift {
-	return &drift{sets: map[nb.Set]struct{}{}, waiting: map[nb.Ref]map[nb.Owner]struct{}{}}
+	return &drift{members: map[nb.Member]struct{}{}, waiting: map[nb.Ref]map[nb.Owner]struct{}{}}
 }
 
-// suspect has a set compared as a whole before long.
-func (d *drift) suspect(s nb.Set) {
-	if len(d.sets) == 0 {
+// suspect has a member compared before long.
+func (d *drift) suspect(m nb.Member) {
+	if len(d.members) == 0 {
 		d.at = time.Now().Add(verifyAfter)
 	}
-	d.sets[s] = struct{}{}
+	d.members[m] = struct{}{}
 }
 
-// due is the time until sets are to be compared; false when none is suspected.
+// due is the time until members are to be compared; false when none is suspected.
 func (d *drift) due(now time.Time) (time.Duration, bool) {
-	return max(d.at.Sub(now), 0), len(d.sets) > 0
+	return max(d.at.Sub(now), 0), len(d.members) > 0
 }
 
 // await has an owner looked at again when a row is there. Owners that have gone meanwhile are left out whenever
@@ -57,26 +57,42 @@ func (d *drift) await(ref nb.Ref, owner nb.Owner, lives func(nb.Owner) bool) {
 	}
 }
 
-// observe takes in which rows changed, by us or by others: each is compared again, which costs nothing when
-// it is as it should be.
+// observe takes in which rows changed, by us or by others. What is as it should be, as after our own transactions, is
+// done with here; the rest is compared again.
 func (r *round) observe() {
 	changes := r.session.Take()
 	var orphans []nb.Ref
 	for ref := range changes.Rows {
 		r.wake(ref)
-		if r.graph.Touch(ref) {
+		if r.asWanted(ref) || r.graph.Touch(ref) {
 			continue
 		}
-		if row, ok := r.session.Row(ref); ok && plan.Ours(row) {
+		if row, there := r.session.Row(ref); there && plan.Ours(row) {
 			orphans = append(orphans, ref)
 		}
 	}
-	for set := range changes.Sets {
-		r.drift.suspect(set)
+	for m := range changes.Members {
+		if r.graph.Wants(m) != r.session.HasMember(m) {
+			r.drift.suspect(m)
+		}
 	}
 	if r.begun && len(orphans) > 0 {
 		r.remove(orphans)
 	}
+}
+
+// asWanted reports whether a row is there as it is wanted. The mirror keeps the wanted one then: most rows are held
+// once.
+func (r *round) asWanted(ref nb.Ref) bool {
+	want, wanted := r.graph.Row(ref)
+	row, there := r.session.Row(ref)
+	if !wanted || !there || want != row && plan.Differs(want, row) {
+		return false
+	}
+	if want != row {
+		r.session.Adopt(row, want)
+	}
+	return true
 }
 
 // wake makes work of the owners that waited for a row, once it is there.
@@ -90,32 +106,28 @@ func (r *round) wake(ref nb.Ref) {
 	delete(r.drift.waiting, ref)
 }
 
-// verify compares the sets that changed, element by element, with what they should hold.
+// verify compares the members that came or went with what should be.
 func (r *round) verify() {
-	view := r.session.View()
 	var orphans []nb.Ref
-	suspected := r.drift.sets
-	r.drift.sets, r.drift.evicted = map[nb.Set]struct{}{}, nil
-	for set := range suspected {
-		if _, wanted := r.graph.Row(set.In); !wanted {
+	suspected := r.drift.members
+	r.drift.members, r.drift.evicted = map[nb.Member]struct{}{}, nil
+	for m := range suspected {
+		if _, wanted := r.graph.Row(m.In); !wanted {
 			continue
 		}
-		have := view.Elements(set)
-		for _, uuid := range r.graph.Elements(set) {
+		wanted, there := r.graph.Wants(m), r.session.HasMember(m)
+		row, exists := r.session.Row(m.Ref())
+		switch {
+		case wanted == there:
+		case wanted:
 			// A row that is missing as a whole is known already: its going was an event of its own.
-			m := nb.Member{Set: set, Value: uuid}
-			if _, ok := have[uuid]; !ok && r.session.Has(m.Ref()) {
+			if exists {
 				r.graph.TouchMember(m)
 			}
-		}
-		for uuid := range have {
-			m := nb.Member{Set: set, Value: uuid}
-			if r.graph.Wants(m) {
-				continue
-			}
+		default:
 			if _, wanted := r.graph.Row(m.Ref()); wanted {
 				r.evict(m)
-			} else if row, ok := r.session.Row(m.Ref()); ok && plan.Ours(row) {
+			} else if exists && plan.Ours(row) {
 				orphans = append(orphans, m.Ref())
 			}
 		}
@@ -140,7 +152,7 @@ func (r *round) evict(stray nb.Member) {
 	u.Work = graph.Work{Owner: u.Owner}
 	r.drift.evicted = append(r.drift.evicted, u)
 	// Looked at again until it is in its place, whatever becomes of this.
-	r.drift.suspect(stray.Set)
+	r.drift.suspect(stray)
 	r.log.Warn("a port is in a switch that is not its own; it is made anew", "owner", owner, "in", stray.In.UUID)
 }
 
@@ -154,7 +166,12 @@ func (r *round) sweep() {
 				orphans = append(orphans, nb.RefOf(row))
 			}
 			for _, column := range nb.MemberColumns(table.Table) {
-				r.drift.suspect(nb.Set{In: nb.RefOf(row), Column: column})
+				set := nb.Set{In: nb.RefOf(row), Column: column}
+				for _, uuid := range r.session.Elements(set) {
+					if m := (nb.Member{Set: set, Value: uuid}); !r.graph.Wants(m) {
+						r.drift.suspect(m)
+					}
+				}
 			}
 		}
 	}
@@ -172,22 +189,13 @@ func (r *round) suspectAll() {
 
 // remove makes work of taking rows out, each with its places in sets.
 func (r *round) remove(orphans []nb.Ref) {
-	works := map[nb.Ref]graph.Work{}
+	works, refs := map[nb.Ref]graph.Work{}, map[nb.Ref]struct{}{}
 	for _, ref := range orphans {
 		works[ref] = graph.Work{Owner: orphanOwner(ref), Refs: map[nb.Ref]struct{}{ref: {}}, Members: map[nb.Member]struct{}{}}
+		refs[ref] = struct{}{}
 	}
-	for _, table := range nb.Tables() {
-		for _, column := range nb.MemberColumns(table.Table) {
-			for _, row := range r.session.Rows(table.Table) {
-				set := nb.Set{In: nb.RefOf(row), Column: column}
-				for _, uuid := range nb.Members(row, column) {
-					m := nb.Member{Set: set, Value: uuid}
-					if w, orphan := works[m.Ref()]; orphan {
-						w.Members[m] = struct{}{}
-					}
-				}
-			}
-		}
+	for _, m := range r.session.Holders(refs) {
+		works[m.Ref()].Members[m] = struct{}{}
 	}
 	for _, w := range works {
 		r.graph.Return(w)

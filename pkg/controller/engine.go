@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +21,11 @@ const (
 	// maxBatch is how many rows and elements one transaction changes at most; a single owner's changes are
 	// never divided.
 	maxBatch = 2000
-	// verifyAfter is how long the elements of a set that changed are left to settle before they are compared
-	// as a whole. It bounds the cost of large sets, and how long a wrong element stays.
+	// aheadFrom is how many owners must wait before a transaction is made ready while another is under way. Fewer
+	// are better left alone: what comes meanwhile joins them.
+	aheadFrom = 200
+	// verifyAfter is how long elements of a set that changed are left to settle before they are compared. It bounds
+	// how often that happens, and how long a wrong element stays.
 	verifyAfter = 200 * time.Millisecond
 	// transactTime is how long a transaction may take.
 	transactTime = 60 * time.Second
@@ -148,19 +152,16 @@ type round struct {
 	*Engine
 	session *ovsdb.Session
 	encoder plan.Encoder
-	// inflight is the transaction under way; nil when there is none.
-	inflight *transaction
-	results  chan error
+	// inflight is the transaction under way, and next the one that is ready to follow it; nil when there is none.
+	inflight, next *transaction
+	results        chan error
+	// calm: everything has been compared and written once.
+	calm bool
 	// groups are work to be tried before all other: the parts of a transaction that was refused.
 	groups [][]graph.Work
 	drift  *drift
 	// begun: the database is in our epoch, and what others left in it has been looked for.
 	begun bool
-}
-
-type transaction struct {
-	units   []plan.Unit
-	started time.Time
 }
 
 func newRound(e *Engine, session *ovsdb.Session) *round {
@@ -262,7 +263,8 @@ func (r *round) drain() {
 	}
 }
 
-// pump applies what the cluster has to say and starts the next transaction if none is under way.
+// pump applies what the cluster has to say and starts the next transaction if none is under way. While one is, and
+// much waits, it makes the next one ready.
 func (r *round) pump(ctx context.Context) error {
 	if !r.primed && !r.cfg.Source.Synced() {
 		return nil
@@ -278,22 +280,31 @@ func (r *round) pump(ctx context.Context) error {
 		r.begun = true
 	}
 	r.cfg.Metrics.owners.Set(float64(r.graph.Owners()))
-	if r.inflight != nil {
-		return nil
+	d, suspected := r.drift.due(time.Now())
+	due := suspected && d == 0
+	if r.inflight == nil && r.next == nil {
+		// Before the next transaction, so that a steady stream of them cannot put it off.
+		if due {
+			r.verify()
+		}
+		r.next = r.prepare(r.gather())
 	}
-	// Before the next transaction, so that a steady stream of them cannot put it off.
-	if d, ok := r.drift.due(time.Now()); ok && d == 0 {
-		r.verify()
+	if r.inflight == nil && r.next != nil {
+		r.start(ctx)
 	}
-	if units := r.gather(); len(units) > 0 {
-		r.start(ctx, units)
+	switch {
+	case r.inflight == nil:
+		r.settled()
+	case r.next == nil && !due && !r.inflight.looked && r.graph.Pending() >= aheadFrom && r.plain():
+		r.next = r.prepare(r.gatherAhead())
+		r.inflight.looked = r.next == nil
 	}
 	return nil
 }
 
 // gather compares pending work until there is a batch to write. Owners that differ in nothing are done.
 func (r *round) gather() []plan.Unit {
-	view, coming := r.session.View(), plan.Coming{}
+	coming := plan.Coming{}
 	var units []plan.Unit
 	if len(r.drift.evicted) > 0 {
 		units, r.drift.evicted = r.drift.evicted, nil
@@ -303,7 +314,7 @@ func (r *round) gather() []plan.Unit {
 		group := r.groups[0]
 		r.groups = r.groups[1:]
 		for _, w := range group {
-			units = r.consider(units, w, view, coming)
+			units = r.consider(units, w, r.session, coming)
 		}
 		if len(units) > 0 {
 			return units
@@ -315,7 +326,7 @@ func (r *round) gather() []plan.Unit {
 			break
 		}
 		before := len(units)
-		units = r.consider(units, w, view, coming)
+		units = r.consider(units, w, r.session, coming)
 		if len(units) > before {
 			size += units[before].Size()
 		}
@@ -324,9 +335,9 @@ func (r *round) gather() []plan.Unit {
 }
 
 // consider compares one owner's work: what differs becomes a unit.
-func (r *round) consider(units []plan.Unit, w graph.Work, view *ovsdb.View, coming plan.Coming) []plan.Unit {
+func (r *round) consider(units []plan.Unit, w graph.Work, there plan.Actual, coming plan.Coming) []plan.Unit {
 	w = r.retry.join(w)
-	u := plan.Compare(w, r.graph, view, coming)
+	u := plan.Compare(w, r.graph, there, coming)
 	for _, ref := range u.Blocked {
 		r.drift.await(ref, w.Owner, r.lives)
 	}
@@ -334,6 +345,9 @@ func (r *round) consider(units []plan.Unit, w graph.Work, view *ovsdb.View, comi
 	case !u.Empty():
 		return append(units, u)
 	case len(u.Blocked) == 0:
+		for ref := range w.Refs {
+			r.asWanted(ref)
+		}
 		r.done(w)
 	}
 	return units
@@ -353,44 +367,41 @@ func (r *round) done(w graph.Work) {
 	r.state.Committed(w.Owner)
 }
 
-// start sends a transaction off. What becomes of it, its preparation included, comes as a result.
-func (r *round) start(ctx context.Context, units []plan.Unit) {
-	r.inflight = &transaction{units: units, started: time.Now()}
-	guard, ops, err := r.prepare(units)
-	if err != nil {
-		r.results <- err
+// settled gives memory back that only the first comparison needed: the lists of all objects and all rows.
+func (r *round) settled() {
+	if r.calm {
 		return
 	}
-	r.cfg.Metrics.batch.Observe(float64(len(units)))
+	r.calm = true
+	go debug.FreeOSMemory()
+}
+
+// start sends the next transaction off. What becomes of it, its preparation included, comes as a result.
+func (r *round) start(ctx context.Context) {
+	tx := r.next
+	r.inflight, r.next = tx, nil
+	tx.started = time.Now()
+	if tx.err != nil {
+		r.results <- tx.err
+		return
+	}
+	r.cfg.Metrics.batch.Observe(float64(len(tx.units)))
 	go func() {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactTime)
 		defer cancel()
-		r.results <- r.session.Transact(bounded, guard, ops)
+		r.results <- r.session.Commit(bounded, tx.request)
 	}()
 }
 
-// prepare writes the operations of a transaction, and the guard that it starts with.
-func (r *round) prepare(units []plan.Unit) (guard, ops []plan.Operation, err error) {
-	global, ok := r.session.Global()
-	if !ok {
-		return nil, nil, ovsdb.ErrGuard
-	}
-	epoch, err := r.encoder.EpochGuard(r.cfg.Epoch, global.UUID)
-	if err != nil {
-		return nil, nil, err
-	}
-	if ops, err = r.encoder.Operations(units); err != nil {
-		// Our own rows do not fit the server's schema: that is as good as the server's refusal.
-		return nil, nil, &ovsdb.RefusedError{Message: err.Error()}
-	}
-	return []plan.Operation{epoch}, ops, nil
-}
-
-// finish takes the answer to the transaction under way.
+// finish takes the answer to the transaction under way. The next one was made ready as if all of it would be written.
 func (r *round) finish(ctx context.Context, err error) error {
 	tx := r.inflight
 	r.inflight = nil
 	r.cfg.Metrics.transaction(err, time.Since(tx.started))
+	if err != nil && r.next != nil {
+		r.giveBack(r.next)
+		r.next = nil
+	}
 	var refused *ovsdb.RefusedError
 	switch {
 	case err == nil:
@@ -400,10 +411,12 @@ func (r *round) finish(ctx context.Context, err error) error {
 			}
 		}
 		return nil
+	case errors.Is(err, ovsdb.ErrMissed):
+		// Somebody took a row away at that moment. What there is now is in the mirror.
+		r.giveBack(tx)
+		return nil
 	case errors.Is(err, ovsdb.ErrGuard):
-		for _, u := range tx.units {
-			r.graph.Return(u.Work)
-		}
+		r.giveBack(tx)
 		return r.contest(ctx)
 	case errors.As(err, &refused):
 		r.divide(tx.units, refused)

@@ -22,6 +22,7 @@ type cluster struct {
 	services map[model.ServiceKey]*model.Service
 	slices   map[model.SliceKey]*model.Slice
 	statuses map[string]model.NetworkStatus
+	mirrors  map[model.ServiceKey][]model.Mirror
 	events   map[string][]model.Problem
 	patches  int
 }
@@ -31,6 +32,7 @@ func newCluster() *cluster {
 		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{}, nodes: map[string]*model.Node{},
 		services: map[model.ServiceKey]*model.Service{}, slices: map[model.SliceKey]*model.Slice{},
 		statuses: map[string]model.NetworkStatus{}, events: map[string][]model.Problem{},
+		mirrors: map[model.ServiceKey][]model.Mirror{},
 	}
 	c.changes = none()
 	return c
@@ -118,6 +120,12 @@ func (c *cluster) WriteNode(name, uid string, n model.NodeNetwork) {
 			c.nodes[name], c.changes.Nodes[name] = &updated, &updated
 		}
 	})
+}
+
+func (c *cluster) WriteMirrors(of map[model.ServiceKey][]model.Mirror) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.Copy(c.mirrors, of)
 }
 
 func (c *cluster) Forget(model.PodKey) {}

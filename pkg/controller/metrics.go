@@ -47,7 +47,7 @@ func (m *Metrics) transaction(err error, took time.Duration) {
 	var refused *ovsdb.RefusedError
 	result := "lost"
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, ovsdb.ErrMissed):
 		result = "committed"
 	case errors.Is(err, ovsdb.ErrGuard):
 		result = "deposed"

@@ -65,7 +65,7 @@ func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map
 		s.dirty[key] = struct{}{}
 		if service == nil {
 			delete(s.byKey, key)
-			drop(s.byNamespace, key.Namespace, key)
+			s.forget(key)
 			continue
 		}
 		s.byKey[key] = service
@@ -76,6 +76,7 @@ func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map
 			of := model.ServiceKey{Namespace: key.Namespace, Name: old.Service}
 			s.dirty[of] = struct{}{}
 			drop(s.of, of, key)
+			s.forget(of)
 		}
 		if slice == nil {
 			delete(s.slices, key)
@@ -85,6 +86,14 @@ func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map
 		s.dirty[of] = struct{}{}
 		s.slices[key] = slice
 		add(s.of, of, key)
+		add(s.byNamespace, key.Namespace, of)
+	}
+}
+
+// forget drops a Service that is not there and has no slices.
+func (s *services) forget(key model.ServiceKey) {
+	if s.byKey[key] == nil && len(s.of[key]) == 0 {
+		drop(s.byNamespace, key.Namespace, key)
 	}
 }
 
@@ -96,10 +105,13 @@ func (s *services) touchNetwork(name string)   { maps.Copy(s.dirty, s.in[name]) 
 
 // serve compiles the Services that changed, or whose endpoints did.
 func (s *State) serve() {
+	mirrors := make(map[model.ServiceKey][]model.Mirror, len(s.services.dirty))
 	for key := range s.services.dirty {
 		s.serveOne(key)
+		mirrors[key] = s.mirrorsOf(key)
 	}
 	clear(s.services.dirty)
+	s.sink.WriteMirrors(mirrors)
 }
 
 // serveOne compiles one Service. Its pods' places are looked up each time: there is no second copy to keep right.
@@ -114,11 +126,12 @@ func (s *State) serveOne(key model.ServiceKey) {
 	}
 	delete(s.services.podsOf, key)
 	ns := s.namespaces[key.Namespace]
+	// A Service without virtual addresses is mirrored when its pods move.
+	resolved := s.resolve(key)
 	if service == nil || ns == nil {
 		s.graph.Delete(owner)
 		return
 	}
-	resolved := s.resolve(key)
 	var known []compile.Backends
 	for _, name := range s.networksOf(*ns, resolved) {
 		add(s.services.in, name, key)

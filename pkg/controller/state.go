@@ -19,6 +19,9 @@ type Sink interface {
 	WriteNetworkStatus(name, uid string, status model.NetworkStatus)
 	WriteFinalizer(name, uid string, present bool)
 	WriteNode(name, uid string, n model.NodeNetwork)
+	// WriteMirrors replaces the mirrors of each of the Services. After the first call, mirrors that no call named are
+	// wanted no more.
+	WriteMirrors(of map[model.ServiceKey][]model.Mirror)
 	PodEvent(pod model.PodKey, uid string, p model.Problem)
 	NetworkEvent(name, uid string, p model.Problem)
 	NodeEvent(name, uid string, p model.Problem)

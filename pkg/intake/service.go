@@ -90,6 +90,12 @@ func endpointOf(namespace string, in discoveryv1.Endpoint) (model.Endpoint, bool
 	if in.Conditions.Serving != nil {
 		out.Serving = *in.Conditions.Serving
 	}
+	if in.Hostname != nil {
+		out.Hostname = *in.Hostname
+	}
+	if in.NodeName != nil {
+		out.Node = *in.NodeName
+	}
 	if ref := in.TargetRef; ref != nil && ref.Kind == "Pod" {
 		if ref.Namespace != "" && ref.Namespace != namespace {
 			return model.Endpoint{}, false

@@ -38,6 +38,7 @@ type Writer struct {
 	networks    *outbox[string, statusOf]
 	finalizers  *outbox[string, finalizerOf]
 	nodes       *outbox[string, nodeOf]
+	mirrors     *mirrors
 	pace        *pace
 }
 
@@ -73,6 +74,7 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 	w.networks = newOutbox("status", w.patchStatus, w.log, results)
 	w.finalizers = newOutbox("finalizer", w.patchFinalizer, w.log, results)
 	w.nodes = newOutbox("node", w.patchNode, w.log, results)
+	w.mirrors = w.mirrorsFor(results)
 	return w, nil
 }
 
@@ -84,13 +86,14 @@ func (w *Writer) Run(ctx context.Context) {
 	running.Go(func() { w.networks.run(ctx, statusWorkers) })
 	running.Go(func() { w.finalizers.run(ctx, finalizerWorkers) })
 	running.Go(func() { w.nodes.run(ctx, nodeWorkers) })
+	running.Go(func() { w.mirrors.run(ctx) })
 	running.Go(func() { w.events.run(ctx) })
 	running.Wait()
 }
 
 // Flush waits until nothing is left to write but Events.
 func (w *Writer) Flush(ctx context.Context) error {
-	for _, idle := range []func() <-chan struct{}{w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle} {
+	for _, idle := range []func() <-chan struct{}{w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle, w.mirrors.box.idle} {
 		select {
 		case <-idle():
 		case <-ctx.Done():

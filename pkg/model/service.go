@@ -66,4 +66,6 @@ type Endpoint struct {
 	PodUID string
 	// Ready: it may get new connections. Serving: it may if none is ready (it is terminating).
 	Ready, Serving bool
+	// Hostname is the first label of its name in the DNS; empty when it has none of its own. Node is where it runs.
+	Hostname, Node string
 }

@@ -1,38 +1,45 @@
 // Package ovsdb is the edge to the OVN northbound database: one session with an ovsdb-server.
 //
-// In: operations. Out: the rows that the monitor mirrors, and which of them changed since the last question.
+//	operations --Prepare, Commit--> server --updates--> mirror --> rows, elements of sets, and which of them changed
+//
 // A Session lives as long as its connection; whoever needs the database for longer opens another one and
 // looks at everything again.
 //
-// What must stay true: when Transact has returned, the mirror holds what was committed (the server sends the
-// update before the answer, and libovsdb handles both in order); changes are gathered by row, so their number
-// is bounded by that of the rows.
+// What must stay true: when Commit has returned, the mirror holds what was committed (the server sends the
+// update before the answer, and one goroutine reads both in order); what cannot be read ends the session, so that the
+// mirror is never wrong; changes are gathered by row and element, so their number is bounded by what there is.
+//
+// The protocol is RFC 7047 with the updates of ovsdb-server(7). The mirror is our own: that of libovsdb took each row
+// through maps of any value, which was the largest part of the controller's processor time, copied a whole set
+// whenever one element of it changed, and dropped events when many came at once.
 package ovsdb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/ovn-kubernetes/libovsdb/cache"
-	"github.com/ovn-kubernetes/libovsdb/client"
-	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/plan"
 )
 
 // Times of a session.
 const (
-	// probeEvery is how often a silent connection is asked for a sign of life, and probeWait how long the
+	// probeEvery is how often the connection is asked for a sign of life, and probeWait how long the
 	// answer may take.
 	probeEvery = 5 * time.Second
 	probeWait  = 10 * time.Second
+)
+
+// Names of our monitors: the server repeats them in each update.
+const (
+	monitorRows   = "rows"
+	monitorLeader = "leader"
 )
 
 // ErrClosed: the connection has ended; what became of a transaction under way is not known.
@@ -48,82 +55,162 @@ type Config struct {
 
 // Session is one connection with its mirror of the database.
 type Session struct {
-	client client.Client
-	tables map[nb.Table]*cache.RowCache
+	peer   *peer
+	schema ovsdb.DatabaseSchema
+	mirror *mirror
+	log    *slog.Logger
 	done   chan struct{}
 	close  sync.Once
-
-	mu      sync.Mutex
-	changes Changes
-	ready   chan struct{}
+	ready  chan struct{}
 }
 
 // Changes is what has changed in the database since it was last asked.
 type Changes struct {
 	// Rows that came, went or differ in a column that is not a member column.
 	Rows map[nb.Ref]struct{}
-	// Sets whose elements changed.
-	Sets map[nb.Set]struct{}
+	// Members that came into their set or went from it.
+	Members map[nb.Member]struct{}
+}
+
+func newChanges() Changes {
+	return Changes{Rows: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}}
 }
 
 // Open connects and returns once the mirror holds the whole of what we look at.
 func Open(ctx context.Context, cfg Config) (*Session, error) {
-	dbModel, err := clientModel()
+	var problems []error
+	for _, address := range cfg.Addresses {
+		s, err := open(ctx, cfg, address)
+		if err == nil {
+			return s, nil
+		}
+		problems = append(problems, fmt.Errorf("connect to %s at %s: %w", nb.DatabaseName, address, err))
+	}
+	return nil, errors.Join(problems...)
+}
+
+func open(ctx context.Context, cfg Config, address string) (_ *Session, err error) {
+	conn, err := dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	log := logr.FromSlogHandler(cfg.Log.Handler())
-	// Only a raft cluster has a leader to look for; libovsdb leaves a goroutine behind for each such search.
-	options := []client.Option{client.WithLogger(&log), client.WithLeaderOnly(len(cfg.Addresses) > 1)}
-	for _, a := range cfg.Addresses {
-		options = append(options, client.WithEndpoint(a))
+	s := &Session{mirror: newMirror(), log: cfg.Log, done: make(chan struct{}), ready: make(chan struct{}, 1)}
+	s.peer = newPeer(conn, s.notified)
+	go s.peer.run()
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if len(cfg.Addresses) > 1 {
+		if err := s.followLeader(ctx); err != nil {
+			return nil, err
+		}
 	}
-	c, err := client.NewOVSDBClient(dbModel, options...)
-	if err != nil {
-		return nil, fmt.Errorf("set up client of %s: %w", nb.DatabaseName, err)
+	if err := s.learnSchema(ctx); err != nil {
+		return nil, err
 	}
-	if err := c.Connect(ctx); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("connect to %s: %w", nb.DatabaseName, err)
+	if err := s.monitor(ctx); err != nil {
+		return nil, err
 	}
-	s := &Session{
-		client:  c,
-		tables:  map[nb.Table]*cache.RowCache{},
-		done:    make(chan struct{}),
-		ready:   make(chan struct{}, 1),
-		changes: newChanges(),
-	}
-	mirror := c.Cache()
-	mirror.AddEventHandler(s.handler())
-	if _, err := c.Monitor(ctx, c.NewMonitor(columnsOnly()...)); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("monitor %s: %w", nb.DatabaseName, err)
-	}
-	s.tables[nb.TableGlobal] = mirror.Table(string(nb.TableGlobal))
-	for _, t := range nb.Tables() {
-		s.tables[t.Table] = mirror.Table(string(t.Table))
-	}
-	go s.watch(c.DisconnectNotify())
+	go s.watch()
 	return s, nil
 }
 
+func (s *Session) learnSchema(ctx context.Context) error {
+	params, err := json.Marshal([]string{nb.DatabaseName})
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	if err := s.peer.call(ctx, "get_schema", params, func(c *cursor) error { return json.Unmarshal(c.value(), &s.schema) }); err != nil {
+		return fmt.Errorf("read schema: %w", err)
+	}
+	for _, l := range s.mirror.layouts {
+		if err := l.check(s.schema); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// monitor fills the mirror, and has the server keep it up to date.
+func (s *Session) monitor(ctx context.Context) error {
+	tables := map[nb.Table][]ovsdb.MonitorRequest{}
+	for table, l := range s.mirror.layouts {
+		tables[table] = []ovsdb.MonitorRequest{{Columns: l.columns()}}
+	}
+	params, err := json.Marshal([]any{nb.DatabaseName, monitorRows, tables})
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	err = s.peer.call(ctx, "monitor_cond", params, func(c *cursor) error {
+		_, err := s.mirror.update(c)
+		// That everything is new is no news.
+		s.mirror.take()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the whole database: %w", err)
+	}
+	return nil
+}
+
+// notified takes a message that nobody asked for. (ovsdb-server(7), "update2".)
+func (s *Session) notified(method string, params []byte) error {
+	if method != "update2" {
+		return nil
+	}
+	c, position, monitor, news := &cursor{text: params}, 0, "", false
+	var failed error
+	c.array(func() {
+		switch position++; {
+		case position == 1:
+			monitor = c.str()
+		case position == 2 && monitor == monitorRows:
+			if news, failed = s.mirror.update(c); failed != nil {
+				c.fail()
+			}
+		case position == 2 && monitor == monitorLeader:
+			if !leads(c) {
+				s.log.Info("the database's server leads no longer")
+				failed = ErrClosed
+			}
+		default:
+			c.value()
+		}
+	})
+	if err := errors.Join(failed, c.err); err != nil {
+		if !errors.Is(err, ErrClosed) {
+			s.log.Error("the database's update cannot be read", "error", err)
+		}
+		return err
+	}
+	if news {
+		select {
+		case s.ready <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
 // watch ends the session when the connection does, or when the server no longer answers. Close stops it.
-func (s *Session) watch(disconnected <-chan struct{}) {
+func (s *Session) watch() {
+	defer s.Close()
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-s.done:
 			return
-		case <-disconnected:
-			s.Close()
+		case <-s.peer.done:
+			s.log.Info("the connection to the database has ended", "error", s.peer.err)
 			return
 		case <-tick.C:
 			ctx, cancel := context.WithTimeout(context.Background(), probeWait)
-			err := s.client.Echo(ctx)
+			err := s.peer.call(ctx, "echo", []byte("[]"), func(c *cursor) error { c.value(); return nil })
 			cancel()
 			if err != nil {
-				s.Close()
 				return
 			}
 		}
@@ -134,7 +221,8 @@ func (s *Session) watch(disconnected <-chan struct{}) {
 func (s *Session) Close() {
 	s.close.Do(func() {
 		close(s.done)
-		s.client.Close()
+		_ = s.peer.conn.Close()
+		<-s.peer.done
 	})
 }
 
@@ -142,86 +230,43 @@ func (s *Session) Close() {
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Schema is the server's schema.
-func (s *Session) Schema() ovsdb.DatabaseSchema { return s.client.Schema() }
+func (s *Session) Schema() ovsdb.DatabaseSchema { return s.schema }
 
-// Global is the UUID of the NB_Global row and its external_ids; false when a fresh database has none.
+// Global is the NB_Global row; false when a fresh database has none.
 func (s *Session) Global() (*nb.Global, bool) {
-	for uuid := range s.tables[nb.TableGlobal].RowsShallow() {
-		if row, ok := s.Row(nb.Ref{Table: nb.TableGlobal, UUID: uuid}); ok {
-			return row.(*nb.Global), true
-		}
+	for _, row := range s.mirror.table(nb.TableGlobal) {
+		return row.(*nb.Global), true
 	}
 	return nil, false
 }
 
-// Row returns a copy of a row.
-func (s *Session) Row(ref nb.Ref) (nb.Row, bool) {
-	table := s.tables[ref.Table]
-	if table == nil {
-		return nil, false
-	}
-	row, ok := table.Row(ref.UUID).(nb.Row)
-	return row, ok
-}
+// Row returns a row, which the caller must not change; its member columns are empty (see View).
+func (s *Session) Row(ref nb.Ref) (nb.Row, bool) { return s.mirror.row(ref) }
+
+// Adopt has the mirror hold row instead of have, which Row gave and which row equals: whoever keeps row anyway spares
+// the memory of the other. Nobody may change row from then on.
+func (s *Session) Adopt(have, row nb.Row) { s.mirror.adopt(have, row) }
 
 // Has reports whether a row is there.
 func (s *Session) Has(ref nb.Ref) bool {
-	table := s.tables[ref.Table]
-	return table != nil && table.HasRow(ref.UUID)
+	_, ok := s.mirror.row(ref)
+	return ok
 }
 
-// Rows lists the rows of a table; they belong to the mirror and must not be changed.
-func (s *Session) Rows(table nb.Table) []nb.Row {
-	shallow := s.tables[table].RowsShallow()
-	rows := make([]nb.Row, 0, len(shallow))
-	for _, r := range shallow {
-		rows = append(rows, r.(nb.Row))
-	}
-	return rows
-}
+// HasMember reports whether an element is in its set.
+func (s *Session) HasMember(m nb.Member) bool { return s.mirror.hasMember(m) }
+
+// Elements are those of a set, in no order.
+func (s *Session) Elements(set nb.Set) []string { return s.mirror.elements(set) }
+
+// Holders finds the places of rows in sets.
+func (s *Session) Holders(refs map[nb.Ref]struct{}) []nb.Member { return s.mirror.holders(refs) }
+
+// Rows lists the rows of a table; they must not be changed, and their member columns are empty.
+func (s *Session) Rows(table nb.Table) []nb.Row { return s.mirror.table(table) }
 
 // Ready gets a value when there are changes to take.
 func (s *Session) Ready() <-chan struct{} { return s.ready }
 
 // Take returns what has changed since it was last called.
-func (s *Session) Take() Changes {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.changes
-	s.changes = newChanges()
-	return c
-}
-
-func newChanges() Changes { return Changes{Rows: map[nb.Ref]struct{}{}, Sets: map[nb.Set]struct{}{}} }
-
-func (s *Session) handler() cache.EventHandler {
-	return &cache.EventHandlerFuncs{
-		AddFunc:    func(_ string, m model.Model) { s.changed(nil, m.(nb.Row)) },
-		UpdateFunc: func(_ string, old, m model.Model) { s.changed(old.(nb.Row), m.(nb.Row)) },
-		DeleteFunc: func(_ string, m model.Model) { s.changed(m.(nb.Row), nil) },
-	}
-}
-
-// changed notes the difference between two states of a row; nil is its absence.
-func (s *Session) changed(old, row nb.Row) {
-	s.mu.Lock()
-	switch {
-	case old == nil:
-		s.changes.Rows[nb.RefOf(row)] = struct{}{}
-	case row == nil:
-		s.changes.Rows[nb.RefOf(old)] = struct{}{}
-	default:
-		ref := nb.RefOf(row)
-		if plan.Differs(old, row) {
-			s.changes.Rows[ref] = struct{}{}
-		}
-		for _, column := range nb.MemberColumns(ref.Table) {
-			s.changes.Sets[nb.Set{In: ref, Column: column}] = struct{}{}
-		}
-	}
-	s.mu.Unlock()
-	select {
-	case s.ready <- struct{}{}:
-	default:
-	}
-}
+func (s *Session) Take() Changes { return s.mirror.take() }

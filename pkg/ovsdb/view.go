@@ -1,36 +1,32 @@
 package ovsdb
 
 import (
+	"reflect"
+	"slices"
+
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// View is a Session's mirror for one round of comparisons: it looks each set up once. What changes meanwhile
-// comes as Changes afterwards.
-type View struct {
-	*Session
-	sets map[nb.Set]map[string]struct{}
-}
+// View is a Session for those who look at rows as a whole: the rows that it lists have their member columns.
+type View struct{ *Session }
 
-// View starts a round.
-func (s *Session) View() *View { return &View{Session: s, sets: map[nb.Set]map[string]struct{}{}} }
+// View is that of a Session.
+func (s *Session) View() *View { return &View{s} }
 
-// HasMember reports whether an element is in its set.
-func (v *View) HasMember(m nb.Member) bool {
-	_, ok := v.Elements(m.Set)[m.Value]
-	return ok
-}
-
-// Elements are the elements of a set.
-func (v *View) Elements(s nb.Set) map[string]struct{} {
-	elements, ok := v.sets[s]
-	if !ok {
-		elements = map[string]struct{}{}
-		if row, exists := v.Row(s.In); exists {
-			for _, uuid := range nb.Members(row, s.Column) {
-				elements[uuid] = struct{}{}
-			}
+// Rows lists the rows of a table, each with its member columns; they must not be changed.
+func (v *View) Rows(table nb.Table) []nb.Row {
+	rows, l := v.Session.Rows(table), v.mirror.layouts[table]
+	for i, row := range rows {
+		if len(l.sets) == 0 {
+			break
 		}
-		v.sets[s] = elements
+		whole := copied(row)
+		for column, field := range l.sets {
+			elements := v.Elements(nb.Set{In: nb.RefOf(row), Column: column})
+			slices.Sort(elements)
+			whole.Elem().Field(field).Set(reflect.ValueOf(elements))
+		}
+		rows[i] = whole.Interface().(nb.Row)
 	}
-	return elements
+	return rows
 }

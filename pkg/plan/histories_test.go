@@ -29,6 +29,29 @@ func (m *memory) Row(ref nb.Ref) (nb.Row, bool) { r, ok := m.rows[ref]; return r
 func (m *memory) Has(ref nb.Ref) bool           { return m.rows[ref] != nil }
 func (m *memory) HasMember(x nb.Member) bool    { return m.sets[x.Set][x.Value] }
 
+// missed reports whether units change rows that are not there: as the real one, the database then does the rest.
+func (m *memory) missed(units []plan.Unit) bool {
+	coming := map[nb.Ref]bool{}
+	for _, u := range units {
+		for _, r := range u.Inserts {
+			coming[nb.RefOf(r)] = true
+		}
+	}
+	for _, u := range units {
+		for _, up := range u.Updates {
+			if m.rows[nb.RefOf(up.Row)] == nil {
+				return true
+			}
+		}
+		for _, x := range u.Joins {
+			if m.rows[x.In] == nil && !coming[x.In] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // commit applies one transaction and returns which rows changed.
 func (m *memory) commit(t *rapid.T, units []plan.Unit) []nb.Ref {
 	for _, u := range units {
@@ -90,37 +113,96 @@ func (m *memory) collect(t *rapid.T) []nb.Ref {
 	return gone
 }
 
-// settle does all work there is, in batches of a random size, telling the graph what the database did by
-// itself.
-// Owners in waiting need a row that does not exist yet; they outlast one call as they do in the engine.
-func settle(t *rapid.T, g *graph.Graph, m *memory, waiting map[nb.Ref][]nb.Owner) {
-	for round := 0; g.Pending() > 0; round++ {
+// world is a graph, a database, and owners in waiting: they need a row that does not exist yet, and outlast one call
+// as they do in the engine.
+type world struct {
+	*graph.Graph
+	*memory
+	waiting map[nb.Ref][]nb.Owner
+}
+
+// gather compares a few owners' work; what a transaction under way concerns waits.
+func (w *world) gather(t *rapid.T, there plan.Actual, busy func(graph.Work) bool) (units []plan.Unit, coming plan.Coming) {
+	coming = plan.Coming{}
+	var later []graph.Work
+	for range rapid.IntRange(1, 4).Draw(t, "batch") {
+		work, ok := w.Next()
+		if !ok {
+			break
+		}
+		if busy(work) {
+			later = append(later, work)
+			continue
+		}
+		u := plan.Compare(work, w.Graph, there, coming)
+		for _, ref := range u.Blocked {
+			w.waiting[ref] = append(w.waiting[ref], u.Owner)
+		}
+		units = append(units, u)
+	}
+	for _, work := range later {
+		w.Return(work)
+	}
+	return units, coming
+}
+
+// written tells the graph what the database did by itself, and wakes who waited for a row.
+func (w *world) written(gone []nb.Ref, coming plan.Coming) {
+	for _, ref := range gone {
+		w.Touch(ref)
+	}
+	for ref := range coming {
+		if w.Has(ref) {
+			for _, owner := range w.waiting[ref] {
+				w.TouchOwner(owner)
+			}
+			delete(w.waiting, ref)
+		}
+	}
+}
+
+// settle does all work there is, in batches of a random size. Sometimes a batch is compared while the one before is
+// under way, and owners change meanwhile; and sometimes the one before is refused.
+func (w *world) settle(t *rapid.T, change func()) {
+	idle := func(graph.Work) bool { return false }
+	for round := 0; w.Pending() > 0; round++ {
 		if round > 200 {
 			t.Fatal("the work never ends")
 		}
-		coming, units := plan.Coming{}, []plan.Unit(nil)
-		for range rapid.IntRange(1, 4).Draw(t, "batch") {
-			w, ok := g.Next()
-			if !ok {
-				break
-			}
-			u := plan.Compare(w, g, m, coming)
-			for _, ref := range u.Blocked {
-				waiting[ref] = append(waiting[ref], u.Owner)
-			}
-			units = append(units, u)
+		units, coming := w.gather(t, w.memory, idle)
+		if round > 50 || rapid.Bool().Draw(t, "wait") {
+			w.written(w.commit(t, units), coming)
+			continue
 		}
-		for _, ref := range m.commit(t, units) {
-			g.Touch(ref)
+		flight := plan.NewFlight(units)
+		refused, shown := rapid.IntRange(0, 9).Draw(t, "refused") == 0, rapid.Bool().Draw(t, "shown")
+		var gone []nb.Ref
+		if shown && !refused {
+			gone = w.commit(t, units)
 		}
-		for ref := range coming {
-			if m.Has(ref) {
-				for _, owner := range waiting[ref] {
-					g.TouchOwner(owner)
-				}
-				delete(waiting, ref)
-			}
+		if rapid.Bool().Draw(t, "change") {
+			change()
 		}
+		next, more := w.gather(t, flight.After(w.memory), flight.Concerns)
+		if !shown && !refused {
+			gone = w.commit(t, units)
+		}
+		w.written(gone, coming)
+		switch {
+		case refused:
+			w.giveBack(units)
+			w.giveBack(next)
+		case w.missed(next):
+			w.giveBack(next)
+		default:
+			w.written(w.commit(t, next), more)
+		}
+	}
+}
+
+func (w *world) giveBack(units []plan.Unit) {
+	for _, u := range units {
+		w.Return(u.Work)
 	}
 }
 
@@ -148,45 +230,51 @@ func TestHistoriesConverge(t *testing.T) { rapid.Check(t, histories) }
 func FuzzHistoriesConverge(f *testing.F) { f.Fuzz(rapid.MakeFuzz(histories)) }
 
 func histories(t *rapid.T) {
-	g, m, waiting := graph.New(), newMemory(), map[nb.Ref][]nb.Owner{}
+	w := &world{graph.New(), newMemory(), map[nb.Ref][]nb.Owner{}}
 	last := map[nb.Owner]nb.Facts{}
-	for range rapid.IntRange(1, 60).Draw(t, "steps") {
+	change := func() {
 		n := rapid.IntRange(0, 2).Draw(t, "network")
 		p := rapid.IntRange(0, 5).Draw(t, "pod")
 		variant := rapid.IntRange(0, 2).Draw(t, "variant")
 		netOwner, podOwner := nb.NetworkOwner(fmt.Sprintf("net%d", n)), nb.PodOwner("ns", fmt.Sprintf("pod%d", p))
-		switch rapid.IntRange(0, 6).Draw(t, "step") {
+		switch rapid.IntRange(0, 4).Draw(t, "step") {
 		case 0:
 			last[netOwner] = network(n, variant)
-			g.Set(netOwner, last[netOwner])
+			w.Set(netOwner, last[netOwner])
 		case 1:
 			delete(last, netOwner)
-			g.Delete(netOwner)
+			w.Delete(netOwner)
 		case 2, 3:
 			last[podOwner] = pod(p, n, variant)
-			g.Set(podOwner, last[podOwner])
+			w.Set(podOwner, last[podOwner])
 		case 4:
 			delete(last, podOwner)
-			g.Delete(podOwner)
-		case 5:
-			settle(t, g, m, waiting)
-		case 6:
-			tamper(t, g, m)
+			w.Delete(podOwner)
 		}
 	}
-	settle(t, g, m, waiting)
+	for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		switch rapid.IntRange(0, 6).Draw(t, "kind") {
+		case 5:
+			w.settle(t, change)
+		case 6:
+			tamper(t, w.Graph, w.memory)
+		default:
+			change()
+		}
+	}
+	w.settle(t, change)
 	want := expected(last)
-	if got := content(m); !reflect.DeepEqual(got, want) {
+	if got := content(w.memory); !reflect.DeepEqual(got, want) {
 		t.Fatalf("the database holds\n%v\nwant\n%v", got, want)
 	}
 	// Nothing differs: looking at everything again writes nothing.
-	g.TouchAll()
+	w.TouchAll()
 	for {
-		w, ok := g.Next()
+		work, ok := w.Next()
 		if !ok {
 			break
 		}
-		if u := plan.Compare(w, g, m, plan.Coming{}); !u.Empty() {
+		if u := plan.Compare(work, w.Graph, w.memory, plan.Coming{}); !u.Empty() {
 			t.Fatalf("with nothing to do there is %+v", u)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/ovn-kubernetes/libovsdb/mapper"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -16,13 +15,14 @@ type Operation = ovsdb.Operation
 
 // Encoder writes units as operations for a server with a known schema.
 type Encoder struct {
-	mapper mapper.Mapper
 	schema ovsdb.DatabaseSchema
+	// columns are those of each table that has been written.
+	columns map[nb.Table][]column
 }
 
 // NewEncoder makes an encoder for the server's schema.
 func NewEncoder(schema ovsdb.DatabaseSchema) Encoder {
-	return Encoder{mapper: mapper.NewMapper(schema), schema: schema}
+	return Encoder{schema: schema, columns: map[nb.Table][]column{}}
 }
 
 // EpochGuard is the operation that makes a transaction fail unless the database is in the epoch: a controller
@@ -122,21 +122,33 @@ func (e Encoder) Operations(units []Unit) ([]ovsdb.Operation, error) {
 
 // row encodes the columns of a row; nil means all that are not empty.
 func (e Encoder) row(r nb.Row, columns []string) (ovsdb.Row, error) {
-	info, err := mapper.NewInfo(string(r.Table()), e.schema.Table(string(r.Table())), r)
-	if err != nil {
-		return nil, err
+	v := reflect.ValueOf(r).Elem()
+	list := e.columns[r.Table()]
+	if list == nil {
+		list = columnsOf(v.Type())
+		e.columns[r.Table()] = list
 	}
-	fields, v := []any{}, reflect.ValueOf(r).Elem()
-	for _, c := range columnsOf(v.Type()) {
+	table := e.schema.Table(string(r.Table()))
+	if table == nil {
+		return nil, fmt.Errorf("the server has no table %s", r.Table())
+	}
+	out := ovsdb.Row{}
+	for _, c := range list {
 		field := v.Field(c.field)
-		if (columns == nil && !empty(field)) || contains(columns, c.name) {
-			fields = append(fields, field.Addr().Interface())
+		if (columns != nil || empty(field)) && !slices.Contains(columns, c.name) {
+			continue
 		}
+		schema := table.Column(c.name)
+		if schema == nil {
+			return nil, fmt.Errorf("the server has no column %s", c.name)
+		}
+		value, err := ovsdb.NativeToOvs(schema, field.Interface())
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", c.name, err)
+		}
+		out[c.name] = value
 	}
-	if len(fields) == 0 {
-		return ovsdb.Row{}, nil
-	}
-	return e.mapper.NewRow(info, fields...)
+	return out, nil
 }
 
 func empty(v reflect.Value) bool {
@@ -145,10 +157,6 @@ func empty(v reflect.Value) bool {
 		return v.Len() == 0
 	}
 	return v.IsZero()
-}
-
-func contains(list []string, s string) bool {
-	return slices.Contains(list, s)
 }
 
 func byUUID(uuid string) []ovsdb.Condition {

@@ -27,6 +27,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+
+	"github.com/atoll-net/atoll/test/lab"
 )
 
 type options struct {
@@ -38,7 +40,7 @@ type options struct {
 	burst, known     int
 	paced            time.Duration
 	churn            int
-	northd           bool
+	ovn, northd      bool
 	soak             time.Duration
 	check            string
 }
@@ -52,12 +54,13 @@ func main() {
 	flag.StringVar(&o.profiles, "profiles", "", "also write the controller's profiles to this directory")
 	flag.IntVar(&o.pods, "pods", 10000, "pods at the end (the full size: 50000)")
 	flag.IntVar(&o.networks, "networks", 200, "Networks that the pods are spread over (the full size: 1000)")
-	flag.IntVar(&o.nodes, "nodes", 100, "nodes that the pods name")
+	flag.IntVar(&o.nodes, "nodes", 500, "nodes that the pods name")
 	flag.IntVar(&o.burst, "burst", 500, "pods of each burst")
 	flag.IntVar(&o.known, "known", 3000, "pods that the API server holds already when the controller starts")
 	flag.DurationVar(&o.paced, "paced", 30*time.Second, "how long 10 pods per second are made at each size")
 	flag.IntVar(&o.churn, "churn", 1000, "pods that are deleted and followed by others at the full size")
-	flag.BoolVar(&o.northd, "northd", false, "also run ovn-northd, and measure its time per added Network")
+	flag.BoolVar(&o.ovn, "ovn", true, "first make the Networks where ovn-northd and one node's ovn-controller run, and measure their time per added Network")
+	flag.BoolVar(&o.northd, "northd", false, "run ovn-northd all the time, and do that then")
 	flag.DurationVar(&o.soak, "soak", 0, "also let random things happen for so long while the controller is killed at random moments, and have atoll check judge")
 	flag.StringVar(&o.check, "check", "bin/atoll", "the program that judges the soak")
 	flag.Parse()
@@ -90,6 +93,10 @@ func run(ctx context.Context, o options) error {
 		err = errors.Join(err, os.WriteFile(o.plot, results.plot(), 0o644))
 	}
 	return err
+}
+
+func (o options) lab() lab.Options {
+	return lab.Options{Controller: o.controller, Dist: o.dist, Northd: o.northd, WithoutQuotas: true}
 }
 
 // leastKnown fills three transactions of the controller.

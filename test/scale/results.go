@@ -120,9 +120,11 @@ type census struct {
 	Networks int `json:"networks"`
 	Rows     int `json:"rows"`
 	// ReadySeconds is how long the Networks since the last census took until pods may attach, NorthdSeconds how long
-	// northd took after that.
-	ReadySeconds  float64 `json:"readySeconds"`
-	NorthdSeconds float64 `json:"northdSeconds"`
+	// northd took after that. ControllerSeconds is how long a node's ovn-controller took with the first pod of the last
+	// Network.
+	ReadySeconds      float64 `json:"readySeconds"`
+	NorthdSeconds     float64 `json:"northdSeconds"`
+	ControllerSeconds float64 `json:"ovnControllerSeconds"`
 }
 
 // rowsPerNetwork is how many rows each Network added, and whether it was the same all the way.

@@ -21,6 +21,10 @@ type scale struct {
 	out      results
 	progress *lab.Progress
 	journal  journal
+	// chassis is the node with an ovn-controller; nil without northd.
+	chassis *chassis
+	// carried is what was measured elsewhere, where OVN runs.
+	carried []census
 	// made is how many pods have been made.
 	made int
 	// metricsAt and profilesAt are where the controller serves them.
@@ -37,7 +41,12 @@ func measure(ctx context.Context, o options) (_ results, err error) {
 	s := &scale{o: o, progress: lab.NewProgress(os.Stderr), out: results{
 		Pods: o.pods, Networks: o.networks, Nodes: o.nodes, BurstOf: o.burst, Processors: runtime.NumCPU(),
 	}}
-	if s.Lab, err = lab.Start(ctx, lab.Options{Controller: o.controller, Dist: o.dist, Northd: o.northd, WithoutQuotas: true}); err != nil {
+	if o.ovn && !o.northd {
+		if s.carried, err = s.elsewhere(ctx); err != nil {
+			return s.out, err
+		}
+	}
+	if s.Lab, err = lab.Start(ctx, o.lab()); err != nil {
 		return s.out, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()

@@ -112,9 +112,16 @@ func (r results) printTargets(t table) {
 }
 
 func (r results) printFigures(t table) {
-	for _, c := range r.Census {
+	for i, c := range r.Census {
+		added := c.Networks
+		if i > 0 {
+			added -= r.Census[i-1].Networks
+		}
 		if c.NorthdSeconds > 0 {
-			t.figure(fmt.Sprintf("northd, up to %d Networks", c.Networks), fmt.Sprintf("%.2f s after they were ready", c.NorthdSeconds), unknown)
+			t.figure(fmt.Sprintf("northd, %d Networks added, to %d", added, c.Networks), fmt.Sprintf("%.2f s after they were ready", c.NorthdSeconds), unknown)
+		}
+		if c.ControllerSeconds > 0 {
+			t.figure(fmt.Sprintf("ovn-controller, Network %d added", c.Networks), fmt.Sprintf("%.3f s from a pod's interface to its flows", c.ControllerSeconds), unknown)
 		}
 	}
 	t.figure(fmt.Sprintf("%d Networks ready", r.Networks), fmt.Sprintf("%.1f s; the last one alone %.2f s", r.NetworksSeconds, r.Census[len(r.Census)-1].ReadySeconds), unknown)

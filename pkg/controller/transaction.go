@@ -1,0 +1,86 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/plan"
+)
+
+// transaction is what is written at once.
+type transaction struct {
+	plan.Flight
+	units   []plan.Unit
+	request ovsdb.Request
+	// err is why there is no request.
+	err     error
+	started time.Time
+	// looked: nothing that waits can follow it before it is answered.
+	looked bool
+}
+
+// prepare makes a transaction of units; nil when there are none.
+func (r *round) prepare(units []plan.Unit) *transaction {
+	if len(units) == 0 {
+		return nil
+	}
+	tx := &transaction{Flight: plan.NewFlight(units), units: units}
+	tx.request, tx.err = r.encode(units)
+	return tx
+}
+
+// encode writes the request of a transaction, which begins with the guard of our epoch.
+func (r *round) encode(units []plan.Unit) (ovsdb.Request, error) {
+	global, ok := r.session.Global()
+	if !ok {
+		return ovsdb.Request{}, ovsdb.ErrGuard
+	}
+	epoch, err := r.encoder.EpochGuard(r.cfg.Epoch, global.UUID)
+	if err != nil {
+		return ovsdb.Request{}, err
+	}
+	ops, err := r.encoder.Operations(units)
+	if err != nil {
+		// Our own rows do not fit the server's schema: that is as good as the server's refusal.
+		return ovsdb.Request{}, &ovsdb.RefusedError{Message: err.Error()}
+	}
+	return ovsdb.Prepare([]plan.Operation{epoch}, ops)
+}
+
+// gatherAhead gathers what may follow the transaction under way as if that one were committed. What it concerns is
+// left for later.
+func (r *round) gatherAhead() []plan.Unit {
+	there, coming := r.inflight.After(r.session), plan.Coming{}
+	var units []plan.Unit
+	var later []graph.Work
+	for size := 0; size < maxBatch; {
+		w, ok := r.graph.Next()
+		if !ok {
+			break
+		}
+		if r.inflight.Concerns(r.retry.join(w)) {
+			later = append(later, w)
+			continue
+		}
+		before := len(units)
+		units = r.consider(units, w, there, coming)
+		if len(units) > before {
+			size += units[before].Size()
+		}
+	}
+	for _, w := range later {
+		r.graph.Return(w)
+	}
+	return units
+}
+
+// plain reports whether nothing has to be tried before what the graph holds as work.
+func (r *round) plain() bool { return len(r.groups) == 0 && len(r.drift.evicted) == 0 }
+
+// giveBack makes work of a transaction's units again.
+func (r *round) giveBack(tx *transaction) {
+	for _, u := range tx.units {
+		r.graph.Return(u.Work)
+	}
+}

@@ -1,0 +1,81 @@
+package intake
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// labelProxy on a slice says that another proxy than kube-proxy looks after it.
+const labelProxy = "service.kubernetes.io/service-proxy-name"
+
+// MirrorKey names the EndpointSlice of a Mirror: the same one each time for a slice and a Network.
+func MirrorKey(m model.Mirror) model.SliceKey {
+	const digits, most = 10, 253
+	sum := sha256.Sum256([]byte(m.OfUID + "/" + m.Network))
+	name := m.Of.Name
+	if len(name) > most-digits-1 {
+		name = strings.TrimRight(name[:most-digits-1], "-.")
+	}
+	return model.SliceKey{Namespace: m.Of.Namespace, Name: name + "-" + hex.EncodeToString(sum[:])[:digits]}
+}
+
+// Mirror is the EndpointSlice of a Mirror. It goes when the slice that it mirrors goes.
+//
+// It has no label of a Service, so that nothing takes its addresses, which mean something in one Network only, for some
+// of the Service's; and it is marked as one of a headless Service, which keeps kube-proxy from asking for it at all.
+func Mirror(m model.Mirror) *discoveryv1.EndpointSlice {
+	key := MirrorKey(m)
+	out := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name,
+			Labels: map[string]string{
+				discoveryv1.LabelManagedBy: ManagedBy,
+				model.LabelNetwork:         m.Network,
+				model.LabelService:         m.Service,
+				labelProxy:                 ManagedBy,
+				corev1.IsHeadlessService:   "",
+			},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice", Name: m.Of.Name, UID: types.UID(m.OfUID),
+			}},
+		},
+		AddressType: discoveryv1.AddressTypeIPv6,
+	}
+	for _, p := range m.Ports {
+		name, protocol, number := p.Name, corev1.Protocol(strings.ToUpper(string(p.Protocol))), int32(p.Port)
+		out.Ports = append(out.Ports, discoveryv1.EndpointPort{Name: &name, Protocol: &protocol, Port: &number})
+	}
+	for _, e := range m.Endpoints {
+		if e.Address.Is4() {
+			out.AddressType = discoveryv1.AddressTypeIPv4
+		}
+		out.Endpoints = append(out.Endpoints, mirroredEndpoint(e))
+	}
+	return out
+}
+
+func mirroredEndpoint(e model.Endpoint) discoveryv1.Endpoint {
+	ready, serving, terminating := e.Ready, e.Serving, e.Serving && !e.Ready
+	out := discoveryv1.Endpoint{
+		Addresses:  []string{e.Address.String()},
+		Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving, Terminating: &terminating},
+	}
+	if e.Hostname != "" {
+		out.Hostname = &e.Hostname
+	}
+	if e.Node != "" {
+		out.NodeName = &e.Node
+	}
+	if e.Pod.Name != "" {
+		out.TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: types.UID(e.PodUID)}
+	}
+	return out
+}

@@ -1,0 +1,55 @@
+package mirror_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/atoll-net/atoll/pkg/mirror"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+func TestOf(t *testing.T) {
+	pod := func(name, face string) model.Endpoint {
+		return model.Endpoint{
+			Address: netip.MustParseAddr(face), Pod: model.PodKey{Namespace: "a", Name: name}, PodUID: "uid-" + name,
+			Ready: true, Serving: true, Hostname: name, Node: "node-1",
+		}
+	}
+	at := func(e model.Endpoint, own string) model.Endpoint {
+		e.Address = netip.MustParseAddr(own)
+		return e
+	}
+	one, two, same, lost, mixed := pod("one", "100.64.0.1"), pod("two", "100.64.0.2"), pod("same", "100.64.0.3"), pod("lost", "100.64.0.4"), pod("mixed", "100.64.0.5")
+	two.Ready = false
+	places := map[string]mirror.Place{
+		"one":   {Network: "red", Address: netip.MustParseAddr("10.0.0.5")},
+		"two":   {Network: "red", Address: netip.MustParseAddr("10.0.0.6")},
+		"same":  {Network: "blue", Address: netip.MustParseAddr("10.0.0.5")},
+		"mixed": {Network: "red", Address: netip.MustParseAddr("fd00::5")},
+	}
+	slice := model.Slice{
+		Key: model.SliceKey{Namespace: "a", Name: "web-x"}, UID: "uid", Service: "web",
+		Ports:     []model.SlicePort{{Name: "http", Protocol: model.TCP, Port: 80}},
+		Endpoints: []model.Endpoint{one, two, same, lost, mixed},
+	}
+	before := len(slice.Endpoints)
+	got := mirror.Of(slice, func(e model.Endpoint) (mirror.Place, bool) {
+		p, there := places[e.Pod.Name]
+		return p, there
+	})
+	of := func(network string, endpoints ...model.Endpoint) model.Mirror {
+		return model.Mirror{Network: network, Of: slice.Key, OfUID: "uid", Service: "web", Ports: slice.Ports, Endpoints: endpoints}
+	}
+	want := []model.Mirror{of("blue", at(same, "10.0.0.5")), of("red", at(one, "10.0.0.5"), at(two, "10.0.0.6"))}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("mirrors (-want +got):\n%s", diff)
+	}
+	if len(slice.Endpoints) != before || slice.Endpoints[0] != one {
+		t.Error("the slice was changed")
+	}
+	if none := mirror.Of(model.Slice{}, func(model.Endpoint) (mirror.Place, bool) { return mirror.Place{}, true }); none != nil {
+		t.Errorf("mirrors of nothing: %v", none)
+	}
+}

@@ -1,0 +1,210 @@
+//go:build integration
+
+package ovsdb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+	"go.uber.org/goleak"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+	session "github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/test/ovn"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, addresses ...string) *session.Session {
+	t.Helper()
+	s, err := session.Open(t.Context(), session.Config{Addresses: addresses, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// content is all that a session's mirror holds, as text in which equal content is equal.
+func content(s *session.Session) string {
+	var lines []string
+	for _, table := range nb.Tables() {
+		for _, row := range s.View().Rows(table.Table) {
+			lines = append(lines, fmt.Sprintf("%s %s", table.Table, nbText(row)))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func nbText(row nb.Row) string {
+	switch r := row.(type) {
+	case *nb.LogicalSwitchPort:
+		c := *r
+		c.Addresses = slices.Sorted(slices.Values(r.Addresses))
+		return fmt.Sprintf("%+v", c)
+	case *nb.LogicalSwitch:
+		return fmt.Sprintf("%+v", *r)
+	}
+	return row.ID()
+}
+
+// history is random changes of a few switches and ports, as operations of one transaction each.
+type history struct {
+	ports map[string]int
+	made  int
+}
+
+func (h *history) next() []ovsdb.Operation {
+	where := func(table, uuid string) ovsdb.Operation {
+		return ovsdb.Operation{Table: table, Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: uuid})}}
+	}
+	mutate := func(table, uuid, column string, how ovsdb.Mutator, value any) ovsdb.Operation {
+		op := where(table, uuid)
+		op.Op, op.Mutations = ovsdb.OperationMutate, []ovsdb.Mutation{*ovsdb.NewMutation(column, how, value)}
+		return op
+	}
+	port := func(uuid string) ovsdb.OvsSet { return ovsdb.OvsSet{GoSet: []any{ovsdb.UUID{GoUUID: uuid}}} }
+	known := make([]string, 0, len(h.ports))
+	for uuid := range h.ports {
+		known = append(known, uuid)
+	}
+	if len(known) == 0 || rand.IntN(3) == 0 {
+		h.made++
+		uuid, sw := nb.UUID(nb.TableLogicalSwitchPort, fmt.Sprint(h.made)), rand.IntN(3)
+		h.ports[uuid] = sw
+		return []ovsdb.Operation{{
+			Op: ovsdb.OperationInsert, Table: "Logical_Switch_Port", UUID: uuid,
+			Row: ovsdb.Row{"name": fmt.Sprintf(`p"\%d`, h.made), "addresses": ovsdb.OvsSet{GoSet: []any{"a", "ü"}}},
+		}, mutate("Logical_Switch", switchUUID(sw), "ports", ovsdb.MutateOperationInsert, port(uuid))}
+	}
+	uuid := known[rand.IntN(len(known))]
+	at := switchUUID(h.ports[uuid])
+	switch rand.IntN(6) {
+	case 0:
+		delete(h.ports, uuid)
+		return []ovsdb.Operation{mutate("Logical_Switch", at, "ports", ovsdb.MutateOperationDelete, port(uuid))}
+	case 1:
+		to := rand.IntN(3)
+		h.ports[uuid] = to
+		return []ovsdb.Operation{
+			mutate("Logical_Switch", at, "ports", ovsdb.MutateOperationDelete, port(uuid)),
+			mutate("Logical_Switch", switchUUID(to), "ports", ovsdb.MutateOperationInsert, port(uuid)),
+		}
+	case 2:
+		how := []ovsdb.Mutator{ovsdb.MutateOperationInsert, ovsdb.MutateOperationDelete}[rand.IntN(2)]
+		return []ovsdb.Operation{mutate("Logical_Switch_Port", uuid, "addresses", how, ovsdb.OvsSet{GoSet: []any{fmt.Sprint(rand.IntN(3)), "a"}})}
+	case 3:
+		op := where("Logical_Switch_Port", uuid)
+		op.Op, op.Row = ovsdb.OperationUpdate, ovsdb.Row{"type": []string{"", "router"}[rand.IntN(2)], "up": true}
+		return []ovsdb.Operation{op}
+	case 4:
+		op := where("Logical_Switch_Port", uuid)
+		options := ovsdb.OvsMap{GoMap: map[any]any{}}
+		for range rand.IntN(3) {
+			options.GoMap[fmt.Sprint(rand.IntN(3))] = fmt.Sprint(rand.IntN(3))
+		}
+		op.Op, op.Row = ovsdb.OperationUpdate, ovsdb.Row{"options": options}
+		return []ovsdb.Operation{op}
+	default:
+		return []ovsdb.Operation{mutate("Logical_Switch_Port", uuid, "external_ids", ovsdb.MutateOperationInsert,
+			ovsdb.OvsMap{GoMap: map[any]any{"k": fmt.Sprint(rand.IntN(3))}})}
+	}
+}
+
+func switchUUID(i int) string { return nb.UUID(nb.TableLogicalSwitch, fmt.Sprint(i)) }
+
+// TestMirrorIsWhatAFreshOneIs: after any changes the mirror that followed them is the one that somebody gets who
+// connects now; and it is so at the moment at which the change is answered.
+func TestMirrorIsWhatAFreshOneIs(t *testing.T) {
+	central := ovn.Start(t, false)
+	s := open(t, central.NBAddress())
+	var switches []ovsdb.Operation
+	for i := range 3 {
+		switches = append(switches, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: "Logical_Switch", UUID: switchUUID(i), Row: ovsdb.Row{"name": fmt.Sprint(i)}})
+	}
+	if err := s.Transact(t.Context(), nil, switches); err != nil {
+		t.Fatal(err)
+	}
+	h := &history{ports: map[string]int{}}
+	for i := range 600 {
+		ops := h.next()
+		if err := s.Transact(t.Context(), nil, ops); err != nil {
+			t.Fatalf("change %d, %+v: %v", i, ops, err)
+		}
+		for uuid, sw := range h.ports {
+			m := nb.Member{Set: nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(sw)}, Column: nb.ColumnPorts}, Value: uuid}
+			if !s.Has(m.Ref()) || !s.HasMember(m) {
+				t.Fatalf("after change %d, %+v, port %s is not in its switch", i, ops, uuid)
+			}
+		}
+		if i%100 != 99 {
+			continue
+		}
+		fresh := open(t, central.NBAddress())
+		if got, want := content(s), content(fresh); got != want {
+			t.Fatalf("after %d changes the mirror holds\n%s\na fresh one\n%s", i+1, got, want)
+		}
+		fresh.Close()
+	}
+}
+
+func TestOutcomesOfATransaction(t *testing.T) {
+	central := ovn.Start(t, false)
+	s := open(t, central.NBAddress())
+	insert := ovsdb.Operation{Op: ovsdb.OperationInsert, Table: "Logical_Switch", UUID: switchUUID(1), Row: ovsdb.Row{"name": "one"}}
+	if err := s.Transact(t.Context(), nil, []ovsdb.Operation{insert}); err != nil {
+		t.Fatal(err)
+	}
+	var refused *session.RefusedError
+	if err := s.Transact(t.Context(), nil, []ovsdb.Operation{insert}); !errors.As(err, &refused) {
+		t.Errorf("the same row again: %v, want a refusal", err)
+	}
+	gone := ovsdb.Operation{
+		Op: ovsdb.OperationUpdate, Table: "Logical_Switch", Row: ovsdb.Row{"name": "two"},
+		Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: switchUUID(2)})},
+	}
+	if err := s.Transact(t.Context(), nil, []ovsdb.Operation{gone}); !errors.Is(err, session.ErrMissed) {
+		t.Errorf("a row that is not there: %v, want %v", err, session.ErrMissed)
+	}
+	// A server that answers no longer, and a caller that waits no longer.
+	if err := syscall.Kill(central.PID("nb"), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Transact(ctx, nil, []ovsdb.Operation{gone}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a server that is stopped: %v, want %v", err, context.DeadlineExceeded)
+	}
+	select {
+	case <-s.Done():
+	case <-time.After(5 * time.Second):
+		t.Error("the session goes on after an answer was not waited for")
+	}
+}
+
+func TestASessionEndsWithItsServer(t *testing.T) {
+	central := ovn.Start(t, false)
+	s := open(t, central.NBAddress())
+	central.Kill("nb")
+	select {
+	case <-s.Done():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the session outlives its server")
+	}
+	if err := s.Transact(t.Context(), nil, nil); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("a transaction on it: %v, want %v", err, session.ErrClosed)
+	}
+	if _, err := session.Open(t.Context(), session.Config{Addresses: []string{central.NBAddress(), "what:ever"}, Log: slog.New(slog.DiscardHandler)}); err == nil {
+		t.Error("a session with a server that is gone")
+	}
+}
