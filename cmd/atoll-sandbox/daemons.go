@@ -65,7 +65,8 @@ func printStatus(ctx context.Context, s *sandbox.Sandbox, out io.Writer) error {
 		return fmt.Errorf("print status: %w", err)
 	}
 	if len(broken) > 0 {
-		return fmt.Errorf("look at sandbox: no answer from %s; atoll-sandbox up, with the same flags as before, makes it anew", strings.Join(broken, ", "))
+		return fmt.Errorf("look at sandbox: no answer from %s; atoll-sandbox up, with the same flags as before, starts a node again and makes anew what has lost its control plane",
+			strings.Join(broken, ", "))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -100,6 +101,37 @@ func nodeCommand(opts *sandbox.Options) *cobra.Command {
 		Short: "Run a command in all namespaces of a node",
 		Args:  cobra.MinimumNArgs(2),
 		RunE:  func(cmd *cobra.Command, args []string) error { return enter(cmd, opts, args[0], args[1:]) },
+	})
+	cmd.AddCommand(
+		powerCommand(opts, "stop", "Take a node's power away: only what is on its disk stays", (*sandbox.Sandbox).StopNode),
+		powerCommand(opts, "start", "Start a node that was stopped", (*sandbox.Sandbox).StartNode),
+		powerCommand(opts, "reboot", "Stop a node and start it again", (*sandbox.Sandbox).RebootNode),
+	)
+	return cmd
+}
+
+func powerCommand(opts *sandbox.Options, name, short string, run func(*sandbox.Sandbox, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " NODE",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := sandbox.Open(opts.State)
+			if err != nil {
+				return err
+			}
+			return run(s, cmd.Context(), args[0])
+		},
+	}
+}
+
+func outsideCommand(opts *sandbox.Options) *cobra.Command {
+	cmd := &cobra.Command{Use: "outside", Short: "Work on what is outside of the cluster"}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "exec -- COMMAND...",
+		Short: "Run a command in all namespaces of the outside",
+		Args:  cobra.MinimumNArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return enter(cmd, opts, sandbox.Outside, args) },
 	})
 	return cmd
 }

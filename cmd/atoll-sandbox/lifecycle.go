@@ -9,6 +9,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
+	"github.com/atoll-net/atoll/pkg/sandbox/relay"
 )
 
 func upCommand(opts *sandbox.Options) *cobra.Command {
@@ -94,4 +95,28 @@ func bridgesCommand() *cobra.Command {
 			return sandbox.MakeBridges(tunnel)
 		},
 	}
+}
+
+// relayCommand runs on the control plane and on every node.
+func relayCommand() *cobra.Command {
+	var near string
+	var through []string
+	cmd := &cobra.Command{
+		Use:    "relay SOCKET",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(through) == 0 {
+				return relay.Serve(cmd.Context(), args[0], relay.Direct)
+			}
+			prefix, err := netip.ParsePrefix(near)
+			if err != nil {
+				return fmt.Errorf("parse addresses: %w", err)
+			}
+			return relay.Serve(cmd.Context(), args[0], relay.Through(prefix, through))
+		},
+	}
+	cmd.Flags().StringVar(&near, "near", "", "addresses to connect to directly")
+	cmd.Flags().StringArrayVar(&through, "through", nil, "socket of a relay to connect to all others by; the first that is there counts")
+	return cmd
 }

@@ -42,7 +42,8 @@ func root() *cobra.Command {
 		Short: "A real Kubernetes cluster with OVN and Atoll on one machine",
 		Long: `A real Kubernetes cluster with OVN and Atoll on one machine, without Docker and kernel modules.
 
-Its places are the control plane (central) and the nodes (n1, n2, ...). Each is a set of Linux namespaces.
+Its places are the control plane (central), the nodes (n1, n2, ...), and the rest of the world (outside). Each is a set of
+Linux namespaces.
 
 The flags below may stand before a command or after it. kubectl, ovn-nbctl and ovn-sbctl have flags of their own: with
 these, write --state before the command or right after it, and --name before it.`,
@@ -57,9 +58,9 @@ these, write --state before the command or right after it, and --name before it.
 	cmd.AddCommand(
 		upCommand(opts), partsCommand(opts), downCommand(opts), statusCommand(opts),
 		kubectlCommand(opts), ovnCommand(opts, "ovn-nbctl"), ovnCommand(opts, "ovn-sbctl"),
-		nodeCommand(opts), centralCommand(opts),
+		nodeCommand(opts), centralCommand(opts), outsideCommand(opts),
 		killCommand(opts), restartCommand(opts), stopCommand(opts), startCommand(opts), logsCommand(opts),
-		initCommand(), bridgesCommand(),
+		initCommand(), bridgesCommand(), relayCommand(),
 	)
 	return cmd
 }

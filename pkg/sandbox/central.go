@@ -58,6 +58,7 @@ func kubernetesDaemons(r record) []place.DaemonSpec {
 	}
 	const etcdURL, etcdPeer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 	return []place.DaemonSpec{
+		centralRelay(r),
 		{
 			Name: "etcd",
 			Argv: []string{
@@ -83,7 +84,7 @@ func kubernetesDaemons(r record) []place.DaemonSpec {
 				"--authorization-mode=Node,RBAC",
 				"--enable-admission-plugins=NodeRestriction",
 				"--allow-privileged=true",
-				"--service-cluster-ip-range=" + serviceNet.String(),
+				"--service-cluster-ip-range=" + serviceNet.String() + "," + serviceNet6.String(),
 				"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 				"--service-account-key-file=" + pki("service-accounts.pub"),
 				"--service-account-signing-key-file=" + pki("service-accounts.key"),
@@ -98,8 +99,9 @@ func kubernetesDaemons(r record) []place.DaemonSpec {
 				"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 				"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
 				"--proxy-client-key-file=" + pki("front-proxy-client.key"),
+				"--egress-selector-config-file=" + l.in(Central, "egress.yaml"),
 			},
-			After: []string{"etcd"},
+			After: []string{"etcd", "relay"},
 			Ready: place.Check{URL: fmt.Sprintf("https://127.0.0.1:%d/readyz", apiPort)},
 		},
 		{
@@ -113,6 +115,7 @@ func kubernetesDaemons(r record) []place.DaemonSpec {
 				"--service-account-private-key-file=" + pki("service-accounts.key"),
 				"--root-ca-file=" + pki("ca.crt"),
 				"--cluster-signing-cert-file=" + pki("ca.crt"), "--cluster-signing-key-file=" + pki("ca.key"),
+				"--kube-api-qps=200", "--kube-api-burst=400", // one cluster has this API server to itself
 			}, asUser("kube-controller-manager")...),
 			After: []string{"kube-apiserver"},
 			Ready: place.Check{URL: "https://127.0.0.1:10257/healthz"},
@@ -121,6 +124,7 @@ func kubernetesDaemons(r record) []place.DaemonSpec {
 			Name: "kube-scheduler",
 			Argv: append([]string{
 				program("kube-scheduler"), "--bind-address=127.0.0.1", "--leader-elect=false",
+				"--kube-api-qps=200", "--kube-api-burst=400",
 			}, asUser("kube-scheduler")...),
 			After: []string{"kube-apiserver"},
 			Ready: place.Check{URL: "https://127.0.0.1:10259/healthz"},

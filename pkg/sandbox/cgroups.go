@@ -22,8 +22,8 @@ func makeCgroups(r record) error {
 	for _, root := range cgroupRoots(cgroupDir) {
 		dir := filepath.Join(root, r.Options.Name)
 		groups := []string{dir}
-		for _, n := range nodesUpTo(r.Options.Nodes) {
-			groups = append(groups, filepath.Join(dir, n.name))
+		for _, name := range r.nodes() {
+			groups = append(groups, filepath.Join(dir, name))
 		}
 		for _, group := range groups {
 			if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -86,13 +86,13 @@ func equip(group string) error {
 	return nil
 }
 
-// cgroupsOf lists the cgroups of a sandbox in all hierarchies, the innermost first.
-func cgroupsOf(sandbox string) ([]string, error) {
-	tops, err := filepath.Glob(filepath.Join(cgroupDir, "*", sandbox))
+// cgroupsOf lists the cgroups of a sandbox, or of a node as <sandbox>/<node>, in all hierarchies, the innermost first.
+func cgroupsOf(name string) ([]string, error) {
+	tops, err := filepath.Glob(filepath.Join(cgroupDir, "*", name))
 	if err != nil {
 		return nil, fmt.Errorf("list cgroups: %w", err)
 	}
-	tops = append(tops, filepath.Join(cgroupDir, sandbox))
+	tops = append(tops, filepath.Join(cgroupDir, name))
 	var groups []string
 	for _, top := range tops {
 		if info, err := os.Lstat(filepath.Dir(top)); err != nil || !info.IsDir() {
@@ -116,8 +116,8 @@ func cgroupsOf(sandbox string) ([]string, error) {
 }
 
 // removeCgroups removes what is empty, and tells whether all of it was.
-func removeCgroups(sandbox string) (bool, error) {
-	groups, err := cgroupsOf(sandbox)
+func removeCgroups(name string) (bool, error) {
+	groups, err := cgroupsOf(name)
 	if err != nil {
 		return false, err
 	}

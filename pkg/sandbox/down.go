@@ -104,7 +104,7 @@ func removeNamespaces(name string) error {
 			return err
 		}
 	}
-	return nil
+	return unshareDir(namespaceDir)
 }
 
 // removeState removes the state directory, if it is one: a directory that is not provably ours is left alone.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 )
 
 // makeState makes the state directory with the record in it: from then on everything that follows can be
@@ -23,7 +24,7 @@ func makeState(r record) error {
 // makeFiles writes everything that the daemons read: configurations, certificates, empty databases.
 func makeFiles(ctx context.Context, r record) error {
 	l := r.layout()
-	dirs := []string{l.logs(), l.in(Central, "etcd"), l.in(Central, "ovn")}
+	dirs := []string{l.logs(), l.in(Central, "etcd"), l.in(Central, "ovn"), l.place(Outside)}
 	for _, n := range nodesUpTo(r.Options.Nodes) {
 		for _, dir := range sortedKeys(nodeDirs) {
 			dirs = append(dirs, l.in(n.name, dir))
@@ -47,10 +48,14 @@ func makeFiles(ctx context.Context, r record) error {
 		if err != nil {
 			return err
 		}
+		proxy, err := proxyConfig(r, n)
+		if err != nil {
+			return err
+		}
 		files := map[string][]byte{
 			"kubelet.yaml":    kubelet,
+			"kube-proxy.yaml": proxy,
 			"containerd.toml": containerdConfig(r),
-			"resolv.conf":     nil, // a pod finds names by the cluster's DNS or not at all
 		}
 		for name, content := range files {
 			if err := os.WriteFile(l.in(n.name, name), content, 0o644); err != nil {
@@ -58,10 +63,45 @@ func makeFiles(ctx context.Context, r record) error {
 			}
 		}
 	}
+	for _, n := range nodesUpTo(r.Options.Nodes) {
+		if err := copyPrograms(r.Parts.CNI, l.in(n.name, "cni-bin")); err != nil {
+			return err
+		}
+	}
+	egress, err := egressConfig(l)
+	if err == nil {
+		err = os.WriteFile(l.in(Central, "egress.yaml"), egress, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	for name, content := range outsideFiles(r) {
+		if err := os.WriteFile(l.in(Outside, name), content, 0o644); err != nil {
+			return fmt.Errorf("write configuration: %w", err)
+		}
+	}
 	for path, schema := range databases {
 		tool := r.Parts.OVN.Program("ovsdb-tool")
 		if out, err := exec.CommandContext(ctx, tool, "create", path, schema).CombinedOutput(); err != nil {
 			return fmt.Errorf("create database %s: %w: %s", path, err, out)
+		}
+	}
+	return nil
+}
+
+// copyPrograms copies the files of a directory into another.
+func copyPrograms(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("list programs: %w", err)
+	}
+	for _, entry := range entries {
+		content, err := os.ReadFile(filepath.Join(from, entry.Name()))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, entry.Name()), content, 0o755)
+		}
+		if err != nil {
+			return fmt.Errorf("copy program: %w", err)
 		}
 	}
 	return nil

@@ -39,13 +39,14 @@ func makeIdentities(r record) error {
 		"admin":                   {User: "atoll-sandbox-admin", Groups: []string{"system:masters"}},
 		"kube-controller-manager": {User: "system:kube-controller-manager"},
 		"kube-scheduler":          {User: "system:kube-scheduler"},
+		"kube-proxy":              {User: "system:kube-proxy"},
 		"atoll-controller":        {User: controllerUser, Groups: serviceAccountGroups},
 		"atoll-agent":             {User: agentUser, Groups: serviceAccountGroups},
 	}
 	for _, n := range nodesUpTo(r.Options.Nodes) {
 		id := pki.Identity{User: "system:node:" + n.name, Groups: []string{"system:nodes"}}
 		configs["kubelet-"+n.name] = id
-		id.Names, id.Addresses = []string{n.name}, []netip.Addr{n.address()}
+		id.Names, id.Addresses = []string{n.name}, []netip.Addr{n.address(), n.address6()}
 		certificates["kubelet-server-"+n.name] = id
 	}
 	for name, id := range certificates {

@@ -36,13 +36,44 @@ func TestMarked(t *testing.T) {
 
 func TestNamespaceNames(t *testing.T) {
 	for name, want := range map[string]bool{
-		"reef-central": true, "reef-n1": true, "reef-n20": true,
+		"reef-central": true, "reef-outside": true, "reef-n1": true, "reef-n20": true,
 		"reef-n21": false, "reef-n": false, "reef-n01": false, "reef-other": false,
 		"reef2-n1": false, "reef": false, "a-reef-n1": false,
 	} {
 		if got := isNamespaceOf("reef", name); got != want {
 			t.Errorf("%s is of the sandbox: %v, want %v", name, got, want)
 		}
+	}
+}
+
+func TestSharedDirIsMountedOnce(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("needs root, as the sandbox does")
+	}
+	dir := t.TempDir()
+	mounts := func() int {
+		points, err := place.MountsBelow(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(points)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(filepath.Join(dir, "name")); err != nil {
+			t.Error(err)
+		}
+		if err := unshareDir(dir); err != nil || mounts() != 0 {
+			t.Errorf("an empty directory keeps %d mounts (%v)", mounts(), err)
+		}
+	})
+	for range 2 {
+		if err := shareDir(dir); err != nil || mounts() != 1 {
+			t.Fatalf("%d mounts (%v), want one", mounts(), err)
+		}
+	}
+	writeFile(t, filepath.Join(dir, "name"), "")
+	if err := unshareDir(dir); err != nil || mounts() != 1 {
+		t.Errorf("%d mounts (%v) of a directory in use, want one", mounts(), err)
 	}
 }
 
@@ -104,7 +135,7 @@ func TestRecordSurvives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.record.ID != r.ID || strings.Join(s.Places(), " ") != "central n1 n2" || strings.Join(s.Nodes(), " ") != "n1 n2" {
+	if s.record.ID != r.ID || strings.Join(s.Places(), " ") != "central outside n1 n2" || strings.Join(s.Nodes(), " ") != "n1 n2" {
 		t.Errorf("read back %+v with places %v", s.record, s.Places())
 	}
 	if _, err := s.supervisor("n3"); err == nil {

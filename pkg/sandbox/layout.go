@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -27,10 +28,13 @@ func (l layout) southbound() string { return filepath.Join(l.in(Central, "ovn"),
 var (
 	// nodeNet is where the nodes and the control plane talk Kubernetes and OVSDB; the control plane is .1.
 	nodeNet = netip.MustParsePrefix("172.30.0.0/24")
+	// nodeNet6 is the same in IPv6. The nodes have both; the control plane is reached by IPv4 only.
+	nodeNet6 = netip.MustParsePrefix("fd00:172:30::/64")
 	// tunnelNet carries Geneve, on interfaces of its own: a node whose switch is down stays in the cluster.
 	tunnelNet = netip.MustParsePrefix("172.31.0.0/24")
-	// serviceNet is the range of cluster IPs.
-	serviceNet = netip.MustParsePrefix("10.96.0.0/16")
+	// serviceNet and serviceNet6 are the ranges of cluster IPs. A Service is IPv4 unless it asks.
+	serviceNet  = netip.MustParsePrefix("10.96.0.0/16")
+	serviceNet6 = netip.MustParsePrefix("fd00:10:96::/112")
 	// clusterDNS is where pods look for names.
 	clusterDNS = netip.MustParseAddr("10.96.0.10")
 )
@@ -61,6 +65,9 @@ func nodesUpTo(count int) []node {
 // address is the node's InternalIP.
 func (n node) address() netip.Addr { return hostIn(nodeNet, 10+n.index) }
 
+// address6 is its IPv6 InternalIP.
+func (n node) address6() netip.Addr { return hostIn6(nodeNet6, 10+n.index) }
+
 // tunnel is the node's Geneve address with the prefix length of its network.
 func (n node) tunnel() netip.Prefix {
 	return netip.PrefixFrom(hostIn(tunnelNet, 10+n.index), tunnelNet.Bits())
@@ -75,6 +82,13 @@ func hostIn(network netip.Prefix, number int) netip.Addr {
 	octets := network.Addr().As4()
 	octets[3] = byte(number)
 	return netip.AddrFrom4(octets)
+}
+
+// hostIn6 returns the address of that number, below 65536, in an IPv6 network.
+func hostIn6(network netip.Prefix, number int) netip.Addr {
+	octets := network.Addr().As16()
+	binary.BigEndian.PutUint16(octets[14:], uint16(number))
+	return netip.AddrFrom16(octets)
 }
 
 // namespace is the name of a place's network namespace.

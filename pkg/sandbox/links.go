@@ -8,6 +8,7 @@ import (
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
 )
@@ -49,6 +50,9 @@ func makeNamespaces(r record) error {
 	if err := central.address(nodeBridge, netip.PrefixFrom(centralAddress(), nodeNet.Bits())); err != nil {
 		return err
 	}
+	if err := wireOutside(r.Options.Name, central); err != nil {
+		return fmt.Errorf("wire the outside: %w", err)
+	}
 	for _, n := range nodesUpTo(r.Options.Nodes) {
 		if err := wireNode(r.Options.Name, central, n); err != nil {
 			return fmt.Errorf("wire node %s: %w", n.name, err)
@@ -63,47 +67,96 @@ func wireNode(sandbox string, central *linkEditor, n node) error {
 		return err
 	}
 	defer there.Close()
-	for _, wire := range []struct{ bridge, inside, outside string }{
-		{nodeBridge, nodeInterface, n.name + "-" + nodeInterface},
-		{tunnelBridge, tunnelInterface, n.name + "-" + tunnelInterface},
-	} {
-		bridge, err := central.LinkByName(wire.bridge)
-		if err != nil {
-			return fmt.Errorf("find bridge %s: %w", wire.bridge, err)
-		}
-		veth := &netlink.Veth{
-			LinkAttrs:     netlink.LinkAttrs{Name: wire.outside, MTU: underlayMTU, MasterIndex: bridge.Attrs().Index},
-			PeerName:      wire.inside,
-			PeerMTU:       underlayMTU,
-			PeerNamespace: netlink.NsFd(there.handle),
-		}
-		if err := central.LinkAdd(veth); err != nil {
-			return fmt.Errorf("make veth %s: %w", wire.outside, err)
-		}
-		if err := central.up(wire.outside); err != nil {
-			return err
-		}
-		if err := there.up(wire.inside); err != nil {
-			return err
-		}
-		if err := central.completeChecksums(wire.outside); err != nil {
-			return err
-		}
-		if err := there.completeChecksums(wire.inside); err != nil {
-			return err
-		}
-	}
 	if err := there.up("lo"); err != nil {
 		return err
 	}
-	if err := there.address(nodeInterface, netip.PrefixFrom(n.address(), nodeNet.Bits())); err != nil {
-		return err
+	for _, w := range nodeWires(n) {
+		if err := w.join(central, there); err != nil {
+			return err
+		}
 	}
-	// The control plane forwards nothing; but programs look for a default route to learn the node's address.
-	if err := there.RouteAdd(&netlink.Route{Gw: net.IP(centralAddress().AsSlice())}); err != nil {
-		return fmt.Errorf("add default route: %w", err)
+	for _, address := range []netip.Prefix{
+		netip.PrefixFrom(n.address(), nodeNet.Bits()), netip.PrefixFrom(n.address6(), nodeNet6.Bits()),
+	} {
+		if err := there.address(nodeInterface, address); err != nil {
+			return err
+		}
+	}
+	for _, via := range []netip.Addr{gateway(), gateway6()} {
+		if err := there.RouteAdd(&netlink.Route{Gw: via.AsSlice()}); err != nil {
+			return fmt.Errorf("add default route: %w", err)
+		}
 	}
 	return nil
+}
+
+// wireOutside gives the outside its end of the nodes' network, and its own addresses.
+func wireOutside(sandbox string, central *linkEditor) error {
+	there, err := openNamespace(namespace(sandbox, Outside))
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	if err := there.up("lo"); err != nil {
+		return err
+	}
+	if err := (wire{nodeBridge, Outside, nodeInterface}).join(central, there); err != nil {
+		return err
+	}
+	for _, address := range []netip.Addr{outsideServer, outsideServer6, outsideDNS, outsideDNS6} {
+		if err := there.address("lo", netip.PrefixFrom(address, address.BitLen())); err != nil {
+			return err
+		}
+	}
+	for _, way := range []struct{ gateway, server netip.Addr }{{gateway(), outsideServer}, {gateway6(), outsideServer6}} {
+		network := nodeNet
+		if way.gateway.Is6() {
+			network = nodeNet6
+		}
+		if err := there.address(nodeInterface, netip.PrefixFrom(way.gateway, network.Bits())); err != nil {
+			return err
+		}
+		if err := there.answerFrom(nodeInterface, network, way.server); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wire is a cable between a bridge of the control plane and an interface of another place.
+type wire struct{ bridge, place, inside string }
+
+func nodeWires(n node) []wire {
+	return []wire{{nodeBridge, n.name, nodeInterface}, {tunnelBridge, n.name, tunnelInterface}}
+}
+
+// outside is the name of the control plane's end.
+func (w wire) outside() string { return w.place + "-" + w.inside }
+
+func (w wire) join(central, there *linkEditor) error {
+	bridge, err := central.LinkByName(w.bridge)
+	if err != nil {
+		return fmt.Errorf("find bridge %s: %w", w.bridge, err)
+	}
+	veth := &netlink.Veth{
+		LinkAttrs:     netlink.LinkAttrs{Name: w.outside(), MTU: underlayMTU, MasterIndex: bridge.Attrs().Index},
+		PeerName:      w.inside,
+		PeerMTU:       underlayMTU,
+		PeerNamespace: netlink.NsFd(there.handle),
+	}
+	if err := central.LinkAdd(veth); err != nil {
+		return fmt.Errorf("make veth %s: %w", w.outside(), err)
+	}
+	if err := central.up(w.outside()); err != nil {
+		return err
+	}
+	if err := there.up(w.inside); err != nil {
+		return err
+	}
+	if err := central.completeChecksums(w.outside()); err != nil {
+		return err
+	}
+	return there.completeChecksums(w.inside)
 }
 
 // linkEditor edits the interfaces of one network namespace from outside.
@@ -145,12 +198,35 @@ func (e *linkEditor) up(name string) error {
 func (e *linkEditor) address(name string, address netip.Prefix) error {
 	link, err := e.LinkByName(name)
 	if err == nil {
-		err = e.AddrReplace(link, &netlink.Addr{IPNet: &net.IPNet{
-			IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen()),
-		}})
+		ipNet := &net.IPNet{IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen())}
+		assigned := &netlink.Addr{IPNet: ipNet}
+		if address.Addr().Is6() {
+			assigned.Flags = unix.IFA_F_NODAD // nobody else has it: it may be used at once
+		}
+		err = e.AddrReplace(link, assigned)
 	}
 	if err != nil {
 		return fmt.Errorf("give %s to %s in %s: %w", address, name, e.name, err)
+	}
+	return nil
+}
+
+// answerFrom makes an address the source of what is sent to a network on a link, when the sender has not chosen one: a
+// UDP server that listens on all addresses answers from that which its client knows.
+func (e *linkEditor) answerFrom(name string, to netip.Prefix, source netip.Addr) error {
+	link, err := e.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find %s in %s: %w", name, e.name, err)
+	}
+	route := &netlink.Route{
+		LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: source.AsSlice(),
+		Dst: &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), to.Addr().BitLen())},
+	}
+	if source.Is6() {
+		route.Priority = 256 // the kernel's own for such a route, which this one replaces
+	}
+	if err := e.RouteReplace(route); err != nil {
+		return fmt.Errorf("route %s in %s: %w", to, e.name, err)
 	}
 	return nil
 }

@@ -12,9 +12,13 @@ const (
 	switchControl    = "/run/openvswitch/ovs-vswitchd.ctl"
 	controllerSocket = "/run/ovn/ovn-controller.ctl"
 	containerdSocket = "/run/containerd/containerd.sock"
+	nriSocket        = "/run/nri/nri.sock"
+	nriPluginDir     = "/run/nri/plugins"
+	nriConfDir       = "/run/nri/conf.d"
 	agentSocket      = "/run/atoll/cni.sock"
 	cniConfDir       = "/etc/cni/net.d"
 	cniBinDir        = "/opt/cni/bin"
+	resolverFile     = "/etc/resolv.conf"
 )
 
 // nodeDirs are the directories of a node which lie in the state: what is in them survives a restart of the
@@ -40,6 +44,12 @@ var kernelValues = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 }
 
+// nodeSettings are what Kubernetes asks of a node's kernel: it forwards packets.
+var nodeSettings = map[string]string{
+	"net/ipv4/ip_forward":          "1",
+	"net/ipv6/conf/all/forwarding": "1",
+}
+
 // nodeSpec describes a node.
 func nodeSpec(r record, n node) place.Spec {
 	l := r.layout()
@@ -48,6 +58,8 @@ func nodeSpec(r record, n node) place.Spec {
 		Overlays:    privateDirs,
 		Directories: runDirs,
 		Kernel:      kernelValues,
+		Settings:    nodeSettings,
+		Files:       map[string]string{resolverFile: "nameserver " + outsideDNS.String() + "\n"},
 		Environment: environment(r),
 		Daemons:     append(switchDaemons(r, n), kubeletDaemons(r, n)...),
 	}
@@ -119,12 +131,14 @@ func kubeletDaemons(r record, n node) []place.DaemonSpec {
 				"--config=" + l.in(n.name, "kubelet.yaml"),
 				"--kubeconfig=" + l.kubeconfig("kubelet-"+n.name),
 				"--hostname-override=" + n.name,
-				"--node-ip=" + n.address().String(),
+				"--node-ip=" + n.address().String() + "," + n.address6().String(),
 			},
 			After: []string{"containerd"},
 			Ready: place.Check{URL: "http://127.0.0.1:10248/healthz"},
 			Held:  true, // until the API serves; before, it would only wait longer and longer between its tries
 		},
+		proxyDaemon(r, n),
+		nodeRelay(r, n),
 	}
 }
 
@@ -141,6 +155,8 @@ func agentDaemon(r record, n node) place.DaemonSpec {
 			"--cni-conf-dir=" + cniConfDir,
 			"--cni-bin-dir=" + cniBinDir,
 			"--cni-plugin=" + filepath.Join(r.Options.Bin, "atoll-cni"),
+			"--cluster-dns=" + clusterDNS.String(),
+			"--service-cidrs=" + serviceNet.String() + "," + serviceNet6.String(),
 		},
 		After: []string{"ovs-vswitchd"},
 		Ready: place.Check{Socket: agentSocket},

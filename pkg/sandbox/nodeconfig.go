@@ -11,6 +11,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 )
 
+// maxPods is how many pods a node takes. A pod costs about 20 MB of the machine's memory.
+const maxPods = 250
+
 // chassisSettings are the assignments that make Open vSwitch's database describe an OVN chassis
 // (ovn-controller(8)). The userspace datapath needs no kernel module.
 func chassisSettings(n node) []string {
@@ -54,7 +57,7 @@ func kubeletConfig(r record, n node) ([]byte, error) {
 		"failSwapOn":    false,
 		"clusterDNS":    []string{clusterDNS.String()},
 		"clusterDomain": "cluster.local",
-		"resolvConf":    r.layout().in(n.name, "resolv.conf"),
+		"resolvConf":    resolverFile,
 		// Its default lies in /usr, which is the machine's.
 		"volumePluginDir": "/var/lib/kubelet/volumeplugins",
 		"podLogsDir":      "/var/log/pods",
@@ -62,6 +65,8 @@ func kubeletConfig(r record, n node) ([]byte, error) {
 		"evictionHard": map[string]any{
 			"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%",
 		},
+		// One machine's memory decides, not a default for whole machines.
+		"maxPods": maxPods,
 		// The images cannot be pulled again.
 		"imageGCHighThresholdPercent": 100,
 	}
@@ -80,6 +85,14 @@ state = "/run/containerd"
 
 [grpc]
   address = %q
+
+# By it the agent tells containers their own addresses. Plugins that the machine has are nothing to a node.
+[plugins.'io.containerd.nri.v1.nri']
+  disable = false
+  disable_connections = false
+  socket_path = %q
+  plugin_path = %q
+  plugin_config_path = %q
 
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = "overlayfs"
@@ -101,7 +114,7 @@ state = "/run/containerd"
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
         BinaryName = %q
         SystemdCgroup = false
-`, containerdSocket, parts.PauseImage, cniBinDir, cniConfDir, r.Parts.Runc)
+`, containerdSocket, nriSocket, nriPluginDir, nriConfDir, parts.PauseImage, cniBinDir, cniConfDir, r.Parts.Runc)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

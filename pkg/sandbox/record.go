@@ -31,13 +31,17 @@ func newRecord(opts Options) record {
 
 func (r record) layout() layout { return layout{r.Options.State} }
 
-// places lists the control plane and the nodes.
+// places lists the control plane, the outside and the nodes.
 func (r record) places() []string {
-	places := []string{Central}
+	return append([]string{Central, Outside}, r.nodes()...)
+}
+
+func (r record) nodes() []string {
+	var names []string
 	for _, n := range nodesUpTo(r.Options.Nodes) {
-		places = append(places, n.name)
+		names = append(names, n.name)
 	}
-	return places
+	return names
 }
 
 // save writes the record so that a reader sees the old one or the new one.

@@ -29,7 +29,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
 )
 
-// Central is the place of the control plane; the other places are the nodes n1, n2, ...
+// Central is the place of the control plane. The others are Outside and the nodes n1, n2, ...
 const Central = "central"
 
 // Daemon is what a place's supervisor knows about one of its daemons.
@@ -55,9 +55,9 @@ func Open(stateDir string) (*Sandbox, error) {
 }
 
 // Nodes returns the names of the nodes, n1 first.
-func (s *Sandbox) Nodes() []string { return s.Places()[1:] }
+func (s *Sandbox) Nodes() []string { return s.record.nodes() }
 
-// Places returns the names of all places, the control plane first.
+// Places returns the names of all places: the control plane, the outside, the nodes.
 func (s *Sandbox) Places() []string { return s.record.places() }
 
 // NBAddress is the OVN northbound database as a libovsdb endpoint.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
 )
@@ -29,15 +31,18 @@ func TestAddresses(t *testing.T) {
 	if got := n.tunnel(); got != netip.MustParsePrefix("172.31.0.13/24") {
 		t.Errorf("tunnel address is %s", got)
 	}
-	if last := nodeAt(maxNodes).address(); !nodeNet.Contains(last) {
-		t.Errorf("the last node's address %s is outside %s", last, nodeNet)
+	if got := n.address6(); got != netip.MustParseAddr("fd00:172:30::d") {
+		t.Errorf("IPv6 address is %s", got)
+	}
+	if last := nodeAt(maxNodes).address(); !nodeNet.Contains(last) || !last.Less(gateway()) {
+		t.Errorf("the last node's address %s is outside %s or above the gateway's", last, nodeNet)
 	}
 }
 
 // Every daemon must come after daemons that stand before it, or it would never start.
 func TestDaemonsCanStart(t *testing.T) {
 	r := testRecord(t)
-	for _, spec := range []place.Spec{centralSpec(r), nodeSpec(r, nodeAt(1))} {
+	for _, spec := range []place.Spec{centralSpec(r), outsideSpec(r), nodeSpec(r, nodeAt(1))} {
 		seen := map[string]bool{}
 		for _, d := range spec.Daemons {
 			for _, other := range d.After {
@@ -118,6 +123,60 @@ func TestKubeletConfig(t *testing.T) {
 	}
 }
 
+// kube-proxy must leave the machine's own values alone, and guess nothing about pods' addresses.
+func TestProxyConfig(t *testing.T) {
+	data, err := proxyConfig(testRecord(t), nodeAt(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Mode             string         `json:"mode"`
+		HostnameOverride string         `json:"hostnameOverride"`
+		DetectLocalMode  string         `json:"detectLocalMode"`
+		ClusterCIDR      string         `json:"clusterCIDR"`
+		Conntrack        map[string]any `json:"conntrack"`
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		t.Fatal(err)
+	}
+	if config.Mode != "nftables" || config.HostnameOverride != "n2" || config.DetectLocalMode != "InterfaceNamePrefix" || config.ClusterCIDR != "" {
+		t.Errorf("configuration is %s", data)
+	}
+	for _, name := range []string{"maxPerCore", "min", "tcpEstablishedTimeout", "tcpCloseWaitTimeout"} {
+		if value := fmt.Sprint(config.Conntrack[name]); value != "0" && value != "0s" {
+			t.Errorf("it would set %s to %s, for the whole machine", name, value)
+		}
+	}
+	for _, name := range []string{model.NodeInterface, model.EdgeInterface} {
+		if !strings.HasPrefix(name, podInterfaces) {
+			t.Errorf("packets of pods that come by %s would count as foreign", name)
+		}
+	}
+}
+
+// The outside must know of no way to a pod: what leaves the cluster unmasqueraded gets no answer.
+func TestOutside(t *testing.T) {
+	zone := string(outsideFiles(testRecord(t))["root.zone"])
+	records := map[string]bool{}
+	for line := range strings.Lines(zone) {
+		records[strings.Join(strings.Fields(line), " ")] = true
+	}
+	addresses := OutsideAddresses()
+	for _, want := range []string{
+		"www.outside.test. 3600 IN A " + addresses[0].String(),
+		"www.outside.test. 3600 IN AAAA " + addresses[1].String(),
+	} {
+		if !records[want] {
+			t.Errorf("the zone lacks %s:\n%s", want, zone)
+		}
+	}
+	for _, address := range []netip.Addr{outsideServer, outsideServer6, outsideDNS, outsideDNS6} {
+		if nodeNet.Contains(address) || nodeNet6.Contains(address) {
+			t.Errorf("%s is reached without the gateway", address)
+		}
+	}
+}
+
 func TestChassisSettings(t *testing.T) {
 	got := chassisSettings(nodeAt(2))
 	for _, want := range []string{
@@ -134,7 +193,7 @@ func TestChassisSettings(t *testing.T) {
 
 func TestContainerdConfigNamesParts(t *testing.T) {
 	config := string(containerdConfig(testRecord(t)))
-	for _, want := range []string{parts.PauseImage, `BinaryName = "/r/runc"`, "restrict_oom_score_adj = true", "SystemdCgroup = false"} {
+	for _, want := range []string{parts.PauseImage, `BinaryName = "/r/runc"`, "restrict_oom_score_adj = true", `socket_path = "/run/nri/nri.sock"`, "SystemdCgroup = false"} {
 		if !strings.Contains(config, want) {
 			t.Errorf("configuration lacks %s:\n%s", want, config)
 		}

@@ -86,9 +86,9 @@ func need(opts Options) parts.Need {
 	}
 }
 
-// alreadyUp returns the sandbox if a complete one runs, with all its daemons started that were stopped. One that
-// is not what was asked for is an error: it may be in use. It returns nil if there is none, or if a place of it
-// has ended, which nothing can bring back as it was.
+// alreadyUp returns the sandbox if a complete one runs, with its nodes and daemons started that were stopped. One
+// that is not what was asked for is an error: it may be in use. It returns nil if there is none, or if its control
+// plane has ended, which nothing can bring back as it was.
 func alreadyUp(ctx context.Context, opts Options) (*Sandbox, error) {
 	s, err := Open(opts.State)
 	if err != nil || !s.record.Complete || s.record.Options.Name != opts.Name {
@@ -96,9 +96,8 @@ func alreadyUp(ctx context.Context, opts Options) (*Sandbox, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, placeLimit)
 	defer cancel()
-	daemons := map[string][]Daemon{}
-	for _, name := range s.Places() {
-		if daemons[name], err = s.Daemons(limited, name); err != nil {
+	for _, name := range []string{Central, Outside} {
+		if !s.isOn(limited, name) {
 			return nil, nil
 		}
 	}
@@ -106,7 +105,16 @@ func alreadyUp(ctx context.Context, opts Options) (*Sandbox, error) {
 		return nil, fmt.Errorf("start sandbox: one with other options runs (%d nodes, programs of %s); atoll-sandbox down ends it",
 			s.record.Options.Nodes, s.record.Options.Bin)
 	}
+	for _, name := range s.Nodes() {
+		if err := s.powerOn(ctx, name); err != nil {
+			return nil, fmt.Errorf("mend sandbox: %w", err)
+		}
+	}
+	daemons := map[string][]Daemon{}
 	for _, name := range s.Places() {
+		if daemons[name], err = s.Daemons(ctx, name); err != nil {
+			return nil, fmt.Errorf("mend sandbox: %w", err)
+		}
 		for _, d := range daemons[name] {
 			if d.Held {
 				if err := s.Start(ctx, name, d.Name); err != nil {
@@ -144,14 +152,14 @@ func (u *starter) phases(opts Options) []phase {
 		{"clear what an earlier run left", u.clear},
 		{"certificates and configuration", u.prepare},
 		{"network namespaces and cgroups", u.makeGround},
-		{"places: control plane and nodes", u.launch},
+		{"places: control plane, outside, nodes", u.launch},
 		{"etcd and Kubernetes API", u.waitAPI},
 	}
 	if !opts.WithoutAtoll {
 		list = append(list, phase{"types, rules and default Network", u.define})
 	}
 	list = append(list,
-		phase{"OVN", u.waitOVN},
+		phase{"OVN and the outside", u.waitOVN},
 		phase{"images on the nodes", u.waitImages},
 		phase{"nodes registered", u.waitRegistered})
 	if !opts.WithoutAtoll {
@@ -182,25 +190,12 @@ func (u *starter) makeGround(context.Context) error {
 
 // launch starts the first process of every place and waits until each answers.
 func (u *starter) launch(ctx context.Context) error {
-	specs := []place.Spec{centralSpec(u.record)}
+	specs := []place.Spec{centralSpec(u.record), outsideSpec(u.record)}
 	for _, n := range nodesUpTo(u.record.Options.Nodes) {
 		specs = append(specs, nodeSpec(u.record, n))
 	}
 	for _, spec := range specs {
-		launched, err := place.Launch(u.record.Options.Program, u.Namespace(spec.Name), spec)
-		if err != nil {
-			return err
-		}
-		err = poll(ctx, placeLimit, "place "+spec.Name+" to answer", func(ctx context.Context) (bool, error) {
-			select {
-			case <-launched.Ended:
-				return false, fmt.Errorf("start place %s: its first process ended%s", spec.Name, u.logTail(spec.Name, "init"))
-			default:
-			}
-			_, err := place.Client{Socket: spec.Control}.Daemons(ctx)
-			return err == nil, nil
-		})
-		if err != nil {
+		if err := u.boot(ctx, spec); err != nil {
 			return err
 		}
 	}
@@ -213,8 +208,10 @@ func (u *starter) waitAPI(ctx context.Context) error {
 		return err
 	}
 	for _, node := range u.Nodes() {
-		if err := u.Start(ctx, node, "kubelet"); err != nil {
-			return err
+		for _, daemon := range []string{"kubelet", "kube-proxy"} {
+			if err := u.Start(ctx, node, daemon); err != nil {
+				return err
+			}
 		}
 	}
 	u.images = make(chan error, 1)
@@ -242,6 +239,9 @@ func (u *starter) waitOVN(ctx context.Context) error {
 	if err := u.waitDaemons(ctx, []string{Central}, "ovn-nb", "ovn-sb", "ovn-northd"); err != nil {
 		return err
 	}
+	if err := u.waitDaemons(ctx, []string{Outside}, "dns", "netprobe"); err != nil {
+		return err
+	}
 	return u.waitDaemons(ctx, u.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller")
 }
 
@@ -258,7 +258,7 @@ func (u *starter) waitRegistered(ctx context.Context) error {
 	if err := u.waitDaemons(ctx, []string{Central}, "kube-controller-manager", "kube-scheduler"); err != nil {
 		return err
 	}
-	if err := u.waitDaemons(ctx, u.Nodes(), "kubelet"); err != nil {
+	if err := u.waitDaemons(ctx, u.Nodes(), "kubelet", "kube-proxy"); err != nil {
 		return err
 	}
 	return u.waitNodes(ctx, registered)

@@ -24,8 +24,8 @@ import (
 type Image struct {
 	// Reference is the image's name, with its tag.
 	Reference string
-	// Program is the statically linked executable; it lies in the image at /<base name>.
-	Program string
+	// Program is the statically linked executable; it lies in the image at /<Name>.
+	Program, Name string
 }
 
 // accounts give container runtimes a name for the users that images commonly run as.
@@ -64,8 +64,7 @@ func pack(image Image) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read program: %w", err)
 	}
-	base := filepath.Base(image.Program)
-	content, err := layer(base, program)
+	content, err := layer(image.Name, program)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ func pack(image Image) (v1.Image, error) {
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", runtime.GOARCH
-	file.Config = v1.Config{Entrypoint: []string{"/" + base}, Env: []string{"PATH=/"}, WorkingDir: "/"}
+	file.Config = v1.Config{Entrypoint: []string{"/" + image.Name}, Env: []string{"PATH=/"}, WorkingDir: "/"}
 	whole, err = mutate.ConfigFile(whole, file)
 	if err != nil {
 		return nil, fmt.Errorf("configure image %s: %w", image.Reference, err)

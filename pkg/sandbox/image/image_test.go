@@ -16,14 +16,14 @@ import (
 
 func TestArchive(t *testing.T) {
 	dir := t.TempDir()
-	program := filepath.Join(dir, "pause")
+	program := filepath.Join(dir, "pause-0123")
 	if err := os.WriteFile(program, []byte("machine code"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const reference = "atoll.dev/pause:sandbox"
 	first, second := filepath.Join(dir, "1.tar"), filepath.Join(dir, "2.tar")
 	for _, path := range []string{first, second} {
-		if err := Write(path, Image{Reference: reference, Program: program}); err != nil {
+		if err := Write(path, Image{Reference: reference, Program: program, Name: "pause"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,8 +53,13 @@ func (a aptRoot) archives() string { return filepath.Join(a.dir, "cache/archives
 
 // run calls apt-get or apt-cache.
 func (a aptRoot) run(ctx context.Context, argv ...string) (string, error) {
+	return a.runIn(ctx, "/", argv...)
+}
+
+// runIn does so in a directory, into which apt-get downloads.
+func (a aptRoot) runIn(ctx context.Context, dir string, argv ...string) (string, error) {
 	full := append(append([]string{argv[0]}, a.options...), argv[1:]...)
-	return command(ctx, "/", []string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}, full...)
+	return command(ctx, dir, []string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}, full...)
 }
 
 // mirror finds the Debian mirror that the machine uses, in either format of source lists (sources.list(5)).

@@ -3,17 +3,13 @@ package parts
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
 
 	"golang.org/x/mod/modfile"
-
-	"github.com/atoll-net/atoll/pkg/sandbox/image"
 )
 
 // module is a Go module of the source tree and how its programs are built.
@@ -45,6 +41,8 @@ var (
 	etcd       = module{name: "etcd", dir: "images/sandbox/etcd", pattern: ".", hint: "about 1 CPU minute"}
 	containerd = module{name: "containerd", dir: "images/sandbox/containerd", pattern: "tool", hint: "about 2 CPU minutes"}
 	runc       = module{name: "runc", dir: "images/sandbox/runc", pattern: "tool", cgo: true, tags: "seccomp", hint: "some seconds"}
+	cni        = module{name: "cni", dir: "images/sandbox/cni", pattern: "tool", hint: "some seconds"}
+	coredns    = module{name: "coredns", dir: "images/sandbox/coredns", pattern: ".", hint: "about 2 CPU minutes"}
 	pause      = module{name: "pause", dir: "images/sandbox/pause", pattern: "."}
 	netprobe   = module{name: "netprobe", dir: "test/netprobe", pattern: "."}
 )
@@ -189,61 +187,4 @@ func fingerprint(dir string, arguments []string) (string, error) {
 		sum.Write(data)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)[:6]), nil
-}
-
-// References of the images that the sandbox brings.
-const (
-	PauseImage    = "atoll.dev/pause:sandbox"
-	NetprobeImage = "atoll.dev/netprobe:sandbox"
-)
-
-// images packs the images. They are built each time, which the Go tool makes cheap, so that a change of
-// anything that goes into them is seen; an archive is named by its program's content.
-func (g gatherer) images(ctx context.Context) ([]string, error) {
-	dir := filepath.Join(g.need.Cache, "images")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make cache: %w", err)
-	}
-	var archives []string
-	for _, wanted := range []struct {
-		module
-		reference string
-	}{{pause, PauseImage}, {netprobe, NetprobeImage}} {
-		archive, err := g.image(ctx, dir, wanted.module, wanted.reference)
-		if err != nil {
-			return nil, err
-		}
-		archives = append(archives, archive)
-	}
-	return archives, nil
-}
-
-func (g gatherer) image(ctx context.Context, dir string, m module, reference string) (string, error) {
-	source := filepath.Join(g.need.Source, m.dir)
-	if _, err := os.Stat(filepath.Join(source, "main.go")); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("pack image %s: no program in %s", reference, source)
-	}
-	scratch, err := os.MkdirTemp(dir, ".build-*")
-	if err != nil {
-		return "", fmt.Errorf("make cache: %w", err)
-	}
-	defer os.RemoveAll(scratch)
-	arguments, err := m.arguments(source)
-	if err != nil {
-		return "", err
-	}
-	if err := m.build(ctx, source, scratch, arguments); err != nil {
-		return "", err
-	}
-	program := filepath.Join(scratch, m.name)
-	data, err := os.ReadFile(program)
-	if err != nil {
-		return "", fmt.Errorf("read program: %w", err)
-	}
-	sum := sha256.Sum256(data)
-	archive := filepath.Join(dir, fmt.Sprintf("%s-%x.tar", m.name, sum[:6]))
-	if exists(archive) {
-		return archive, nil
-	}
-	return archive, image.Write(archive, image.Image{Reference: reference, Program: program})
 }

@@ -58,9 +58,12 @@ func missing(list []debianPackage) []string {
 	return names
 }
 
-// packages installs the Debian packages that are missing. With nothing missing it does not touch apt.
-func (g gatherer) packages(ctx context.Context) error {
-	names := missing(packagesFor(g.need))
+// packages installs what the parts that are wanted take.
+func (g gatherer) packages(ctx context.Context) error { return g.install(ctx, packagesFor(g.need)) }
+
+// install installs those Debian packages of a list that are missing. With nothing missing it does not touch apt.
+func (g gatherer) install(ctx context.Context, list []debianPackage) error {
+	names := missing(list)
 	if len(names) == 0 {
 		return nil
 	}
@@ -79,8 +82,8 @@ func (g gatherer) packages(ctx context.Context) error {
 		return err
 	}
 	_, err := command(ctx, "/", environment, install...)
-	if err == nil && len(missing(packagesFor(g.need))) > 0 {
-		err = fmt.Errorf("install packages: %s still missing", strings.Join(missing(packagesFor(g.need)), ", "))
+	if still := missing(list); err == nil && len(still) > 0 {
+		err = fmt.Errorf("install packages: %s still missing", strings.Join(still, ", "))
 	}
 	return err
 }

@@ -1,5 +1,5 @@
-// Package parts gathers what a sandbox is made of: Debian packages, Kubernetes, etcd, containerd, runc, OVN and
-// Open vSwitch, and the images that its pods run.
+// Package parts gathers what a sandbox is made of: Debian packages, Kubernetes, etcd, containerd, runc, CoreDNS,
+// OVN and Open vSwitch, and the images that its pods run.
 //
 // In flow the source tree (nested Go modules that pin the versions), the machine's package sources, and what
 // the user says is there already. Out flow paths in the cache. What is in the cache under its final name is
@@ -26,9 +26,12 @@ type Parts struct {
 	Kubernetes string
 	// Containerd is the directory of containerd, ctr and containerd-shim-runc-v2.
 	Containerd string
-	// Etcd and Runc are programs.
-	Etcd, Runc string
-	OVN        OVN
+	// CNI is the directory of the CNI plugin portmap.
+	CNI string
+	// Etcd, Runc, CoreDNS and Netprobe are programs.
+	Etcd, Runc, CoreDNS, Netprobe string
+
+	OVN OVN
 	// Images are archives to import on every node.
 	Images []string
 }
@@ -53,7 +56,7 @@ type Progress interface {
 }
 
 // Steps is how many steps Gather has.
-const Steps = 7
+const Steps = 9
 
 // Gather makes all parts that are not there yet.
 func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
@@ -71,11 +74,10 @@ func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
 		{"runc", func() error { return g.program(ctx, runc, &parts.Runc) }},
 		{"etcd", func() error { return g.program(ctx, etcd, &parts.Etcd) }},
 		{"containerd", func() error { return g.module(ctx, containerd, &parts.Containerd) }},
+		{"CNI plugins", func() error { return g.module(ctx, cni, &parts.CNI) }},
 		{"Kubernetes", func() error { return g.module(ctx, kubernetes, &parts.Kubernetes) }},
-		{"images of the pods", func() (err error) {
-			parts.Images, err = g.images(ctx)
-			return err
-		}},
+		{"CoreDNS", func() error { return g.program(ctx, coredns, &parts.CoreDNS) }},
+		{"images of the pods", func() error { return g.images(ctx, &parts) }},
 	}
 	for _, step := range steps {
 		if err := progress.Do(step.title, step.run); err != nil {

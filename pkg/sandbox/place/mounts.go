@@ -2,10 +2,10 @@ package place
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -52,6 +52,12 @@ func mountAll(spec Spec) error {
 		if err := bind(b.Source, b.Target); err != nil {
 			return err
 		}
+	}
+	if err := writeFiles("/", spec.Files); err != nil {
+		return err
+	}
+	if err := writeFiles("/proc/sys", spec.Settings); err != nil {
+		return err
 	}
 	if err := coverKernelFiles(spec.Kernel); err != nil {
 		return err
@@ -137,14 +143,19 @@ func overlay(dir string) error {
 	return mount("overlay", dir, "overlay", 0, "lowerdir="+dir+",upperdir="+upper+",workdir="+work)
 }
 
+// writeFiles writes files by their names below a directory.
+func writeFiles(dir string, content map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content[name]), 0o644); err != nil {
+			return fmt.Errorf("write file: %w", err)
+		}
+	}
+	return nil
+}
+
 // coverKernelFiles binds files with the given content over files below /proc/sys.
 func coverKernelFiles(values map[string]string) error {
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		target := filepath.Join("/proc/sys", name)
 		if _, err := os.Stat(target); os.IsNotExist(err) {
 			continue // this kernel has no such value, so nobody can write it

@@ -43,6 +43,10 @@ type Spec struct {
 	// Kernel holds values for files below /proc/sys that are the whole machine's: the place gets files of its own
 	// in their stead, so that a kubelet may write them without effect.
 	Kernel map[string]string `json:"kernel"`
+	// Settings are values for files below /proc/sys that are the place's own, as sysctl.d(5) would set them.
+	Settings map[string]string `json:"settings,omitempty"`
+	// Files are written into the place's own view of the machine's files, by path.
+	Files map[string]string `json:"files,omitempty"`
 	// Environment is what the daemons get beside IDVariable.
 	Environment []string `json:"environment"`
 	// Daemons in the order in which they are shown; After decides the order of starting.

@@ -205,3 +205,18 @@ func TestMountsBelow(t *testing.T) {
 		t.Errorf("mounts are %q, want %q", got, want)
 	}
 }
+
+func TestWriteFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeFiles(dir, map[string]string{"a": "1", "b": "2"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a": "1", "b": "2"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s holds %q (%v), want %q", name, got, err, want)
+		}
+	}
+	if err := writeFiles(dir, map[string]string{"no/where": ""}); err == nil {
+		t.Error("a file that cannot be written is no error")
+	}
+}

@@ -1,0 +1,151 @@
+package parts
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// E2E is what Kubernetes' own end-to-end tests are made of. The sandbox itself needs none of it.
+type E2E struct {
+	// Programs is the directory of e2e.test, of ginkgo, which runs it on several processes, and of agnhost, which most of
+	// its pods run, with the certificate that agnhost serves.
+	Programs string
+	// Pause is the program of a pod that does nothing.
+	Pause string
+	// Tree is a file system of Debian packages, unpacked and not configured, as a base of images.
+	Tree string
+}
+
+// E2ESteps is how many steps GatherE2E has.
+const E2ESteps = 2
+
+var (
+	e2eTests = module{
+		name: "e2e", dir: "images/sandbox/e2e", pattern: "tool",
+		versioned: "k8s.io/kubernetes",
+		stamped:   []string{"k8s.io/component-base/version"},
+		hint:      "about 6 CPU minutes",
+	}
+	// What the tests call in their pods, and the servers that some of their images are.
+	e2ePackages = []string{
+		"base-files", "base-passwd", "bash", "bind9-dnsutils", "busybox-static", "coreutils", "curl", "dash", "findutils",
+		"grep", "hostname", "iproute2", "iputils-ping", "libc-bin", "mawk", "netcat-openbsd", "nginx", "procps", "sed", "wget",
+	}
+)
+
+// GatherE2E makes what the end-to-end tests are made of, unless it is there already.
+func GatherE2E(ctx context.Context, need Need, progress Progress) (E2E, error) {
+	g := gatherer{need: need, note: progress.Note}
+	var got E2E
+	err := progress.Do("Kubernetes' end-to-end tests", func() (err error) {
+		got.Programs, err = g.e2e(ctx)
+		return err
+	})
+	if err != nil {
+		return E2E{}, err
+	}
+	err = progress.Do("programs of the tests' pods", func() (err error) {
+		if err := g.program(ctx, pause, &got.Pause); err != nil {
+			return err
+		}
+		got.Tree, err = g.tree(ctx, "e2e-tree", e2ePackages)
+		return err
+	})
+	return got, err
+}
+
+// e2e builds the test binary, which is the test of a package, and the tools that go.mod names.
+func (g gatherer) e2e(ctx context.Context) (string, error) {
+	m := e2eTests
+	source := filepath.Join(g.need.Source, m.dir)
+	arguments, err := m.arguments(source)
+	if err != nil {
+		return "", err
+	}
+	key, err := fingerprint(source, arguments)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(g.need.Cache, "parts", m.name+"-"+key)
+	if exists(path) {
+		return path, nil
+	}
+	tool, err := goCommand()
+	if err != nil {
+		return "", err
+	}
+	g.note("building, the first time takes %s", m.hint)
+	return path, complete(path, func(partial string) error {
+		if err := m.build(ctx, source, partial, arguments); err != nil {
+			return err
+		}
+		environment := []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"}
+		argv := append([]string{tool, "test", "-c"}, arguments[1:]...)
+		argv = append(argv, "-o", filepath.Join(partial, "e2e.test"), "k8s.io/kubernetes/test/e2e")
+		if _, err := command(ctx, source, environment, argv...); err != nil {
+			return err
+		}
+		upstream, err := command(ctx, source, environment, tool, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
+		if err != nil {
+			return err
+		}
+		for _, name := range []string{"localhost.crt", "localhost.key"} {
+			from := filepath.Join(strings.TrimSpace(upstream), "test/images/agnhost/porter", name)
+			if err := copyProgram(from, filepath.Join(partial, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// tree unpacks Debian packages and all that they depend on into a directory of the cache.
+func (g gatherer) tree(ctx context.Context, name string, packages []string) (string, error) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %q", fallback, runtime.GOARCH, packages))
+	path := filepath.Join(g.need.Cache, "parts", fmt.Sprintf("%s-%x", name, sum[:6]))
+	if exists(path) {
+		return path, nil
+	}
+	if err := g.packages(ctx); err != nil { // the archive's keys are one of them
+		return "", err
+	}
+	g.note("fetching packages of Debian %s", fallback)
+	return path, complete(path, func(partial string) error {
+		scratch, err := os.MkdirTemp(filepath.Dir(path), partialPrefix+"apt-")
+		if err != nil {
+			return fmt.Errorf("make cache: %w", err)
+		}
+		defer os.RemoveAll(scratch)
+		apt, err := newAptRoot(scratch, fallback)
+		if err != nil {
+			return err
+		}
+		if _, err := apt.run(ctx, "apt-get", "update", "-q"); err != nil {
+			return err
+		}
+		download := append([]string{"apt-get", "install", "-y", "-q", "--download-only", "--no-install-recommends"}, packages...)
+		if _, err := apt.run(ctx, download...); err != nil {
+			return err
+		}
+		// The one with the links that others' files are below comes first.
+		debs, err := filepath.Glob(filepath.Join(apt.archives(), "base-files_*.deb"))
+		if err != nil || len(debs) != 1 {
+			return fmt.Errorf("unpack packages: base-files is not in %s", apt.archives())
+		}
+		all, err := filepath.Glob(filepath.Join(apt.archives(), "*.deb"))
+		if err != nil {
+			return fmt.Errorf("list packages: %w", err)
+		}
+		for _, deb := range append(debs, all...) {
+			if _, err := command(ctx, "/", nil, "dpkg-deb", "-x", deb, partial); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
