@@ -10,11 +10,15 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-net/atoll/pkg/agent"
 	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/nri"
 )
 
 func main() {
@@ -27,7 +31,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	config := agent.Config{}
+	config, reach := agent.Config{}, reachFlags{}
 	kubeconfig, level := "", slog.LevelInfo
 	cmd := &cobra.Command{
 		Use:           "atoll-agent",
@@ -40,14 +44,17 @@ func command() *cobra.Command {
 				return fmt.Errorf("name this node with --node-name or NODE_NAME")
 			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-			rest, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			server, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 			if err != nil {
 				return fmt.Errorf("find the API server: %w", err)
 			}
-			rest.UserAgent = "atoll-agent"
-			api, err := metadata.NewForConfig(rest)
+			server.UserAgent = "atoll-agent"
+			api, err := clients(server)
 			if err != nil {
 				return fmt.Errorf("make API client: %w", err)
+			}
+			if config.Infrastructure, err = reach.parse(); err != nil {
+				return err
 			}
 			return agent.Run(cmd.Context(), config, api, log)
 		},
@@ -61,8 +68,27 @@ func command() *cobra.Command {
 	flags.StringVar(&config.ConfDir, "cni-conf-dir", "/etc/cni/net.d", "where the container runtime looks for network configurations")
 	flags.StringVar(&config.BinDir, "cni-bin-dir", "/opt/cni/bin", "where the container runtime looks for plugins")
 	flags.StringVar(&config.Plugin, "cni-plugin", "", "atoll-cni program to install into --cni-bin-dir (default: it is there already)")
+	flags.StringVar(&config.NRISocket, "nri-socket", nri.DefaultSocket, "socket on which the container runtime takes NRI plugins; empty: containers see their pod's face, not its own address")
+	flags.StringVar(&config.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's directory, as kubelet, container runtime and agent call it")
+	flags.StringVar(&config.RunDir, "run-dir", "/run/atoll", "directory for files that containers see, as container runtime and agent call it")
+	reach.add(flags)
+	flags.StringVar(&config.ResolvConf, "resolv-conf", "/etc/resolv.conf", "file with the node's resolvers, which are asked for names outside of the cluster")
 	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /healthz and /readyz; empty: none")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	return cmd
+}
+
+// clients are the ways to the API server.
+func clients(server *rest.Config) (agent.Clients, error) {
+	var api agent.Clients
+	var err error
+	if api.Metadata, err = metadata.NewForConfig(server); err != nil {
+		return api, err
+	}
+	if api.Networks, err = dynamic.NewForConfig(server); err != nil {
+		return api, err
+	}
+	api.Kube, err = kubernetes.NewForConfig(server)
+	return api, err
 }

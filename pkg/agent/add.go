@@ -52,11 +52,17 @@ func (a *Agent) add(ctx context.Context, request cni.Request, watch *addWatch) (
 	if err != nil {
 		return nil, err
 	}
+	a.expectNRI(ctx, pod)
 	watch.phase(phaseAttachment)
 	w, err := a.wanted(ctx, request, pod, nic)
 	if err != nil {
 		return nil, err
 	}
+	// Before the pod's own port: once OVN has set up that, it has set up the porthole's.
+	if err := a.admit(ctx, request.ContainerID, request.Interface, nic); err != nil {
+		return nil, err
+	}
+	watch.phase(phasePorthole)
 	undo, err := a.connect(ctx, w, watch)
 	if err != nil {
 		return nil, err
@@ -77,11 +83,7 @@ type wanted struct {
 }
 
 func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic nic) (wanted, error) {
-	userspace, err := a.ovs.Userspace(ctx)
-	if err != nil {
-		return wanted{}, err
-	}
-	mtu, err := a.podMTU(ctx)
+	mtu, offload, err := a.fabric(ctx)
 	if err != nil {
 		return wanted{}, err
 	}
@@ -91,7 +93,7 @@ func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic ni
 		PodUID:      pod.uid,
 		Netns:       request.Netns,
 	}
-	w := wanted{
+	return wanted{
 		pod: pod,
 		nic: nic,
 		link: netdev.Spec{
@@ -100,14 +102,12 @@ func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic ni
 			MAC:       nic.mac,
 			MTU:       mtu,
 			Addresses: nic.addresses,
+			Faces:     nic.faces,
 			Gateways:  nic.gateways,
+			Offload:   offload,
 		},
 		port: portFor(owner, pod, nic),
-	}
-	if userspace {
-		w.link.Offload = netdev.PodChecksums
-	}
-	return w, nil
+	}, nil
 }
 
 // portFor is the port of a pod's interface. What binds it to a logical port comes from the pod's identity.
@@ -142,9 +142,14 @@ func (a *Agent) podMTU(ctx context.Context) (int, error) {
 
 // connect makes link and port unless both are there already. undo takes back what this call made.
 func (a *Agent) connect(ctx context.Context, w wanted, watch *addWatch) (undo func() error, err error) {
+	undo = func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		return a.disconnect(ctx, w.link.Owner)
+	}
 	existing, found, err := a.ovs.Find(ctx, w.port.Name)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, a.leave(ctx, w.link.Owner.ContainerID))
 	}
 	if found {
 		if sameBinding(existing, w.port) && netdev.Verify(w.link) == nil {
@@ -152,16 +157,11 @@ func (a *Agent) connect(ctx context.Context, w wanted, watch *addWatch) (undo fu
 		}
 		// ovs-vswitchd must let go of the old link before it sees the new one, which has the same name.
 		if err := a.ovs.Withdraw(ctx, existing); err != nil {
-			return nil, err
+			return nil, errors.Join(err, undo())
 		}
 	}
-	undo = func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-		defer cancel()
-		return a.disconnect(ctx, w.link.Owner)
-	}
 	if err := netdev.Create(w.link); err != nil {
-		return nil, err
+		return nil, errors.Join(err, undo())
 	}
 	watch.phase(phaseLink)
 	if err := a.ovs.Attach(ctx, w.port); err != nil {
@@ -195,7 +195,8 @@ func (a *Agent) settle(ctx context.Context, w wanted) error {
 	return nil
 }
 
-// result is the answer to the runtime: the addresses become the pod's status.podIPs.
+// result is the answer to the runtime: the addresses become the pod's status.podIPs, which are its faces where it has
+// some.
 func (w wanted) result() *current.Result {
 	owner := w.link.Owner
 	result := &current.Result{
@@ -206,13 +207,21 @@ func (w wanted) result() *current.Result {
 		},
 	}
 	const inPod = 1
-	for _, prefix := range w.link.Addresses {
+	for i, prefix := range w.link.Addresses {
 		address := &current.IPConfig{Interface: current.Int(inPod), Address: ipNet(prefix)}
+		if len(w.link.Faces) > 0 {
+			// Nobody is asked for a face on the pod's link: it has no subnet and no router there.
+			face := w.link.Faces[i]
+			address.Address = ipNet(netip.PrefixFrom(face, face.BitLen()))
+		}
 		for _, gateway := range w.link.Gateways {
-			if gateway.Is4() == prefix.Addr().Is4() {
-				address.Gateway = gateway.AsSlice()
-				result.Routes = append(result.Routes, &types.Route{Dst: defaultDestination(gateway), GW: address.Gateway})
+			if gateway.Is4() != prefix.Addr().Is4() {
+				continue
 			}
+			if len(w.link.Faces) == 0 {
+				address.Gateway = gateway.AsSlice()
+			}
+			result.Routes = append(result.Routes, &types.Route{Dst: defaultDestination(gateway), GW: gateway.AsSlice()})
 		}
 		result.IPs = append(result.IPs, address)
 	}

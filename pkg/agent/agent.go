@@ -8,9 +8,13 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
 	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/nri"
+	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
@@ -26,20 +30,50 @@ type Config struct {
 	ConfDir, BinDir string
 	// Plugin is the program to install as atoll-cni; empty when it is there already.
 	Plugin string
+	// NRISocket is where the container runtime asks plugins about containers; empty leaves containers as they are.
+	NRISocket string
+	// KubeletDir is kubelet's directory, with the pods' hosts files; RunDir is for what goes with a reboot. The
+	// container runtime must see both under the same names.
+	KubeletDir, RunDir string
 	// MTU of pods in bytes; 0 takes what the tunnel leaves of its interface's.
 	MTU int
+	// Infrastructure is what portholes keep pods from, and let them to.
+	Infrastructure Infrastructure
+	// ResolvConf names the node's resolvers, which are asked for names outside of the cluster (resolv.conf(5)).
+	ResolvConf string
 	// MetricsAddress serves /metrics and /healthz; empty serves neither.
 	MetricsAddress string
 }
 
+// Clients are the ways to the API server.
+type Clients struct {
+	// Metadata reads pods, of which the agent needs no more.
+	Metadata metadata.Interface
+	// Kube reads what Kubernetes' own objects say.
+	Kube kubernetes.Interface
+	// Networks reads ours.
+	Networks dynamic.Interface
+}
+
 // Agent serves one node.
 type Agent struct {
-	ovs     *vswitch.Client
-	pods    *pods
-	locks   *locks
+	node  string
+	ovs   *vswitch.Client
+	pods  *pods
+	world *world
+	// guests are the pods with faces, keeper makes what they need.
+	guests *guests
+	keeper *porthole.Keeper
+	// names answer the questions of those pods; nil when nobody does.
+	names *names
+	// locks give turns to requests, one at a time for each container; turns to changes of portholes.
+	locks, turns *locks
+
 	metrics *metrics
 	mtu     int
 	log     *slog.Logger
+	// nri is nil when containers are left as they are.
+	nri *nri.Plugin
 	// nudge asks for a sweep before its time. It holds at most one.
 	nudge chan struct{}
 	// swept is closed after the first sweep that found pods and database read: then pods can be served. Its
@@ -50,7 +84,7 @@ type Agent struct {
 
 // Run serves until ctx ends. It waits for Open vSwitch, and tells the runtime that pods may come only once it
 // can serve them.
-func Run(ctx context.Context, config Config, api metadata.Interface, log *slog.Logger) error {
+func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) error {
 	registry := prometheus.NewRegistry()
 	metrics, err := newMetrics(registry)
 	if err != nil {
@@ -61,13 +95,26 @@ func Run(ctx context.Context, config Config, api metadata.Interface, log *slog.L
 		return err
 	}
 	defer ovs.Close()
-	a := newAgent(ovs, metrics, config.MTU, log)
+	keeper, err := porthole.NewKeeper()
+	if err != nil {
+		return err
+	}
+	a := newAgent(config, ovs, keeper, metrics, log)
 	err = errors.Join(
 		gauge(registry, "atoll_agent_ovsdb_connected", "1 while the Open vSwitch database answers.", ovs.Connected),
 		gauge(registry, "atoll_agent_pods_synced", "1 once the node's pods have been read.", a.pods.inSync),
 	)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
+	}
+	if a.names, err = newNames(config.Infrastructure, config.ResolvConf, registry, log); err != nil {
+		return err
+	}
+	defer a.names.close()
+	if config.NRISocket != "" {
+		if a.nri, err = a.newNRI(config, registry); err != nil {
+			return err
+		}
 	}
 	// Without it no pod is let in; the sweep keeps it up.
 	if err := netdev.Guard(); err != nil {
@@ -76,13 +123,18 @@ func Run(ctx context.Context, config Config, api metadata.Interface, log *slog.L
 	return a.run(ctx, config, api, registry)
 }
 
-func newAgent(ovs *vswitch.Client, metrics *metrics, mtu int, log *slog.Logger) *Agent {
+func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metrics *metrics, log *slog.Logger) *Agent {
 	return &Agent{
+		node:    config.Node,
 		ovs:     ovs,
 		pods:    newPods(),
+		world:   newWorld(config.Node, config.Infrastructure),
+		guests:  newGuests(),
+		keeper:  keeper,
 		locks:   newLocks(),
+		turns:   newLocks(),
 		metrics: metrics,
-		mtu:     mtu,
+		mtu:     config.MTU,
 		log:     log,
 		nudge:   make(chan struct{}, 1),
 		swept:   make(chan struct{}),
@@ -90,7 +142,7 @@ func newAgent(ovs *vswitch.Client, metrics *metrics, mtu int, log *slog.Logger) 
 }
 
 // run starts the agent's parts, in the order in which they need each other, and ends them all together.
-func (a *Agent) run(ctx context.Context, config Config, api metadata.Interface, registry *prometheus.Registry) error {
+func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *prometheus.Registry) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -105,8 +157,19 @@ func (a *Agent) run(ctx context.Context, config Config, api metadata.Interface, 
 	if config.MetricsAddress != "" {
 		part("serve metrics", func(ctx context.Context) error { return a.serveMetrics(ctx, config.MetricsAddress, registry) })
 	}
-	part("watch pods", func(ctx context.Context) error { return a.watchPods(ctx, api, config.Node) })
+	part("watch pods", func(ctx context.Context) error { return a.watchPods(ctx, api.Metadata, config.Node) })
+	part("watch Networks", func(ctx context.Context) error { return a.watchNetworks(ctx, api.Networks) })
+	part("watch nodes", func(ctx context.Context) error { return a.watchNodes(ctx, api.Kube) })
+	part("watch the API's Service", func(ctx context.Context) error { return a.watchAPIService(ctx, api.Kube) })
+	part("watch the API servers", func(ctx context.Context) error { return a.watchAPIServers(ctx, api.Kube) })
+	for name, watch := range a.watchNames(api) {
+		part(name, watch)
+	}
 	part("sweep", a.sweepForever)
+	part("tend portholes", a.tendPortholes)
+	if a.nri != nil {
+		part("serve NRI", a.serveNRI)
+	}
 	if config.Plugin != "" {
 		if err := installPlugin(config.Plugin, config.BinDir); err != nil {
 			return err
@@ -122,12 +185,22 @@ func (a *Agent) run(ctx context.Context, config Config, api metadata.Interface, 
 		return quiet(ctx)
 	case <-a.swept:
 	}
-	if err := writeConf(config.ConfDir, config.Socket); err != nil {
+	if err := writeConf(config.ConfDir, config.BinDir, config.Socket); err != nil {
 		return err
 	}
 	a.log.Info("ready", "node", config.Node, "socket", config.Socket)
 	<-ctx.Done()
 	return quiet(ctx)
+}
+
+// sweptOnce reports whether the first sweep is over.
+func (a *Agent) sweptOnce() bool {
+	select {
+	case <-a.swept:
+		return true
+	default:
+		return false
+	}
 }
 
 // quiet is why ctx ended, unless somebody asked for it.

@@ -16,6 +16,9 @@ const pluginName = "atoll-cni"
 // confName is the network configuration's file. Runtimes take the first of a directory.
 const confName = "10-atoll.conflist"
 
+// portmapName is the field's plugin for hostPort (https://www.cni.dev/plugins/current/meta/portmap/).
+const portmapName = "portmap"
+
 // installPlugin copies the plugin's program into the runtime's directory.
 func installPlugin(source, dir string) error {
 	program, err := os.ReadFile(source)
@@ -27,14 +30,20 @@ func installPlugin(source, dir string) error {
 
 // writeConf tells the runtime that pods can be started: until the file is there, the node is not Ready. It
 // stays when the agent stops, so that a restart does not take the node away; the plugin then waits, and says
-// try again.
-func writeConf(dir, socket string) error {
+// try again. A portmap that is beside our plugin comes after it: pods' hostPorts lead to the addresses that we report.
+func writeConf(dir, binDir, socket string) error {
+	plugins := []any{map[string]any{"type": pluginName, "socket": socket}}
+	if _, err := os.Stat(filepath.Join(binDir, portmapName)); err == nil {
+		plugins = append(plugins, map[string]any{
+			"type": portmapName, "backend": "nftables", "capabilities": map[string]bool{"portMappings": true},
+		})
+	}
 	conf := map[string]any{
 		// Runtimes before CNI 1.1 look at the first only.
 		"cniVersion":  "1.0.0",
 		"cniVersions": []string{"1.0.0", "1.1.0"},
 		"name":        "atoll",
-		"plugins":     []any{map[string]any{"type": pluginName, "socket": socket}},
+		"plugins":     plugins,
 	}
 	text, err := json.MarshalIndent(conf, "", "  ")
 	if err != nil {

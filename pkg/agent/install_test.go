@@ -11,15 +11,28 @@ import (
 func TestConfIsReadByTheReferenceLibrary(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "net.d")
-	if err := writeConf(dir, "/run/atoll/cni.sock"); err != nil {
-		t.Fatal(err)
+	bin := t.TempDir()
+	read := func() *libcni.NetworkConfigList {
+		t.Helper()
+		if err := writeConf(dir, bin, "/run/atoll/cni.sock"); err != nil {
+			t.Fatal(err)
+		}
+		list, err := libcni.ConfListFromFile(filepath.Join(dir, confName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
 	}
-	list, err := libcni.ConfListFromFile(filepath.Join(dir, confName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list.Name != "atoll" || list.CNIVersion != "1.1.0" || list.Plugins[0].Network.Type != pluginName {
+	list := read()
+	if list.Name != "atoll" || list.CNIVersion != "1.1.0" || len(list.Plugins) != 1 || list.Plugins[0].Network.Type != pluginName {
 		t.Errorf("read %+v", list)
+	}
+	if err := os.WriteFile(filepath.Join(bin, portmapName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list = read()
+	if len(list.Plugins) != 2 || list.Plugins[1].Network.Type != portmapName || !list.Plugins[1].Network.Capabilities["portMappings"] {
+		t.Errorf("with portmap at hand, read %+v", list)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 const (
 	// phaseAttachment: waiting for the controller's decision.
 	phaseAttachment = "attachment"
+	// phasePorthole: making the porthole, or the pod's place in it.
+	phasePorthole = "porthole"
 	// phaseLink: making the veth pair.
 	phaseLink = "link"
 	// phasePort: the transaction with Open vSwitch.
@@ -28,7 +30,7 @@ type metrics struct {
 	adds     prometheus.Histogram
 	requests *prometheus.CounterVec
 	sweeps   *prometheus.CounterVec
-	watches  prometheus.Counter
+	watches  *prometheus.CounterVec
 }
 
 // newMetrics registers the agent's metrics.
@@ -52,10 +54,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "atoll_agent_swept_total",
 			Help: "What sweeps and garbage collections repaired.",
 		}, []string{"what", "result"}),
-		watches: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "atoll_agent_pod_watch_errors_total",
-			Help: "How often the watch of the node's pods failed.",
-		}),
+		watches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atoll_agent_watch_errors_total",
+			Help: "How often a watch of the API server's objects failed.",
+		}, []string{"of"}),
 	}
 	for _, c := range []prometheus.Collector{m.phases, m.adds, m.requests, m.sweeps, m.watches} {
 		if err := registry.Register(c); err != nil {

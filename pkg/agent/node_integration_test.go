@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,8 +25,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/test/ovn"
 )
 
 // The test binary plays three parts, told apart by the environment: the test run proper starts itself anew in
@@ -44,6 +47,10 @@ func TestMain(m *testing.M) {
 	case os.Getenv(envInside) != "":
 		if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 			fail("make mounts private: %v", err)
+		}
+		// Named network namespaces are this node's, too.
+		if err := errors.Join(os.MkdirAll("/var/run/netns", 0o755), unix.Mount("tmpfs", "/var/run/netns", "tmpfs", 0, "")); err != nil {
+			fail("make a directory for network namespaces: %v", err)
 		}
 		if lo, err := netlink.LinkByName("lo"); err != nil || netlink.LinkSetUp(lo) != nil {
 			fail("bring up lo: %v", err)
@@ -86,11 +93,19 @@ func fail(format string, args ...any) {
 	os.Exit(1)
 }
 
-// node is a machine with Open vSwitch (userspace datapath) whose br-int switches like any bridge, since no OVN
-// programs it. The test itself is the node's network namespace.
+// node is a machine with Open vSwitch whose br-int switches like any bridge, since no OVN programs it.
 type node struct {
-	tb       testing.TB
+	tb   testing.TB
+	name string
+	// netns is the path of the node's network namespace; empty when the test itself runs there.
+	netns string
+	// encapIP is the tunnels' address.
+	encapIP string
+	// datapath is the bridges' datapath_type.
+	datapath string
 	dir      string
+	// central is the directory of OVN's databases.
+	central  string
 	parts    parts.OVN
 	db       string
 	ovsdb    *exec.Cmd
@@ -106,12 +121,22 @@ func newNode(tb testing.TB) *node {
 	tb.Helper()
 	found, err := parts.LocateOVN(os.Getenv(envPrefix))
 	must(tb, err)
-	n := &node{tb: tb, dir: tb.TempDir(), parts: found}
-	n.db = "unix:" + filepath.Join(n.dir, "db.sock")
+	datapath, err := ovn.Datapath()
+	must(tb, err)
+	n := &node{tb: tb, name: "node1", encapIP: testEncapIP, datapath: datapath, dir: tb.TempDir(), parts: found}
+	n.central = n.dir
 	n.addUnderlay()
-	n.startOVS()
-	tb.Cleanup(n.stopOVS)
+	n.serve()
 	return n
+}
+
+// serve starts Open vSwitch until the test ends.
+func (n *node) serve() {
+	n.tb.Helper()
+	n.db = "unix:" + filepath.Join(n.dir, "db.sock")
+	n.startOVS()
+	n.tb.Cleanup(n.stopOVS)
+	n.addBridge()
 }
 
 // addUnderlay makes the interface that carries the tunnel's address.
@@ -126,7 +151,12 @@ func (n *node) addUnderlay() {
 	must(n.tb, err)
 	must(n.tb, netlink.AddrAdd(link, address))
 	must(n.tb, netlink.LinkSetUp(link))
-	n.tb.Cleanup(func() { must(n.tb, netlink.LinkDel(link)) })
+	n.tb.Cleanup(func() {
+		// It may have gone with the namespace of its other end.
+		if err := netlink.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
+			n.tb.Error(err)
+		}
+	})
 }
 
 // startOVS starts both daemons; the database is made when there is none.
@@ -140,11 +170,21 @@ func (n *node) startOVS() {
 		"--no-chdir", "-vconsole:off", "--log-file="+filepath.Join(n.dir, "ovsdb.log"))
 	n.awaitSocket("db.sock")
 	n.run("ovs-vsctl", "--no-wait", "--timeout=20", "--db="+n.db,
-		"init", "--", "set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip="+testEncapIP)
-	n.vswitchd = n.start("ovs-vswitchd", n.db, "--unixctl="+filepath.Join(n.dir, "vswitchd.ctl"),
-		"--disable-system", "--no-chdir", "-vconsole:off", "--log-file="+filepath.Join(n.dir, "vswitchd.log"))
+		"init", "--", "set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip="+n.encapIP)
+	vswitchd := []string{
+		n.db, "--unixctl=" + filepath.Join(n.dir, "vswitchd.ctl"),
+		"--no-chdir", "-vconsole:off", "--log-file=" + filepath.Join(n.dir, "vswitchd.log"),
+	}
+	if n.datapath == ovn.UserspaceDatapath {
+		vswitchd = append(vswitchd, "--disable-system")
+	}
+	n.vswitchd = n.start("ovs-vswitchd", vswitchd...)
+}
+
+func (n *node) addBridge() {
+	n.tb.Helper()
 	n.run("ovs-vsctl", "--timeout=20", "--db="+n.db, "--may-exist", "add-br", "br-int",
-		"--", "set", "Bridge", "br-int", "datapath_type=netdev")
+		"--", "set", "Bridge", "br-int", "datapath_type="+n.datapath)
 }
 
 func (n *node) stopOVS() {
@@ -156,7 +196,11 @@ func (n *node) stopOVS() {
 
 func (n *node) start(name string, args ...string) *exec.Cmd {
 	n.tb.Helper()
-	cmd := exec.Command(n.parts.Program(name), args...)
+	argv := append([]string{n.parts.Program(name)}, args...)
+	if n.netns != "" {
+		argv = append([]string{"nsenter", "--net=" + n.netns}, argv...)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+n.dir, "OVS_LOGDIR="+n.dir, "OVS_DBDIR="+n.dir,
 		"OVN_RUNDIR="+n.dir, "OVN_LOGDIR="+n.dir)
 	must(n.tb, cmd.Start())
@@ -211,8 +255,13 @@ func (n *node) agent() *Agent {
 	ovs, err := vswitch.Dial(n.tb.Context(), n.db, "br-int", log)
 	must(n.tb, err)
 	n.tb.Cleanup(ovs.Close)
-	a := newAgent(ovs, metrics, 0, log)
+	keeper, err := porthole.NewKeeper()
+	must(n.tb, err)
+	a := newAgent(Config{Node: n.name, Infrastructure: testInfrastructure()}, ovs, keeper, metrics, log)
 	a.pods.setSynced()
+	for _, k := range []kind{kindNetworks, kindNodes, kindService, kindEndpoints} {
+		a.world.setSynced(k)
+	}
 	return a
 }
 

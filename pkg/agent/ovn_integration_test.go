@@ -24,7 +24,15 @@ func (n *node) startOVN() {
 	n.nbctl("init")
 	n.run("ovn-sbctl", "--timeout=20", "--db="+remote, "init")
 	n.startDaemon("northd", "ovn-northd", "--ovnnb-db="+remote, "--ovnsb-db="+remote)
+	n.joinOVN()
+}
+
+// joinOVN makes the node a chassis.
+func (n *node) joinOVN() {
+	n.tb.Helper()
 	n.introduce()
+	// As ovn-controller makes it: ovs-vswitchd drops all flows when this changes later.
+	n.vsctl("set-fail-mode", "br-int", "secure")
 	n.startDaemon("controller", "ovn-controller", n.db)
 }
 
@@ -42,25 +50,28 @@ func (n *node) startDaemon(name string, command ...string) {
 // introduce tells ovn-controller where OVN is, as whoever sets up a node does.
 func (n *node) introduce() {
 	n.tb.Helper()
-	n.vsctl("set", "Open_vSwitch", ".", "external_ids:system-id=node1",
-		"external_ids:ovn-remote=unix:"+filepath.Join(n.dir, "ovn.sock"),
-		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-bridge-datapath-type=netdev")
+	n.vsctl("set", "Open_vSwitch", ".", "external_ids:system-id="+n.name,
+		"external_ids:ovn-remote=unix:"+filepath.Join(n.central, "ovn.sock"),
+		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-bridge-datapath-type="+n.datapath)
 }
 
 func (n *node) nbctl(args ...string) string {
 	n.tb.Helper()
-	return n.run("ovn-nbctl", append([]string{"--timeout=20", "--db=unix:" + filepath.Join(n.dir, "ovn.sock")}, args...)...)
+	return n.run("ovn-nbctl", append([]string{"--timeout=20", "--db=unix:" + filepath.Join(n.central, "ovn.sock")}, args...)...)
 }
 
 // addLogicalPort does the controller's part for a pod.
 func (n *node) addLogicalPort(network string, p *testPod) {
 	n.tb.Helper()
 	name := p.request.Pod.Key().String()
-	addresses := p.nic.MAC + " " + p.address()
+	addresses := p.nic.MAC
+	for _, prefix := range p.nic.Addresses {
+		addresses += " " + prefix.Addr().String()
+	}
 	n.nbctl("--may-exist", "ls-add", network, "--", "lsp-add", network, name,
 		"--", "lsp-set-addresses", name, addresses, "--", "lsp-set-port-security", name, addresses,
 		"--", "set", "Logical_Switch_Port", name,
-		"options:requested-chassis=node1", "options:iface-id-ver="+p.request.Pod.UID)
+		"options:requested-chassis="+n.name, "options:iface-id-ver="+p.request.Pod.UID)
 }
 
 func TestPodsOfOneAddressInTwoNetworks(t *testing.T) {
@@ -105,7 +116,7 @@ func TestForgedAnnotationReachesNobody(t *testing.T) {
 	}
 }
 
-// The worst that a node can lose: both daemons and all they knew.
+// The worst that a node can lose: both daemons and all they knew. ovn-controller makes the bridge anew.
 func TestPodsSurviveALostDatabaseUnderOVN(t *testing.T) {
 	n := newNode(t)
 	n.startOVN()

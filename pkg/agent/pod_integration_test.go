@@ -122,12 +122,22 @@ func (p *testPod) inside(f func() error) error {
 	return ns.WithNetNSPath(p.request.Netns, func(ns.NetNS) error { return f() })
 }
 
-// talk sends a line from one pod to another over TCP, and expects it back.
+// talk sends a line from one pod to another over TCP, and expects it back; by IPv4 and by IPv6.
 func talk(tb testing.TB, from, to *testPod) error {
+	tb.Helper()
+	for _, prefix := range to.nic.Addresses {
+		if err := talkTo(tb, from, to, prefix.Addr()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func talkTo(tb testing.TB, from, to *testPod, address netip.Addr) error {
 	tb.Helper()
 	var listener net.Listener
 	must(tb, to.inside(func() (err error) {
-		listener, err = net.Listen("tcp4", to.address()+":0")
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
 		return err
 	}))
 	defer listener.Close()
@@ -138,7 +148,7 @@ func talk(tb testing.TB, from, to *testPod) error {
 		}
 	}()
 	return from.inside(func() error {
-		conn, err := net.DialTimeout("tcp4", listener.Addr().String(), 5*time.Second)
+		conn, err := net.DialTimeout("tcp", listener.Addr().String(), 5*time.Second)
 		if err != nil {
 			return err
 		}
@@ -157,10 +167,11 @@ type ifaceRow struct {
 	UUID        string            `ovsdb:"_uuid"`
 	Name        string            `ovsdb:"name"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
+	Ofport      *int              `ovsdb:"ofport"`
 }
 
-// playController marks every interface that has an iface-id as installed, as ovn-controller does once its
-// flows are in place, until the test ends.
+// playController marks every interface that has an iface-id, and that Open vSwitch has taken, as installed, as
+// ovn-controller does once its flows are in place, until the test ends.
 func (n *node) playController() {
 	n.tb.Helper()
 	db, err := dbmodel.NewClientDBModel("Open_vSwitch", map[string]dbmodel.Model{"Interface": &ifaceRow{}})
@@ -173,7 +184,7 @@ func (n *node) playController() {
 	see := func(_ string, m dbmodel.Model) { rows <- m.(*ifaceRow) }
 	ovs.Cache().AddEventHandler(eventFuncs{see})
 	row := &ifaceRow{}
-	_, err = ovs.Monitor(ctx, ovs.NewMonitor(client.WithTable(row, &row.Name, &row.ExternalIDs)))
+	_, err = ovs.Monitor(ctx, ovs.NewMonitor(client.WithTable(row, &row.Name, &row.ExternalIDs, &row.Ofport)))
 	must(n.tb, err)
 	ended := make(chan struct{})
 	go func() {
@@ -183,7 +194,8 @@ func (n *node) playController() {
 			case <-ctx.Done():
 				return
 			case row := <-rows:
-				if row.ExternalIDs["iface-id"] == "" || row.ExternalIDs["ovn-installed"] != "" {
+				taken := row.Ofport != nil && *row.Ofport > 0
+				if !taken || row.ExternalIDs["iface-id"] == "" || row.ExternalIDs["ovn-installed"] != "" {
 					continue
 				}
 				mark, err := ovsdb.NewOvsMap(map[string]string{"ovn-installed": "true"})

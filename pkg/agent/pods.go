@@ -34,6 +34,8 @@ type pods struct {
 	byUID   map[string]model.PodKey
 	waiting map[model.PodKey]map[chan struct{}]struct{}
 	synced  bool
+	// known is closed once all pods of the node have been seen.
+	known chan struct{}
 }
 
 func newPods() *pods {
@@ -41,6 +43,7 @@ func newPods() *pods {
 		byKey:   map[model.PodKey]pod{},
 		byUID:   map[string]model.PodKey{},
 		waiting: map[model.PodKey]map[chan struct{}]struct{}{},
+		known:   make(chan struct{}),
 	}
 }
 
@@ -80,7 +83,10 @@ func (s *pods) wake(key model.PodKey) {
 func (s *pods) setSynced() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.synced = true
+	if !s.synced {
+		s.synced = true
+		close(s.known)
+	}
 }
 
 // inSync reports whether all pods of the node have been seen once.

@@ -145,17 +145,18 @@ func TestWatchKeepsPodsApart(t *testing.T) {
 	if !ok || len(meta.Annotations) != 1 || meta.Labels != nil {
 		t.Errorf("kept %+v", trimmed)
 	}
-	a.podSeen(trimmed)
-	a.podSeen(object("new"))
+	watch := handle(a.podSeen, a.podGone)
+	watch.OnAdd(trimmed, false)
+	watch.OnUpdate(trimmed, object("new"))
 	// The deletion of the old one may be seen late.
-	a.podGone(cache.DeletedFinalStateUnknown{Obj: trimmed})
+	watch.OnDelete(cache.DeletedFinalStateUnknown{Obj: trimmed})
 	if p, found := a.pods.get(model.PodKey{Namespace: "red", Name: "one"}); !found || p.uid != "new" || p.attachments != "new" {
 		t.Errorf("got %+v", p)
 	}
 	if _, found := a.pods.getByUID("old"); found {
 		t.Error("the old pod is still there")
 	}
-	a.podGone(object("new"))
+	watch.OnDelete(object("new"))
 	if len(a.pods.byKey)+len(a.pods.byUID) > 0 {
 		t.Error("pods are left")
 	}

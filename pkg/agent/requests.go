@@ -36,10 +36,13 @@ func (a *Agent) Del(ctx context.Context, request cni.Request) error {
 	return tryAgain(err)
 }
 
-// disconnect removes link and port of one container's interface. Another container's are never touched, be
-// it of the same pod: their names differ.
+// disconnect removes link and port of one container's interface, and the pod's place in the porthole. Another
+// container's are never touched, be it of the same pod: their names differ.
 func (a *Agent) disconnect(ctx context.Context, owner netdev.Owner) error {
 	if err := netdev.Delete(owner); err != nil {
+		return err
+	}
+	if err := a.leave(ctx, owner.ContainerID); err != nil {
 		return err
 	}
 	port, found, err := a.ovs.Find(ctx, owner.HostName())
@@ -150,6 +153,9 @@ func (a *Agent) Status(ctx context.Context) error {
 func (a *Agent) ready(ctx context.Context) error {
 	if !a.pods.inSync() {
 		return errors.New("the pods of this node have not been read from the API server yet")
+	}
+	if err := a.world.ready(); err != nil {
+		return err
 	}
 	return a.ovs.Ready(ctx)
 }

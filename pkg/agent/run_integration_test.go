@@ -19,8 +19,11 @@ import (
 
 	current "github.com/containernetworking/cni/pkg/types/100"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/fake"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -34,6 +37,13 @@ func TestRun(t *testing.T) {
 	scheme := fake.NewTestScheme()
 	must(t, metav1.AddMetaToScheme(scheme))
 	api := fake.NewSimpleMetadataClient(scheme)
+	networks := schema.GroupVersionResource{Group: "atoll.dev", Version: "v1alpha1", Resource: "networks"}
+	clients := Clients{
+		Metadata: api,
+		Kube:     kubefake.NewClientset(),
+		Networks: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{networks: "NetworkList"}),
+	}
 	config := Config{
 		Node: "node1", OVSDB: n.db, Bridge: "br-int",
 		Socket:         filepath.Join(n.dir, "run", "cni.sock"),
@@ -45,7 +55,7 @@ func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	confThere := fileAppears(t, config.ConfDir, confName)
-	go func() { ended <- Run(ctx, config, api, slog.New(slog.NewTextHandler(testWriter{t}, nil))) }()
+	go func() { ended <- Run(ctx, config, clients, slog.New(slog.NewTextHandler(testWriter{t}, nil))) }()
 	<-confThere
 
 	p := &testPod{tb: t, nic: attachmentOf(5)}

@@ -76,6 +76,7 @@ func (a *Agent) sweep(ctx context.Context) error {
 	for _, owner := range found.lost {
 		failed = append(failed, a.tidy("lost port", owner, func() (bool, error) { return a.restorePort(ctx, owner) }))
 	}
+	failed = append(failed, a.sweepPortholes(ctx))
 	return errors.Join(failed...)
 }
 

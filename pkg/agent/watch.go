@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -19,39 +18,17 @@ import (
 const annotationMirror = "kubernetes.io/config.mirror"
 
 // watchPods follows the pods of a node until ctx ends. Only their metadata is read, and of that only what the
-// agent needs is kept. A watch that fails is begun again, forever.
+// agent needs is kept.
 func (a *Agent) watchPods(ctx context.Context, client metadata.Interface, node string) error {
 	informer := metadatainformer.NewFilteredMetadataInformer(client,
 		schema.GroupVersionResource{Version: "v1", Resource: "pods"}, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 		}).Informer()
-	if err := informer.SetTransform(trim); err != nil {
-		return fmt.Errorf("set transform: %w", err)
-	}
-	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		a.metrics.watches.Inc()
-		a.log.Warn("watch of pods failed; it is tried again", "error", err)
-	}); err != nil {
-		return fmt.Errorf("set error handler: %w", err)
-	}
-	handled, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { a.podSeen(object) },
-		UpdateFunc: func(_, object any) { a.podSeen(object) },
-		DeleteFunc: func(object any) { a.podGone(object) },
+	return a.follow(ctx, "pods", informer, trim, handle(a.podSeen, a.podGone), func() {
+		a.pods.setSynced()
+		a.log.Info("pods of this node are known")
 	})
-	if err != nil {
-		return fmt.Errorf("add handler: %w", err)
-	}
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
-			a.pods.setSynced()
-			a.log.Info("pods of this node are known")
-			a.sweepSoon()
-		}
-	}()
-	informer.RunWithContext(ctx)
-	return nil
 }
 
 // trim drops what the agent does not read, before it is kept.
@@ -76,23 +53,16 @@ func trim(object any) (any, error) {
 	return &metav1.PartialObjectMetadata{TypeMeta: meta.TypeMeta, ObjectMeta: kept}, nil
 }
 
-func (a *Agent) podSeen(object any) {
-	if meta, ok := object.(*metav1.PartialObjectMetadata); ok {
-		a.pods.set(pod{
-			key:         model.PodKey{Namespace: meta.Namespace, Name: meta.Name},
-			uid:         string(meta.UID),
-			staticUID:   meta.Annotations[annotationMirror],
-			attachments: meta.Annotations[model.AnnotationAttachments],
-			deleting:    meta.DeletionTimestamp != nil,
-		})
-	}
+func (a *Agent) podSeen(meta *metav1.PartialObjectMetadata) {
+	a.pods.set(pod{
+		key:         model.PodKey{Namespace: meta.Namespace, Name: meta.Name},
+		uid:         string(meta.UID),
+		staticUID:   meta.Annotations[annotationMirror],
+		attachments: meta.Annotations[model.AnnotationAttachments],
+		deleting:    meta.DeletionTimestamp != nil,
+	})
 }
 
-func (a *Agent) podGone(object any) {
-	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = last.Obj
-	}
-	if meta, ok := object.(*metav1.PartialObjectMetadata); ok {
-		a.pods.remove(model.PodKey{Namespace: meta.Namespace, Name: meta.Name}, string(meta.UID))
-	}
+func (a *Agent) podGone(meta *metav1.PartialObjectMetadata) {
+	a.pods.remove(model.PodKey{Namespace: meta.Namespace, Name: meta.Name}, string(meta.UID))
 }

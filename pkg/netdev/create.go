@@ -62,7 +62,7 @@ func addPair(spec Spec, netns ns.NetNS) (netlink.Link, error) {
 
 // configure brings both ends up.
 func configure(spec Spec, host netlink.Link, netns ns.NetNS) error {
-	if err := quieten(host.Attrs().Name); err != nil {
+	if err := Quieten(host.Attrs().Name); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetUp(host); err != nil {
@@ -73,7 +73,11 @@ func configure(spec Spec, host netlink.Link, netns ns.NetNS) error {
 
 // configurePod runs inside the pod's network namespace: each netlink request opens a socket of its own, there.
 func configurePod(spec Spec) error {
-	if _, err := bringUp("lo"); err != nil {
+	lo, err := bringUp("lo")
+	if err != nil {
+		return err
+	}
+	if err := addFaces(lo, spec.onLo()); err != nil {
 		return err
 	}
 	name := spec.Owner.Interface
@@ -81,7 +85,7 @@ func configurePod(spec Spec) error {
 		return err
 	}
 	if spec.Offload == PodChecksums {
-		if err := disableTxChecksums(name); err != nil {
+		if err := DisableTxChecksums(name); err != nil {
 			return err
 		}
 	}
@@ -102,6 +106,22 @@ func configurePod(spec Spec) error {
 	for _, gateway := range spec.Gateways {
 		if err := netlink.RouteAdd(spec.defaultRoute(link.Attrs().Index, gateway)); err != nil {
 			return fmt.Errorf("add default route via %s in the pod: %w", gateway, err)
+		}
+	}
+	return nil
+}
+
+// addFaces gives lo addresses that the pod may bind to, but does not choose by itself. (IPv6: RFC 6724, a deprecated
+// address is chosen last; IPv4: the address of the interface that a packet leaves by is.)
+func addFaces(lo netlink.Link, faces []netip.Prefix) error {
+	const forever = 1<<32 - 1
+	for _, face := range faces {
+		address := &netlink.Addr{IPNet: ipNet(face)}
+		if face.Addr().Is6() {
+			address.Flags, address.ValidLft = unix.IFA_F_NODAD, forever
+		}
+		if err := netlink.AddrReplace(lo, address); err != nil {
+			return fmt.Errorf("add address %s to lo in the pod: %w", face, err)
 		}
 	}
 	return nil

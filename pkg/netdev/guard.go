@@ -12,9 +12,9 @@ const guardTable = "atoll-guard"
 
 // Guard keeps the node's own network stack from taking what pods send. With the userspace datapath Open
 // vSwitch reads a copy of each frame from the node's end of a pair, and the kernel keeps the original: without
-// this a pod could reach the node's services, or have the node forward its packets past OVN. (With the kernel
-// datapath the frames never get that far, and the rule costs nothing.) ARP is silenced per interface, see
-// quieten.
+// this a pod could reach the node's services, or have the node forward its packets past OVN. With the kernel
+// datapath frames get that far only while the link is no port: before Open vSwitch has taken it, and when the port
+// was lost. ARP is silenced per interface, see quieten.
 //
 // Guard may be called again at any time; the rule is replaced in one transaction.
 func Guard() error {
@@ -45,11 +45,11 @@ func Guard() error {
 	return nil
 }
 
-// quieten keeps the node from speaking on its end of a pair. It runs before the end is up.
-func quieten(host string) error {
-	if err := setSysctl("ipv6", host, "disable_ipv6", "1"); err != nil {
-		return err
-	}
-	// 8: answer ARP for none of the node's addresses (ip-sysctl in the kernel's documentation).
-	return setSysctl("ipv4", host, "arp_ignore", "8")
+// Quieten keeps the node from speaking on an interface that is the bridge's. It runs before the interface is up.
+func Quieten(host string) error {
+	return Set(host,
+		Setting{"ipv6", "disable_ipv6", "1"},
+		// Answer ARP for none of the node's addresses.
+		Setting{"ipv4", "arp_ignore", "8"},
+	)
 }

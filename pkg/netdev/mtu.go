@@ -3,6 +3,7 @@ package netdev
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
@@ -40,4 +41,20 @@ func podMTU(underlay int, encap netip.Addr) int {
 		mtu -= ipv6Excess
 	}
 	return min(mtu, 65535)
+}
+
+// Addresses are the node's addresses that reach beyond one link, sorted.
+func Addresses() ([]netip.Addr, error) {
+	list, err := netlinksafe.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	var out []netip.Addr
+	for _, a := range list {
+		if ip, ok := netip.AddrFromSlice(a.IP); ok && ip.IsGlobalUnicast() {
+			out = append(out, ip.Unmap())
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out), nil
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Prefix begins the name of the node's end of every pod's interface, and of nothing else.
+// Prefix begins the name of every interface of ours that is the bridge's: the node's own stack takes nothing that
+// comes in there (Guard). The node's ends of pods' interfaces have it, and those of portholes and of the node itself.
 const Prefix = "atoll-"
 
 // product begins every alias of ours.

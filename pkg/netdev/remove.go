@@ -15,7 +15,7 @@ import (
 // ours stays, with an error.
 func Delete(owner Owner) error {
 	link, err := netlink.LinkByName(owner.HostName())
-	if notFound(err) {
+	if NotFound(err) {
 		return nil
 	}
 	if err != nil {
@@ -28,7 +28,7 @@ func Delete(owner Owner) error {
 	}
 	// By index, so that nothing else of the same name can be hit. A pod that ends at this moment takes the
 	// pair with it.
-	if err := netlink.LinkDel(link); err != nil && !notFound(err) {
+	if err := netlink.LinkDel(link); err != nil && !NotFound(err) {
 		return fmt.Errorf("delete %s: %w", owner.HostName(), err)
 	}
 	return nil
@@ -37,7 +37,7 @@ func Delete(owner Owner) error {
 // Exists reports whether a link has the name.
 func Exists(name string) (bool, error) {
 	_, err := netlink.LinkByName(name)
-	if notFound(err) {
+	if NotFound(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -83,8 +83,8 @@ func NetnsGone(path string) bool {
 	return errors.As(err, &missing) || errors.As(err, &other)
 }
 
-// notFound reports whether a link that was asked for is not there.
-func notFound(err error) bool {
+// NotFound reports whether a link that was asked for is not there.
+func NotFound(err error) bool {
 	var missing netlink.LinkNotFoundError
 	return errors.As(err, &missing) || errors.Is(err, unix.ENODEV)
 }

@@ -14,6 +14,8 @@ type Spec struct {
 	// MTU of both ends, in bytes of IP packet.
 	MTU       int
 	Addresses []netip.Prefix
+	// Faces are addresses that others know the pod by: it has them on lo, so that a program may bind to them.
+	Faces []netip.Addr
 	// Gateways get a default route each. One outside every address' subnet is reached on the link.
 	Gateways []netip.Addr
 	// Offload says who may fill in the checksums of what the pod sends.
@@ -49,6 +51,15 @@ func (s Spec) onLink(gateway netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// onLo are the addresses that lo has.
+func (s Spec) onLo() []netip.Prefix {
+	var out []netip.Prefix
+	for _, face := range s.Faces {
+		out = append(out, netip.PrefixFrom(face, face.BitLen()))
+	}
+	return out
 }
 
 // ipNet is a prefix with its host bits, as netlink takes it.

@@ -20,7 +20,7 @@ var ErrDiffers = errors.New("interface is not as it was made")
 // pod has added itself does not matter.
 func Verify(spec Spec) error {
 	host, err := netlink.LinkByName(spec.Owner.HostName())
-	if notFound(err) {
+	if NotFound(err) {
 		return differs("%s is missing on the node", spec.Owner.HostName())
 	}
 	if err != nil {
@@ -45,7 +45,7 @@ func Verify(spec Spec) error {
 func verifyPod(spec Spec, peer int) error {
 	name := spec.Owner.Interface
 	link, err := netlink.LinkByName(name)
-	if notFound(err) {
+	if NotFound(err) {
 		return differs("%s is missing in the pod", name)
 	}
 	if err != nil {
@@ -60,25 +60,32 @@ func verifyPod(spec Spec, peer int) error {
 	case attrs.RawFlags&unix.IFF_UP == 0:
 		return differs("%s in the pod is down", name)
 	}
-	if err := verifyAddresses(link, spec); err != nil {
+	if err := verifyAddresses(link, spec.Addresses); err != nil {
+		return err
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find lo in the pod: %w", err)
+	}
+	if err := verifyAddresses(lo, spec.onLo()); err != nil {
 		return err
 	}
 	return verifyRoutes(link, spec)
 }
 
-func verifyAddresses(link netlink.Link, spec Spec) error {
-	addresses, err := netlinksafe.AddrList(link, netlink.FAMILY_ALL)
+func verifyAddresses(link netlink.Link, addresses []netip.Prefix) error {
+	present, err := netlinksafe.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
 		return fmt.Errorf("list addresses of %s in the pod: %w", link.Attrs().Name, err)
 	}
 	var found []netip.Prefix
-	for _, a := range addresses {
+	for _, a := range present {
 		if ip, ok := netip.AddrFromSlice(a.IP); ok {
 			bits, _ := a.Mask.Size()
 			found = append(found, netip.PrefixFrom(ip.Unmap(), bits))
 		}
 	}
-	for _, wanted := range spec.Addresses {
+	for _, wanted := range addresses {
 		if !slices.Contains(found, wanted) {
 			return differs("%s in the pod lacks address %s", link.Attrs().Name, wanted)
 		}

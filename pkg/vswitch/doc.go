@@ -1,4 +1,4 @@
-// Package vswitch keeps the ports of pods in a node's Open vSwitch database.
+// Package vswitch keeps the ports of pods and of portholes in a node's Open vSwitch database.
 //
 // In flow Ports (values only); out flows one transaction per change, and what ovs-vswitchd and
 // ovn-controller report back through the monitor:

@@ -11,7 +11,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// Port is a port of the bridge that belongs to a pod.
+// Port is a port of the bridge that belongs to a pod, or to a porthole.
 type Port struct {
 	// Name of the port, of its interface, and of the link that it takes.
 	Name string
@@ -24,6 +24,9 @@ type Port struct {
 	Netns               string
 	// MAC and Addresses are for people to read.
 	MAC, Addresses string
+	// Porthole is whose port it is when it is not a pod's: a Network's UID, or one of the node's own interfaces. Then
+	// nothing is known of a pod.
+	Porthole string
 	// Installed: OVN's flows for the port are in place.
 	Installed bool
 	// Problem is what ovs-vswitchd could not do with the port; empty when there is none.
@@ -31,6 +34,9 @@ type Port struct {
 }
 
 func (p Port) externalIDs() map[string]string {
+	if p.Porthole != "" {
+		return map[string]string{keyIfaceID: p.IfaceID, keyPorthole: p.Porthole}
+	}
 	return map[string]string{
 		keyIfaceID:     p.IfaceID,
 		keyIfaceIDVer:  p.IfaceIDVer,
@@ -53,6 +59,7 @@ func portOf(row interfaceRow) (Port, bool) {
 		IfaceIDVer: ids[keyIfaceIDVer],
 		Pod:        ids[keyPod],
 		Sandbox:    ids[keySandbox],
+		Porthole:   ids[keyPorthole],
 		Interface:  ids[keyInterface],
 		Netns:      ids[keyNetns],
 		MAC:        ids[keyAttachedMAC],
@@ -64,7 +71,15 @@ func portOf(row interfaceRow) (Port, bool) {
 	} else if row.Ofport != nil && *row.Ofport == -1 {
 		p.Problem = "ovs-vswitchd refused the interface; its log says why"
 	}
-	return p, p.Sandbox != ""
+	return p, p.Sandbox != "" || p.Porthole != ""
+}
+
+// owner is what the row of a port has of its owner.
+func (p Port) owner() map[string]string {
+	if p.Porthole != "" {
+		return map[string]string{keyPorthole: p.Porthole}
+	}
+	return map[string]string{keySandbox: p.Sandbox, keyPod: p.Pod}
 }
 
 // Find returns our port of a name; false when there is none.
@@ -95,8 +110,20 @@ func (c *Client) Bound(ctx context.Context, ifaceID string) ([]Port, error) {
 	return ours(rows), c.synced(ctx)
 }
 
-// List returns all our ports, by name.
+// List returns the ports of pods, by name.
 func (c *Client) List(ctx context.Context) ([]Port, error) {
+	ports, err := c.all(ctx)
+	return slices.DeleteFunc(ports, func(p Port) bool { return p.Porthole != "" }), err
+}
+
+// Portholes returns the ports of portholes and of the node itself, by name.
+func (c *Client) Portholes(ctx context.Context) ([]Port, error) {
+	ports, err := c.all(ctx)
+	return slices.DeleteFunc(ports, func(p Port) bool { return p.Porthole == "" }), err
+}
+
+// all returns all our ports, by name.
+func (c *Client) all(ctx context.Context) ([]Port, error) {
 	if err := c.synced(ctx); err != nil {
 		return nil, err
 	}
@@ -165,7 +192,7 @@ func attachment(bridge *bridgeRow, port Port) ([]ovsdb.Operation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode external_ids: %w", err)
 	}
-	owner, err := ovsdb.NewOvsMap(map[string]string{keySandbox: port.Sandbox, keyPod: port.Pod})
+	owner, err := ovsdb.NewOvsMap(port.owner())
 	if err != nil {
 		return nil, fmt.Errorf("encode external_ids: %w", err)
 	}
@@ -193,7 +220,8 @@ func (c *Client) detachments(ctx context.Context, bridge *bridgeRow, ports []Por
 			return nil, fmt.Errorf("read port %s: %w", port.Name, err)
 		}
 		// The same name may have come to someone else meanwhile.
-		if row.ExternalIDs[keySandbox] == port.Sandbox && port.Sandbox != "" {
+		if row.ExternalIDs[keySandbox] == port.Sandbox && row.ExternalIDs[keyPorthole] == port.Porthole &&
+			port.Sandbox+port.Porthole != "" {
 			uuids = append(uuids, row.UUID)
 		}
 	}

@@ -12,9 +12,12 @@ func TestPortSurvivesItsRow(t *testing.T) {
 		Name: "atoll-a", IfaceID: "red/one", IfaceIDVer: "u1", Pod: "red/one", Sandbox: "c1", Interface: "eth0",
 		Netns: "/run/netns/a", MAC: "0a:00:00:00:00:05", Addresses: "10.0.0.5",
 	}
-	got, ours := portOf(interfaceRow{Name: port.Name, ExternalIDs: port.externalIDs()})
-	if diff := cmp.Diff(port, got); diff != "" || !ours {
-		t.Errorf("ours: %t %s", ours, diff)
+	door := Port{Name: "atoll-b", IfaceID: "red:porthole", Porthole: "n1"}
+	for _, port := range []Port{port, door} {
+		got, ours := portOf(interfaceRow{Name: port.Name, ExternalIDs: port.externalIDs()})
+		if diff := cmp.Diff(port, got); diff != "" || !ours {
+			t.Errorf("ours: %t %s", ours, diff)
+		}
 	}
 }
 

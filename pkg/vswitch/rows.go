@@ -49,11 +49,12 @@ const (
 	keyOVNInstalled = "ovn-installed"
 )
 
-// Keys of ours. keySandbox is the proof of ownership: every row of ours has it.
+// Keys of ours. keySandbox, or keyPorthole, is the proof of ownership: every row of ours has one of them.
 const (
 	keyPod       = "atoll.dev/pod"
 	keyPodUID    = "atoll.dev/pod-uid"
 	keySandbox   = "atoll.dev/sandbox"
+	keyPorthole  = "atoll.dev/porthole"
 	keyNetns     = "atoll.dev/netns"
 	keyInterface = "atoll.dev/interface"
 	keyAddresses = "ip"

@@ -12,15 +12,23 @@ const anySwitch = ""
 
 // Withdraw takes ports out of the bridge as Detach does, and returns once ovs-vswitchd has let go of their
 // links. A link that is made anew under its old name before that is taken for the old one, and no packet passes.
-//
-// ovs-vswitchd copies next_cfg to cur_cfg when it has done what the database asked up to then
-// (ovs-vswitchd.conf.db(5)).
 func (c *Client) Withdraw(ctx context.Context, ports ...Port) error {
-	woken, stop := c.Watch(anySwitch)
-	defer stop()
 	if err := c.Detach(ctx, ports...); err != nil {
 		return err
 	}
+	if err := c.reconfigure(ctx); err != nil {
+		return fmt.Errorf("wait until a port is let go of: %w", err)
+	}
+	return nil
+}
+
+// reconfigure has ovs-vswitchd do what the database asks, what it could not do before too, and returns when it has.
+//
+// ovs-vswitchd copies next_cfg to cur_cfg when it has done what the database asked up to then
+// (ovs-vswitchd.conf.db(5)).
+func (c *Client) reconfigure(ctx context.Context) error {
+	woken, stop := c.Watch(anySwitch)
+	defer stop()
 	asked, err := c.askForConfiguration(ctx)
 	if err != nil {
 		return err
@@ -36,7 +44,7 @@ func (c *Client) Withdraw(ctx context.Context, ports ...Port) error {
 		select {
 		case <-woken:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: ovs-vswitchd has not let go of a port: %w", ErrUnavailable, context.Cause(ctx))
+			return fmt.Errorf("%w: ovs-vswitchd does not answer: %w", ErrUnavailable, context.Cause(ctx))
 		}
 	}
 }

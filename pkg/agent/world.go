@@ -1,0 +1,296 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/porthole"
+)
+
+// Infrastructure is what the agent is told of the cluster's infrastructure, beside what it reads from the API.
+type Infrastructure struct {
+	// DNS are the cluster's DNS addresses, as kubelet gives them to pods. None: no porthole serves names.
+	DNS []netip.Addr
+	// Domain is the cluster's DNS domain.
+	Domain string
+	// Services are the ranges of Services' addresses, Faces those of faces, Others what else no Network may reach without
+	// direct access.
+	Services, Faces, Others []netip.Prefix
+	// DefaultSubnet is what a Network that lists no subnet gets from the controller.
+	DefaultSubnet netip.Prefix
+}
+
+// kind is something that is watched.
+type kind string
+
+// The kinds that portholes are made from.
+const (
+	kindNetworks  kind = "networks"
+	kindNodes     kind = "nodes"
+	kindService   kind = "service default/kubernetes"
+	kindEndpoints kind = "endpoints of default/kubernetes"
+)
+
+// world is the cluster as the API server last reported it, as far as portholes need it. The watches write, requests and
+// sweeps read.
+type world struct {
+	self  string
+	infra Infrastructure
+	// changed receives a value after each change. It holds at most one.
+	changed chan struct{}
+
+	mu sync.Mutex
+	// networks by UID: one that is made anew under its name is another.
+	networks map[string]*model.Network
+	nodes    map[string]*model.Node
+	// api are the addresses of the Service, servers those of its endpoints, by slice.
+	api     []netip.AddrPort
+	servers map[string][]netip.AddrPort
+	// local are the node's own addresses, of which the API need not know.
+	local   []netip.Addr
+	missing map[kind]bool
+	waiting map[chan struct{}]struct{}
+}
+
+func newWorld(self string, infra Infrastructure) *world {
+	return &world{
+		self: self, infra: infra,
+		changed:  make(chan struct{}, 1),
+		networks: map[string]*model.Network{},
+		nodes:    map[string]*model.Node{},
+		servers:  map[string][]netip.AddrPort{},
+		missing:  map[kind]bool{kindNetworks: true, kindNodes: true, kindService: true, kindEndpoints: true},
+		waiting:  map[chan struct{}]struct{}{},
+	}
+}
+
+// update changes the world and tells everyone who waits.
+func (w *world) update(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+	for c := range w.waiting {
+		wakeUp(c)
+	}
+	wakeUp(w.changed)
+}
+
+// wakeUp wakes whoever reads from c. A wake-up that is still unread is enough.
+func wakeUp(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (w *world) setNetwork(n *model.Network) { w.update(func() { w.networks[n.UID] = n }) }
+func (w *world) dropNetwork(uid string)      { w.update(func() { delete(w.networks, uid) }) }
+func (w *world) dropNode(name string)        { w.update(func() { delete(w.nodes, name) }) }
+func (w *world) setAPI(a []netip.AddrPort)   { w.update(func() { w.api = a }) }
+func (w *world) setSynced(k kind)            { w.update(func() { delete(w.missing, k) }) }
+
+// setNode records a node. Its heartbeats are no news.
+func (w *world) setNode(n *model.Node) {
+	w.mu.Lock()
+	same := reflect.DeepEqual(w.nodes[n.Name], n)
+	w.mu.Unlock()
+	if !same {
+		w.update(func() { w.nodes[n.Name] = n })
+	}
+}
+
+func (w *world) setServers(slice string, a []netip.AddrPort) {
+	w.update(func() {
+		if w.servers[slice] = a; len(a) == 0 {
+			delete(w.servers, slice)
+		}
+	})
+}
+
+// setLocal records the node's own addresses, and tells of it only when they are others.
+func (w *world) setLocal(local []netip.Addr) {
+	w.mu.Lock()
+	same := slices.Equal(w.local, local)
+	w.mu.Unlock()
+	if !same {
+		w.update(func() { w.local = local })
+	}
+}
+
+// ready reports what has not been read yet; nil when all has.
+func (w *world) ready() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range []kind{kindNetworks, kindNodes, kindService, kindEndpoints} {
+		if w.missing[k] {
+			return fmt.Errorf("the %s have not been read from the API server yet", k)
+		}
+	}
+	return nil
+}
+
+// network is the Network of a UID; nil when there is none.
+func (w *world) network(uid string) *model.Network {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.networks[uid]
+}
+
+// await waits until a pod with faces can have its porthole: its Network is known, and its faces are of this node's. The
+// error of a context that ends says what was missing and where to look.
+func (w *world) await(ctx context.Context, n nic) error {
+	woken := make(chan struct{}, 1)
+	w.mu.Lock()
+	w.waiting[woken] = struct{}{}
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waiting, woken)
+	}()
+	for {
+		missing := w.lacks(n)
+		if missing == nil {
+			return nil
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", missing, context.Cause(ctx))
+		}
+	}
+}
+
+// lacks reports why a pod cannot have its porthole; nil when it can. An annotation that somebody forged is seen here: the
+// faces of other nodes are none of ours, and a face leads to addresses of its own Network only.
+func (w *world) lacks(n nic) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	network := w.networks[n.networkUID]
+	if network == nil || network.Name != n.network {
+		return fmt.Errorf("the API server has not shown Network %s (UID %s) to the agent", n.network, n.networkUID)
+	}
+	if network.Type != model.VPC {
+		return fmt.Errorf("network %s is not of type %s, but its pod has faces", n.network, model.VPC)
+	}
+	self := w.nodes[w.self]
+	if self == nil || self.Assigned == nil {
+		return fmt.Errorf("the controller has not given node %s its faces (annotation %s)", w.self, model.AnnotationNode)
+	}
+	subnets := subnetsOf(network, w.infra.DefaultSubnet)
+	for _, pod := range n.doors() {
+		if !contains(self.Assigned.Faces, pod.Face) {
+			return fmt.Errorf("face %s is not one of node %s", pod.Face, w.self)
+		}
+		if !contains(subnets, pod.Own) {
+			return fmt.Errorf("address %s is in no subnet of Network %s", pod.Own, n.network)
+		}
+	}
+	return nil
+}
+
+// errNoNetwork: a porthole cannot be described without its Network.
+var errNoNetwork = errors.New("its Network is not known")
+
+// porthole describes a Network's porthole, but for its pods and what is the node's.
+func (w *world) porthole(networkUID string) (porthole.Spec, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.networks[networkUID]
+	if n == nil {
+		return porthole.Spec{}, errNoNetwork
+	}
+	spec := porthole.Spec{
+		UID: n.UID, Network: n.Name,
+		Subnets: subnetsOf(n, w.infra.DefaultSubnet),
+		Egress:  n.Egress, Infra: n.Infra,
+		API:     w.api,
+		Cluster: w.cluster(),
+	}
+	if n.DNS == model.DNSNode {
+		spec.DNS = w.infra.DNS
+	}
+	return spec, nil
+}
+
+// host describes the node's own side, but for what is the node's.
+func (w *world) host() (host porthole.Host, network string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	host = porthole.Host{Cluster: w.cluster()}
+	for _, n := range w.networks {
+		if n.Type == model.VPC && n.Infra == model.InfraDirect {
+			host.Direct = append(host.Direct, n.UID)
+		}
+	}
+	slices.Sort(host.Direct)
+	self := w.nodes[w.self]
+	if self == nil || self.Assigned == nil {
+		return host, ""
+	}
+	given := self.Assigned
+	host.Blocks = given.Faces
+	n := w.networks[given.NetworkUID]
+	if n == nil || n.Name != given.Network {
+		// Without its default Network the node has no address in it.
+		return host, ""
+	}
+	host.MAC, host.Addresses, host.Gateways = given.MAC, given.Addresses, given.Gateways
+	host.Default = subnetsOf(n, w.infra.DefaultSubnet)
+	return host, n.Name
+}
+
+// cluster is called with the lock held.
+func (w *world) cluster() porthole.Cluster {
+	c := porthole.Cluster{
+		Faces: slices.Clone(w.infra.Faces),
+		Infra: slices.Concat(w.infra.Services, w.infra.Others),
+	}
+	for _, servers := range w.servers {
+		c.Servers = append(c.Servers, servers...)
+	}
+	single := func(a netip.Addr) { c.Infra = append(c.Infra, netip.PrefixFrom(a, a.BitLen())) }
+	for _, n := range w.nodes {
+		for _, a := range n.Addresses {
+			single(a)
+		}
+		if n.Assigned != nil {
+			c.Faces = append(c.Faces, n.Assigned.Faces...)
+			for _, a := range n.Assigned.Addresses {
+				single(a.Addr())
+			}
+		}
+	}
+	for _, a := range w.local {
+		single(a)
+	}
+	for _, n := range w.networks {
+		if n.Type == model.Flat {
+			c.Infra = append(c.Infra, subnetsOf(n, w.infra.DefaultSubnet)...)
+		}
+	}
+	return c
+}
+
+// subnetsOf are the CIDRs that the controller has a Network's router serve.
+func subnetsOf(n *model.Network, defaultSubnet netip.Prefix) []netip.Prefix {
+	layout, _ := compile.Plan(*n, defaultSubnet)
+	var out []netip.Prefix
+	for _, s := range layout.Subnets {
+		for _, r := range s.Ranges {
+			out = append(out, r.CIDR)
+		}
+	}
+	return out
+}
+
+func contains(prefixes []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}

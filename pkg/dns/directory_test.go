@@ -1,0 +1,197 @@
+package dns
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+	"pgregory.net/rapid"
+
+	"github.com/atoll-net/atoll/pkg/match"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// TestWhatANetworkSees: its own namespaces' Services if they may attach, those with endpoints in it, and the API's.
+func TestWhatANetworkSees(t *testing.T) {
+	red := vpc("red")
+	red.Tenant = "colours"
+	w := newWorld(t, red)
+	w.SetComplete()
+	sees := func(name string) bool {
+		t.Helper()
+		return w.ask(t, "red", name+".svc.cluster.local.", dns.TypeANY).Rcode == dns.RcodeSuccess
+	}
+	check := func(name string, want bool) {
+		t.Helper()
+		if sees(name) != want {
+			t.Errorf("red sees %s: %v, want %v", name, !want, want)
+		}
+	}
+	member := &model.Namespace{Name: "a", Labels: map[string]string{model.LabelNetwork: "red", model.LabelTenant: "colours"}}
+	w.SetNamespace(member)
+	w.SetService(clusterIP("a/web", "10.96.1.1"))
+	check("web.a", true)
+	// One that names the Network and may not attach.
+	w.SetNamespace(namespaceIn("b", "red"))
+	w.SetService(clusterIP("b/web", "10.96.1.2"))
+	check("web.b", false)
+	check("b", false)
+	// One that belongs elsewhere and has an endpoint here: that one Service, and for as long as it has.
+	w.SetNamespace(&model.Namespace{Name: "c"})
+	w.SetService(clusterIP("c/web", "10.96.1.3"))
+	w.SetService(clusterIP("c/other", "10.96.1.4"))
+	check("web.c", false)
+	w.put("web", slice("c/web", "red", "!10.0.0.1"))
+	check("web.c", true)
+	check("c", true)
+	check("other.c", false)
+	w.put("web", slice("c/web", "red"))
+	check("web.c", false)
+	check("c", false)
+	w.put("web", slice("c/web", "red", "10.0.0.1"))
+	check("web.c", true)
+	w.RemoveSlice(SliceKey{Namespace: "c", Name: "web"})
+	check("web.c", false)
+	// The API's, by what the Network says.
+	w.SetService(clusterIP("default/kubernetes", "10.96.0.1"))
+	w.SetService(clusterIP("default/other", "10.96.0.2"))
+	check("kubernetes.default", true)
+	check("default", true)
+	check("other.default", false)
+	none := *red
+	none.Infra = model.InfraNone
+	w.serve(&none)
+	check("kubernetes.default", false)
+	check("default", false)
+	// Who may attach changes with the Network and with the namespace.
+	all := *red
+	all.Allowed = &match.Selector{}
+	w.serve(&all)
+	check("web.b", true)
+	w.serve(red)
+	check("web.b", false)
+	w.SetNamespace(&model.Namespace{Name: "a", Labels: map[string]string{model.LabelTenant: "colours"}})
+	check("web.a", false)
+	w.SetNamespace(member)
+	check("web.a", true)
+	w.RemoveService(key("a/web"))
+	check("web.a", false)
+	check("a", true)
+	w.RemoveNamespace("a")
+	check("a", false)
+}
+
+// TestAnyHistory: whatever came, changed and went, in whatever order, a Zone ends as one that is made from what is left.
+func TestAnyHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names, networks := []string{"a", "b", "default"}, []string{"red", "blue", ""}
+		pick := func(from []string, label string) string { return rapid.SampledFrom(from).Draw(t, label) }
+		d := NewDirectory(domain, nil)
+		namespaces := map[string]*model.Namespace{}
+		services := map[ServiceKey]*Service{}
+		slicesLeft := map[SliceKey]*Slice{}
+		served := map[string]*model.Network{}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			service := ServiceKey{Namespace: pick(names, "namespace"), Name: pick([]string{"web", "kubernetes"}, "service")}
+			gone := rapid.IntRange(0, 3).Draw(t, "gone") == 0
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0:
+				name := service.Namespace
+				if gone {
+					d.RemoveNamespace(name)
+					delete(namespaces, name)
+					continue
+				}
+				namespaces[name] = namespaceIn(name, pick(networks, "network"))
+				d.SetNamespace(namespaces[name])
+			case 1:
+				if gone {
+					d.RemoveService(service)
+					delete(services, service)
+					continue
+				}
+				s := &Service{ServiceKey: service, Headless: rapid.Bool().Draw(t, "headless")}
+				if !s.Headless {
+					s.ClusterIPs = []netip.Addr{addr(fmt.Sprintf("10.96.0.%d", rapid.IntRange(1, 3).Draw(t, "ip")))}
+				}
+				services[service] = s
+				d.SetService(s)
+			case 2:
+				k := SliceKey{Namespace: service.Namespace, Name: pick([]string{"s1", "s2", "s3"}, "slice")}
+				if gone {
+					d.RemoveSlice(k)
+					delete(slicesLeft, k)
+					continue
+				}
+				var endpoints []string
+				for range rapid.IntRange(0, 2).Draw(t, "endpoints") {
+					endpoints = append(endpoints, fmt.Sprintf("10.0.0.%d", rapid.IntRange(1, 3).Draw(t, "address")))
+				}
+				slicesLeft[k] = slice(service.Namespace+"/"+service.Name, pick(networks[:2], "network"), endpoints...)
+				d.SetSlice(k, slicesLeft[k])
+			case 3:
+				name := pick(networks[:2], "network")
+				if gone {
+					d.Leave(name)
+					delete(served, name)
+					continue
+				}
+				n := vpc(name)
+				if rapid.Bool().Draw(t, "closed") {
+					n.Tenant = "other"
+				}
+				if rapid.Bool().Draw(t, "without API") {
+					n.Infra = model.InfraNone
+				}
+				served[name] = n
+				d.Serve(n)
+			}
+		}
+		fresh := NewDirectory(domain, nil)
+		for _, n := range served {
+			fresh.Serve(n)
+		}
+		for k, s := range slicesLeft {
+			fresh.SetSlice(k, s)
+		}
+		for _, s := range services {
+			fresh.SetService(s)
+		}
+		for _, n := range namespaces {
+			fresh.SetNamespace(n)
+		}
+		for name := range served {
+			if diff := cmp.Diff(content(fresh.served[name].zone), content(d.served[name].zone)); diff != "" {
+				t.Fatalf("Zone of %s (-fresh +grown):\n%s", name, diff)
+			}
+		}
+		for what, leaves := range map[string]int{"slices": len(d.slices) - len(slicesLeft), "namespaces": len(d.namespaces) - len(namespaces)} {
+			if leaves != 0 {
+				t.Fatalf("%d %s too many are remembered", leaves, what)
+			}
+		}
+		if len(slicesLeft) == 0 && len(d.behind)+len(d.within) != 0 {
+			t.Fatalf("something is remembered of slices that have gone: %v %v", d.behind, d.within)
+		}
+	})
+}
+
+// content is all that a Zone holds, as text.
+func content(z *Zone) []string {
+	var out []string
+	for name, ns := range z.namespaces {
+		out = append(out, fmt.Sprintf("namespace %s home %v services %d", name, ns.home, ns.services))
+	}
+	for k, r := range z.services {
+		out = append(out, fmt.Sprintf("service %v headless %v own %v endpoints %v", k, r.service.Headless, r.own, r.endpoints))
+	}
+	for _, a := range slices.Collect(maps.Keys(z.reverse)) {
+		out = append(out, fmt.Sprintf("address %s is %v of %d", a, z.pointersOf(a), len(z.reverse[a])))
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,49 @@
+package dns
+
+import "net/netip"
+
+// ServiceKey names a Service.
+type ServiceKey struct{ Namespace, Name string }
+
+// SliceKey names an EndpointSlice.
+type SliceKey struct{ Namespace, Name string }
+
+// Service is what the DNS tells of a Service. It is not changed once it was handed over.
+type Service struct {
+	ServiceKey
+	// ClusterIPs are its virtual addresses, at most one per IP family; none when it has an ExternalName or is headless.
+	ClusterIPs []netip.Addr
+	// Headless: the name stands for the endpoints themselves.
+	Headless bool
+	// ExternalName is the name that it is an alias of; empty for all other Services.
+	ExternalName string
+	Ports        []Port
+	// PublishNotReady: endpoints are told of before they are ready.
+	PublishNotReady bool
+}
+
+// Port is a port of a Service or of its endpoints.
+type Port struct {
+	// Name may be empty.
+	Name string
+	// Protocol in lower case: tcp, udp or sctp.
+	Protocol string
+	Number   uint16
+}
+
+// Endpoint is one address behind a Service.
+type Endpoint struct {
+	// Address is the pod's own in the Network.
+	Address netip.Addr
+	// Hostname is the first label of its name; empty: one that follows from the address.
+	Hostname string
+	Ready    bool
+}
+
+// Slice is part of the endpoints that a Service has in one Network. It is not changed once it was handed over.
+type Slice struct {
+	Service   ServiceKey
+	Network   string
+	Ports     []Port
+	Endpoints []Endpoint
+}

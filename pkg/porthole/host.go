@@ -1,0 +1,323 @@
+package porthole
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
+)
+
+// The bridge's ends of the node's own links.
+const (
+	// NodePort is the other end of model.NodeInterface.
+	NodePort = netdev.Prefix + "node0"
+	// EdgePort is the other end of model.EdgeInterface.
+	EdgePort = netdev.Prefix + "node1"
+)
+
+// Host is the wanted state of the node's own side.
+type Host struct {
+	// MAC, Addresses and Gateways are the node's in the default Network. Without addresses the node has no links to it.
+	MAC       string
+	Addresses []netip.Prefix
+	Gateways  []netip.Addr
+	// Default are the subnets of the default Network.
+	Default []netip.Prefix
+	// Blocks are what the node's faces come from.
+	Blocks []netip.Prefix
+	// Direct are the UIDs of the Networks that may reach the node itself and the default Network.
+	Direct  []string
+	Cluster Cluster
+	// MTU of the node's links to the bridge, in bytes of IP packet.
+	MTU     int
+	Offload netdev.Offload
+}
+
+// knownHost is what was last made of the node's side.
+type knownHost struct {
+	spec       Host
+	generation uint32
+	made       bool
+}
+
+func (h Host) normal() Host {
+	h.Default, h.Blocks = prefixes(h.Default), prefixes(h.Blocks)
+	h.Direct = slices.Compact(slices.Sorted(slices.Values(h.Direct)))
+	h.Cluster = Spec{Cluster: h.Cluster}.normal().Cluster
+	return h
+}
+
+func (h Host) equal(o Host) bool {
+	return h.MAC == o.MAC && slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Gateways, o.Gateways) &&
+		slices.Equal(h.Default, o.Default) && slices.Equal(h.Blocks, o.Blocks) && slices.Equal(h.Direct, o.Direct) &&
+		h.Cluster.equal(o.Cluster) && h.MTU == o.MTU && h.Offload == o.Offload
+}
+
+func (h Host) hasIPv6() bool {
+	six := func(p netip.Prefix) bool { return p.Addr().Is6() }
+	return slices.ContainsFunc(h.Addresses, six) || slices.ContainsFunc(h.Blocks, six)
+}
+
+// address is the node's address of a family in the default Network; false when it has none.
+func (h Host) address(family netip.Addr) (netip.Addr, bool) {
+	for _, p := range h.Addresses {
+		if p.Addr().Is4() == family.Is4() {
+			return p.Addr(), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+func (h Host) cables() []cable {
+	return []cable{
+		{outer: NodePort, inner: model.NodeInterface, innerMAC: h.MAC, alias: nodeAlias, mtu: h.MTU, bridged: true},
+		{outer: EdgePort, inner: model.EdgeInterface, innerMAC: model.PortholeMAC, alias: nodeAlias, mtu: h.MTU, bridged: true},
+	}
+}
+
+// WholeHost reports whether the node's links are there as host wants them; see Whole.
+func (k *Keeper) WholeHost(host Host) (bool, error) {
+	for _, c := range host.cables() {
+		if len(host.Addresses) == 0 {
+			if link, err := findLink(c.outer); err != nil || link != nil {
+				return false, err
+			}
+			continue
+		}
+		if whole, err := c.whole(nil); err != nil || !whole {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// EnsureHost makes the node's side what host says. It may be called again at any time, and then looks at everything.
+func (k *Keeper) EnsureHost(ctx context.Context, host Host) error {
+	host = host.normal()
+	if err := forwardPackets(host.hasIPv6()); err != nil {
+		return err
+	}
+	if err := k.writeHostTable(ctx, host); err != nil {
+		return err
+	}
+	if len(host.Addresses) == 0 {
+		for _, c := range host.cables() {
+			if err := removeLink(c.outer); err != nil {
+				return err
+			}
+		}
+		return k.routeHost(host)
+	}
+	for _, c := range host.cables() {
+		if err := c.ensure(nil); err != nil {
+			return err
+		}
+		if err := furnishNode(c.inner, host); err != nil {
+			return err
+		}
+	}
+	return k.routeHost(host)
+}
+
+// writeHostTable replaces the rules unless nobody has touched any since.
+func (k *Keeper) writeHostTable(ctx context.Context, host Host) error {
+	k.mu.Lock()
+	last := k.host
+	k.mu.Unlock()
+	if last.made && last.spec.equal(host) {
+		if now, err := generation(); err != nil || now == last.generation {
+			return err
+		}
+	}
+	if err := k.nft.Run(ctx, writeHostRules(k.nft, host)); err != nil {
+		return fmt.Errorf("write the node's rules: %w", err)
+	}
+	after, err := generation()
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.host = knownHost{spec: host, generation: after, made: true}
+	return nil
+}
+
+// furnishNode readies one of the node's interfaces and brings it up.
+func furnishNode(name string, host Host) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", name, err)
+	}
+	off := "1"
+	if host.hasIPv6() {
+		off = "0"
+	}
+	err = netdev.Set(name, []netdev.Setting{
+		{Protocol: "ipv4", Key: "forwarding", Value: "1"},
+		// Pods' packets come by one interface and are answered by the other.
+		{Protocol: "ipv4", Key: "rp_filter", Value: looseReversePath},
+		{Protocol: "ipv4", Key: "accept_redirects", Value: "0"},
+		{Protocol: "ipv4", Key: "send_redirects", Value: "0"},
+		{Protocol: "ipv4", Key: "accept_source_route", Value: "0"},
+		// ARP here is about the addresses here: the node's others are nobody's on this link.
+		{Protocol: "ipv4", Key: "arp_ignore", Value: "1"},
+		{Protocol: "ipv4", Key: "arp_announce", Value: "2"},
+		{Protocol: "ipv6", Key: "disable_ipv6", Value: off},
+		{Protocol: "ipv6", Key: "addr_gen_mode", Value: "1"},
+		{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
+		{Protocol: "ipv6", Key: "accept_ra", Value: "0"},
+		{Protocol: "ipv6", Key: "accept_redirects", Value: "0"},
+	}...)
+	if err != nil {
+		return err
+	}
+	if host.Offload == netdev.PodChecksums {
+		if err := netdev.DisableTxChecksums(name); err != nil {
+			return err
+		}
+	}
+	if err := setAddresses(link, host.addressesOf(link)); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("bring up %s: %w", name, err)
+	}
+	return nil
+}
+
+// addressesOf are the addresses of one of the node's interfaces.
+func (h Host) addressesOf(link netlink.Link) []netip.Prefix {
+	if link.Attrs().Name == model.EdgeInterface {
+		own := model.PortholeAddresses()
+		if h.hasIPv6() {
+			return own[:]
+		}
+		return own[:1]
+	}
+	if !h.hasIPv6() {
+		return h.Addresses
+	}
+	// Without an address for the link Linux asks nobody for the neighbours of packets that it forwards.
+	return append(slices.Clone(h.Addresses), netip.PrefixFrom(linkLocal(link.Attrs().HardwareAddr), 64))
+}
+
+// routeHost sets the node's routes: to the default Network and to faces by its router, and nowhere for faces of the node
+// that no pod has, so that no packet goes round in circles.
+func (k *Keeper) routeHost(host Host) error {
+	var wanted []route
+	for _, block := range host.Blocks {
+		if block.Addr().Is4() || host.hasIPv6() {
+			wanted = append(wanted, route{to: block, table: unix.RT_TABLE_MAIN})
+		}
+	}
+	if link, err := findLink(model.NodeInterface); err != nil {
+		return err
+	} else if link != nil {
+		wanted = append(wanted, host.routesVia(link.Attrs().Index)...)
+	}
+	portholes, err := hostLinks()
+	if err != nil {
+		return err
+	}
+	return setRoutes(wanted, func(r route) bool { return !portholes[r.link] })
+}
+
+// routesVia are the routes by the default Network's router.
+func (h Host) routesVia(link int) []route {
+	var out []route
+	for _, gateway := range h.Gateways {
+		source, has := h.address(gateway)
+		if !has {
+			continue
+		}
+		for _, p := range ofFamily(append(slices.Clone(h.Default), h.Cluster.Faces...), gateway) {
+			onLink := slices.ContainsFunc(h.Addresses, func(a netip.Prefix) bool { return a.Masked() == p })
+			// A block as wide as the range is all there is.
+			if !onLink && !slices.Contains(h.Blocks, p) {
+				out = append(out, route{to: p, via: gateway, link: link, source: source, table: unix.RT_TABLE_MAIN})
+			}
+		}
+	}
+	return out
+}
+
+// hostLinks are the indexes of the node's interfaces to portholes.
+func hostLinks() (map[int]bool, error) {
+	links, err := listLinks()
+	out := map[int]bool{}
+	for _, link := range links {
+		if strings.HasPrefix(link.Attrs().Name, hostPrefix) {
+			out[link.Attrs().Index] = true
+		}
+	}
+	return out, err
+}
+
+// routeFaces sets the routes to the faces of a porthole's pods.
+func (k *Keeper) routeFaces(spec Spec) error {
+	k.mu.Lock()
+	node := k.host.spec
+	k.mu.Unlock()
+	link, err := netlink.LinkByName(spec.id().HostLink())
+	if err != nil {
+		return fmt.Errorf("find %s: %w", spec.id().HostLink(), err)
+	}
+	index := link.Attrs().Index
+	for _, family := range families(spec.hasIPv6()) {
+		if err := neighbour(link, hopFor(family).porthole, portholeMAC); err != nil {
+			return err
+		}
+	}
+	var wanted []route
+	for _, pod := range spec.Pods {
+		if pod.Face.Is6() && !spec.hasIPv6() {
+			continue
+		}
+		source, _ := node.address(pod.Face)
+		wanted = append(wanted, route{
+			to: host(pod.Face), via: hopFor(pod.Face).porthole, link: index, source: source, table: unix.RT_TABLE_MAIN,
+		})
+	}
+	return setRoutes(wanted, func(r route) bool { return r.link == index })
+}
+
+// forwardPackets makes the node a router, which it must be for its pods. Interfaces that learn their routes from router
+// advertisements go on doing so, which a router does only when told. (ip-sysctl, accept_ra.)
+func forwardPackets(ipv6 bool) error {
+	const ipv4Forward, ipv6Forward = "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"
+	if !isOn(ipv4Forward) {
+		if err := netdev.Set("", netdev.Setting{Protocol: "ipv4", Key: "ip_forward", Value: "1"}); err != nil {
+			return err
+		}
+	}
+	if !ipv6 || isOn(ipv6Forward) {
+		return nil
+	}
+	learning, err := filepath.Glob("/proc/sys/net/ipv6/conf/*/accept_ra")
+	if err != nil {
+		return fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, file := range learning {
+		if isOn(file) {
+			name := filepath.Base(filepath.Dir(file))
+			if err := netdev.Set(name, netdev.Setting{Protocol: "ipv6", Key: "accept_ra", Value: "2"}); err != nil {
+				return err
+			}
+		}
+	}
+	return netdev.Set("all", netdev.Setting{Protocol: "ipv6", Key: "forwarding", Value: "1"})
+}
+
+func isOn(file string) bool {
+	value, err := os.ReadFile(file)
+	return err == nil && strings.TrimSpace(string(value)) == "1"
+}

@@ -1,0 +1,178 @@
+package porthole
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/containernetworking/plugins/pkg/netlinksafe"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
+)
+
+// ourRoutes is the protocol number of our routes: whose are removed, and nobody else's. (rtnetlink(7): from 5 on they are
+// for users; 167 is in no list of iproute2's.)
+const ourRoutes netlink.RouteProtocol = 167
+
+// wayOut is the table of routes for what comes from the Network, and the priority of the rule that leads there.
+const (
+	wayOut     = 167
+	wayOutRule = 100
+)
+
+// harden sets what all interfaces of a porthole get, before there are any. It runs inside.
+func harden(ipv6 bool) error {
+	// First: changing it changes others.
+	if err := netdev.Set("", netdev.Setting{Protocol: "ipv4", Key: "ip_forward", Value: "1"}); err != nil {
+		return err
+	}
+	off := "1"
+	if ipv6 {
+		off = "0"
+	}
+	for _, which := range []string{"all", "default"} {
+		err := netdev.Set(which, []netdev.Setting{
+			// The table judges sources, more strictly, and what comes from the Network has a route of its own.
+			{Protocol: "ipv4", Key: "rp_filter", Value: "0"},
+			{Protocol: "ipv4", Key: "send_redirects", Value: "0"},
+			{Protocol: "ipv4", Key: "accept_redirects", Value: "0"},
+			{Protocol: "ipv4", Key: "accept_source_route", Value: "0"},
+			{Protocol: "ipv6", Key: "disable_ipv6", Value: off},
+			{Protocol: "ipv6", Key: "forwarding", Value: "1"},
+			{Protocol: "ipv6", Key: "accept_ra", Value: "0"},
+			{Protocol: "ipv6", Key: "accept_redirects", Value: "0"},
+			{Protocol: "ipv6", Key: "accept_source_route", Value: "-1"},
+			{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
+			// Link-local addresses are only those that are set.
+			{Protocol: "ipv6", Key: "addr_gen_mode", Value: "1"},
+		}...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// furnish brings both links up, with addresses, neighbours and routes, and takes away what is too many. It runs inside.
+func furnish(spec Spec) error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find lo: %w", err)
+	}
+	var dns []netip.Prefix
+	for _, a := range spec.DNS {
+		if a.Is4() || spec.hasIPv6() {
+			dns = append(dns, host(a))
+		}
+	}
+	if err := setAddresses(lo, dns); err != nil {
+		return err
+	}
+	network, err := netlink.LinkByName(networkSide)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", networkSide, err)
+	}
+	node, err := netlink.LinkByName(hostSide)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", hostSide, err)
+	}
+	if spec.Offload == netdev.PodChecksums {
+		if err := netdev.DisableTxChecksums(networkSide); err != nil {
+			return err
+		}
+	}
+	edges, own := model.EdgeAddresses(), model.PortholeAddresses()
+	wanted := []netip.Prefix{own[0]}
+	if spec.hasIPv6() {
+		wanted = append(wanted, own[1], host(errandAddress(own[1].Addr())))
+	}
+	if err := setAddresses(network, wanted); err != nil {
+		return err
+	}
+	for _, link := range []netlink.Link{lo, network, node} {
+		if err := netlink.LinkSetUp(link); err != nil {
+			return fmt.Errorf("bring up %s: %w", link.Attrs().Name, err)
+		}
+	}
+	var routes []route
+	for _, family := range families(spec.hasIPv6()) {
+		next, edge := hopFor(family).node, edges[0].Addr()
+		if family.Is6() {
+			edge = edges[1].Addr()
+		}
+		if err := neighbour(network, edge, model.EdgeMAC); err != nil {
+			return err
+		}
+		if err := neighbour(node, next, nodeMAC); err != nil {
+			return err
+		}
+		for _, subnet := range ofFamily(spec.Subnets, family) {
+			routes = append(routes, route{to: subnet, via: edge, link: network.Attrs().Index, table: unix.RT_TABLE_MAIN})
+		}
+		for _, table := range []int{unix.RT_TABLE_MAIN, wayOut} {
+			routes = append(routes, route{to: netip.PrefixFrom(family, 0), via: next, link: node.Attrs().Index, table: table})
+		}
+		if err := leadOut(family); err != nil {
+			return err
+		}
+	}
+	return setRoutes(routes, func(route) bool { return true })
+}
+
+// leadOut has what comes from the Network take the way out even where its destination is also an address of the
+// Network: the client or the server meant is the one outside.
+func leadOut(family netip.Addr) error {
+	rule := netlink.NewRule()
+	rule.IifName, rule.Table, rule.Priority, rule.Family = networkSide, wayOut, wayOutRule, netlinkFamily(family)
+	if err := netlink.RuleAdd(rule); err != nil && err != unix.EEXIST { //nolint:errorlint // netlink returns plain numbers
+		return fmt.Errorf("add rule for %s: %w", networkSide, err)
+	}
+	return nil
+}
+
+func netlinkFamily(a netip.Addr) int {
+	if a.Is4() {
+		return netlink.FAMILY_V4
+	}
+	return netlink.FAMILY_V6
+}
+
+// setAddresses gives a link these addresses and takes all others but loopback's away.
+func setAddresses(link netlink.Link, wanted []netip.Prefix) error {
+	present, err := netlinksafe.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("list addresses of %s: %w", link.Attrs().Name, err)
+	}
+	var have []netip.Prefix
+	for _, a := range present {
+		ip, ok := netip.AddrFromSlice(a.IP)
+		bits, _ := a.Mask.Size()
+		prefix := netip.PrefixFrom(ip.Unmap(), bits)
+		if !ok || prefix.Addr().IsLoopback() {
+			continue
+		}
+		if slices.Contains(wanted, prefix) {
+			have = append(have, prefix)
+			continue
+		}
+		if err := netlink.AddrDel(link, &a); err != nil {
+			return fmt.Errorf("remove address %s of %s: %w", prefix, link.Attrs().Name, err)
+		}
+	}
+	for _, prefix := range wanted {
+		if slices.Contains(have, prefix) {
+			continue
+		}
+		address := &netlink.Addr{IPNet: ipNet(prefix)}
+		if prefix.Addr().Is6() {
+			address.Flags = unix.IFA_F_NODAD
+		}
+		if err := netlink.AddrReplace(link, address); err != nil {
+			return fmt.Errorf("add address %s to %s: %w", prefix, link.Attrs().Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package porthole
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"sigs.k8s.io/knftables"
+)
+
+// Keeper makes, changes and removes the portholes of a node, and the node's own side. What it remembers only saves
+// work: one that is started anew comes to the same state.
+//
+// Calls for different portholes may run at the same time; calls for one follow each other, which the caller sees to.
+type Keeper struct {
+	nft knftables.Interface
+
+	mu    sync.Mutex
+	known map[ID]known
+	host  knownHost
+}
+
+// known is what was last made of a porthole.
+type known struct {
+	spec Spec
+	// generation of its ruleset after that.
+	generation uint32
+}
+
+// NewKeeper finds out whether nftables can be used: it needs the program nft, version 1.0.1 or later.
+func NewKeeper() (*Keeper, error) {
+	nft, err := knftables.New(knftables.InetFamily, tableName)
+	if err != nil {
+		return nil, fmt.Errorf("use nftables: %w", err)
+	}
+	return &Keeper{nft: nft, known: map[ID]known{}}, nil
+}
+
+// Whole reports whether a porthole's namespace and links are there as spec wants them. When they are not, Ensure makes
+// them anew, and whoever holds the link on the bridge must let go of it before.
+func (k *Keeper) Whole(spec Spec) (bool, error) {
+	netns, err := ns.GetNS(spec.id().NetnsPath())
+	if err != nil {
+		// Not there, or nothing that could be used.
+		return false, nil
+	}
+	defer netns.Close()
+	for _, c := range spec.cables() {
+		if whole, err := c.whole(netns); err != nil || !whole {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Known reports whether a porthole was made by this Keeper and has not been removed or failed since.
+func (k *Keeper) Known(id ID) bool {
+	_, has := k.recall(id)
+	return has
+}
+
+// Ensure makes the porthole of spec, or changes it into what spec says. When only pods have come or gone, it touches
+// only their elements and their routes.
+func (k *Keeper) Ensure(ctx context.Context, spec Spec) error {
+	spec = spec.normal()
+	last, has := k.recall(spec.id())
+	if has && last.spec.sameButPods(spec) {
+		return k.change(ctx, last, spec)
+	}
+	return k.build(ctx, spec)
+}
+
+// Repair is Ensure, but looks at everything that somebody else may have changed since.
+func (k *Keeper) Repair(ctx context.Context, spec Spec) error { return k.build(ctx, spec.normal()) }
+
+func (k *Keeper) recall(id ID) (known, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last, has := k.known[id]
+	return last, has
+}
+
+func (k *Keeper) remember(id ID, last known) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known[id] = last
+}
+
+func (k *Keeper) forget(id ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.known, id)
+}
+
+// build makes everything that is not as it should be. The order lets nothing pass before the rules are there: the links
+// come up last.
+func (k *Keeper) build(ctx context.Context, spec Spec) error {
+	last, has := k.recall(spec.id())
+	k.forget(spec.id())
+	netns, err := openNetns(spec.id().NetnsPath())
+	if err != nil {
+		return err
+	}
+	defer netns.Close()
+	if err := inside(netns, func() error { return harden(spec.hasIPv6()) }); err != nil {
+		return err
+	}
+	now := known{spec: spec}
+	if now.generation, err = k.writeTable(ctx, netns, spec, last, has); err != nil {
+		return err
+	}
+	for _, c := range spec.cables() {
+		if err := c.ensure(netns); err != nil {
+			return err
+		}
+	}
+	if err := inside(netns, func() error { return furnish(spec) }); err != nil {
+		return err
+	}
+	if has {
+		if err := endConnections(netns, missing(last.spec.Pods, spec.Pods)); err != nil {
+			return err
+		}
+	}
+	if err := k.routeFaces(spec); err != nil {
+		return err
+	}
+	k.remember(spec.id(), now)
+	return nil
+}
+
+// writeTable replaces the rules unless they are still those of spec.
+func (k *Keeper) writeTable(ctx context.Context, netns ns.NetNS, spec Spec, last known, has bool) (after uint32, err error) {
+	err = inside(netns, func() error {
+		if has && last.spec.sameButPods(spec) && len(missing(last.spec.Pods, spec.Pods))+len(missing(spec.Pods, last.spec.Pods)) == 0 {
+			if now, err := generation(); err != nil || now == last.generation {
+				after = now
+				return err
+			}
+		}
+		if err := k.nft.Run(ctx, writeRules(k.nft, spec)); err != nil {
+			return fmt.Errorf("write rules: %w", err)
+		}
+		after, err = generation()
+		return err
+	})
+	return after, err
+}
+
+// change adds and removes pods.
+func (k *Keeper) change(ctx context.Context, last known, spec Spec) error {
+	gone, come := missing(last.spec.Pods, spec.Pods), missing(spec.Pods, last.spec.Pods)
+	if len(gone)+len(come) == 0 {
+		return nil
+	}
+	// Until all is done, nothing is known.
+	k.forget(spec.id())
+	netns, err := ns.GetNS(spec.id().NetnsPath())
+	if err != nil {
+		return k.build(ctx, spec)
+	}
+	defer netns.Close()
+	err = inside(netns, func() error {
+		tx := k.nft.NewTransaction()
+		for _, pod := range gone {
+			dropPod(tx, pod)
+		}
+		for _, pod := range come {
+			addPod(tx, pod)
+		}
+		if err := k.nft.Run(ctx, tx); err != nil {
+			return err
+		}
+		last.generation, err = generation()
+		return err
+	})
+	if err != nil {
+		// Somebody changed what was there.
+		return k.build(ctx, spec)
+	}
+	if err := endConnections(netns, gone); err != nil {
+		return err
+	}
+	if err := k.routeFaces(spec); err != nil {
+		return err
+	}
+	k.remember(spec.id(), known{spec: spec, generation: last.generation})
+	return nil
+}
+
+// endConnections forgets the connections of pods that have gone: another pod may get their addresses.
+func endConnections(netns ns.NetNS, gone []Pod) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	return inside(netns, func() error {
+		for _, family := range []netlink.InetFamily{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+			filter := connectionsOf(gone)
+			if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, filter); err != nil {
+				return fmt.Errorf("end connections: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// connectionsOf matches what a pod began and what came to its face.
+type connectionsOf []Pod
+
+// MatchConntrackFlow is called for each connection.
+func (c connectionsOf) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	for _, pod := range c {
+		if flow.Forward.SrcIP.Equal(pod.Own.AsSlice()) || flow.Forward.DstIP.Equal(pod.Face.AsSlice()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,275 @@
+//go:build integration
+
+package porthole
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// The test run proper is in network and mount namespaces of its own: it is a node, and ends with the process.
+const envInside = "ATOLL_TEST_INSIDE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envInside) == "" {
+		os.Exit(runInside())
+	}
+	if err := errors.Join(
+		unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""),
+		os.MkdirAll(netnsDir, 0o755),
+		unix.Mount("tmpfs", netnsDir, "tmpfs", 0, ""),
+	); err != nil {
+		fmt.Fprintln(os.Stderr, "make a mount namespace:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func runInside() int {
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "find the test binary:", err)
+		return 1
+	}
+	// The process that a parent-death signal follows is the thread that started it.
+	runtime.LockOSThread()
+	inside := exec.Command(self, os.Args[1:]...)
+	inside.Env = append(os.Environ(), envInside+"=1")
+	inside.Stdout, inside.Stderr = os.Stdout, os.Stderr
+	inside.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	signal.Ignore(syscall.SIGINT)
+	if err := inside.Run(); err != nil {
+		return max(1, inside.ProcessState.ExitCode())
+	}
+	return 0
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// keeper is one that clears up after itself.
+func keeper(tb testing.TB) *Keeper {
+	tb.Helper()
+	k, err := NewKeeper()
+	must(tb, err)
+	tb.Cleanup(func() {
+		ids, err := k.List()
+		must(tb, err)
+		for _, id := range ids {
+			must(tb, k.Remove(id))
+		}
+		must(tb, k.EnsureHost(context.Background(), Host{}))
+	})
+	return k
+}
+
+// state is what the kernel has of a porthole and of the node, as its tools show it.
+func state(tb testing.TB, uid string) string {
+	tb.Helper()
+	out := ""
+	show := func(command ...string) {
+		text, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+		if err != nil {
+			tb.Fatalf("%v: %v %s", command, err, text)
+		}
+		lines := strings.Split(string(text), "\n")
+		if !slices.Contains(command, "nft") {
+			// As they were made, which does not matter.
+			slices.Sort(lines)
+		}
+		out += fmt.Sprintf("%v\n%s\n", command, strings.Join(lines, "\n"))
+	}
+	in := []string{"ip", "netns", "exec", IDOf(uid).Name()}
+	for _, command := range []string{
+		"nft list ruleset", "ip -br -4 address", "ip -br -6 address", "ip route show table all", "ip -6 route show table all",
+		"ip rule", "ip -6 rule", "ip neigh",
+	} {
+		show(append(in, strings.Fields(command)...)...)
+	}
+	show("ip", "route", "show", "proto", "167")
+	show("ip", "-6", "route", "show", "proto", "167")
+	show("ip", "neigh", "show", "dev", IDOf(uid).HostLink())
+	// Without the index of the other end of a pair, which is another in each pair, and the blanks that it costs.
+	return regexp.MustCompile("(@if[0-9]+)? +").ReplaceAllString(out, " ")
+}
+
+func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
+	k := keeper(t)
+	must(t, k.EnsureHost(t.Context(), testHost()))
+	spec := testSpec("u1")
+	must(t, k.Ensure(t.Context(), spec))
+	want := state(t, "u1")
+	for _, fact := range []string{"100.64.0.5 via 169.254.100.6", "unreachable 100.64.0.0/24", "10.129.0.0/16 via 10.128.0.1", "100.64.0.0/10 via 10.128.0.1"} {
+		if !strings.Contains(want, fact) {
+			t.Errorf("missing: %s", fact)
+		}
+	}
+	netns := IDOf("u1").NetnsPath()
+	in := func(command string) func() error {
+		return func() error {
+			return exec.Command("ip", append([]string{"netns", "exec", IDOf("u1").Name()}, strings.Fields(command)...)...).Run()
+		}
+	}
+	for name, breakIt := range map[string]func() error{
+		"nothing":             func() error { return nil },
+		"rules flushed":       in("nft flush ruleset"),
+		"an element gone":     in("nft delete element inet atoll pods4 {10.0.0.5}"),
+		"a link down":         in("ip link set ovn0 down"),
+		"the node's end down": func() error { return exec.Command("ip", "link", "set", IDOf("u1").HostLink(), "down").Run() },
+		"a link gone":         in("ip link delete host0"),
+		"both links gone": func() error {
+			return errors.Join(in("ip link delete host0")(), exec.Command("ip", "link", "delete", IDOf("u1").Name()).Run())
+		},
+		"a rule of routes gone": in("ip rule del pref 100"),
+		"an address too many":   in("ip address add 192.0.2.77/32 dev lo"),
+		"unmounted":             func() error { return unix.Unmount(netns, unix.MNT_DETACH) },
+		"a file only": func() error {
+			return errors.Join(removeNetns(netns), os.WriteFile(netns, nil, 0o444))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, breakIt())
+			must(t, k.Repair(t.Context(), spec))
+			if diff := cmp.Diff(want, state(t, "u1")); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	t.Run("restart", func(t *testing.T) {
+		k := keeper(t)
+		must(t, k.EnsureHost(t.Context(), testHost()))
+		must(t, k.Ensure(t.Context(), spec))
+		if diff := cmp.Diff(want, state(t, "u1")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestPodsComeAndGoOneByOne(t *testing.T) {
+	k := keeper(t)
+	must(t, k.EnsureHost(t.Context(), testHost()))
+	spec := testSpec("u1")
+	all := spec.Pods
+	must(t, k.Ensure(t.Context(), spec))
+	want := state(t, "u1")
+	spec.Pods = all[:2]
+	must(t, k.Ensure(t.Context(), spec))
+	less := state(t, "u1")
+	if strings.Contains(less, "100.64.0.6") || strings.Contains(less, "10.0.0.6") {
+		t.Errorf("a pod that has gone is left:\n%s", less)
+	}
+	for n := 3; n <= len(all); n++ {
+		spec.Pods = all[:n]
+		must(t, k.Ensure(t.Context(), spec))
+	}
+	if diff := cmp.Diff(want, state(t, "u1")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A pod more is an element more, not a table: no rule is written anew.
+func TestAPodMoreLeavesTheRulesAlone(t *testing.T) {
+	k := keeper(t)
+	spec := testSpec("u1")
+	must(t, k.Ensure(t.Context(), spec))
+	handles := func() string {
+		out, err := exec.Command("ip", "netns", "exec", IDOf("u1").Name(), "nft", "-a", "list", "chain", "inet", "atoll", "out").CombinedOutput()
+		must(t, err)
+		return string(out)
+	}
+	before := handles()
+	spec.Pods = append(slices.Clone(spec.Pods), testPods(9)...)
+	must(t, k.Ensure(t.Context(), spec))
+	if after := handles(); after != before {
+		t.Errorf("rules were written anew:\n%s\n%s", before, after)
+	}
+}
+
+func TestListFindsHalfOnesAndNoStrangers(t *testing.T) {
+	k := keeper(t)
+	must(t, k.Ensure(t.Context(), testSpec("u1")))
+	// One without its links, one without its namespace, one of which only a file is left; and strangers.
+	must(t, makeNetns(IDOf("u2").NetnsPath()))
+	must(t, k.Ensure(t.Context(), testSpec("u3")))
+	must(t, removeNetns(IDOf("u3").NetnsPath()))
+	must(t, os.WriteFile(IDOf("u4").NetnsPath(), nil, 0o444))
+	stranger := netnsDir + "/atoll-of-somebody-else"
+	must(t, os.WriteFile(stranger, nil, 0o444))
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Alias = IDOf("u5").HostLink(), "uplink to rack 7"
+	must(t, netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}))
+	defer func() { must(t, errors.Join(os.Remove(stranger), deleteLink(attrs.Name))) }()
+	ids, err := k.List()
+	must(t, err)
+	want := []ID{IDOf("u1"), IDOf("u2"), IDOf("u3"), IDOf("u4")}
+	slices.Sort(want)
+	if !slices.Equal(ids, want) {
+		t.Errorf("found %v, want %v", ids, want)
+	}
+	if err := k.Remove(IDOf("u5")); err == nil {
+		t.Error("a stranger's link was removed")
+	}
+}
+
+// A face that has moved to another Network's pod goes there, whatever is left of the pod that had it.
+func TestAFaceGoesToWhoHadItLast(t *testing.T) {
+	k := keeper(t)
+	must(t, k.Ensure(t.Context(), testSpec("u1")))
+	must(t, k.Ensure(t.Context(), testSpec("u2")))
+	out, err := exec.Command("ip", "route", "show", "100.64.0.5").CombinedOutput()
+	must(t, err)
+	if !strings.Contains(string(out), IDOf("u2").HostLink()) || strings.Contains(string(out), IDOf("u1").HostLink()) {
+		t.Errorf("the face goes by %s", out)
+	}
+}
+
+func TestRemoveLeavesNothing(t *testing.T) {
+	k := keeper(t)
+	must(t, k.EnsureHost(t.Context(), testHost()))
+	nothing := func() string {
+		links, err := listLinks()
+		must(t, err)
+		routes, err := ownRoutes()
+		must(t, err)
+		entries, err := os.ReadDir(netnsDir)
+		must(t, err)
+		out := []string{}
+		for _, link := range links {
+			out = append(out, link.Attrs().Name)
+		}
+		for r := range routes {
+			out = append(out, fmt.Sprint(r))
+		}
+		slices.Sort(out)
+		return fmt.Sprint(out, entries)
+	}
+	before := nothing()
+	must(t, k.Ensure(t.Context(), testSpec("u1")))
+	for range 2 {
+		must(t, k.Remove(IDOf("u1")))
+	}
+	if after := nothing(); after != before {
+		t.Errorf("left:\n%s\nbefore:\n%s", after, before)
+	}
+}

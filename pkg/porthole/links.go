@@ -1,0 +1,198 @@
+package porthole
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
+)
+
+// cable is a veth pair between the node's namespace and a porthole, or with both ends in the former.
+type cable struct {
+	// outer is the name in the node's namespace, inner that in the porthole.
+	outer, inner string
+	// outerMAC is empty when any will do.
+	outerMAC, innerMAC string
+	alias              string
+	mtu                int
+	// bridged: the outer end is for the bridge, and the node's own stack has nothing to do with it.
+	bridged bool
+}
+
+// cables are both links of a porthole.
+func (s Spec) cables() []cable {
+	return []cable{
+		{outer: s.id().Name(), inner: networkSide, innerMAC: model.PortholeMAC, alias: alias(s), mtu: s.MTU, bridged: true},
+		{outer: s.id().HostLink(), inner: hostSide, outerMAC: nodeMAC, innerMAC: portholeMAC, alias: alias(s), mtu: s.MTU},
+	}
+}
+
+// whole reports whether both ends are there and belong together.
+func (c cable) whole(netns ns.NetNS) (bool, error) {
+	outer, err := findLink(c.outer)
+	if err != nil || outer == nil {
+		return false, err
+	}
+	attrs := outer.Attrs()
+	if attrs.Alias != c.alias || attrs.MTU != c.mtu || c.outerMAC != "" && attrs.HardwareAddr.String() != c.outerMAC {
+		return false, nil
+	}
+	whole := false
+	err = inside(netns, func() error {
+		inner, err := findLink(c.inner)
+		if err != nil || inner == nil {
+			return err
+		}
+		a := inner.Attrs()
+		whole = a.Index == attrs.ParentIndex && a.HardwareAddr.String() == c.innerMAC && a.MTU == c.mtu
+		return nil
+	})
+	return whole, err
+}
+
+// make makes the pair anew, both ends at once, each in its namespace.
+func (c cable) make(netns ns.NetNS) error {
+	if err := removeLink(c.outer); err != nil {
+		return err
+	}
+	if err := inside(netns, func() error { return deleteLink(c.inner) }); err != nil {
+		return err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = c.outer, c.mtu
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: c.inner, PeerMTU: uint32(c.mtu)}
+	if netns != nil {
+		pair.PeerNamespace = netlink.NsFd(int(netns.Fd()))
+	}
+	var err error
+	if pair.PeerHardwareAddr, err = net.ParseMAC(c.innerMAC); err != nil {
+		return fmt.Errorf("read MAC address: %w", err)
+	}
+	if c.outerMAC != "" {
+		if pair.HardwareAddr, err = net.ParseMAC(c.outerMAC); err != nil {
+			return fmt.Errorf("read MAC address: %w", err)
+		}
+	}
+	if err := netlink.LinkAdd(pair); err != nil {
+		return fmt.Errorf("add veth %s: %w", c.outer, err)
+	}
+	if err := c.dress(); err != nil {
+		return errors.Join(err, deleteLink(c.outer))
+	}
+	return nil
+}
+
+// dress marks the outer end as ours, and readies it before it is up.
+func (c cable) dress() error {
+	outer, err := netlink.LinkByName(c.outer)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", c.outer, err)
+	}
+	if err := netlink.LinkSetAlias(outer, c.alias); err != nil {
+		return fmt.Errorf("set alias of %s: %w", c.outer, err)
+	}
+	ready := hostEnd
+	if c.bridged {
+		ready = netdev.Quieten
+	}
+	return ready(c.outer)
+}
+
+// ensure makes the pair unless it is whole, and brings the outer end up.
+func (c cable) ensure(netns ns.NetNS) error {
+	if whole, err := c.whole(netns); err != nil {
+		return err
+	} else if !whole {
+		if err := c.make(netns); err != nil {
+			return err
+		}
+	}
+	outer, err := netlink.LinkByName(c.outer)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", c.outer, err)
+	}
+	if err := netlink.LinkSetUp(outer); err != nil {
+		return fmt.Errorf("bring up %s: %w", c.outer, err)
+	}
+	return nil
+}
+
+// removeLink removes a pair by its end in the node's namespace; that there is none is no error. A link of the name that is
+// not ours stays, with an error.
+func removeLink(outer string) error {
+	link, err := findLink(outer)
+	if err != nil || link == nil {
+		return err
+	}
+	if !isOurs(link) {
+		return fmt.Errorf("delete %s: it was not made by atoll (alias %q)", outer, link.Attrs().Alias)
+	}
+	return deleteLink(outer)
+}
+
+// hostEnd readies the node's end of a link to a porthole. The table checks by reverse path where packets come from.
+func hostEnd(name string) error {
+	return netdev.Set(name, []netdev.Setting{
+		{Protocol: "ipv4", Key: "forwarding", Value: "1"},
+		{Protocol: "ipv4", Key: "rp_filter", Value: looseReversePath},
+		{Protocol: "ipv4", Key: "accept_redirects", Value: "0"},
+		{Protocol: "ipv4", Key: "send_redirects", Value: "0"},
+		{Protocol: "ipv4", Key: "accept_source_route", Value: "0"},
+		// Answer ARP for none of the node's addresses: the porthole knows the one that it needs.
+		{Protocol: "ipv4", Key: "arp_ignore", Value: "8"},
+		{Protocol: "ipv6", Key: "disable_ipv6", Value: "0"},
+		// No link-local address: there would be something to talk to.
+		{Protocol: "ipv6", Key: "addr_gen_mode", Value: "1"},
+		{Protocol: "ipv6", Key: "accept_ra", Value: "0"},
+		{Protocol: "ipv6", Key: "accept_redirects", Value: "0"},
+	}...)
+}
+
+// looseReversePath has the kernel take packets from wherever a route back exists by any interface; the larger of this
+// and the value for all interfaces counts. (ip-sysctl in the kernel's documentation.)
+const looseReversePath = "2"
+
+// findLink is a link in the namespace of the calling thread; nil when there is none.
+func findLink(name string) (netlink.Link, error) {
+	link, err := netlink.LinkByName(name)
+	if netdev.NotFound(err) {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", name, err)
+	}
+	return link, nil
+}
+
+// deleteLink deletes a link in the namespace of the calling thread; that there is none is no error.
+func deleteLink(name string) error {
+	link, err := findLink(name)
+	if err != nil || link == nil {
+		return err
+	}
+	if err := netlink.LinkDel(link); err != nil && !netdev.NotFound(err) {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	return nil
+}
+
+// neighbour adds a neighbour that stays as it is.
+func neighbour(link netlink.Link, address netip.Addr, mac string) error {
+	hardware, err := net.ParseMAC(mac)
+	if err != nil {
+		return fmt.Errorf("read MAC address: %w", err)
+	}
+	err = netlink.NeighSet(&netlink.Neigh{
+		LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: address.AsSlice(), HardwareAddr: hardware,
+	})
+	if err != nil {
+		return fmt.Errorf("set neighbour %s of %s: %w", address, link.Attrs().Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package porthole
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
+)
+
+// Spec is the wanted state of one porthole. A nil or empty list opens nothing.
+type Spec struct {
+	// UID and Network name the Network.
+	UID, Network string
+	// Subnets are the Network's, as its router serves them.
+	Subnets []netip.Prefix
+	// Pods are the Network's pods on this node.
+	Pods []Pod
+	// Egress and Infra are the Network's choices.
+	Egress model.Egress
+	Infra  model.InfraAccess
+	// DNS are the addresses that pods ask for names; whoever answers listens on them inside the porthole. Empty when
+	// nobody does.
+	DNS []netip.Addr
+	// API are the Kubernetes API's addresses in the cluster, as pods know them.
+	API []netip.AddrPort
+	// Cluster is what all portholes of a node share.
+	Cluster Cluster
+	// MTU of both links, in bytes of IP packet.
+	MTU int
+	// Offload says who fills in the checksums of what enters the Network.
+	Offload netdev.Offload
+}
+
+// Pod is an address of a pod, and the face of the same family that Kubernetes knows it by.
+type Pod struct {
+	Own, Face netip.Addr
+}
+
+// Cluster is what is known of the infrastructure.
+type Cluster struct {
+	// Servers are the addresses by which the API servers are really reached.
+	Servers []netip.AddrPort
+	// Faces are the ranges that all faces of the cluster lie in: no pod reaches another's face.
+	Faces []netip.Prefix
+	// Infra are the addresses of nodes, the default Network, Services and what else the node's owner named: open to
+	// Networks with direct access.
+	Infra []netip.Prefix
+}
+
+func (s Spec) id() ID { return IDOf(s.UID) }
+
+func (s Spec) hasIPv6() bool {
+	return slices.ContainsFunc(s.Subnets, func(p netip.Prefix) bool { return p.Addr().Is6() })
+}
+
+// normal is the spec with every list sorted and without repetition: what is equal in meaning is equal.
+func (s Spec) normal() Spec {
+	s.Subnets = prefixes(s.Subnets)
+	s.Cluster.Faces = prefixes(s.Cluster.Faces)
+	s.Cluster.Infra = prefixes(s.Cluster.Infra)
+	s.DNS = unique(s.DNS, netip.Addr.Compare)
+	s.API = unique(s.API, netip.AddrPort.Compare)
+	s.Cluster.Servers = unique(s.Cluster.Servers, netip.AddrPort.Compare)
+	s.Pods = unique(s.Pods, comparePods)
+	return s
+}
+
+func comparePods(a, b Pod) int {
+	return cmp.Or(a.Own.Compare(b.Own), a.Face.Compare(b.Face))
+}
+
+// sameButPods reports whether two normal specs differ in nothing but their pods.
+func (s Spec) sameButPods(o Spec) bool {
+	return s.UID == o.UID && s.Network == o.Network && s.Egress == o.Egress && s.Infra == o.Infra &&
+		s.MTU == o.MTU && s.Offload == o.Offload &&
+		slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.DNS, o.DNS) && slices.Equal(s.API, o.API) &&
+		s.Cluster.equal(o.Cluster)
+}
+
+func (c Cluster) equal(o Cluster) bool {
+	return slices.Equal(c.Servers, o.Servers) && slices.Equal(c.Faces, o.Faces) && slices.Equal(c.Infra, o.Infra)
+}
+
+// prefixes is a list without those that lie within another of it, sorted: intervals that do not overlap.
+func prefixes(in []netip.Prefix) []netip.Prefix {
+	sorted := make([]netip.Prefix, 0, len(in))
+	for _, p := range in {
+		sorted = append(sorted, p.Masked())
+	}
+	slices.SortFunc(sorted, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	var out []netip.Prefix
+	for _, p := range sorted {
+		// The wider one of two that overlap begins no later, so that the last one kept is the only candidate.
+		if len(out) > 0 && out[len(out)-1].Contains(p.Addr()) {
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func unique[T comparable](in []T, compare func(T, T) int) []T {
+	return slices.Compact(slices.SortedFunc(slices.Values(in), compare))
+}
+
+// missing is what of a is not in b, both sorted.
+func missing(a, b []Pod) []Pod {
+	var out []Pod
+	for _, p := range a {
+		if _, found := slices.BinarySearchFunc(b, p, comparePods); !found {
+			out = append(out, p)
+		}
+	}
+	return out
+}
