@@ -14,6 +14,7 @@ unexport GOFLAGS
 PROGRAMS := atoll-controller atoll-agent atoll-cni atoll-sandbox atoll
 FUZZTIME ?= 10s
 SCALE    ?= -soak=60s
+CONFORMANCE ?= -network=default,vpc
 
 # The programs run wherever they are copied to: no C library is linked. Go stamps each with the version that git gives the
 # source (`go version -m bin/atoll-agent`).
@@ -48,9 +49,9 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race test-integration test-e2e fuzz bench scale vulnerabilities
+.PHONY: test verify lint test-unit race test-integration test-e2e conformance test-kernel fuzz bench scale vulnerabilities
 test: build ## everything (as root): each suite, and a summary
-	$(suites) verify lint unit fuzz integration e2e
+	$(suites) verify lint unit fuzz integration e2e conformance
 
 verify: ## generated files, formatting, go.mod and go vet
 	$(suites) verify
@@ -68,6 +69,12 @@ test-integration: build ## tests against a real API server, OVN and Open vSwitch
 
 test-e2e: build ## tests on a cluster of three nodes on this machine (as root)
 	$(suites) e2e
+
+conformance: build ## Kubernetes' own network and probe tests, in both kinds of Network; CONFORMANCE="-network=vpc -focus=DNS" is a part (as root)
+	go run ./test/conformance $(CONFORMANCE)
+
+test-kernel: ## tests of packets on the kernel's datapath, in a kernel of their own; the first time builds it (as root)
+	$(suites) kernel
 
 fuzz: ## each fuzz test for FUZZTIME (10s)
 	$(suites) fuzz

@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/demo/ready"
 	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/reach"
 )
 
 const (
@@ -94,9 +95,24 @@ func (o options) run(ctx context.Context) error {
 	if err := m.Print(os.Stdout); err != nil {
 		return err
 	}
+	headline("What they reach besides: names, a Service, the Kubernetes API, the outside")
+	var answers []reach.Row
+	err = took.measure("questions", func() error {
+		answers, err = ask(ctx, config, clients)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := reach.Print(os.Stdout, reach.Example(), answers); err != nil {
+		return err
+	}
 	fmt.Printf("%s; total %s\n", took, round(time.Since(began)))
 	if !m.Verdict().OK() {
 		return errors.New("the matrix is not as expected")
+	}
+	if reach.Failures(answers) > 0 {
+		return errors.New("an answer is not as expected")
 	}
 	headline("Try next")
 	o.next()
@@ -124,6 +140,15 @@ func probe(ctx context.Context, config *rest.Config, clients ready.Clients) (*ma
 		return nil, err
 	}
 	return matrix.Run(ctx, exec, pods)
+}
+
+// ask asks a pod of each Network what it reaches besides.
+func ask(ctx context.Context, config *rest.Config, clients ready.Clients) ([]reach.Row, error) {
+	exec, err := matrix.NewExec(config, clients.Kube)
+	if err != nil {
+		return nil, err
+	}
+	return reach.Ask(ctx, exec, clients.Kube, reach.Example(), reach.SandboxOutside())
 }
 
 // next prints commands to go on with; they work as printed.

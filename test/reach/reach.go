@@ -203,22 +203,24 @@ func (a *asker) dial(ctx context.Context) (string, Answer, error) {
 
 // api lists the pods of the namespace from inside a pod.
 func (a *asker) api(ctx context.Context) (string, Answer, error) {
-	const question = "Kubernetes API, its pods"
-	var names, want []string
+	want := make([]string, 0, len(a.pods))
 	for _, p := range a.pods {
 		want = append(want, p.Name)
 	}
 	slices.Sort(want)
-	answer := Answer{Want: fmt.Sprintf("%d pods", len(want))}
+	return "Kubernetes API, its pods", Answer{Got: a.listed(ctx, want), Want: fmt.Sprintf("%d pods", len(want))}, nil
+}
+
+// listed is what a pod of the namespace gets from the API.
+func (a *asker) listed(ctx context.Context, want []string) string {
+	var names []string
 	if err := a.run(ctx, &names, "api"); err != nil {
-		answer.Got = err.Error()
-		return question, answer, nil
+		return err.Error()
 	}
-	answer.Got = fmt.Sprintf("%d pods", len(names))
 	if !slices.Equal(names, want) {
-		answer.Got += ", others than the API says"
+		return fmt.Sprintf("%d pods, others than the API says", len(names))
 	}
-	return question, answer, nil
+	return fmt.Sprintf("%d pods", len(names))
 }
 
 // egress dials the outside.

@@ -1,7 +1,8 @@
 // Command suites runs the project's test suites one after the other, shows what happens, and sums up: one line per
 // suite, and in the last line nothing but "N passed, N failed". It fails if anything failed.
 //
-//	suites NAME...             runs the suites of that name: verify, lint, unit, fuzz, integration, e2e
+//	suites NAME...             runs the suites of that name: verify, lint, unit, fuzz, integration, e2e, conformance,
+//	                           kernel
 //	suites -exec COMMAND ARG.. runs a command with the environment that the integration tests get
 //
 // A test that skips itself counts as failed: what cannot be tested on a machine must say so. What the tests need of

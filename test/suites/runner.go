@@ -61,13 +61,19 @@ func (r *runner) gather(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	prefix, _ := strings.CutSuffix(got.OVN.NorthboundSchema, "usr/share/ovn/ovn-nb.ovsschema")
 	r.environment = []string{
 		apiserver.EnvKubeBin + "=" + got.Kubernetes,
 		apiserver.EnvEtcd + "=" + got.Etcd,
-		ovn.PrefixVariable + "=" + filepath.Clean(prefix),
+		"ATOLL_COREDNS=" + got.CoreDNS,
+		ovn.PrefixVariable + "=" + ovnPrefix(got.OVN),
 	}
 	return nil
+}
+
+// ovnPrefix is the directory by which tests find OVN.
+func ovnPrefix(o parts.OVN) string {
+	prefix, _ := strings.CutSuffix(o.NorthboundSchema, "usr/share/ovn/ovn-nb.ovsschema")
+	return filepath.Clean(prefix)
 }
 
 // tool builds one of the pinned tools, which the Go tool chain keeps in its cache, and returns where it is.

@@ -29,6 +29,12 @@ func suites() []suite {
 			out.live = true
 			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "./test/e2e/...")
 		}},
+		// A short list; make conformance runs the full one.
+		{name: "conformance", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
+			out.live = true
+			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-run=Short", "./test/conformance")
+		}},
+		{name: "kernel", run: kernel},
 	}
 }
 

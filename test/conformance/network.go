@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// network is where the pods of the tests live.
+type network string
+
+const (
+	// defaultNetwork is the Network default: the namespaces of the tests have no label.
+	defaultNetwork network = "default"
+	// vpcNetwork is a Network of its own addresses: the namespaces get its label when they are made.
+	vpcNetwork network = "vpc"
+)
+
+func networkNamed(name string) (network, error) {
+	switch n := network(name); n {
+	case defaultNetwork, vpcNetwork:
+		return n, nil
+	}
+	return "", fmt.Errorf("find network %q: there are %s and %s", name, defaultNetwork, vpcNetwork)
+}
+
+// The objects that put the tests into a vpc Network, and a namespace such as the tests make.
+var (
+	//go:embed vpc/network.yaml
+	vpcManifest []byte
+	//go:embed vpc/policy.yaml
+	policyManifest []byte
+	//go:embed vpc/probe.yaml
+	probeManifest []byte
+)
+
+const (
+	// vpcName is the Network's name in the manifests.
+	vpcName    = "conformance"
+	placeLimit = 2 * time.Minute
+)
+
+// place decides where namespaces that the tests make from now on belong.
+func (c *cluster) place(ctx context.Context, n network) error {
+	if n == defaultNetwork {
+		return c.unplace(ctx)
+	}
+	if _, err := c.kubectl(ctx, vpcManifest, "apply", "--server-side", "-f", "-"); err != nil {
+		return err
+	}
+	if _, err := c.kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout="+placeLimit.String(), "network/"+vpcName); err != nil {
+		return err
+	}
+	if _, err := c.kubectl(ctx, policyManifest, "apply", "--server-side", "-f", "-"); err != nil {
+		return err
+	}
+	return c.waitPlaced(ctx, vpcName)
+}
+
+// unplace undoes place. Namespaces that exist stay where they are.
+func (c *cluster) unplace(ctx context.Context) error {
+	if _, err := c.kubectl(ctx, policyManifest, "delete", "--ignore-not-found", "-f", "-"); err != nil {
+		return err
+	}
+	return c.waitPlaced(ctx, "")
+}
+
+// waitPlaced waits until a new namespace of the tests would get this Network: the API server takes up a change of its
+// policies after a moment.
+func (c *cluster) waitPlaced(ctx context.Context, want string) error {
+	got := ""
+	err := wait.PollUntilContextTimeout(ctx, time.Second/2, placeLimit, true, func(ctx context.Context) (bool, error) {
+		printed, err := c.kubectl(ctx, probeManifest, "create", "--dry-run=server", "-o", `jsonpath={.metadata.labels.atoll\.dev/network}`, "-f", "-")
+		got = strings.TrimSpace(printed)
+		return got == want, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait until namespaces of the tests belong to Network %q (they belong to %q): %w", want, got, err)
+	}
+	return nil
+}

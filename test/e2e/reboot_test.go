@@ -1,0 +1,107 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/demo/ready"
+)
+
+// TestReboot takes the power of a node away and gives it back: its pods come back under their old names and addresses,
+// nothing of before is left on it, and nobody elsewhere notices.
+func TestReboot(t *testing.T) {
+	const node = "n2"
+	env.checkMatrix(t, recoverWithin) // and with it, all is written that will be
+	rows := env.nb.dump(t)
+	pods := examplePods(t)
+	before := wiring(t, node)
+	if err := env.box.RebootNode(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	waiting, stop := context.WithTimeout(t.Context(), recoverWithin)
+	defer stop()
+	// The kubelet reports its pods anew: until then the API shows them as they were.
+	eventually(t, recoverWithin, "the pods of "+node+" started anew", func(context.Context) error {
+		for uid, now := range examplePods(t) {
+			if strings.Contains(pods[uid], " on "+node+",") && now == pods[uid] {
+				return fmt.Errorf("%s", now)
+			}
+		}
+		return nil
+	})
+	if err := env.clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+		t.Fatal(err)
+	}
+	env.checkMatrix(t, recoverWithin)
+	env.waitRows(t, 30*time.Second, rows)
+	for uid, was := range pods {
+		now, there := examplePods(t)[uid]
+		if !there || (now != was && !strings.Contains(was, " on "+node+",")) {
+			t.Errorf("pod %s, before the reboot: %s; after: %q", uid, was, now)
+		}
+	}
+	// The names of links follow the runtime's sandboxes, which are new.
+	eventually(t, 30*time.Second, "as many links and ports as before", func(ctx context.Context) error {
+		now, err := wiringOf(ctx, node)
+		if err == nil && len(now) != len(before) {
+			err = fmt.Errorf("difference (-before +now):\n%s", cmp.Diff(before, now))
+		}
+		return err
+	})
+}
+
+// TestNodeOff: a node that is off is off, and up starts it again.
+func TestNodeOff(t *testing.T) {
+	const node = "n3"
+	start := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		if err := env.box.StartNode(ctx, node); err != nil {
+			t.Errorf("start %s again: %v", node, err)
+		}
+	}
+	t.Cleanup(start)
+	for range 2 { // the second time there is nothing to do
+		if err := env.box.StopNode(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if daemons, err := env.box.Daemons(t.Context(), node); err == nil {
+		t.Errorf("daemons of %s are %+v", node, daemons)
+	}
+	left, err := sandbox.Leftovers(env.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range left {
+		if strings.HasSuffix(line, "-"+node) || strings.Contains(line, "/"+node+"/") || strings.HasSuffix(line, "/"+node) {
+			t.Errorf("%s is off and has left %s", node, line)
+		}
+	}
+	if out, err := env.program(t.Context(), "up", "--name="+env.options.Name, "--bin="+env.options.Bin, "--source="+env.options.Source).CombinedOutput(); err != nil {
+		t.Fatalf("up: %v\n%s", err, out)
+	}
+	for _, d := range mustDaemons(t, node) {
+		if !d.Ready {
+			t.Errorf("%s of %s is not ready: %s", d.Name, node, d.Problem)
+		}
+	}
+	env.checkMatrix(t, recoverWithin)
+}
+
+func mustDaemons(t *testing.T, place string) []sandbox.Daemon {
+	t.Helper()
+	daemons, err := env.box.Daemons(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return daemons
+}

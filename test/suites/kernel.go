@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+	"github.com/atoll-net/atoll/test/ovn"
+)
+
+// kernelPackages have tests of packets, which run on the userspace datapath with the other integration tests, and on the
+// kernel's here. They ask ovn.Datapath which it is.
+func kernelPackages() []string {
+	return []string{
+		"./pkg/agent",
+	}
+}
+
+// kernel runs the tests of packets on the kernel's datapath, in a kernel that is booted for each package (test/kernel).
+func kernel(ctx context.Context, r *runner, out *result) error {
+	source, err := filepath.Abs(".")
+	if err != nil {
+		return fmt.Errorf("find source tree: %w", err)
+	}
+	need := parts.Need{Cache: sandbox.DefaultCache, Source: source}
+	got, err := parts.GatherKernel(ctx, need, progress.New(r.out, parts.KernelSteps))
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "atoll-suite-")
+	if err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	program := filepath.Join(dir, "kernel")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./test/kernel")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build test/kernel: %w\n%s", err, said)
+	}
+	inside := *r
+	inside.environment = []string{"ATOLL_KERNEL=" + got.Kernel, ovn.PrefixVariable + "=" + ovnPrefix(got.OVN)}
+	// Some tests take seconds each.
+	out.live = true
+	arguments := []string{"-tags=integration", "-count=1", "-p=1", "-timeout=10m", "-exec=" + program}
+	return inside.goTest(ctx, out, append(arguments, kernelPackages()...)...)
+}
