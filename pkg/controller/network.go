@@ -31,6 +31,8 @@ type network struct {
 	// strangers named the Network and may not attach: they are looked at again when it changes, and are
 	// nothing to it otherwise.
 	strangers map[model.PodKey]struct{}
+	// placed: the graph has its rows as the layout says.
+	placed bool
 	// written: its rows are in the database; denied: why the database refused them.
 	written bool
 	denied  *model.Problem
@@ -92,6 +94,7 @@ func vpcOf(m *model.Network) string {
 // replan compiles a Network anew and marks its pods.
 func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	s.touched[n.name], s.replanned[n.name] = struct{}{}, struct{}{}
+	n.placed = false
 	s.services.touchNetwork(n.name)
 	if n.model != nil && n.model.DNS == model.DNSService {
 		s.services.dirty[model.ServiceKey(n.model.DNSService)] = struct{}{}
@@ -178,9 +181,14 @@ func (s *State) place() {
 		}
 		owner := nb.NetworkOwner(name)
 		if n.serves() {
-			s.graph.Set(owner, compile.Network(n.layout))
+			// Most that happens to a Network is a pod that comes or goes, which changes none of its own rows.
+			if !n.placed {
+				s.graph.Set(owner, compile.Network(n.layout))
+				n.placed = true
+			}
 			continue
 		}
+		n.placed = false
 		s.services.touchNetwork(name)
 		_, had := s.graph.Facts(owner)
 		s.graph.Delete(owner)
