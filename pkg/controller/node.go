@@ -363,8 +363,9 @@ func (s *State) unface(p *pod) {
 // forgets those that have gone.
 func (s *State) placeNodes() {
 	home := s.networks[s.defaults.Network]
-	if _, touched := s.replanned[s.defaults.Network]; touched {
-		s.unsettled = true
+	// A default Network that is being deleted goes with its last pod.
+	if _, touched := s.replanned[s.defaults.Network]; touched || home.serves() != s.housed {
+		s.unsettled, s.housed = true, home.serves()
 		for name := range s.nodes {
 			s.moved[name] = struct{}{}
 		}

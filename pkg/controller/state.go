@@ -61,6 +61,8 @@ type State struct {
 	moved, replanned map[string]struct{}
 	// unsettled: the infrastructure's addresses have changed, and each Network is compared with them again.
 	unsettled bool
+	// housed: the default Network is there for nodes.
+	housed bool
 	// homeless nodes lack an address in the default Network or a block of faces, because none is free.
 	homeless map[string]struct{}
 	// nodeAddresses are those of all nodes.
