@@ -49,7 +49,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race test-integration test-e2e conformance test-kernel fuzz bench scale vulnerabilities
+.PHONY: test verify lint test-unit race test-integration test-e2e conformance test-kernel fuzz bench bench-portholes scale vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -81,6 +81,9 @@ fuzz: ## each fuzz test for FUZZTIME (10s)
 
 bench: build ## pods per second and the time of each, through a real API server (as root)
 	go run ./test/suites -exec go run ./test/bench
+
+bench-portholes: build ## what it costs that 100 Networks of the same addresses meet their nodes, with 500 pods: six minutes (as root)
+	go run ./test/suites -exec go run ./test/bench/portholes
 
 scale: build ## the targets at 10,000 pods in 200 Networks, in ten minutes; SCALE="-pods=50000 -networks=1000" is the full size (as root)
 	go run ./test/suites -exec go run ./test/scale $(SCALE)

@@ -30,6 +30,12 @@ func TestParseAttachment(t *testing.T) {
 func TestParseAttachmentRefuses(t *testing.T) {
 	t.Parallel()
 	with := func(old, text string) string { return strings.Replace(goodAnnotation, old, text, 1) }
+	faces := func(list ...string) string {
+		return with(`"gateways"`, `"networkUID":"u","faces":["`+strings.Join(list, `","`)+`"],"gateways"`)
+	}
+	if n, err := parseAttachment(faces("100.64.0.5", "fd64::5"), "new", "eth0"); err != nil || len(n.doors()) != 2 {
+		t.Errorf("faces are not read: %+v (error %v)", n, err)
+	}
 	for _, test := range []struct{ name, annotation, says string }{
 		{"nothing yet", "", errNotAttached.Error()},
 		{"another pod's", with("new", "old"), errNotAttached.Error()},
@@ -50,6 +56,12 @@ func TestParseAttachmentRefuses(t *testing.T) {
 		{"its own gateway", with(`"10.0.0.1"`, `"10.0.0.5"`), "not a gateway"},
 		{"two gateways of a family", with(`"fe80::1"`, `"10.0.0.2"`), "not a gateway"},
 		{"a gateway of a family without address", with(`,"fd00::5/64"`, ""), "not a gateway"},
+		{"a face too few", faces("100.64.0.5"), "1 faces for 2 addresses"},
+		{"a face too many", faces("100.64.0.5", "fd64::5", "fd64::6"), "3 faces for 2 addresses"},
+		{"faces in another order", faces("fd64::5", "100.64.0.5"), "cannot be the face"},
+		{"a face that nobody can have", faces("127.0.0.1", "fd64::5"), "cannot be the face"},
+		{"a face that says another", faces("100.64.0.5", "::ffff:100.64.0.6"), "cannot be the face"},
+		{"faces of no Network", strings.Replace(faces("100.64.0.5", "fd64::5"), `"networkUID":"u"`, `"networkUID":""`, 1), "of Network"},
 	} {
 		_, err := parseAttachment(test.annotation, "new", "eth0")
 		if err == nil || !strings.Contains(err.Error(), test.says) {
@@ -66,6 +78,7 @@ func FuzzParseAttachment(f *testing.F) {
 	f.Add(goodAnnotation)
 	f.Add(`[{"podUID":"new","interface":"eth0","mac":"02:00:00:00:00:01","addresses":["::1/0"]}]`)
 	f.Add(`[{"podUID":"new","interface":"eth0","gateways":[""]}]`)
+	f.Add(strings.Replace(goodAnnotation, `"gateways"`, `"networkUID":"u","faces":["100.64.0.5","fd64::5"],"gateways"`, 1))
 	f.Fuzz(func(t *testing.T, annotation string) {
 		n, err := parseAttachment(annotation, "new", "eth0")
 		if err != nil {
@@ -85,7 +98,12 @@ func FuzzParseAttachment(f *testing.F) {
 			}
 		}
 		w := wanted{nic: n}
-		w.link.Addresses, w.link.Gateways = n.addresses, n.gateways
+		for _, d := range n.doors() {
+			if d.Face.Is4() != d.Own.Is4() || !isHost(d.Face) {
+				t.Errorf("face %s of %s passed", d.Face, d.Own)
+			}
+		}
+		w.link.Addresses, w.link.Gateways, w.link.Faces = n.addresses, n.gateways, n.faces
 		if got := w.result(); len(got.IPs) != len(n.addresses) || len(got.Routes) != len(n.gateways) {
 			t.Errorf("result %v of %+v", got, n)
 		}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	atolldns "github.com/atoll-net/atoll/pkg/dns"
+	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/apiserver"
 )
@@ -122,7 +123,7 @@ func questions() []string {
 		"10-0-0-5.team.pod", "fd00--5.team.pod", "10-0-0-5.none.pod", "nonsense.team.pod", "a.10-0-0-5.team.pod",
 		"web.none.svc", "none.team.svc", "Kubernetes.Default.Svc",
 		"1.0.96.10.in-addr.arpa.", "5.0.96.10.in-addr.arpa.", "77.0.96.10.in-addr.arpa.",
-		"5.0.0.10.in-addr.arpa.", "6.0.0.10.in-addr.arpa.", "7.0.0.10.in-addr.arpa.", "8.0.0.10.in-addr.arpa.",
+		"9.9.9.10.in-addr.arpa.", "5.0.0.10.in-addr.arpa.", "6.0.0.10.in-addr.arpa.", "7.0.0.10.in-addr.arpa.", "8.0.0.10.in-addr.arpa.",
 		"5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa.",
 	}
 	for _, service := range []string{"web", "db", "empty", "early", "late", "out", "alias", "gone", "loop", "number", "bare"} {
@@ -223,7 +224,8 @@ func fill(ctx context.Context, t *testing.T, admin kubernetes.Interface, d *atol
 	for name, slice := range map[string]discoveryv1.EndpointSlice{
 		"web-1": {AddressType: discoveryv1.AddressTypeIPv4, Ports: named, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.5"}}}},
 		"db-1": {AddressType: discoveryv1.AddressTypeIPv4, Ports: named, Endpoints: []discoveryv1.Endpoint{
-			{Addresses: []string{"10.0.0.5"}, Hostname: text("db-0")}, {Addresses: []string{"10.0.0.6"}},
+			{Addresses: []string{"10.0.0.5"}, Hostname: text("db-0")},
+			{Addresses: []string{"10.0.0.6"}},
 			{Addresses: []string{"10.0.0.7"}, Hostname: text("db-1"), Conditions: discoveryv1.EndpointConditions{Ready: &no}},
 		}},
 		"db-2":    {AddressType: discoveryv1.AddressTypeIPv6, Ports: named, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"fd00::5"}, Hostname: text("db-0")}}},
@@ -235,8 +237,22 @@ func fill(ctx context.Context, t *testing.T, admin kubernetes.Interface, d *atol
 		slice.ObjectMeta = metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}}
 		s, err := admin.DiscoveryV1().EndpointSlices("team").Create(ctx, &slice, metav1.CreateOptions{})
 		check(err)
-		s.Labels[model.LabelService], s.Labels[model.LabelNetwork] = service, "red"
-		d.SetSlice(atolldns.SliceKey{Namespace: "team", Name: name}, sliceForDNS(s))
+		d.SetSlice(atolldns.SliceKey{Namespace: "team", Name: name}, sliceForDNS(asMirror(s)))
 	}
+	// The endpoints of another Network, as the controller writes them, are nobody's to tell of.
+	other := intake.Mirror(model.Mirror{
+		Network: "blue", Of: model.SliceKey{Namespace: "team", Name: "web-1"}, OfUID: "uid", Service: "web",
+		Endpoints: []model.Endpoint{{Address: netip.MustParseAddr("10.9.9.9"), Ready: true, Serving: true, Hostname: "secret"}},
+	})
+	other.OwnerReferences = nil
+	other, err = admin.DiscoveryV1().EndpointSlices("team").Create(ctx, other, metav1.CreateOptions{})
+	check(err)
+	d.SetSlice(atolldns.SliceKey{Namespace: "team", Name: other.Name}, sliceForDNS(other))
 	d.SetComplete()
+}
+
+// asMirror is what the controller would write for a slice whose addresses are the pods' own.
+func asMirror(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	of := intake.Slice(s)
+	return intake.Mirror(model.Mirror{Network: "red", Of: of.Key, OfUID: of.UID, Service: of.Service, Ports: of.Ports, Endpoints: of.Endpoints})
 }

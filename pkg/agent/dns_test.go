@@ -32,16 +32,19 @@ func TestServiceForDNS(t *testing.T) {
 			},
 		},
 		{
-			"headless", corev1.ServiceSpec{ClusterIP: "None", ClusterIPs: []string{"None"}, PublishNotReadyAddresses: true},
+			"headless",
+			corev1.ServiceSpec{ClusterIP: "None", ClusterIPs: []string{"None"}, PublishNotReadyAddresses: true},
 			dns.Service{ServiceKey: key, Headless: true, PublishNotReady: true},
 		},
 		{
-			"an alias", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"},
+			"an alias",
+			corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"},
 			dns.Service{ServiceKey: key, ExternalName: "example.com"},
 		},
 		// It had an address before it became an alias: Kubernetes may leave it there for a moment.
 		{
-			"an alias with an address", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com", ClusterIP: "None"},
+			"an alias with an address",
+			corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com", ClusterIP: "None"},
 			dns.Service{ServiceKey: key, ExternalName: "example.com"},
 		},
 		{"not allocated yet", corev1.ServiceSpec{}, dns.Service{ServiceKey: key}},

@@ -151,7 +151,7 @@ func sliceForDNS(in *discoveryv1.EndpointSlice) *dns.Slice {
 		for _, text := range e.Addresses {
 			if address, err := netip.ParseAddr(text); err == nil {
 				out.Endpoints = append(out.Endpoints, dns.Endpoint{
-					Address: address.Unmap(), Hostname: host, Ready: e.Conditions.Ready == nil || *e.Conditions.Ready,
+					Address: address.Unmap(), Hostname: host, Ready: intake.MirrorReady(e.Conditions),
 				})
 			}
 		}

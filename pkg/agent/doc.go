@@ -9,6 +9,9 @@
 //
 //	start, minute, reconnect, bridge made ──▶ sweep ──▶ the same netdev and vswitch
 //
+//	API server ──watch──▶ world: Networks, nodes, the API's addresses ──┐
+//	Add, Del, sweep ──▶ guests: the pods with faces ────────────────────┴──▶ porthole: namespaces, rules, routes
+//
 // What must stay true:
 //
 //   - Requests for one container, and the sweep of it, follow each other; different containers do not wait for

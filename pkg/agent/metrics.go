@@ -25,12 +25,23 @@ const (
 	phaseInstalled = "installed"
 )
 
+// What was done to a porthole.
+const (
+	// portholeMade: there was none.
+	portholeMade = "made"
+	// portholePods: a pod came to it or left it.
+	portholePods = "pods"
+	// portholeRemoved: its last pod has gone.
+	portholeRemoved = "removed"
+)
+
 type metrics struct {
-	phases   *prometheus.HistogramVec
-	adds     prometheus.Histogram
-	requests *prometheus.CounterVec
-	sweeps   *prometheus.CounterVec
-	watches  *prometheus.CounterVec
+	phases    *prometheus.HistogramVec
+	adds      prometheus.Histogram
+	portholes *prometheus.HistogramVec
+	requests  *prometheus.CounterVec
+	sweeps    *prometheus.CounterVec
+	watches   *prometheus.CounterVec
 }
 
 // newMetrics registers the agent's metrics.
@@ -46,6 +57,11 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help:    "How long successful ADDs took.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 17),
 		}),
+		portholes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "atoll_agent_porthole_seconds",
+			Help:    "How long it took to make a porthole, to change its pods, and to remove it, with its port on the bridge and its DNS server.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 1.3, 24),
+		}, []string{"change"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atoll_agent_requests_total",
 			Help: "CNI requests by command and the CNI error code of the answer (0: success).",
@@ -59,7 +75,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "How often a watch of the API server's objects failed.",
 		}, []string{"of"}),
 	}
-	for _, c := range []prometheus.Collector{m.phases, m.adds, m.requests, m.sweeps, m.watches} {
+	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.requests, m.sweeps, m.watches} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -75,6 +91,11 @@ func gauge(registry prometheus.Registerer, name, help string, value func() bool)
 		}
 		return 0
 	}))
+}
+
+// porthole records what was done to a porthole since its turn came.
+func (m *metrics) porthole(since time.Time, change string) {
+	m.portholes.WithLabelValues(change).Observe(time.Since(since).Seconds())
 }
 
 // count records the end of a request.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
@@ -105,20 +107,33 @@ func TestNothingPassesByTheNodesServices(t *testing.T) {
 	wantAnswer(t, here, "203.0.113.80:80", "blue/one sees "+world.nodeV4)
 	wantAnswer(t, world.inside, world.nodeV4+":80", "blue/one sees "+world.v4)
 	wantAnswer(t, infra.inside, "203.0.113.80:80", "blue/one sees 10.128.2.5")
+	// Where kube-proxy hides the client, it is behind an address of the node.
+	n.nft("add chain ip services post { type nat hook postrouting priority srcnat; }",
+		"add rule ip services post ct status dnat masquerade")
+	answer, err := ask(world.inside, world.nodeV4+":80")
+	client := strings.TrimPrefix(answer, "blue/one sees ")
+	if local, _ := netdev.Addresses(); err != nil || !slices.Contains(local, netip.MustParseAddr(client)) {
+		t.Errorf("a client that is hidden gets %q (error %v)", answer, err)
+	}
 }
 
 // addService does what kube-proxy does for a Service's address.
 func (n *node) addService(address, endpoint string) {
 	n.tb.Helper()
-	script := fmt.Sprintf(`
-		add table ip services
-		add chain ip services pre { type nat hook prerouting priority dstnat; }
-		add chain ip services out { type nat hook output priority -100; }
-		add rule ip services pre ip daddr %[1]s tcp dport 80 dnat to %[2]s:80
-		add rule ip services out ip daddr %[1]s tcp dport 80 dnat to %[2]s:80
-	`, address, endpoint)
+	n.nft(
+		"add table ip services",
+		"add chain ip services pre { type nat hook prerouting priority dstnat; }",
+		"add chain ip services out { type nat hook output priority -100; }",
+		fmt.Sprintf("add rule ip services pre ip daddr %s tcp dport 80 dnat to %s:80", address, endpoint),
+		fmt.Sprintf("add rule ip services out ip daddr %s tcp dport 80 dnat to %s:80", address, endpoint),
+	)
+}
+
+// nft changes the node's rules.
+func (n *node) nft(commands ...string) {
+	n.tb.Helper()
 	cmd := exec.Command("nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(script)
+	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		n.tb.Fatalf("nft: %v %s", err, out)
 	}

@@ -41,9 +41,6 @@ func testInfrastructure() Infrastructure {
 	}
 }
 
-// uidOf is the UID of a Network of these tests.
-func uidOf(network string) string { return "uid-of-" + network }
-
 // The addresses that every Network of these tests has.
 const (
 	testSubnet  = "10.0.0.0/16"

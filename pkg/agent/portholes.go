@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
@@ -74,10 +75,18 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 		return fmt.Errorf("wait for another change of the porthole: %w", err)
 	}
 	defer release()
+	began := time.Now()
+	had, known := a.keeper.Pods(id)
 	doors, wanted := a.guests.of(networkUID)
 	spec, err := a.world.porthole(networkUID)
 	if !wanted || errors.Is(err, errNoNetwork) {
-		return a.removePorthole(ctx, id)
+		if err := a.removePorthole(ctx, id); err != nil {
+			return err
+		}
+		if known {
+			a.metrics.porthole(began, portholeRemoved)
+		}
+		return nil
 	}
 	if err != nil {
 		return err
@@ -86,9 +95,8 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 	if spec.MTU, spec.Offload, err = a.fabric(ctx); err != nil {
 		return err
 	}
-	if how == trusting && a.keeper.Known(id) {
-		err = a.keeper.Ensure(ctx, spec)
-	} else {
+	if how == doubting || !known || a.keeper.Ensure(ctx, spec) != nil {
+		// From the beginning, whatever is missing.
 		err = a.plug(ctx,
 			[]vswitch.Port{{Name: id.Name(), IfaceID: model.PortholePortName(spec.Network), Porthole: networkUID}},
 			func() (bool, error) {
@@ -101,10 +109,17 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 			},
 			func() error { return a.keeper.Repair(ctx, spec) })
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.serveNames(ctx, id, spec)
 	}
-	return a.serveNames(ctx, id, spec)
+	switch {
+	case err != nil, how == doubting: // what a sweep mends is counted elsewhere
+	case !known:
+		a.metrics.porthole(began, portholeMade)
+	case had != len(doors):
+		a.metrics.porthole(began, portholePods)
+	}
+	return err
 }
 
 // plug makes links and has the bridge take them. A link that is made anew under its old name must have been let go of

@@ -150,6 +150,14 @@ func (a *Agent) removeStray(ctx context.Context, id porthole.ID) error {
 			return nil
 		}
 	}
+	_, plugged, err := a.ovs.Find(ctx, id.Name())
+	if err != nil {
+		return err
+	}
+	// And its last guest may have taken it along.
+	if exists, err := a.keeper.Exists(id); err != nil || !exists && !plugged {
+		return err
+	}
 	err = a.removePorthole(ctx, id)
 	a.metrics.swept("porthole", err)
 	if err != nil {

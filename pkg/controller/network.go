@@ -161,15 +161,7 @@ func poolsOf(l compile.Layout) map[string][]*alloc.Pool {
 }
 
 // admits reports whether pods of a namespace may attach.
-func (n *network) admits(ns model.Namespace) bool {
-	switch {
-	case n.model.Allowed != nil:
-		return n.model.Allowed.Matches(ns.Labels)
-	case n.model.Tenant != "":
-		return ns.Tenant() == n.model.Tenant
-	}
-	return true
-}
+func (n *network) admits(ns model.Namespace) bool { return n.model.Admits(ns) }
 
 // place gives each Network that was touched its rows, or takes them: a Network that was deleted has them until
 // its last pod has gone. Names that nothing refers to any more are forgotten.

@@ -29,8 +29,8 @@ func MirrorKey(m model.Mirror) model.SliceKey {
 
 // Mirror is the EndpointSlice of a Mirror. It goes when the slice that it mirrors goes.
 //
-// It has no label of a Service, so that nothing takes its addresses, which mean something in one Network only, for some
-// of the Service's; and it is marked as one of a headless Service, which keeps kube-proxy from asking for it at all.
+// Its addresses mean something in one Network only. So it has no label of a Service; it is marked as one of a headless
+// Service, which keeps kube-proxy from asking for it at all; and none of its endpoints is ready (see MirrorReady).
 func Mirror(m model.Mirror) *discoveryv1.EndpointSlice {
 	key := MirrorKey(m)
 	out := &discoveryv1.EndpointSlice{
@@ -63,7 +63,7 @@ func Mirror(m model.Mirror) *discoveryv1.EndpointSlice {
 }
 
 func mirroredEndpoint(e model.Endpoint) discoveryv1.Endpoint {
-	ready, serving, terminating := e.Ready, e.Serving, e.Serving && !e.Ready
+	ready, serving, terminating := false, e.Ready || e.Serving, e.Serving && !e.Ready
 	out := discoveryv1.Endpoint{
 		Addresses:  []string{e.Address.String()},
 		Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving, Terminating: &terminating},
@@ -78,4 +78,11 @@ func mirroredEndpoint(e model.Endpoint) discoveryv1.Endpoint {
 		out.TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: types.UID(e.PodUID)}
 	}
 	return out
+}
+
+// MirrorReady reports whether an endpoint of a mirror is ready in its Network: it serves and does not end. The condition
+// "ready" is always false: it is what readers of all slices go by, and none of them knows the Network. CoreDNS, for one,
+// takes ready addresses for reverse names, whatever Service they are of, and would mix up two Networks' pods.
+func MirrorReady(c discoveryv1.EndpointConditions) bool {
+	return c.Serving != nil && *c.Serving && (c.Terminating == nil || !*c.Terminating)
 }

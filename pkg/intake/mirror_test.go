@@ -36,8 +36,17 @@ func TestMirror(t *testing.T) {
 	// Read back under the label that it does not have, it says the same.
 	s.Labels = map[string]string{discoveryv1.LabelServiceName: "web"}
 	back := Slice(s)
-	if len(back.Endpoints) != 2 || back.Endpoints[0] != m.Endpoints[0] || back.Endpoints[1] != m.Endpoints[1] {
-		t.Errorf("endpoints %+v, want %+v", back.Endpoints, m.Endpoints)
+	for i, want := range m.Endpoints {
+		if back.Endpoints[i].Ready {
+			t.Errorf("endpoint %d is ready for everybody", i)
+		}
+		if got := MirrorReady(s.Endpoints[i].Conditions); got != want.Ready {
+			t.Errorf("endpoint %d is ready in its Network: %v, want %v", i, got, want.Ready)
+		}
+		want.Ready = false
+		if back.Endpoints[i] != want {
+			t.Errorf("endpoint %+v, want %+v", back.Endpoints[i], want)
+		}
 	}
 	if len(back.Ports) != 2 || back.Ports[0] != m.Ports[0] || back.Ports[1] != m.Ports[1] {
 		t.Errorf("ports %+v, want %+v", back.Ports, m.Ports)

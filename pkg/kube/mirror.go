@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,7 +74,7 @@ func (m *mirrors) want(of map[model.ServiceKey][]model.Mirror) []model.SliceKey 
 			key := intake.MirrorKey(list[i])
 			now = append(now, key)
 			m.wanted[key] = &list[i]
-			if was := before[key]; was == nil || !equality.Semantic.DeepEqual(*was, list[i]) {
+			if was := before[key]; was == nil || !reflect.DeepEqual(*was, list[i]) {
 				touched = append(touched, key)
 			}
 			delete(before, key)

@@ -70,7 +70,9 @@ func writeHostForward(t table) {
 	t.rules("forward",
 		`iifname "atollh-*" goto from-porthole`,
 		`oifname "atollh-*" goto to-porthole`,
-		// What the default Network's router sends to this node stays here.
+		// A pod of the default Network that used a Service here: the answer goes back the way it came.
+		`iifname "atoll0" oifname "atoll0" ct state established,related accept`,
+		// What else the default Network's router sends to this node stays here.
 		`iifname "atoll0" oifname "atoll0" drop`,
 		`oifname "atoll1" drop`,
 	)

@@ -2,6 +2,7 @@ package porthole
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -38,7 +39,7 @@ func NewKeeper() (*Keeper, error) {
 	return &Keeper{nft: nft, known: map[ID]known{}}, nil
 }
 
-// Whole reports whether a porthole's namespace and links are there as spec wants them. When they are not, Ensure makes
+// Whole reports whether a porthole's namespace and links are there as spec wants them. When they are not, Repair makes
 // them anew, and whoever holds the link on the bridge must let go of it before.
 func (k *Keeper) Whole(spec Spec) (bool, error) {
 	netns, err := ns.GetNS(spec.id().NetnsPath())
@@ -55,24 +56,37 @@ func (k *Keeper) Whole(spec Spec) (bool, error) {
 	return true, nil
 }
 
-// Known reports whether a porthole was made by this Keeper and has not been removed or failed since.
-func (k *Keeper) Known(id ID) bool {
-	_, has := k.recall(id)
-	return has
+// Pods is for how many pods' addresses a porthole was last made; false unless this Keeper made it, and it has not been
+// removed or failed since.
+func (k *Keeper) Pods(id ID) (int, bool) {
+	last, has := k.recall(id)
+	return len(last.spec.Pods), has
 }
 
+// errBroken: somebody has taken away what was made.
+var errBroken = errors.New("the porthole is not as it was made")
+
 // Ensure makes the porthole of spec, or changes it into what spec says. When only pods have come or gone, it touches
-// only their elements and their routes.
+// only their elements and their routes. Links that are there are never made anew: where that is needed, it is an error,
+// and for Repair.
 func (k *Keeper) Ensure(ctx context.Context, spec Spec) error {
 	spec = spec.normal()
 	last, has := k.recall(spec.id())
-	if has && last.spec.sameButPods(spec) {
-		return k.change(ctx, last, spec)
+	if !has {
+		return k.build(ctx, spec)
+	}
+	if last.spec.sameButPods(spec) {
+		return k.change(last, spec)
+	}
+	if whole, err := k.Whole(spec); err != nil || !whole {
+		k.forget(spec.id())
+		return errors.Join(errBroken, err)
 	}
 	return k.build(ctx, spec)
 }
 
-// Repair is Ensure, but looks at everything that somebody else may have changed since.
+// Repair is Ensure, but looks at everything that somebody else may have changed since, and makes anew what is broken.
+// Whoever holds the link on the bridge must have let go of it unless the porthole is Whole.
 func (k *Keeper) Repair(ctx context.Context, spec Spec) error { return k.build(ctx, spec.normal()) }
 
 func (k *Keeper) recall(id ID) (known, bool) {
@@ -150,7 +164,7 @@ func (k *Keeper) writeTable(ctx context.Context, netns ns.NetNS, spec Spec, last
 }
 
 // change adds and removes pods.
-func (k *Keeper) change(ctx context.Context, last known, spec Spec) error {
+func (k *Keeper) change(last known, spec Spec) error {
 	gone, come := missing(last.spec.Pods, spec.Pods), missing(spec.Pods, last.spec.Pods)
 	if len(gone)+len(come) == 0 {
 		return nil
@@ -159,26 +173,19 @@ func (k *Keeper) change(ctx context.Context, last known, spec Spec) error {
 	k.forget(spec.id())
 	netns, err := ns.GetNS(spec.id().NetnsPath())
 	if err != nil {
-		return k.build(ctx, spec)
+		return fmt.Errorf("%w: %w", errBroken, err)
 	}
 	defer netns.Close()
+	now := known{spec: spec}
 	err = inside(netns, func() error {
-		tx := k.nft.NewTransaction()
-		for _, pod := range gone {
-			dropPod(tx, pod)
-		}
-		for _, pod := range come {
-			addPod(tx, pod)
-		}
-		if err := k.nft.Run(ctx, tx); err != nil {
+		if err := changePods(gone, come); err != nil {
 			return err
 		}
-		last.generation, err = generation()
+		now.generation, err = generation()
 		return err
 	})
 	if err != nil {
-		// Somebody changed what was there.
-		return k.build(ctx, spec)
+		return err
 	}
 	if err := endConnections(netns, gone); err != nil {
 		return err
@@ -186,7 +193,7 @@ func (k *Keeper) change(ctx context.Context, last known, spec Spec) error {
 	if err := k.routeFaces(spec); err != nil {
 		return err
 	}
-	k.remember(spec.id(), known{spec: spec, generation: last.generation})
+	k.remember(spec.id(), now)
 	return nil
 }
 

@@ -19,6 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // The test run proper is in network and mount namespaces of its own: it is a node, and ends with the process.
@@ -203,6 +205,35 @@ func TestAPodMoreLeavesTheRulesAlone(t *testing.T) {
 	must(t, k.Ensure(t.Context(), spec))
 	if after := handles(); after != before {
 		t.Errorf("rules were written anew:\n%s\n%s", before, after)
+	}
+}
+
+// The bridge holds one of the links: it must not be made anew behind its back.
+func TestEnsureMakesNoLinkAnew(t *testing.T) {
+	for name, breakIt := range map[string]func() error{
+		"the link to the bridge": func() error { return deleteLink(IDOf("u1").Name()) },
+		"the link to the node":   func() error { return deleteLink(IDOf("u1").HostLink()) },
+		"the namespace":          func() error { return removeNetns(IDOf("u1").NetnsPath()) },
+	} {
+		for change, changed := range map[string]func(*Spec){
+			"egress": func(s *Spec) { s.Egress = model.EgressNone },
+			"MTU":    func(s *Spec) { s.MTU = 1400 },
+		} {
+			t.Run(name+", "+change, func(t *testing.T) {
+				k := keeper(t)
+				spec := testSpec("u1")
+				must(t, k.Ensure(t.Context(), spec))
+				must(t, breakIt())
+				changed(&spec)
+				if err := k.Ensure(t.Context(), spec); !errors.Is(err, errBroken) {
+					t.Errorf("error %v", err)
+				}
+				must(t, k.Repair(t.Context(), spec))
+				if whole, err := k.Whole(spec); err != nil || !whole {
+					t.Errorf("not whole after the repair (error %v)", err)
+				}
+			})
+		}
 	}
 }
 

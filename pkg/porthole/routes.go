@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
@@ -88,7 +89,12 @@ func deleteRoute(found netlink.Route, r route) error {
 // ownRoutes are our routes in the namespace of the calling thread, of all tables.
 func ownRoutes() (map[route]netlink.Route, error) {
 	out := map[route]netlink.Route{}
-	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+	families := []int{netlink.FAMILY_V4}
+	if _, err := os.Stat("/proc/sys/net/ipv6"); err == nil {
+		// A kernel without IPv6 refuses the question.
+		families = append(families, netlink.FAMILY_V6)
+	}
+	for _, family := range families {
 		filter := &netlink.Route{Protocol: ourRoutes, Table: unix.RT_TABLE_UNSPEC}
 		list, err := netlinksafe.RouteListFiltered(family, filter, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
 		if err != nil {

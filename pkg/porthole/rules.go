@@ -38,9 +38,7 @@ func writeRules(nft knftables.Interface, spec Spec) *knftables.Transaction {
 	writeTranslation(t, spec)
 	writeForward(t, spec)
 	writeInput(t, spec)
-	for _, pod := range spec.Pods {
-		addPod(t.tx, pod)
-	}
+	writePods(t, spec.Pods)
 	return t.tx
 }
 
@@ -155,27 +153,4 @@ func writeInput(t table, spec Spec) {
 		}
 	}
 	t.rules("input", `iifname "ovn0" ct state related accept`, `iifname "ovn0" goto refuse`)
-}
-
-// addPod adds a pod to the sets and maps.
-func addPod(tx *knftables.Transaction, pod Pod) {
-	for _, e := range podElements(pod) {
-		tx.Add(e)
-	}
-}
-
-// dropPod takes it out of them.
-func dropPod(tx *knftables.Transaction, pod Pod) {
-	for _, e := range podElements(pod) {
-		tx.Delete(e)
-	}
-}
-
-func podElements(pod Pod) []*knftables.Element {
-	v, own, face := version(pod.Own), pod.Own.String(), pod.Face.String()
-	return []*knftables.Element{
-		{Set: setPods + v, Key: []string{own}},
-		{Map: mapOwn + v, Key: []string{face}, Value: []string{own}},
-		{Map: mapFace + v, Key: []string{own}, Value: []string{face}},
-	}
 }

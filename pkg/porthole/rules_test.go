@@ -66,35 +66,6 @@ func golden(t *testing.T, fake *knftables.Fake, tx *knftables.Transaction, name 
 	}
 }
 
-// Adding and dropping a pod is each other's reverse.
-func TestAPodLeavesNoElements(t *testing.T) {
-	t.Parallel()
-	spec := testSpec("u1")
-	fake := knftables.NewFake(knftables.InetFamily, tableName)
-	run := func(tx *knftables.Transaction) {
-		t.Helper()
-		if err := fake.Run(t.Context(), tx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run(writeRules(fake, spec.normal()))
-	before := fake.Dump()
-	for _, pod := range testPods(9) {
-		tx := fake.NewTransaction()
-		addPod(tx, pod)
-		run(tx)
-		if fake.Dump() == before {
-			t.Errorf("adding %v changed nothing", pod)
-		}
-		tx = fake.NewTransaction()
-		dropPod(tx, pod)
-		run(tx)
-	}
-	if diff := cmp.Diff(before, fake.Dump()); diff != "" {
-		t.Errorf("-before +after:\n%s", diff)
-	}
-}
-
 func TestPrefixesDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ in, want []string }{

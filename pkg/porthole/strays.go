@@ -3,7 +3,9 @@ package porthole
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
@@ -29,6 +31,20 @@ func (k *Keeper) List() ([]ID, error) {
 		}
 	}
 	return slices.Sorted(maps.Keys(found)), err
+}
+
+// Exists reports whether List would find a porthole.
+func (k *Keeper) Exists(id ID) (bool, error) {
+	for _, name := range []string{id.Name(), id.HostLink()} {
+		if link, err := findLink(name); err != nil || link != nil && isOurs(link) {
+			return err == nil, err
+		}
+	}
+	_, err := os.Lstat(id.NetnsPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Remove removes a porthole with all that it has: its links, routes and namespace. That there is none is no error. The

@@ -75,6 +75,9 @@ func wireNode(sandbox string, central *linkEditor, n node) error {
 			return err
 		}
 	}
+	if err := there.silence(tunnelInterface); err != nil {
+		return err
+	}
 	for _, address := range []netip.Prefix{
 		netip.PrefixFrom(n.address(), nodeNet.Bits()), netip.PrefixFrom(n.address6(), nodeNet6.Bits()),
 	} {
@@ -191,6 +194,20 @@ func (e *linkEditor) up(name string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("bring up %s in %s: %w", name, e.name, err)
+	}
+	return nil
+}
+
+// silence keeps the kernel from answering on a link which of its addresses are where. Below a bridge of the userspace
+// datapath the kernel, too, sees what arrives: it would say that the bridge's address is the link's, and whoever believes
+// that reaches nothing.
+func (e *linkEditor) silence(name string) error {
+	link, err := e.LinkByName(name)
+	if err == nil {
+		err = e.LinkSetARPOff(link)
+	}
+	if err != nil {
+		return fmt.Errorf("turn off ARP on %s in %s: %w", name, e.name, err)
 	}
 	return nil
 }

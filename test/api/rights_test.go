@@ -22,6 +22,7 @@ func testRights(t *testing.T, s *apiserver.Server) {
 	type request struct{ group, resource, subresource, namespace string }
 	pods := request{resource: "pods"}
 	networks := request{group: "atoll.dev", resource: "networks"}
+	slices := request{group: "discovery.k8s.io", resource: "endpointslices"}
 	status := request{group: "atoll.dev", resource: "networks", subresource: "status"}
 	for _, rule := range []struct {
 		user    string
@@ -34,14 +35,18 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{controller, request{group: "atoll.dev", resource: "networks", subresource: "finalizers"}, []string{"update"}, nil},
 		{controller, pods, []string{"get", "list", "watch", "patch"}, []string{"create", "delete", "update", "deletecollection"}},
 		{controller, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{controller, slices, []string{"get", "list", "watch", "create", "update", "delete"}, []string{"deletecollection"}},
 		{controller, request{resource: "events", namespace: "team"}, []string{"create", "patch"}, []string{"delete"}},
 		{controller, request{group: "coordination.k8s.io", resource: "leases", namespace: "atoll-system"}, []string{"get", "create", "update"}, []string{"delete"}},
 		{controller, request{group: "coordination.k8s.io", resource: "leases", namespace: "kube-system"}, nil, []string{"get", "create", "update"}},
 		{controller, request{resource: "secrets", namespace: "atoll-system"}, nil, []string{"get", "list"}},
 		{agent, pods, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{agent, request{resource: "pods", subresource: "status"}, nil, []string{"update", "patch"}},
-		{agent, request{resource: "nodes"}, []string{"get"}, []string{"list", "update", "patch"}},
-		{agent, networks, nil, []string{"get", "list", "update", "patch"}},
+		{agent, request{resource: "nodes"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{agent, networks, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{agent, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{agent, request{resource: "services"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{agent, slices, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{agent, request{resource: "secrets", namespace: "atoll-system"}, nil, []string{"get", "list"}},
 	} {
 		ask := func(verb string, want bool) {

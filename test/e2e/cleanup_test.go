@@ -54,6 +54,7 @@ func TestDeletedPodsLeaveNothing(t *testing.T) {
 	})
 	env.deleteNetwork(t, "brief")
 	env.waitNetworkGone(t, "brief")
+	env.checkNodes(t)
 	env.waitNoRows(t, "brief")
 }
 

@@ -41,7 +41,7 @@ func TestDriftIsRepaired(t *testing.T) {
 		return nil
 	})
 
-	tests := damages(port)
+	tests := damages(port, env.nb.group(t, "red"))
 	worst := time.Duration(0)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -84,8 +84,13 @@ type damage struct {
 	command []string
 }
 
-// damages are those of every kind, to the Network red and one of its pods' ports.
-func damages(port string) []damage {
+// damages are those of every kind: to the Network red, its load balancer group, one of its pods' ports, its Service web,
+// and to a node.
+func damages(port, group string) []damage {
+	const (
+		service = "red/red/web:tcp"
+		node    = "default:node:n2"
+	)
 	return []damage{
 		{"delete a pod's port", []string{"lsp-del", port}},
 		{"delete a switch", []string{"ls-del", "red/back"}},
@@ -106,6 +111,26 @@ func damages(port string) []damage {
 		{"rename a switch", []string{"set", "Logical_Switch", "red/back", "name=mine"}},
 		{"empty a switch", []string{"clear", "Logical_Switch", "red/back", "ports"}},
 		{"empty a router", []string{"clear", "Logical_Router", "red", "ports"}},
+		{"delete the switch at the edge", []string{"ls-del", "red:edge"}},
+		{"delete the port of the portholes", []string{"lsp-del", "red:porthole"}},
+		{"bind the port of the portholes to a node", []string{"lsp-set-type", "red:porthole", ""}},
+		{"tamper with the portholes' addresses", []string{"lsp-set-addresses", "red:porthole", "02:00:00:00:00:01 169.254.100.2"}},
+		{"delete the router's port at the edge", []string{"lrp-del", "red:edge"}},
+		{"delete the routes out", []string{"lr-route-del", "red"}},
+		{"add to the routes out", []string{"--", "--id=@r", "create", "Logical_Router_Static_Route", "ip_prefix=8.8.8.8/32", "nexthop=10.0.0.10",
+			"external_ids:atoll.dev/owner=Network/red", "external_ids:atoll.dev/network=red", "--", "add", "Logical_Router", "red", "static_routes", "@r"}},
+		{"delete a load balancer", []string{"lb-del", service}},
+		{"lead a Service elsewhere", []string{"set", "Load_Balancer", service, `vips:"10.96.0.1:443"="10.0.0.10:8080"`}},
+		{"forget a Service's places", []string{"clear", "Load_Balancer", service, "vips"}},
+		{"disown a load balancer", []string{"clear", "Load_Balancer", service, "external_ids"}},
+		{"empty a load balancer group", []string{"clear", "Load_Balancer_Group", group, "load_balancer"}},
+		{"rename a load balancer group", []string{"set", "Load_Balancer_Group", group, "name=mine"}},
+		{"take a group from a switch", []string{"clear", "Logical_Switch", "red/front", "load_balancer_group"}},
+		{"delete a node's port", []string{"lsp-del", node}},
+		{"move a node's port", []string{"set", "Logical_Switch_Port", node, "options:requested-chassis=n3"}},
+		{"disown a node's port", []string{"clear", "Logical_Switch_Port", node, "external_ids"}},
+		{"delete the nodes' routes", []string{"lr-route-del", "default"}},
+		{"empty the default router", []string{"clear", "Logical_Router", "default", "static_routes"}},
 	}
 }
 

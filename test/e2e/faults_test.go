@@ -67,6 +67,7 @@ func TestKillWhileIdle(t *testing.T) {
 		t.Errorf("pods have changed (-before +after):\n%s", diff)
 	}
 	env.waitRows(t, time.Second, rows)
+	env.checkNodes(t)
 }
 
 // TestKillVSwitch kills the databases and switches of one node, whose pods keep running.
@@ -81,6 +82,8 @@ func TestKillVSwitch(t *testing.T) {
 		t.Errorf("pods have changed (-before +after):\n%s", diff)
 	}
 	env.waitRows(t, time.Second, rows)
+	env.checkNodes(t)
+	checkFaces(t, exampleNow(t))
 }
 
 // TestKillDatabases kills what Atoll itself depends on. Each time pods go on running and new ones start.
@@ -136,6 +139,9 @@ func TestKillDuringRollout(t *testing.T) {
 	killing.Wait()
 	env.checkMatrix(t, recoverWithin)
 	checkPortsArePods(t)
+	env.checkNodes(t)
+	checkFaces(t, exampleNow(t))
+	env.checkReach(t, recoverWithin)
 }
 
 // TestStoppedController: what happens while the controller is down is done when it is back.

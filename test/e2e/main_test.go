@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -89,10 +90,41 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer env.nb.close()
-	if code = m.Run(); code != 0 {
+	code = m.Run()
+	if err := env.crashes(); err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	if code != 0 {
 		env.printLogs()
 	}
 	return code, nil
+}
+
+// crashes reports the first daemon of Atoll's own that has panicked: the next one takes over so quickly that no test
+// need notice.
+func (c *cluster) crashes() error {
+	for name, path := range c.logs() {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, word := range []string{"\npanic: ", "\nfatal error: "} {
+			if at := strings.Index(string(text), word); at >= 0 {
+				return fmt.Errorf("%s has crashed:\n%s", name, text[at:min(len(text), at+logTail)])
+			}
+		}
+	}
+	return nil
+}
+
+// logs are the files into which Atoll's own daemons write.
+func (c *cluster) logs() map[string]string {
+	logs := map[string]string{"atoll-controller": c.box.LogPath(sandbox.Central, "atoll-controller")}
+	for _, node := range c.box.Nodes() {
+		logs["atoll-agent of "+node] = c.box.LogPath(node, "atoll-agent")
+	}
+	return logs
 }
 
 // logTail is how much of a log is printed after a failure, in bytes.
@@ -100,11 +132,7 @@ const logTail = 6000
 
 // printLogs prints the ends of the logs of Atoll's own daemons, which go with the sandbox.
 func (c *cluster) printLogs() {
-	logs := map[string]string{"atoll-controller": c.box.LogPath(sandbox.Central, "atoll-controller")}
-	for _, node := range c.box.Nodes() {
-		logs["atoll-agent of "+node] = c.box.LogPath(node, "atoll-agent")
-	}
-	for name, path := range logs {
+	for name, path := range c.logs() {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			fmt.Println(err)

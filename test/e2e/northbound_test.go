@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,20 +82,33 @@ func (n *northbound) rows(t *testing.T) []nb.Row {
 	return rows
 }
 
-// dump is the example's rows by table and UUID, in a form in which equal rows are equal strings. It leaves out what
-// says of itself that it belongs to another Network: other tests come and go.
+// dump is the example's rows, and the nodes', by table and UUID, in a form in which equal rows are equal strings. It
+// leaves out what says of itself that it belongs to another Network, and pods and Services in the default one: other
+// tests come and go.
 func (n *northbound) dump(t *testing.T) map[string]string {
 	t.Helper()
 	rows := map[string]string{}
 	for _, row := range n.rows(t) {
-		if network := row.Owned()[nb.KeyNetwork]; network != "" && network != "red" && network != "blue" {
+		owner, _, _ := strings.Cut(row.Owned()[nb.KeyOwner], "/")
+		switch network := row.Owned()[nb.KeyNetwork]; network {
+		case "", "red", "blue":
+		case "default":
+			if owner != "Node" {
+				continue
+			}
+		default:
 			continue
 		}
 		switch r := row.(type) {
 		case *nb.LogicalRouter:
 			slices.Sort(r.Ports)
+			slices.Sort(r.StaticRoutes)
+			slices.Sort(r.LoadBalancerGroups)
 		case *nb.LogicalSwitch:
 			slices.Sort(r.Ports)
+			slices.Sort(r.LoadBalancerGroups)
+		case *nb.LoadBalancerGroup:
+			slices.Sort(r.LoadBalancers)
 		case *nb.LogicalRouterPort:
 			slices.Sort(r.Networks)
 		case *nb.LogicalSwitchPort:
@@ -127,12 +141,24 @@ func (n *northbound) podPorts(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	for _, row := range n.rows(t) {
-		if p, ok := row.(*nb.LogicalSwitchPort); ok && p.Type == "" {
+		if p, ok := row.(*nb.LogicalSwitchPort); ok && strings.HasPrefix(p.Owned()[nb.KeyOwner], "Pod/") {
 			names = append(names, p.Name)
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// group is the UUID of a Network's Load_Balancer_Group.
+func (n *northbound) group(t *testing.T, network string) string {
+	t.Helper()
+	for _, row := range n.rows(t) {
+		if g, ok := row.(*nb.LoadBalancerGroup); ok && g.Owned()[nb.KeyNetwork] == network {
+			return g.UUID
+		}
+	}
+	t.Fatalf("Network %s has no load balancer group", network)
+	return ""
 }
 
 // port finds a switch port by name.

@@ -116,9 +116,9 @@ type podSpec struct {
 	node string
 	// nics is the annotation atoll.dev/nics.
 	nics string
-	// network is the pod's own label.
-	network     string
-	annotations map[string]string
+	// network is the pod's own label, app that by which a Service finds it.
+	network, app string
+	annotations  map[string]string
 }
 
 // object is a pod that runs netprobe.
@@ -152,6 +152,9 @@ func (s podSpec) object() *corev1.Pod {
 	if s.network != "" {
 		p.Labels[model.LabelNetwork] = s.network
 	}
+	if s.app != "" {
+		p.Labels["app"] = s.app
+	}
 	maps.Copy(p.Annotations, s.annotations)
 	if s.nics != "" {
 		p.Annotations[model.AnnotationNICs] = s.nics
@@ -162,12 +165,40 @@ func (s podSpec) object() *corev1.Pod {
 // pod makes a pod, which is deleted when the test ends.
 func (c *cluster) pod(t *testing.T, s podSpec) *corev1.Pod {
 	t.Helper()
-	p, err := c.clients.Kube.CoreV1().Pods(s.namespace).Create(t.Context(), s.object(), metav1.CreateOptions{})
+	return c.make(t, s.object())
+}
+
+// make makes a pod as it is written, which is deleted when the test ends.
+func (c *cluster) make(t *testing.T, object *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	p, err := c.clients.Kube.CoreV1().Pods(object.Namespace).Create(t.Context(), object, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatalf("make pod %s/%s: %v", s.namespace, s.name, err)
+		t.Fatalf("make pod %s/%s: %v", object.Namespace, object.Name, err)
 	}
 	t.Cleanup(func() { c.deletePod(t, p) })
 	return p
+}
+
+// get is a pod as it is now.
+func (c *cluster) get(t *testing.T, p *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	now, err := c.clients.Kube.CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+// service makes a Service for the pods of a namespace with the label app of its name. It goes with its namespace.
+func (c *cluster) service(t *testing.T, namespace, name string, spec corev1.ServiceSpec) *corev1.Service {
+	t.Helper()
+	spec.Selector = map[string]string{"app": name}
+	object := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	service, err := c.clients.Kube.CoreV1().Services(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("make Service %s/%s: %v", namespace, name, err)
+	}
+	return service
 }
 
 // deletePod deletes a pod; that it is gone already is no error.

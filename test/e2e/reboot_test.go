@@ -56,6 +56,9 @@ func TestReboot(t *testing.T) {
 		}
 		return err
 	})
+	env.checkNodes(t)
+	checkFaces(t, exampleNow(t))
+	env.checkReach(t, recoverWithin)
 }
 
 // TestNodeOff: a node that is off is off, and up starts it again.
@@ -95,6 +98,8 @@ func TestNodeOff(t *testing.T) {
 		}
 	}
 	env.checkMatrix(t, recoverWithin)
+	env.checkNodes(t)
+	checkFaces(t, exampleNow(t))
 }
 
 func mustDaemons(t *testing.T, place string) []sandbox.Daemon {

@@ -15,7 +15,7 @@ type Usage struct {
 	at time.Time
 	// all is what all programs used; stolen is what the hypervisor gave to other machines.
 	all, stolen time.Duration
-	// Ours is what we and the programs that we started used.
+	// Ours is what we used, the programs that we started, and whoever else was said to take part.
 	Ours time.Duration
 }
 
@@ -26,8 +26,9 @@ func (u Usage) Foreign(later Usage) (programs, machines float64) {
 	return max(programs, 0), (later.stolen - u.stolen).Seconds() / span
 }
 
-// ReadUsage reads what was used until now.
-func ReadUsage() (Usage, error) {
+// ReadUsage reads what was used until now. Beside us and our children the given processes take part, with all their
+// descendants.
+func ReadUsage(families ...int) (Usage, error) {
 	out := Usage{at: time.Now()}
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -48,12 +49,21 @@ func ReadUsage() (Usage, error) {
 		return out, fmt.Errorf("list processes: %w", err)
 	}
 	self := strconv.Itoa(os.Getpid())
+	byPID, parents := map[string][]string{}, map[string]string{}
 	for _, path := range stats {
 		fields, err := processStat(path)
 		if err != nil {
 			continue // it has ended in the meantime
 		}
-		if fields[ppid] != self && filepath.Base(filepath.Dir(path)) != self {
+		pid := filepath.Base(filepath.Dir(path))
+		byPID[pid], parents[pid] = fields, fields[ppid]
+	}
+	family := map[string]bool{}
+	for _, pid := range families {
+		family[strconv.Itoa(pid)] = true
+	}
+	for pid, fields := range byPID {
+		if pid != self && fields[ppid] != self && !isOf(family, parents, pid) {
 			continue
 		}
 		ticks, err := parseTicks(fields, utime, stime, cutime, cstime)
@@ -63,6 +73,16 @@ func ReadUsage() (Usage, error) {
 		out.Ours += ticks
 	}
 	return out, nil
+}
+
+// isOf reports whether a process or one of its ancestors is in a family.
+func isOf(family map[string]bool, parents map[string]string, pid string) bool {
+	for ; pid != ""; pid = parents[pid] {
+		if family[pid] {
+			return true
+		}
+	}
+	return false
 }
 
 // Fields of /proc/PID/stat after the name of the program. (proc_pid_stat(5).)

@@ -6,6 +6,7 @@
 //	netprobe seen    print the tokens that arrived at this pod as a JSON list
 //	netprobe own     print what a program of this pod sees of the pod's addresses
 //	netprobe resolve look names up as any program of this pod does, and print what they are as a JSON list
+//	netprobe dig     ask a DNS server one question, and print what it said
 //	netprobe api     list the pods of this pod's namespace through the Kubernetes API, and print their names
 //	netprobe ready   succeed when the server of this pod answers (for an exec probe)
 //	netprobe forge   send ICMP echo requests with a source that is not this pod's
@@ -40,16 +41,17 @@ func run(ctx context.Context, args []string) error {
 		"seen":    runSeen,
 		"own":     runOwn,
 		"resolve": runResolve,
+		"dig":     runDig,
 		"api":     runAPI,
 		"ready":   runReady,
 		"forge":   runForge,
 	}
 	if len(args) == 0 {
-		return errors.New("want one of: serve, probe, seen, own, resolve, api, ready, forge")
+		return errors.New("want one of: serve, probe, seen, own, resolve, dig, api, ready, forge")
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("unknown command %q: want one of serve, probe, seen, own, resolve, api, ready, forge", args[0])
+		return fmt.Errorf("unknown command %q: want one of serve, probe, seen, own, resolve, dig, api, ready, forge", args[0])
 	}
 	return command(ctx, args[1:])
 }

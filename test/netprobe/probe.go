@@ -98,7 +98,8 @@ func probeTCP(ctx context.Context, t wire.Target) wire.Result {
 	for {
 		result.Tries++
 		started := time.Now()
-		answer, err := askTCP(ctx, t)
+		answer, connected, err := askTCP(ctx, t)
+		result.Connected = result.Connected || connected
 		if err == nil {
 			result.Answered, result.By, result.RTT, result.Error = true, answer.By, time.Since(started), ""
 			return result
@@ -115,26 +116,27 @@ func probeTCP(ctx context.Context, t wire.Target) wire.Result {
 	}
 }
 
-func askTCP(ctx context.Context, t wire.Target) (wire.Answer, error) {
+func askTCP(ctx context.Context, t wire.Target) (answer wire.Answer, connected bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTCP)
 	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", t.AddrPort().String())
 	if err != nil {
-		return wire.Answer{}, err
+		return wire.Answer{}, false, err
 	}
 	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
 	if _, err := fmt.Fprintf(conn, "%s\n", t.Token); err != nil {
-		return wire.Answer{}, err
+		return wire.Answer{}, true, err
 	}
 	line, err := bufio.NewReader(conn).ReadBytes('\n')
 	if err != nil {
-		return wire.Answer{}, err
+		return wire.Answer{}, true, err
 	}
-	return parseAnswer(line, t.Token)
+	answer, err = parseAnswer(line, t.Token)
+	return answer, true, err
 }
 
 // probeUDP sends the token until somebody answers with it or ctx ends.

@@ -29,8 +29,8 @@ const (
 type server struct {
 	identity wire.Identity
 	seen     *sightings
-	// http is the port of the HTTP server; 0: none.
-	http uint16
+	// http and grpc are the ports of the HTTP and the gRPC server; 0: none.
+	http, grpc uint16
 }
 
 // runServe serves until ctx ends or one of the listeners fails.
@@ -38,6 +38,7 @@ func runServe(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	port := flags.Uint("port", wire.DefaultPort, "port for TCP and UDP")
 	web := flags.Uint("http", wire.HTTPPort, "port for HTTP (0: none)")
+	health := flags.Uint("grpc", wire.GRPCPort, "port for health checks by gRPC (0: none)")
 	var address netip.Addr
 	flags.TextVar(&address, "address", netip.Addr{}, "address for TCP and UDP (default: all)")
 	if err := flags.Parse(args); err != nil {
@@ -52,7 +53,7 @@ func runServe(ctx context.Context, args []string) error {
 		},
 		seen: newSightings(),
 	}
-	s.http = uint16(*web)
+	s.http, s.grpc = uint16(*web), uint16(*health)
 	if s.identity.UID == "" {
 		return errors.New("POD_UID is empty: an answer without identity proves nothing")
 	}
@@ -104,6 +105,15 @@ func (s *server) serve(ctx context.Context, at netip.AddrPort) error {
 		web := s.httpServer()
 		loops = append(loops, func() error { return web.Serve(listener) })
 		closers = append(closers, web)
+	}
+	if s.grpc != 0 {
+		listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), s.grpc)))
+		if err != nil {
+			return errors.Join(fmt.Errorf("listen on TCP port %d: %w", s.grpc, err), tcp.Close(), udp.Close())
+		}
+		health := grpcServer()
+		loops = append(loops, func() error { return health.Serve(listener) })
+		closers = append(closers, stopper{health})
 	}
 	failed := make(chan error, len(loops))
 	var running sync.WaitGroup

@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// DefaultPort is where netprobe serves TCP and UDP, HTTPPort where it serves ReadyPath.
+// DefaultPort is where netprobe serves TCP and UDP, HTTPPort where it serves ReadyPath, and GRPCPort where it answers
+// health checks of gRPC.
 const (
 	DefaultPort = 8080
 	HTTPPort    = 8081
+	GRPCPort    = 8082
 	ReadyPath   = "/ready"
 )
 
@@ -87,6 +89,8 @@ type Result struct {
 	Answered bool   `json:"answered"`
 	// By is who answered. An echo reply does not say: it is zero for ICMP.
 	By Identity `json:"by,omitzero"`
+	// Connected: somebody took a connection, netprobe or not.
+	Connected bool `json:"connected,omitempty"`
 	// RTT is the time from the last try to the answer.
 	RTT time.Duration `json:"rttNanoseconds,omitempty"`
 	// Tries counts packets or connections that were sent.
@@ -146,6 +150,18 @@ type Name struct {
 	Name string `json:"name"`
 	// Addresses are sorted; none when the name does not exist.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// Error says why there was no answer.
+	Error string `json:"error,omitempty"`
+}
+
+// Said is what a DNS server answered to one question.
+type Said struct {
+	// Status is the name of the response code, such as NXDOMAIN.
+	Status string `json:"status,omitempty"`
+	// Truncated: there is more, by TCP.
+	Truncated bool `json:"truncated,omitempty"`
+	// Records are the values in the answer, in its order.
+	Records []string `json:"records"`
 	// Error says why there was no answer.
 	Error string `json:"error,omitempty"`
 }

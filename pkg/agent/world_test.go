@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// testWorld is a cluster of two nodes with a default Network, and a Network red.
+func testWorld() *world {
+	prefix, addr := netip.MustParsePrefix, netip.MustParseAddr
+	w := newWorld("n1", Infrastructure{
+		DNS: []netip.Addr{addr("10.96.0.10")}, Services: []netip.Prefix{prefix("10.96.0.0/16")},
+		Faces: []netip.Prefix{prefix("100.64.0.0/10")}, Others: []netip.Prefix{prefix("172.31.0.0/16")},
+		DefaultSubnet: prefix("10.128.0.0/14"),
+	})
+	w.setNetwork(&model.Network{
+		Name: "red", UID: uidOf("red"), Type: model.VPC, Egress: model.EgressNode, Infra: model.InfraServices, DNS: model.DNSNode,
+		Subnets: []model.Subnet{{Name: "a", CIDRs: []netip.Prefix{prefix("10.0.0.0/24")}}},
+	})
+	w.setNetwork(&model.Network{Name: "default", UID: uidOf("default"), Type: model.Flat})
+	for name, number := range map[string]string{"n1": "1", "n2": "2"} {
+		w.setNode(&model.Node{
+			Name: name, UID: "uid-" + name, Addresses: []netip.Addr{addr("192.0.2." + number)},
+			Assigned: &model.NodeNetwork{
+				NodeUID: "uid-" + name, Network: "default", NetworkUID: uidOf("default"), MAC: "0a:58:0a:80:00:02",
+				Addresses: []netip.Prefix{prefix("10.128.0." + number + "/14")}, Gateways: []netip.Addr{addr("10.128.0.254")},
+				Faces: []netip.Prefix{prefix("100.64." + number + ".0/24")},
+			},
+		})
+	}
+	w.setAPI([]netip.AddrPort{netip.MustParseAddrPort("10.96.0.1:443")})
+	w.setServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort("192.0.2.9:6443")})
+	w.setLocal([]netip.Addr{addr("203.0.113.1")})
+	return w
+}
+
+func TestWhoMayHaveAPorthole(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		nic    nic
+		change func(*world)
+		// lacks is part of what is said; empty when nothing is missing.
+		lacks string
+	}{
+		{name: "a pod of the node", nic: guestNIC("red", "10.0.0.5", "100.64.1.5")},
+		{name: "a face of another node", nic: guestNIC("red", "10.0.0.5", "100.64.2.5"), lacks: "not one of node n1"},
+		{name: "an address that the Network has not", nic: guestNIC("red", "10.1.0.5", "100.64.1.5"), lacks: "in no subnet"},
+		{name: "an unknown Network", nic: guestNIC("green", "10.0.0.5", "100.64.1.5"), lacks: "has not shown Network green"},
+		{
+			name: "a Network that was made anew", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
+			change: func(w *world) { w.dropNetwork(uidOf("red")) }, lacks: "has not shown Network red",
+		},
+		{name: "a flat Network", nic: guestNIC("default", "10.128.0.5", "100.64.1.5"), lacks: "not of type vpc"},
+		{
+			name: "a node without faces", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
+			change: func(w *world) { w.setNode(&model.Node{Name: "n1"}) }, lacks: "has not given node n1",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := testWorld()
+			if test.change != nil {
+				test.change(w)
+			}
+			err := w.lacks(test.nic)
+			if (err == nil) != (test.lacks == "") || err != nil && !strings.Contains(err.Error(), test.lacks) {
+				t.Errorf("error %v, want %q", err, test.lacks)
+			}
+		})
+	}
+}
+
+func TestAwaitIsWokenByTheWorld(t *testing.T) {
+	t.Parallel()
+	w := testWorld()
+	green := *w.networks[uidOf("red")]
+	green.Name, green.UID = "green", uidOf("green")
+	waits := make(chan error)
+	go func() { waits <- w.await(t.Context(), guestNIC("green", "10.0.0.5", "100.64.1.5")) }()
+	w.setNetwork(&green)
+	if err := <-waits; err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errTookTooLong)
+	err := w.await(ctx, guestNIC("blue", "10.0.0.5", "100.64.1.5"))
+	if !errors.Is(err, errTookTooLong) || !strings.Contains(err.Error(), "Network blue") {
+		t.Errorf("error %v", err)
+	}
+	if len(w.waiting) > 0 {
+		t.Errorf("%d still wait", len(w.waiting))
+	}
+}
+
+func TestWorldDescribesAPorthole(t *testing.T) {
+	t.Parallel()
+	w := testWorld()
+	spec, err := w.porthole(uidOf("red"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What no Network reaches: both nodes, their places in the default Network, the node's other addresses, the default
+	// Network itself (which lists no subnet), Services, and what the owner named.
+	for _, refused := range []string{
+		"192.0.2.1/32", "192.0.2.2/32", "10.128.0.2/32", "203.0.113.1/32", "10.128.0.0/14", "10.96.0.0/16", "172.31.0.0/16",
+	} {
+		if !slices.Contains(spec.Cluster.Infra, netip.MustParsePrefix(refused)) {
+			t.Errorf("%s is not refused: %v", refused, spec.Cluster.Infra)
+		}
+	}
+	if !contains(spec.Cluster.Faces, netip.MustParseAddr("100.64.2.5")) {
+		t.Errorf("faces are not refused: %v", spec.Cluster.Faces)
+	}
+	if len(spec.DNS) != 1 || len(spec.API) != 1 || len(spec.Cluster.Servers) != 1 || spec.Egress != model.EgressNode {
+		t.Errorf("got %+v", spec)
+	}
+	silent := *w.networks[uidOf("red")]
+	silent.DNS = model.DNSService
+	w.setNetwork(&silent)
+	if spec, _ := w.porthole(uidOf("red")); len(spec.DNS) > 0 {
+		t.Error("the node answers for names although a Service does")
+	}
+	if _, err := w.porthole("other"); !errors.Is(err, errNoNetwork) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWorldDescribesTheNode(t *testing.T) {
+	t.Parallel()
+	w := testWorld()
+	host, network := w.host()
+	if network != "default" || len(host.Addresses) != 1 || len(host.Blocks) != 1 || len(host.Default) != 1 || len(host.Direct) > 0 {
+		t.Errorf("got %q %+v", network, host)
+	}
+	open := *w.networks[uidOf("red")]
+	open.Infra = model.InfraDirect
+	w.setNetwork(&open)
+	if host, _ := w.host(); !slices.Equal(host.Direct, []string{uidOf("red")}) {
+		t.Errorf("direct: %v", host.Direct)
+	}
+	// Faces go on without a default Network.
+	w.dropNetwork(uidOf("default"))
+	if host, network := w.host(); network != "" || len(host.Addresses) > 0 || len(host.Blocks) != 1 {
+		t.Errorf("got %q %+v", network, host)
+	}
+}
+
+func TestHeartbeatsAreNoNews(t *testing.T) {
+	t.Parallel()
+	w := testWorld()
+	<-w.changed
+	w.setNode(&model.Node{Name: "n9", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}})
+	<-w.changed
+	w.setNode(&model.Node{Name: "n9", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}})
+	if len(w.changed) > 0 {
+		t.Error("a node that is as it was counts as a change")
+	}
+}
+
+func TestWhereTheAPIIs(t *testing.T) {
+	t.Parallel()
+	tcp, udp, port := corev1.ProtocolTCP, corev1.ProtocolUDP, int32(6443)
+	ready, unready := true, false
+	service := &corev1.Service{Spec: corev1.ServiceSpec{
+		ClusterIPs: []string{"10.96.0.1", "fd00::1", "None"},
+		Ports:      []corev1.ServicePort{{Port: 443, Protocol: tcp}, {Port: 53, Protocol: udp}},
+	}}
+	if got := clusterAddresses(service); !slices.Equal(got, []netip.AddrPort{
+		netip.MustParseAddrPort("10.96.0.1:443"), netip.MustParseAddrPort("[fd00::1]:443"),
+	}) {
+		t.Errorf("got %v", got)
+	}
+	slice := &discoveryv1.EndpointSlice{
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"192.0.2.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
+			{Addresses: []string{"192.0.2.2"}, Conditions: discoveryv1.EndpointConditions{Ready: &unready}},
+			{Addresses: []string{"192.0.2.3"}},
+		},
+		Ports: []discoveryv1.EndpointPort{{Port: &port, Protocol: &tcp}, {Port: &port, Protocol: &udp}, {}},
+	}
+	if got := endpointAddresses(slice); !slices.Equal(got, []netip.AddrPort{
+		netip.MustParseAddrPort("192.0.2.1:6443"), netip.MustParseAddrPort("192.0.2.3:6443"),
+	}) {
+		t.Errorf("got %v", got)
+	}
+}

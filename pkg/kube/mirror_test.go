@@ -1,0 +1,38 @@
+package kube
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// TestMirrorsLookAtWhatChanged: a mirror that is wanted as before is not looked at again, one that differs is.
+func TestMirrorsLookAtWhatChanged(t *testing.T) {
+	mirror := func(address string) model.Mirror {
+		return model.Mirror{
+			Network: "red", Of: model.SliceKey{Namespace: "red", Name: "web-abcde"}, OfUID: "u-1", Service: "web",
+			Endpoints: []model.Endpoint{{Address: netip.MustParseAddr(address)}},
+		}
+	}
+	service := model.ServiceKey{Namespace: "red", Name: "web"}
+	key := intake.MirrorKey(mirror("10.0.0.5"))
+	m := newMirrors(nil)
+	for i, step := range []struct {
+		want    []model.Mirror
+		touched []model.SliceKey
+	}{
+		{[]model.Mirror{mirror("10.0.0.5")}, []model.SliceKey{key}},
+		{[]model.Mirror{mirror("10.0.0.5")}, nil},
+		{[]model.Mirror{mirror("10.0.0.6")}, []model.SliceKey{key}},
+		{nil, []model.SliceKey{key}},
+		{nil, nil},
+	} {
+		got := m.want(map[model.ServiceKey][]model.Mirror{service: step.want})
+		if !slices.Equal(got, step.touched) {
+			t.Errorf("step %d: %v are looked at, want %v", i, got, step.touched)
+		}
+	}
+}

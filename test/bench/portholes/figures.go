@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/sandbox/place"
+)
+
+// agentMetrics is where an agent serves its metrics, in its node's network namespace.
+const agentMetrics = "127.0.0.1:9411"
+
+// Names of the agent's metrics.
+const (
+	metricPorthole = "atoll_agent_porthole_seconds"
+	metricADD      = "atoll_agent_add_seconds"
+	metricPhase    = "atoll_agent_add_phase_seconds"
+	metricLiveHeap = "go_gc_heap_live_bytes"
+	metricStacks   = "go_memstats_stack_inuse_bytes"
+	metricRSS      = "process_resident_memory_bytes"
+	metricCollects = "go_gc_duration_seconds_count"
+	metricRoutines = "go_goroutines"
+)
+
+// figures are samples of metrics by name and labels, as the text format has them.
+type figures map[string]float64
+
+// scrape reads an agent's metrics.
+func (c *cluster) scrape(ctx context.Context, node string) (figures, error) {
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+			err = place.InNamespace(c.box.Namespace(node), func() (err error) {
+				conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+				return err
+			})
+			return conn, err
+		},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+agentMetrics+"/metrics", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics of the agent on %s: %w", node, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read metrics of the agent on %s: %s: %w", node, answer.Status, err)
+	}
+	return parseFigures(string(text)), nil
+}
+
+func parseFigures(text string) figures {
+	out := figures{}
+	for line := range strings.Lines(text) {
+		// A label's value holds no space in the metrics that we read.
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil && series != "#" {
+			out[series] = n
+		}
+	}
+	return out
+}
+
+// figures are the sums over all agents.
+func (c *cluster) figures(ctx context.Context) (figures, error) {
+	sum := figures{}
+	for _, node := range c.box.Nodes() {
+		one, err := c.scrape(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		for series, n := range one {
+			sum[series] += n
+		}
+	}
+	return sum, nil
+}
+
+// distribution is of what came between two readings of a histogram, in milliseconds.
+type distribution struct {
+	Count int     `json:"count"`
+	P50   float64 `json:"p50"`
+	P99   float64 `json:"p99"`
+}
+
+// between reads a histogram; label is as the text format has it (such as change="made"), or empty.
+func between(before, after figures, name, label string) distribution {
+	type bucket struct{ upTo, count float64 }
+	var buckets []bucket
+	for series, n := range after {
+		rest, found := strings.CutPrefix(series, name+"_bucket{")
+		if !found || label != "" && !strings.Contains(rest, label) {
+			continue
+		}
+		_, rest, _ = strings.Cut(rest, `le="`)
+		limit, _, _ := strings.Cut(rest, `"`)
+		upTo, err := strconv.ParseFloat(limit, 64)
+		if err != nil {
+			continue
+		}
+		buckets = append(buckets, bucket{upTo, n - before[series]})
+	}
+	slices.SortFunc(buckets, func(a, b bucket) int { return int(math.Copysign(1, a.upTo-b.upTo)) })
+	if len(buckets) == 0 || buckets[len(buckets)-1].count == 0 {
+		return distribution{}
+	}
+	all := buckets[len(buckets)-1].count
+	// As Prometheus does: evenly within a bucket.
+	quantile := func(q float64) float64 {
+		low := bucket{}
+		for _, b := range buckets {
+			if b.count >= q*all {
+				if math.IsInf(b.upTo, 1) {
+					return low.upTo
+				}
+				return low.upTo + (b.upTo-low.upTo)*(q*all-low.count)/(b.count-low.count)
+			}
+			low = b
+		}
+		return low.upTo
+	}
+	return distribution{Count: int(all), P50: quantile(0.5) * 1000, P99: quantile(0.99) * 1000}
+}

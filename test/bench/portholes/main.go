@@ -1,0 +1,136 @@
+// Command portholes measures what it costs that Networks of the same addresses meet their nodes: it makes a sandbox of
+// three nodes, with the real kubelet, containerd and OVN, puts hundreds of pods with network probes into a hundred
+// Networks, and takes everything away again.
+//
+//	Networks, pods -> sandbox -> agents' metrics, /proc, OVN's databases -> table, JSON
+//
+// First of all, in a place of its own without nodes, OVN's logical flows are counted with and without faces, and what a
+// DNS server takes is measured in this very process. A figure of a shared machine means little alone: each part says how
+// many processors were used by others meanwhile.
+//
+// It needs root and bin/ (make build). The environment names the programs that are not ours, as for the tests.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/lab"
+)
+
+type options struct {
+	sandbox  sandbox.Options
+	dist     string
+	json     string
+	networks int
+	pods     int
+	sample   int
+	keep     bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.sandbox.Name, "name", "atollbench", "the sandbox's name")
+	flag.StringVar(&o.sandbox.State, "state", "/var/lib/atoll-sandbox-bench", "the sandbox's directory")
+	flag.StringVar(&o.sandbox.Bin, "bin", "bin", "directory of Atoll's programs")
+	flag.StringVar(&o.sandbox.Source, "source", ".", "Atoll's source tree")
+	flag.StringVar(&o.dist, "dist", "dist", "directory of the manifests")
+	flag.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
+	flag.IntVar(&o.networks, "networks", 100, "Networks")
+	flag.IntVar(&o.pods, "pods", 500, "pods, as many in each Network; a pod takes about 30 MB of the machine's memory")
+	flag.IntVar(&o.sample, "sample", 50, "Networks by which memory is measured")
+	flag.BoolVar(&o.keep, "keep", false, "leave the sandbox running; the next run uses it again")
+	flag.Parse()
+
+	klog.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "portholes:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// downWithin bounds taking the sandbox down.
+const downWithin = 2 * time.Minute
+
+func run(ctx context.Context, o options) (err error) {
+	o.sandbox.Program = o.sandbox.Bin + "/atoll-sandbox"
+	if o.sample > o.networks || o.pods%o.networks != 0 {
+		return errors.New("the sample is at most the Networks, and each has as many pods")
+	}
+	out := results{Networks: o.networks, Pods: o.pods, Processors: runtime.NumCPU()}
+	progress := lab.NewProgress(os.Stderr)
+	if out.Flows, err = countFlows(ctx, o); err != nil {
+		return fmt.Errorf("count logical flows: %w", err)
+	}
+	progress.Done("logical flows, with and without faces")
+	if out.Names, err = namesAlone(ctx); err != nil {
+		return fmt.Errorf("measure DNS servers: %w", err)
+	}
+	progress.Done("DNS servers alone")
+
+	box, err := sandbox.Up(ctx, o.sandbox, os.Stderr)
+	if !o.keep {
+		defer func() {
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
+			defer cancel()
+			err = errors.Join(err, sandbox.Down(late, o.sandbox, os.Stderr))
+		}()
+	}
+	if err != nil {
+		return err
+	}
+	c, err := newCluster(ctx, box, progress)
+	if err != nil {
+		return err
+	}
+	progress.Done("sandbox")
+	if err := c.measure(ctx, o, &out); err != nil {
+		return err
+	}
+	if err := out.print(os.Stdout); err != nil {
+		return err
+	}
+	if o.json != "" {
+		return out.write(o.json)
+	}
+	return nil
+}
+
+// measure runs all parts that need nodes.
+func (c *cluster) measure(ctx context.Context, o options, out *results) error {
+	if err := c.makeNetworks(ctx, o.networks); err != nil {
+		return fmt.Errorf("make Networks: %w", err)
+	}
+	c.progress.Done("Networks")
+	empty, err := c.remains(ctx)
+	if err != nil {
+		return err
+	}
+	if out.Memory, err = c.weigh(ctx, o.sample); err != nil {
+		return fmt.Errorf("measure memory: %w", err)
+	}
+	c.progress.Done("memory of portholes")
+	if err := c.burst(ctx, o, out); err != nil {
+		return fmt.Errorf("measure pods: %w", err)
+	}
+	if out.Removal, err = c.removeAll(ctx, empty); err != nil {
+		return fmt.Errorf("measure removal: %w", err)
+	}
+	c.progress.Done("removal")
+	return nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/test/lab"
+	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// creators is how many pods are made at once.
+const creators = 16
+
+// label marks the pods of this benchmark.
+const label = "atoll-bench=portholes"
+
+// pod is one of the pods of a Network, on a node.
+type pod struct {
+	network int
+	name    string
+	node    string
+}
+
+// object is a pod whose readiness kubelet asks for over the network, by its face.
+func (p pod) object() *corev1.Pod {
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	grace, token, links := int64(1), false, false
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: map[string]string{"atoll-bench": "portholes"}},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: &grace,
+			AutomountServiceAccountToken:  &token,
+			EnableServiceLinks:            &links,
+			NodeSelector:                  map[string]string{corev1.LabelHostname: p.node},
+			Containers: []corev1.Container{{
+				Name: "netprobe", Image: parts.NetprobeImage, ImagePullPolicy: corev1.PullNever,
+				Command: []string{matrix.Program, "serve"},
+				Env: []corev1.EnvVar{
+					field("POD_NAMESPACE", "metadata.namespace"), field("POD_NAME", "metadata.name"),
+					field("POD_UID", "metadata.uid"), field("NODE_NAME", "spec.nodeName"),
+				},
+				ReadinessProbe: &corev1.Probe{
+					ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: wire.ReadyPath, Port: intstr.FromInt32(wire.HTTPPort)}},
+					PeriodSeconds: 5, TimeoutSeconds: 5,
+				},
+			}},
+		},
+	}
+}
+
+// arrival is how long pods took from when their creation was sent until they were seen Ready.
+type arrival struct {
+	Pods int `json:"pods"`
+	// Seconds until the last was Ready.
+	Seconds float64 `json:"seconds"`
+	P50     float64 `json:"p50Seconds"`
+	P99     float64 `json:"p99Seconds"`
+	Others  float64 `json:"others"`
+}
+
+// apply makes pods and waits until all are Ready.
+func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
+	defer cancel()
+	watch, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		return out, fmt.Errorf("watch pods: %w", err)
+	}
+	defer watch.Stop()
+	if err := c.watchOthers(); err != nil {
+		return out, err
+	}
+	began := time.Now()
+	sent := make([]time.Time, len(pods))
+	made := make(chan error, 1)
+	go func() { // ends with the last pod, or with ctx
+		made <- lab.Load{Count: len(pods), Workers: creators}.Run(ctx, func(ctx context.Context, i int) error {
+			sent[i] = time.Now()
+			_, err := c.kube.CoreV1().Pods(networkName(pods[i].network)).Create(ctx, pods[i].object(), metav1.CreateOptions{})
+			return err
+		})
+	}()
+	missing := map[string]bool{}
+	for _, p := range pods {
+		missing[p.name] = true
+	}
+	ready := map[string]time.Time{}
+	for len(missing) > 0 {
+		select {
+		case e, open := <-watch.ResultChan():
+			if !open {
+				return out, errors.Join(errors.New("wait for pods: the watch ended"), ctx.Err())
+			}
+			if p, ok := e.Object.(*corev1.Pod); ok && missing[p.Name] && isReady(p) {
+				ready[p.Name] = time.Now()
+				delete(missing, p.Name)
+			}
+		case <-ctx.Done():
+			return out, fmt.Errorf("wait for pods: %d are not Ready: %w", len(missing), ctx.Err())
+		}
+	}
+	if err := <-made; err != nil {
+		return out, fmt.Errorf("create pods: %w", err)
+	}
+	if out.Others, err = c.usedByOthers(); err != nil {
+		return out, err
+	}
+	var took []time.Duration
+	for i, p := range pods {
+		took = append(took, ready[p.name].Sub(sent[i]))
+		out.Seconds = max(out.Seconds, ready[p.name].Sub(began).Seconds())
+	}
+	slices.Sort(took)
+	out.Pods = len(pods)
+	out.P50, out.P99 = lab.Percentile(took, 50)/1000, lab.Percentile(took, 99)/1000
+	return out, nil
+}
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// burst makes all pods at once, as many on each node, each Network on as many nodes as it has pods for.
+func (c *cluster) burst(ctx context.Context, o options, out *results) error {
+	nodes := c.box.Nodes()
+	var pods []pod
+	for j := range o.pods / o.networks {
+		for n := range o.networks {
+			pods = append(pods, pod{network: n, name: fmt.Sprintf("pod-%d-%d", n, j), node: nodes[(n+j)%len(nodes)]})
+		}
+	}
+	flows, err := c.flows(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := c.figures(ctx)
+	if err != nil {
+		return err
+	}
+	if out.Arrival, err = c.apply(ctx, pods); err != nil {
+		return err
+	}
+	c.progress.Done(fmt.Sprintf("%d pods Ready", len(pods)))
+	after, err := c.figures(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := c.flows(ctx)
+	if err != nil {
+		return err
+	}
+	out.FlowsPerPod = float64(all-flows) / float64(len(pods))
+	out.readAgents(before, after)
+	portholes, err := c.portholes(ctx)
+	if err != nil {
+		return err
+	}
+	out.Portholes = portholes
+	return nil
+}
+
+// deletePods deletes all pods of this benchmark and waits until none is left.
+func (c *cluster) deletePods(ctx context.Context) error {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	err = lab.Load{Count: len(list.Items), Workers: creators}.Run(ctx, func(ctx context.Context, i int) error {
+		p := &list.Items[i]
+		return c.kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{})
+	})
+	if err != nil {
+		return fmt.Errorf("delete pods: %w", err)
+	}
+	return c.await(ctx, "pods to go", func(ctx context.Context) (bool, error) {
+		list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: label, Limit: 1})
+		if err != nil {
+			return false, err
+		}
+		return len(list.Items) == 0, nil
+	})
+}

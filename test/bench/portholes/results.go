@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+)
+
+// results of a run. Times are in milliseconds unless they say otherwise. Others is how many processors were used by
+// programs that do not take part, and by other machines.
+type results struct {
+	Networks   int `json:"networks"`
+	Pods       int `json:"pods"`
+	Portholes  int `json:"portholes"`
+	Processors int `json:"processors"`
+
+	Flows       flows   `json:"flows"`
+	FlowsPerPod float64 `json:"flowsPerPod"`
+	Names       names   `json:"dns"`
+	Memory      memory  `json:"memory"`
+
+	Arrival arrival `json:"arrival"`
+	// Made is the creation of portholes, Joined that of a pod's place in one that is there, by the agents' own count.
+	Made   distribution `json:"made"`
+	Joined distribution `json:"joined"`
+	// ADD and its Phases are the agents' part of a pod's start.
+	ADD    distribution            `json:"add"`
+	Phases map[string]distribution `json:"phases"`
+
+	Removal removal `json:"removal"`
+}
+
+// readAgents takes what the agents counted while the pods came.
+func (r *results) readAgents(before, after figures) {
+	r.Made = between(before, after, metricPorthole, `change="made"`)
+	r.Joined = between(before, after, metricPorthole, `change="pods"`)
+	r.ADD = between(before, after, metricADD, "")
+	r.Phases = map[string]distribution{}
+	for _, phase := range phases {
+		r.Phases[phase] = between(before, after, metricPhase, fmt.Sprintf("phase=%q", phase))
+	}
+}
+
+// phases of an ADD, in their order. (docs/design/node.md.)
+var phases = []string{"attachment", "porthole", "link", "port", "installed"}
+
+// The targets.
+const (
+	targetMade = 60.0   // ms
+	targetKiB  = 1024.0 // of each: kernel and agent
+)
+
+// table is what is printed.
+type table struct {
+	to         *tabwriter.Writer
+	processors int
+}
+
+// row is one line; others below 0: does not matter.
+func (t table) row(what, target, measured, verdict string, others float64) {
+	used := ""
+	if others >= 0 {
+		used = fmt.Sprintf("%.1f of %d", others, t.processors)
+	}
+	fmt.Fprintln(t.to, strings.Join([]string{what, target, measured, verdict, used}, "\t")+"\t")
+}
+
+const nobody = -1.0
+
+func verdict(met bool) string {
+	if met {
+		return "met"
+	}
+	return "MISSED"
+}
+
+// print writes a table for people.
+func (r results) print(to io.Writer) error {
+	t := table{tabwriter.NewWriter(to, 0, 0, 2, ' ', 0), r.Processors}
+	fmt.Fprintf(t.to, "%d pods in %d Networks of the same addresses: %d portholes on 3 nodes\n\n", r.Pods, r.Networks, r.Portholes)
+	fmt.Fprintln(t.to, "what\ttarget\tmeasured\tverdict\tprocessors used by others\t")
+	times := func(d distribution) string { return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d)", d.P50, d.P99, d.Count) }
+	limit := fmt.Sprintf("< %.0f KiB", targetKiB)
+	m, f := r.Memory, r.Flows
+
+	t.row("porthole made", fmt.Sprintf("p50 < %.0f ms", targetMade), times(r.Made), verdict(r.Made.Count > 0 && r.Made.P50 < targetMade), r.Arrival.Others)
+	t.row("kernel memory of a porthole", limit, fmt.Sprintf("%.0f KiB", m.Kernel), verdict(m.Kernel < targetKiB), m.Others)
+	t.row("agent's memory for it, live", limit, fmt.Sprintf("%.0f KiB, %.1f goroutines", m.Heap, m.Goroutines), verdict(m.Heap < targetKiB), m.Others)
+	t.row("agent's memory for it, resident", limit, fmt.Sprintf("%.0f KiB", m.RSS), verdict(m.RSS < targetKiB), m.Others)
+	t.row("logical flows per pod, by its face", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", f.With.perPod()-f.Without.perPod(), f.With.perPod(), f.Without.perPod()),
+		verdict(f.With.perPod() == f.Without.perPod()), nobody)
+	t.row("logical flows per Network, by faces", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", f.With.PerNetwork-f.Without.PerNetwork, f.With.PerNetwork, f.Without.PerNetwork),
+		verdict(f.With.PerNetwork == f.Without.PerNetwork), nobody)
+	t.row("left after removal", "nothing", left(r.Removal.Left), verdict(len(r.Removal.Left) == 0), nobody)
+	fmt.Fprintln(t.to)
+
+	t.row(fmt.Sprintf("%d pods Ready", r.Arrival.Pods), "", fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", r.Arrival.Seconds, r.Arrival.P50, r.Arrival.P99), "", r.Arrival.Others)
+	t.row("pod added to a porthole", "", times(r.Joined), "", r.Arrival.Others)
+	t.row("ADD as a whole", "", times(r.ADD), "", r.Arrival.Others)
+	for _, phase := range phases {
+		t.row("  "+phase, "", times(r.Phases[phase]), "", nobody)
+	}
+	t.row("OVS and ovn-controller for a porthole", "", fmt.Sprintf("%.0f KiB resident", m.Switch), "", m.Others)
+	t.row("DNS server of a Network", "", fmt.Sprintf("%.0f KiB, %.1f goroutines (in the agent's, above)", r.Names.Heap, r.Names.Goroutines), "", nobody)
+	t.row("one more pod", "", fmt.Sprintf("%.0f KiB of the kernel, container included; %.0f KiB of the agent", m.PodKernel, m.PodHeap), "", m.Others)
+	t.row("logical flows, 3 nodes' faces", "", fmt.Sprintf("%d of %d, for all nodes' routes and all Networks' ways together", f.With.Empty-f.Without.Empty, f.With.Empty), "", nobody)
+	t.row("logical flows per pod in the sandbox", "", fmt.Sprintf("%.2f", r.FlowsPerPod), "", nobody)
+	t.row("removal", "", fmt.Sprintf("pods %.1f s, portholes %.1f s, all %.1f s", r.Removal.Pods, r.Removal.Portholes, r.Removal.All), "", r.Removal.Others)
+	return t.to.Flush()
+}
+
+// left is the first of what is left.
+func left(things []string) string {
+	if len(things) == 0 {
+		return "nothing"
+	}
+	return fmt.Sprintf("%d: %s", len(things), things[0])
+}
+
+// write leaves the results in a file for programs.
+func (r results) write(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode results: %w", err)
+	}
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// TestInfrastructureReachesPods: pods of the default Network and of the nodes' own network reach pods of a Network by
+// their faces and by a Service, on the same node and on another, and are seen there under their own addresses.
+func TestInfrastructureReachesPods(t *testing.T) {
+	t.Parallel()
+	const ns, infra = "faced", "faced-infra"
+	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
+	env.namespace(t, ns, ns)
+	env.namespace(t, infra, "")
+	pods := env.waitReady(t,
+		env.pod(t, podSpec{namespace: ns, name: "near", node: "n1", app: "near"}),
+		env.pod(t, podSpec{namespace: ns, name: "far", node: "n2"}),
+		env.pod(t, podSpec{namespace: infra, name: "plain", node: "n1"}),
+		env.make(t, onHost(infra, "host", "n1")),
+	)
+	near, far, plain, host := pods[0], pods[1], pods[2], pods[3]
+	node := givenTo(t, "n1")
+	for _, c := range []struct {
+		client, server *corev1.Pod
+		face           int
+		sources        []netip.Addr
+	}{
+		{plain, near, 0, []netip.Addr{netip.MustParseAddr(plain.Status.PodIP)}},
+		{plain, far, 0, []netip.Addr{netip.MustParseAddr(plain.Status.PodIP)}},
+		{host, near, 0, addressesOf(node)},
+		{host, far, 0, addressesOf(node)},
+		// The default Network has no IPv6: it is the node's own affair.
+		{host, near, 1, nodeAddresses(t, "n1")},
+	} {
+		face := attachmentOf(t, c.server).Faces[c.face]
+		for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP, wire.ICMP} {
+			arrives(t, c.client, c.server, wire.Target{Address: face, Protocol: protocol}, c.sources)
+		}
+	}
+	service := env.service(t, ns, "near", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}})
+	virtual := netip.MustParseAddr(service.Spec.ClusterIP)
+	for _, client := range []*corev1.Pod{plain, host} {
+		arrives(t, client, near, wire.Target{Address: virtual, Protocol: wire.TCP, Port: 80}, nil)
+	}
+}
+
+// TestOverlapWithInfrastructure: a Network whose range is also the default Network's says so, is served all the same, and
+// sees clients from there as the porthole.
+func TestOverlapWithInfrastructure(t *testing.T) {
+	t.Parallel()
+	const ns, infra = "overlaps", "overlaps-infra"
+	env.namespace(t, infra, "")
+	plain := env.waitReady(t, env.pod(t, podSpec{namespace: infra, name: "plain", node: "n1"}))[0]
+	taken, err := netip.MustParseAddr(plain.Status.PodIP).Prefix(24)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", taken.String())}})
+	env.namespace(t, ns, ns)
+	message := env.waitCondition(t, ns, model.ConditionCIDRConflict, metav1.ConditionTrue, model.ReasonOverlapsInfra)
+	t.Log(message)
+	pods := env.waitReady(t,
+		env.pod(t, podSpec{namespace: ns, name: "near", node: "n1"}),
+		// The client's very address.
+		env.pod(t, podSpec{namespace: ns, name: "far", node: "n2", nics: fmt.Sprintf(`[{"ip":%q}]`, plain.Status.PodIP)}),
+	)
+	reach(t, pods[0], pods[1])
+	for _, server := range pods {
+		arrives(t, plain, server, wire.Target{Address: netip.MustParseAddr(server.Status.PodIP), Protocol: wire.TCP},
+			[]netip.Addr{model.PortholeAddresses()[0].Addr()})
+	}
+}
+
+// arrives waits until a client is answered by a server, and by nobody else, and has been seen there under one of the
+// sources; none means any.
+func arrives(t *testing.T, client, server *corev1.Pod, target wire.Target, sources []netip.Addr) {
+	t.Helper()
+	what := fmt.Sprintf("%s/%s reaches %s/%s at %s by %s", client.Namespace, client.Name, server.Namespace, server.Name, target.Address, target.Protocol)
+	eventually(t, 30*time.Second, what, func(ctx context.Context) error {
+		target.Token = newToken(t)
+		results, err := matrix.Probe(ctx, env.exec, client.Namespace, client.Name, []wire.Target{target})
+		if err != nil {
+			return err
+		}
+		r := results[target.Token]
+		if !r.Answered {
+			return fmt.Errorf("no answer: %+v", r)
+		}
+		if target.Protocol != wire.ICMP && r.By.UID != string(server.UID) {
+			t.Fatalf("%s: %s answered", what, r.By)
+		}
+		seen, err := matrix.Seen(ctx, env.exec, server.Namespace, server.Name, target.Token)
+		if err != nil {
+			return err
+		}
+		if len(seen) == 0 || len(sources) > 0 && slices.ContainsFunc(seen, func(s wire.Sighting) bool { return !slices.Contains(sources, s.From) }) {
+			t.Errorf("%s: seen as %+v, want one of %v", what, seen, sources)
+		}
+		return nil
+	})
+}
+
+// givenTo is what the controller gave a node.
+func givenTo(t *testing.T, name string) *model.NodeNetwork {
+	t.Helper()
+	node, err := env.clients.Kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := intake.NodeNetwork(node.Annotations[model.AnnotationNode], string(node.UID))
+	if given == nil || len(given.Addresses) == 0 {
+		t.Fatalf("%s has been given %+v", name, given)
+	}
+	return given
+}
+
+// addressesOf are a node's addresses in the default Network.
+func addressesOf(node *model.NodeNetwork) []netip.Addr {
+	var out []netip.Addr
+	for _, p := range node.Addresses {
+		out = append(out, p.Addr())
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// dig lets a pod ask one DNS question of whom kubelet told it to ask.
+func dig(ctx context.Context, from *corev1.Pod, args ...string) (wire.Said, error) {
+	var said wire.Said
+	out, err := env.exec(ctx, from.Namespace, from.Name, nil, append([]string{matrix.Program, "dig", "-for", "3s"}, args...)...)
+	if err == nil {
+		err = json.Unmarshal(out, &said)
+	}
+	slices.Sort(said.Records)
+	return said, err
+}
+
+// TestNames: the same names in two Networks of the same addresses lead each to its own, in each type of record, by UDP
+// and by TCP; and no name or address of the one exists in the other.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	const domain = ".svc.cluster.local"
+	both := corev1.IPFamilyPolicyRequireDualStack
+	spaces := []string{"names-a", "names-b"}
+	servers, services := map[string]*corev1.Pod{}, map[string]*corev1.Service{}
+	for _, ns := range spaces {
+		env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
+		env.namespace(t, ns, ns)
+		ports := []corev1.ServicePort{{Name: "echo", Port: 80}}
+		services[ns] = env.service(t, ns, "web", corev1.ServiceSpec{IPFamilyPolicy: &both, Ports: ports})
+		headless := corev1.ServiceSpec{IPFamilyPolicy: &both, ClusterIP: corev1.ClusterIPNone, Ports: ports}
+		headless.Selector = map[string]string{"app": "web"}
+		_, err := env.clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := podSpec{namespace: ns, name: "web-0", app: "web", node: "n1", nics: `[{"ip":"10.0.0.40"}]`}.object()
+		object.Spec.Hostname, object.Spec.Subdomain = "web-0", "peers"
+		servers[ns] = env.make(t, object)
+	}
+	for i, ns := range spaces {
+		other := spaces[1-i]
+		server := env.waitReady(t, servers[ns])[0]
+		var own []string
+		for _, prefix := range attachmentOf(t, server).Addresses {
+			own = append(own, prefix.Addr().String())
+		}
+		virtual, stranger := services[ns].Spec.ClusterIPs, services[other].Spec.ClusterIPs
+		if len(own) != 2 || len(virtual) != 2 || slices.Equal(virtual, stranger) {
+			t.Fatalf("%s has addresses %q, its Service %q, the other Service %q", ns, own, virtual, stranger)
+		}
+		web, peers := "web."+ns+domain, "peers."+ns+domain
+		for _, q := range []struct {
+			kind, name, status string
+			want               []string
+		}{
+			{"A", web, "NOERROR", virtual[:1]},
+			{"AAAA", web, "NOERROR", virtual[1:]},
+			{"SRV", "_echo._tcp." + web, "NOERROR", []string{"0 100 80 " + web + "."}},
+			{"PTR", reverse(t, virtual[0]), "NOERROR", []string{web + "."}},
+			{"PTR", reverse(t, virtual[1]), "NOERROR", []string{web + "."}},
+			{"A", peers, "NOERROR", own[:1]},
+			{"AAAA", peers, "NOERROR", own[1:]},
+			{"A", "web-0." + peers, "NOERROR", own[:1]},
+			{"PTR", reverse(t, own[0]), "NOERROR", []string{"web-0." + peers + "."}},
+			{"A", "kubernetes.default" + domain, "NOERROR", []string{"10.96.0.1"}},
+			{"TXT", web, "NOERROR", nil},
+			{"A", "nobody." + ns + domain, "NXDOMAIN", nil},
+			{"A", "web." + other + domain, "NXDOMAIN", nil},
+			{"SRV", "_echo._tcp.web." + other + domain, "NXDOMAIN", nil},
+			{"A", "web-0.peers." + other + domain, "NXDOMAIN", nil},
+			{"PTR", reverse(t, stranger[0]), "NXDOMAIN", nil},
+			{"A", "kube-dns.kube-system" + domain, "NXDOMAIN", nil},
+			{"A", "alias.outside.test", "NOERROR", []string{sandbox.OutsideAddresses()[0].String(), "www.outside.test."}},
+		} {
+			for _, way := range []string{"-tcp=false", "-tcp=true"} {
+				eventually(t, 20*time.Second, fmt.Sprintf("%s asks %s %s %s", ns, q.kind, q.name, way), func(ctx context.Context) error {
+					said, err := dig(ctx, server, way, q.kind, q.name)
+					if err == nil && (said.Status != q.status || said.Truncated || !slices.Equal(said.Records, q.want)) {
+						err = fmt.Errorf("got %+v, want %s %q", said, q.status, q.want)
+					}
+					return err
+				})
+			}
+		}
+		// What does not fit into a packet is said by TCP.
+		for way, whole := range map[string]bool{"-tcp=false": false, "-tcp=true": true} {
+			said, err := dig(t.Context(), server, way, "TXT", "big.outside.test")
+			if err != nil || said.Status != "NOERROR" || said.Truncated == whole || whole && len(strings.Join(said.Records, "")) < 1000 {
+				t.Errorf("big.outside.test %s: %+v (%v)", way, said, err)
+			}
+		}
+	}
+}
+
+func reverse(t *testing.T, address string) string {
+	t.Helper()
+	name, err := dns.ReverseAddr(netip.MustParseAddr(address).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestDNSModes changes who answers a living Network's questions: its node, nobody, a Service of its own, its node again.
+// Pods ask at the same address all the time.
+func TestDNSModes(t *testing.T) {
+	t.Parallel()
+	const ns = "modes"
+	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+	env.namespace(t, ns, ns)
+	env.service(t, ns, "web", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}})
+	env.service(t, ns, "own-dns", corev1.ServiceSpec{Ports: []corev1.ServicePort{
+		{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "dns-tcp", Port: 53, Protocol: corev1.ProtocolTCP},
+	}})
+	pods := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "client", node: "n1"}), env.make(t, ownDNS(t, ns)))
+	node := v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNode}
+	for _, step := range []struct {
+		dns v1alpha1.NetworkDNS
+		// tenant and cluster are the statuses of a name that only the tenant's server has, and of the cluster's.
+		tenant, cluster string
+	}{
+		{node, "NXDOMAIN", "NOERROR"},
+		{v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNone}, "", ""},
+		{v1alpha1.NetworkDNS{Mode: v1alpha1.DNSService, Service: &v1alpha1.ServiceReference{Namespace: ns, Name: "own-dns"}}, "NOERROR", "REFUSED"},
+		{node, "NXDOMAIN", "NOERROR"},
+	} {
+		env.changeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.DNS = &step.dns })
+		began := time.Now()
+		for name, status := range map[string]string{"only.tenant.test": step.tenant, "web." + ns + ".svc.cluster.local": step.cluster} {
+			for _, way := range []string{"-tcp=false", "-tcp=true"} {
+				eventually(t, 20*time.Second, fmt.Sprintf("mode %s, %s %s", step.dns.Mode, name, way), func(ctx context.Context) error {
+					said, err := dig(ctx, pods[0], way, "A", name)
+					if err == nil && (said.Status != status || (said.Error == "") != (status != "")) {
+						err = fmt.Errorf("got %+v, want %q", said, status)
+					}
+					return err
+				})
+			}
+		}
+		t.Logf("mode %s counts after %s", step.dns.Mode, time.Since(began).Round(time.Millisecond))
+	}
+}
+
+// ownDNS is a pod with a DNS server of the tenant's choice.
+func ownDNS(t *testing.T, namespace string) *corev1.Pod {
+	t.Helper()
+	_, err := env.clients.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "own-dns"},
+		Data:       map[string]string{"Corefile": "tenant.test:53 {\n  hosts {\n    192.0.2.7 only.tenant.test\n  }\n}\n"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := podSpec{namespace: namespace, name: "own-dns", app: "own-dns", node: "n2"}.object()
+	object.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "own-dns"},
+	}}}}
+	container := &object.Spec.Containers[0]
+	container.Image, container.Command, container.Args = "atoll.dev/coredns:sandbox", nil, []string{"-conf", "/config/Corefile"}
+	container.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/config"}}
+	container.ReadinessProbe = nil
+	return object
+}

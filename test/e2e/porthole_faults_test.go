@@ -1,0 +1,115 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// TestKillAgentDuringStart kills a node's agent again and again while many pods of two Networks with the same addresses
+// start on it. Then kubelet's probes of all of them run every second, and it is killed again: no pod notices. At last all
+// pods go, and with them everything that was made for them.
+func TestKillAgentDuringStart(t *testing.T) {
+	const node, each = "n1", 6
+	agent := daemon{node, "atoll-agent"}
+	var pods []*corev1.Pod
+	for _, ns := range []string{"rush-a", "rush-b"} {
+		env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
+		env.namespace(t, ns, ns)
+	}
+	var killing sync.WaitGroup
+	defer killing.Wait()
+	kills := func(times int) {
+		for range times {
+			if err := killOnce(t.Context(), agent); err != nil && t.Context().Err() == nil {
+				t.Errorf("kill %s: %v", agent, err)
+			}
+		}
+	}
+	killing.Go(func() { kills(3) })
+	kinds := []string{"exec", "http", "tcp", "grpc"}
+	for i := range each {
+		for _, ns := range []string{"rush-a", "rush-b"} {
+			object := podSpec{namespace: ns, name: fmt.Sprintf("p%d", i), node: node, nics: fmt.Sprintf(`[{"ip":"10.0.0.6%d"}]`, i)}.object()
+			container := &object.Spec.Containers[0]
+			container.ReadinessProbe = quick(handlers()[kinds[i%len(kinds)]])
+			container.LivenessProbe = quick(handlers()[kinds[(i+1)%len(kinds)]])
+			pods = append(pods, env.make(t, object))
+		}
+	}
+	killing.Wait()
+	pods = env.waitReady(t, pods...)
+	env.checkNodes(t)
+	checkFaces(t, pods)
+
+	since := readySince(t, pods)
+	kills(4)
+	if diff := cmp.Diff(since, readySince(t, pods)); diff != "" {
+		t.Errorf("probes failed while the agent was away (-before +after):\n%s", diff)
+	}
+	checkFaces(t, pods)
+	for i := range each {
+		reach(t, pods[2*i], pods[(2*i+2)%len(pods)])
+	}
+	killing.Go(func() { kills(2) })
+	for _, p := range pods {
+		env.deletePod(t, p)
+	}
+	killing.Wait()
+	env.waitGone(t, pods...)
+	env.checkNodes(t)
+}
+
+// readySince is since when each pod is Ready, and how often it was started.
+func readySince(t *testing.T, pods []*corev1.Pod) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, p := range pods {
+		now := env.get(t, p)
+		for _, c := range now.Status.Conditions {
+			if c.Type == corev1.PodReady {
+				out[p.Namespace+"/"+p.Name] = fmt.Sprintf("%s since %s, %d restarts", c.Status, c.LastTransitionTime, now.Status.ContainerStatuses[0].RestartCount)
+			}
+		}
+	}
+	return out
+}
+
+// checkFaces: each pod answers at its faces, asked from its node; and by IPv4 from another node, too.
+func checkFaces(t *testing.T, pods []*corev1.Pod) {
+	t.Helper()
+	for _, p := range pods {
+		for _, ip := range p.Status.PodIPs {
+			face := netip.MustParseAddr(ip.IP)
+			for _, from := range env.box.Nodes() {
+				if from == p.Spec.NodeName || face.Is4() {
+					answers(t, "tcp", from, netip.AddrPortFrom(face, wire.DefaultPort), string(p.UID))
+				}
+			}
+		}
+	}
+}
+
+// exampleNow are the example's pods as they are.
+func exampleNow(t *testing.T) []*corev1.Pod {
+	t.Helper()
+	list, err := env.clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods
+}
