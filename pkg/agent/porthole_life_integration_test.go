@@ -224,6 +224,30 @@ func TestAClientOfTheNetworksOwnAddresses(t *testing.T) {
 	}
 }
 
+// The owner of a Network chooses its addresses, be they the node's and the API server's own.
+func TestANetworkThatHasTheNodesAddresses(t *testing.T) {
+	n, a, world := portholeNode(t, nil)
+	green := vpc("green")
+	green.Subnets[0].CIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8:51::/64")}
+	a.world.setNetwork(green)
+	// Its router's addresses are the node's, too.
+	n.addNetwork("green", "192.0.2.0/24", "2001:db8:51::/64")
+	p := newGuest(t, a, "green", "one", 5, 5)
+	p.nic.Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24"), netip.MustParsePrefix("2001:db8:51::77/64")}
+	p.nic.Gateways = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:51::1")}
+	p.publish(a)
+	n.addPodPort("green", p)
+	_, err := a.Add(t.Context(), p.request)
+	must(t, err)
+	serveName(t, p.inside, ":80", "green")
+	serveName(t, here, ":6443", "the API server")
+	serveName(t, world.inside, ":80", "outside")
+	wantAnswer(t, here, "100.64.1.5:80", "green sees 10.128.1.1")
+	wantAnswer(t, p.inside, testAPI+":443", "the API server sees 100.64.1.5")
+	wantAnswer(t, p.inside, "[fd00:96::1]:443", "the API server sees fd64:a701::1:5")
+	wantAnswer(t, p.inside, world.v4+":80", "outside sees "+world.nodeV4)
+}
+
 // What an attacker, a person or a crash breaks, the sweep mends; and what a dead agent left over goes.
 func TestSweepMendsPortholes(t *testing.T) {
 	n, a, world := portholeNode(t, nil)

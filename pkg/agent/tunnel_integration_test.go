@@ -59,6 +59,8 @@ func (n *node) bridgeUnderlay(port string) {
 	n.tb.Helper()
 	const bridge = "br-phys"
 	n.vsctl("add-br", bridge, "--", "set", "Bridge", bridge, "datapath_type="+n.datapath, "--", "add-port", bridge, port)
+	// Its interface outlives ovs-vswitchd otherwise.
+	n.tb.Cleanup(func() { n.vsctl("del-br", bridge) })
 	must(n.tb, n.inside(func() error {
 		link, err := netlink.LinkByName(port)
 		if err != nil {

@@ -59,7 +59,9 @@ func viewOf(session *ovsdb.Session) func() (northbound, error) {
 		case <-session.Done():
 			return nil, fmt.Errorf("read the northbound database: %w", ovsdb.ErrClosed)
 		default:
-			return session.View(), nil
+			// From here on it is as it is now.
+			session.Take()
+			return session, nil
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/plan"
 )
 
-// northbound is what the northbound database holds. An ovsdb.View is one.
+// northbound is what the northbound database holds. An ovsdb.Session is one.
 type northbound interface {
 	plan.Actual
 	Rows(nb.Table) []nb.Row

@@ -81,18 +81,11 @@ func (r *round) observe() {
 	}
 }
 
-// asWanted reports whether a row is there as it is wanted. The mirror keeps the wanted one then: most rows are held
-// once.
+// asWanted reports whether a row is there as it is wanted.
 func (r *round) asWanted(ref nb.Ref) bool {
 	want, wanted := r.graph.Row(ref)
 	row, there := r.session.Row(ref)
-	if !wanted || !there || want != row && plan.Differs(want, row) {
-		return false
-	}
-	if want != row {
-		r.session.Adopt(row, want)
-	}
-	return true
+	return wanted && there && !plan.Differs(want, row)
 }
 
 // wake makes work of the owners that waited for a row, once it is there.
@@ -167,7 +160,7 @@ func (r *round) sweep() {
 			}
 			for _, column := range nb.MemberColumns(table.Table) {
 				set := nb.Set{In: nb.RefOf(row), Column: column}
-				for _, uuid := range r.session.Elements(set) {
+				for _, uuid := range nb.Members(row, column) {
 					if m := (nb.Member{Set: set, Value: uuid}); !r.graph.Wants(m) {
 						r.drift.suspect(m)
 					}

@@ -223,6 +223,15 @@ func (r *round) serve(ctx context.Context) error {
 		if d, ok := r.retry.next(time.Now()); ok {
 			again.Reset(d)
 		}
+		// An answer comes first: the server waits for the next transaction.
+		select {
+		case err := <-r.results:
+			if err := r.finish(ctx, err); err != nil {
+				return err
+			}
+			continue
+		default:
+		}
 		select {
 		case <-ctx.Done():
 			r.drain()
@@ -345,9 +354,6 @@ func (r *round) consider(units []plan.Unit, w graph.Work, there plan.Actual, com
 	case !u.Empty():
 		return append(units, u)
 	case len(u.Blocked) == 0:
-		for ref := range w.Refs {
-			r.asWanted(ref)
-		}
 		r.done(w)
 	}
 	return units
@@ -389,7 +395,7 @@ func (r *round) start(ctx context.Context) {
 	go func() {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactTime)
 		defer cancel()
-		r.results <- r.session.Commit(bounded, tx.request)
+		r.results <- r.session.Transact(bounded, tx.guard, tx.ops)
 	}()
 }
 
@@ -405,6 +411,9 @@ func (r *round) finish(ctx context.Context, err error) error {
 	var refused *ovsdb.RefusedError
 	switch {
 	case err == nil:
+		if r.next != nil {
+			r.start(ctx)
+		}
 		for _, u := range tx.units {
 			if len(u.Blocked) == 0 {
 				r.done(u.Work)

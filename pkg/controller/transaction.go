@@ -11,9 +11,9 @@ import (
 // transaction is what is written at once.
 type transaction struct {
 	plan.Flight
-	units   []plan.Unit
-	request ovsdb.Request
-	// err is why there is no request.
+	units      []plan.Unit
+	guard, ops []plan.Operation
+	// err is why there are no operations.
 	err     error
 	started time.Time
 	// looked: nothing that waits can follow it before it is answered.
@@ -26,26 +26,25 @@ func (r *round) prepare(units []plan.Unit) *transaction {
 		return nil
 	}
 	tx := &transaction{Flight: plan.NewFlight(units), units: units}
-	tx.request, tx.err = r.encode(units)
+	tx.guard, tx.ops, tx.err = r.encode(units)
 	return tx
 }
 
-// encode writes the request of a transaction, which begins with the guard of our epoch.
-func (r *round) encode(units []plan.Unit) (ovsdb.Request, error) {
+// encode writes units as operations, and the guard of our epoch.
+func (r *round) encode(units []plan.Unit) (guard, ops []plan.Operation, err error) {
 	global, ok := r.session.Global()
 	if !ok {
-		return ovsdb.Request{}, ovsdb.ErrGuard
+		return nil, nil, ovsdb.ErrGuard
 	}
 	epoch, err := r.encoder.EpochGuard(r.cfg.Epoch, global.UUID)
 	if err != nil {
-		return ovsdb.Request{}, err
+		return nil, nil, err
 	}
-	ops, err := r.encoder.Operations(units)
-	if err != nil {
+	if ops, err = r.encoder.Operations(units); err != nil {
 		// Our own rows do not fit the server's schema: that is as good as the server's refusal.
-		return ovsdb.Request{}, &ovsdb.RefusedError{Message: err.Error()}
+		return nil, nil, &ovsdb.RefusedError{Message: err.Error()}
 	}
-	return ovsdb.Prepare([]plan.Operation{epoch}, ops)
+	return []plan.Operation{epoch}, ops, nil
 }
 
 // gatherAhead gathers what may follow the transaction under way as if that one were committed. What it concerns is

@@ -38,7 +38,7 @@ func open(t *testing.T, addresses ...string) *session.Session {
 func content(s *session.Session) string {
 	var lines []string
 	for _, table := range nb.Tables() {
-		for _, row := range s.View().Rows(table.Table) {
+		for _, row := range s.Rows(table.Table) {
 			lines = append(lines, fmt.Sprintf("%s %s", table.Table, nbText(row)))
 		}
 	}
@@ -53,7 +53,9 @@ func nbText(row nb.Row) string {
 		c.Addresses = slices.Sorted(slices.Values(r.Addresses))
 		return fmt.Sprintf("%+v", c)
 	case *nb.LogicalSwitch:
-		return fmt.Sprintf("%+v", *r)
+		c := *r
+		c.Ports = slices.Sorted(slices.Values(r.Ports))
+		return fmt.Sprintf("%+v", c)
 	}
 	return row.ID()
 }

@@ -1,44 +1,38 @@
 package ovsdb
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-func TestResultsOfATransaction(t *testing.T) {
-	refused, other := &RefusedError{}, "another"
-	request := Request{guards: 1, changes: []bool{false, false, true}}
-	for text, want := range map[string]any{
-		`[{},{"uuid":["uuid","u"]},{"count":1}]`:                                             nil,
-		`[{},{"uuid":["uuid","u"]},{"count":0}]`:                                             ErrMissed,
-		`[{"error":"timed out","details":"\"wait\" timed out"},null,null]`:                   ErrGuard,
-		`[{},{"error":"constraint violation","details":"no"},null]`:                          refused,
-		`[{},{"uuid":["uuid","u"]},{"count":0},{"error":"referential integrity violation"}]`: refused,
+func TestOutcomeOfATransaction(t *testing.T) {
+	var refused *RefusedError
+	isRefused := func(err error) bool { return errors.As(err, &refused) }
+	is := func(want error) func(error) bool { return func(err error) bool { return errors.Is(err, want) } }
+	other := func(err error) bool {
+		return err != nil && !isRefused(err) && !errors.Is(err, ErrGuard) && !errors.Is(err, ErrMissed)
+	}
+	ops := []ovsdb.Operation{{Op: ovsdb.OperationInsert}, {Op: ovsdb.OperationMutate}}
+	for text, want := range map[string]func(error) bool{
+		`[{},{"uuid":["uuid","u"]},{"count":1}]`:                                             is(nil),
+		`[{},{"uuid":["uuid","u"]},{"count":0}]`:                                             is(ErrMissed),
+		`[{"error":"timed out","details":"\"wait\" timed out"},null,null]`:                   is(ErrGuard),
+		`[{},{"error":"constraint violation","details":"no"},null]`:                          isRefused,
+		`[{},{"uuid":["uuid","u"]},{"count":0},{"error":"referential integrity violation"}]`: isRefused,
 		`[{},{"error":"timed out"},null]`:                                                    other,
 		`[{},{"uuid":["uuid","u"]},{"count":1},{"error":"not leader"}]`:                      other,
-		`[{},{"uuid":["uuid","u"]}]`:                                                         errSyntax,
-		`[{},`:                                                                               errSyntax,
-		`{}`:                                                                                 errSyntax,
+		`[{},{"uuid":["uuid","u"]}]`:                                                         other,
+		`[]`:                                                                                 other,
 	} {
-		got := request.read(&cursor{text: []byte(text)})
-		var asRefused *RefusedError
-		switch want {
-		case nil:
-			if got != nil {
-				t.Errorf("%s: %v", text, got)
-			}
-		case refused:
-			if !errors.As(got, &asRefused) {
-				t.Errorf("%s: %v, want a refusal", text, got)
-			}
-		case other:
-			if got == nil || errors.As(got, &asRefused) || errors.Is(got, ErrGuard) || errors.Is(got, ErrMissed) {
-				t.Errorf("%s: %v, want the server's own error", text, got)
-			}
-		default:
-			if !errors.Is(got, want.(error)) {
-				t.Errorf("%s: %v, want %v", text, got, want)
-			}
+		var results []ovsdb.OperationResult
+		if err := json.Unmarshal([]byte(text), &results); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if err := outcome(results, 1, ops); !want(err) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Flight is a transaction under way: whether it will be committed is not known yet, and what Actual says may show
-// nothing of it or all. What it does not concern can be compared meanwhile, as if it had been committed; should it
+// nothing of it, some or all. What it does not concern can be compared meanwhile, as if it had been committed; should it
 // not be, that has to be compared anew.
 type Flight struct {
 	// owners whose units these are, and rows that they write, put into sets or take out of them.

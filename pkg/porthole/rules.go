@@ -127,7 +127,10 @@ func writeForward(t table, spec Spec) {
 		// Answers to who came in by a face.
 		"ct direction reply ct state established accept",
 	)
-	if spec.Infra != model.InfraNone {
+	if spec.Infra == model.InfraNone {
+		// The servers' own addresses can be outside of the cluster, where the way out would lead.
+		t.rules("out", "$ip daddr . tcp dport @servers$v goto refuse")
+	} else {
 		t.rules("out", "ct status dnat $ip daddr . tcp dport @servers$v accept")
 	}
 	t.rules("out", "$ip daddr @never$v goto refuse")

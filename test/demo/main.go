@@ -1,8 +1,9 @@
 // Demo shows on one machine what Atoll is for: it starts a sandbox, applies docs/examples/two-networks (two
-// Networks that use the same addresses), waits until all is Ready, and probes every pod from every pod.
+// Networks that use the same addresses), waits until all is Ready, probes every pod from every pod, and asks a pod of
+// each Network what it reaches besides: names, a Service, the Kubernetes API, the outside.
 //
-// It does what a user would do, with the commands that it prints; only the waiting and the matrix are its own.
-// It fails unless every path of the matrix is as expected. It can be run again while the sandbox runs.
+// It does what a user would do, with the commands that it prints; only the waiting, the matrix and the questions are
+// its own. It fails unless every path and every answer is as expected. It can be run again while the sandbox runs.
 package main
 
 import (

@@ -91,6 +91,17 @@ func TestAccess(t *testing.T) {
 					wrong = append(wrong, fmt.Errorf("%s is not told of: %+v", target.what, r))
 				}
 			}
+			if step.infra == v1alpha1.InfraNone {
+				// Not at its real address either.
+				server := wire.Target{Address: apiServer(t).Addr(), Port: apiServer(t).Port(), Protocol: wire.TCP, Token: newToken(t)}
+				results, err := matrix.Probe(ctx, env.exec, client.Namespace, client.Name, []wire.Target{server})
+				if err != nil {
+					return err
+				}
+				if results[server.Token].Connected {
+					wrong = append(wrong, fmt.Errorf("the API server takes a connection at %s", server.AddrPort()))
+				}
+			}
 			_, err = env.exec(ctx, client.Namespace, client.Name, nil, matrix.Program, "api")
 			if (err == nil) != (step.infra != v1alpha1.InfraNone) {
 				wrong = append(wrong, fmt.Errorf("the Kubernetes API: %w", err))
@@ -99,6 +110,16 @@ func TestAccess(t *testing.T) {
 		})
 		t.Logf("%s counts after %s", what, time.Since(began).Round(time.Millisecond))
 	}
+}
+
+// apiServer is where an API server is really reached.
+func apiServer(t *testing.T) netip.AddrPort {
+	t.Helper()
+	endpoints, err := env.clients.Kube.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return netip.AddrPortFrom(netip.MustParseAddr(endpoints.Endpoints[0].Addresses[0]), uint16(*endpoints.Ports[0].Port))
 }
 
 // onHost is a pod of its node's own network that serves.

@@ -19,6 +19,7 @@ import (
 
 // TestDefaultNetwork: pods for which nobody chose a Network meet in the default one, and do not reach the others.
 func TestDefaultNetwork(t *testing.T) {
+	t.Parallel()
 	env.namespace(t, "plain", "")
 	pods := env.waitReady(t,
 		env.pod(t, podSpec{namespace: "plain", name: "a", node: "n1"}),
@@ -35,6 +36,7 @@ func TestDefaultNetwork(t *testing.T) {
 
 // TestDualStack: pods of a Network with IPv4 and IPv6 reach each other by both, across nodes and subnets.
 func TestDualStack(t *testing.T) {
+	t.Parallel()
 	env.network(t, "dual", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{
 		{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}},
 		{Name: "b", CIDRs: []v1alpha1.CIDR{"10.0.1.0/24", "fd00:10:0:1::/64"}},
@@ -71,6 +73,7 @@ func TestDualStack(t *testing.T) {
 // TestSuccessor: a pod that is deleted without grace and made again under its old name and address, on another node,
 // has the port to itself: packets go to the new one only.
 func TestSuccessor(t *testing.T) {
+	t.Parallel()
 	env.network(t, "heir", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
 	env.namespace(t, "heir", "heir")
 	witness := env.waitReady(t, env.pod(t, podSpec{namespace: "heir", name: "witness", node: "n3"}))[0]

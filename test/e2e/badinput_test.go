@@ -18,6 +18,7 @@ import (
 // Event on the pod and a condition on the Network; meanwhile good pods start; and each pod starts by itself once
 // its mistake is mended.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	env.network(t, "roomy", v1alpha1.NetworkSpec{
 		Subnets:           []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")},
 		AllowedNamespaces: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "roomy"}},
@@ -137,6 +138,7 @@ func TestBadInput(t *testing.T) {
 // TestNetworkWithPodsStays: a Network with pods is not deleted; it says which pods, takes no new ones, and goes
 // with the last of them, rows and all.
 func TestNetworkWithPodsStays(t *testing.T) {
+	t.Parallel()
 	env.network(t, "green", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
 	env.namespace(t, "green", "green")
 	stays := env.pod(t, podSpec{namespace: "green", name: "stays"})

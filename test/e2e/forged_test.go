@@ -22,6 +22,7 @@ import (
 // TestForgedSource: frames with another's address do not leave the port, whether they are written by the pod or
 // the address was put on its interface.
 func TestForgedSource(t *testing.T) {
+	t.Parallel()
 	env.network(t, "masks", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
 	env.namespace(t, "masks", "masks")
 	pods := env.waitReady(t,
@@ -90,6 +91,7 @@ func TestForgedSource(t *testing.T) {
 // TestForgedTarget: a frame addressed by hand to a pod of another Network does not get there, neither straight nor by
 // way of the router.
 func TestForgedTarget(t *testing.T) {
+	t.Parallel()
 	list, err := env.clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 
 // TestHostileTenant: mallory may do in her namespace what the role admin allows, and wants into others' Networks.
 func TestHostileTenant(t *testing.T) {
+	t.Parallel()
 	const user = "mallory"
 	env.network(t, "victim", v1alpha1.NetworkSpec{
 		Subnets:           []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")},

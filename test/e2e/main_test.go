@@ -4,6 +4,9 @@
 // Open vSwitch. All tests share one sandbox, which has a name and a directory of its own, so that it disturbs no
 // demo. It is made anew and removed at the end, and what it leaves behind fails the run.
 //
+// Tests that kill, count or damage what all share run first and one by one; those that keep to Networks of their own
+// run side by side after them (t.Parallel).
+//
 //	go test -tags e2e ./test/e2e            needs root and bin/ (make build)
 //	ATOLL_E2E_KEEP=1 go test -tags e2e ...  leaves the sandbox running, and uses it again
 //	ATOLL_E2E_BIN=DIR go test -tags e2e ... takes the programs from another directory than bin/

@@ -15,6 +15,7 @@ import (
 	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/sandbox"
@@ -74,7 +75,8 @@ func TestNames(t *testing.T) {
 		}{
 			{"A", web, "NOERROR", virtual[:1]},
 			{"AAAA", web, "NOERROR", virtual[1:]},
-			{"SRV", "_echo._tcp." + web, "NOERROR", []string{"0 100 80 " + web + "."}},
+			// One of two addresses: half the weight.
+			{"SRV", "_echo._tcp." + web, "NOERROR", []string{"0 50 80 " + web + "."}},
 			{"PTR", reverse(t, virtual[0]), "NOERROR", []string{web + "."}},
 			{"PTR", reverse(t, virtual[1]), "NOERROR", []string{web + "."}},
 			{"A", peers, "NOERROR", own[:1]},
@@ -165,7 +167,11 @@ func ownDNS(t *testing.T, namespace string) *corev1.Pod {
 	t.Helper()
 	_, err := env.clients.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "own-dns"},
-		Data:       map[string]string{"Corefile": "tenant.test:53 {\n  hosts {\n    192.0.2.7 only.tenant.test\n  }\n}\n"},
+		Data: map[string]string{
+			"Corefile": "tenant.test:53 {\n  file /config/zone\n}\n",
+			"zone": "$ORIGIN tenant.test.\n@ 60 IN SOA ns.tenant.test. hostmaster.tenant.test. 1 60 60 60 60\n" +
+				"@ 60 IN NS ns.tenant.test.\nonly 60 IN A 192.0.2.7\n",
+		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -177,6 +183,6 @@ func ownDNS(t *testing.T, namespace string) *corev1.Pod {
 	container := &object.Spec.Containers[0]
 	container.Image, container.Command, container.Args = "atoll.dev/coredns:sandbox", nil, []string{"-conf", "/config/Corefile"}
 	container.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/config"}}
-	container.ReadinessProbe = nil
+	container.ReadinessProbe = quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(53)}})
 	return object
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -116,33 +117,28 @@ func (c *cluster) ask(ctx context.Context, node string, into any, argv ...string
 	return nil
 }
 
+// ports are those of the bridge that the agent made.
 func (c *cluster) ports(ctx context.Context, node string) ([]string, error) {
 	var table struct {
-		Data [][]json.RawMessage `json:"data"`
+		Data [][2]json.RawMessage `json:"data"`
 	}
-	if err := c.ask(ctx, node, &table, "ovs-vsctl", "--format=json", "--columns=name,external_ids", "list", "Port"); err != nil {
+	if err := c.ask(ctx, node, &table, "ovs-vsctl", "--format=json", "--columns=name,external_ids", "list", "Interface"); err != nil {
 		return nil, err
 	}
 	var lines []string
 	for _, row := range table.Data {
-		name, ids := "", []any{}
+		var name string
 		if err := json.Unmarshal(row[0], &name); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read name %s: %w", row[0], err)
 		}
+		ids := ovsdb.OvsMap{}
 		if err := json.Unmarshal(row[1], &ids); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read external_ids %s: %w", row[1], err)
 		}
-		uid := ""
-		for _, pair := range ids[1].([]any) {
-			if kv := pair.([]any); kv[0] == "atoll.dev/pod-uid" {
-				uid, _ = kv[1].(string)
-			}
-		}
-		switch {
-		case uid != "":
-			lines = append(lines, "port of pod "+uid)
-		case name == "br-int" || name == "br-ext" || strings.HasPrefix(name, "ovn-") || strings.HasPrefix(name, "patch-"):
-		default:
+		switch _, pods := ids.GoMap["atoll.dev/sandbox"]; {
+		case pods:
+			lines = append(lines, fmt.Sprintf("port of pod %s", ids.GoMap["iface-id-ver"]))
+		case strings.HasPrefix(name, "atoll"):
 			lines = append(lines, "port "+name)
 		}
 	}

@@ -35,6 +35,7 @@ type served struct {
 // serves host ports, and the API server reaches pods, wherever the pods are: in the node's own network, in the default
 // Network, or in a Network whose addresses are taken elsewhere, too.
 func TestServices(t *testing.T) {
+	t.Parallel()
 	const node = "n2"
 	env.network(t, "served", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
 	env.namespace(t, "served-host", "")

@@ -105,7 +105,7 @@ func probeTCP(ctx context.Context, t wire.Target) wire.Result {
 			return result
 		}
 		// What the end of ctx does to a connection says nothing about the network.
-		if ctx.Err() == nil || result.Error == "" {
+		if !isOver(ctx) || result.Error == "" {
 			result.Error = err.Error()
 		}
 		select {
@@ -114,6 +114,12 @@ func probeTCP(ctx context.Context, t wire.Target) wire.Result {
 		case <-tick.C:
 		}
 	}
+}
+
+// isOver reports whether the time of ctx is over, which a dialer can know before ctx does.
+func isOver(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }
 
 func askTCP(ctx context.Context, t wire.Target) (answer wire.Answer, connected bool, err error) {

@@ -82,6 +82,9 @@ func run(ctx context.Context, o options) error {
 	if o.known < leastKnown {
 		return fmt.Errorf("--known=%d: at least %d are needed for a rate over several transactions", o.known, leastKnown)
 	}
+	if each := (o.most() + o.nodes - 1) / o.nodes; each > mostPerNode {
+		return fmt.Errorf("--pods=%d, --nodes=%d: %d pods on a node, whose block of faces is for %d", o.pods, o.nodes, each, mostPerNode)
+	}
 	results, err := measure(ctx, o)
 	if err != nil {
 		return err
@@ -101,6 +104,13 @@ func (o options) lab() lab.Options {
 
 // leastKnown fills three transactions of the controller.
 const leastKnown = 3000
+
+// mostPerNode is how many pods a node's block of faces is for: 512 addresses but the first and the last.
+const mostPerNode = 510
+
+// most is how many pods there are at once: at the full size more come at a steady pace and in bursts, and one after a
+// restart. While old ones are followed by others, both may be there.
+func (o options) most() int { return o.pods + o.pacedPods() + bursts*o.burst + o.churn + 1 }
 
 // middle is the second of the three sizes at which is measured: 26,000 of 50,000.
 func (o options) middle() int { return o.pods * 26 / 50 }

@@ -34,7 +34,8 @@ type results struct {
 
 	Census          []census `json:"census"`
 	NetworksSeconds float64  `json:"networksSeconds"`
-	RowsBesidePods  int      `json:"rowsBesidePods"`
+	// OfNodes is what nodes cost.
+	OfNodes ofNodesCensus `json:"ofNodes"`
 
 	Soak soakResult `json:"soak"`
 }
@@ -125,6 +126,15 @@ type census struct {
 	ReadySeconds      float64 `json:"readySeconds"`
 	NorthdSeconds     float64 `json:"northdSeconds"`
 	ControllerSeconds float64 `json:"ovnControllerSeconds"`
+}
+
+// ofNodesCensus is what the database holds on account of nodes.
+type ofNodesCensus struct {
+	// Changed rows of Networks: those that came, went or differ since there was neither pod nor node.
+	Changed int `json:"changedRowsOfNetworks"`
+	// Rows of the nodes' own, and in how many Networks they are.
+	Rows     int `json:"rows"`
+	Networks int `json:"networks"`
 }
 
 // rowsPerNetwork is how many rows each Network added, and whether it was the same all the way.

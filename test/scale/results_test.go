@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 func example() results {
@@ -15,10 +17,11 @@ func example() results {
 	}
 	return results{
 		Pods: 50000, Networks: 1000, Nodes: 100, BurstOf: 500, Processors: 2,
-		Sizes:  []size{at(0, 700), at(26000, 650), at(50000, 500)},
-		Fill:   []point{{Ports: 500, PodsPerSecond: 700}, {Ports: 49500, PodsPerSecond: 600}},
-		Known:  known{New: arrival{RowsPerSecond: 4000}, Annotated: arrival{RowsPerSecond: 9000}, Raw: 10000},
-		Census: []census{{Networks: 1, Rows: 11}, {Networks: 500, Rows: 3504}, {Networks: 1000, Rows: 7004}}, RowsBesidePods: 7004,
+		Sizes:   []size{at(0, 700), at(26000, 650), at(50000, 500)},
+		Fill:    []point{{Ports: 500, PodsPerSecond: 700}, {Ports: 49500, PodsPerSecond: 600}},
+		Known:   known{New: arrival{RowsPerSecond: 4000}, Annotated: arrival{RowsPerSecond: 9000}, Raw: 10000},
+		Census:  []census{{Networks: 1, Rows: 11}, {Networks: 500, Rows: 3504}, {Networks: 1000, Rows: 7004}},
+		OfNodes: ofNodesCensus{Rows: 200, Networks: 1},
 	}
 }
 
@@ -35,7 +38,7 @@ func TestTableJudges(t *testing.T) {
 		"burst of 500 onto 50000":       "MISSED",
 		"10 pods/s onto 50000":          "met",
 		"rows per Network":              "met",
-		"rows for the nodes":            "met",
+		"rows of Networks for nodes":    "met",
 	} {
 		found := false
 		for line := range strings.Lines(out.String()) {
@@ -57,6 +60,32 @@ func TestRowsPerNetwork(t *testing.T) {
 	r.Census[1].Rows += 100
 	if _, linear := r.rowsPerNetwork(); linear {
 		t.Error("rows that do not grow evenly are said to be linear")
+	}
+}
+
+func TestChangedRows(t *testing.T) {
+	a, b, c := &nb.LogicalSwitch{UUID: "a", Name: "a"}, &nb.LogicalSwitch{UUID: "b", Name: "b"}, &nb.LogicalSwitch{UUID: "c", Name: "c"}
+	of := func(kind string, rows ...*nb.LogicalSwitch) owned {
+		o := owned{kind: {}}
+		for _, r := range rows {
+			o[kind][nb.RefOf(r)] = r
+		}
+		return o
+	}
+	other := &nb.LogicalSwitch{UUID: "b", Name: "other", Ports: []string{"p"}}
+	for _, tt := range []struct {
+		had, now owned
+		want     int
+	}{
+		{of(ofNetworks, a, b), of(ofNetworks, a, b), 0},
+		{of(ofNetworks, a, b), of(ofNetworks, a, &nb.LogicalSwitch{UUID: "b", Name: "b", Ports: []string{"p"}}), 0},
+		{of(ofNetworks, a, b), of(ofNetworks, a, other), 1},
+		{of(ofNetworks, a, b), of(ofNetworks, other, c), 3},
+		{of(ofNetworks), of(ofNodes, a), 0},
+	} {
+		if got := tt.had.changed(tt.now, ofNetworks); got != tt.want {
+			t.Errorf("from %v to %v %d rows of Networks changed, want %d", tt.had, tt.now, got, tt.want)
+		}
 	}
 }
 

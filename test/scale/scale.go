@@ -25,6 +25,8 @@ type scale struct {
 	chassis *chassis
 	// carried is what was measured elsewhere, where OVN runs.
 	carried []census
+	// bare are the rows while there was neither pod nor node.
+	bare owned
 	// made is how many pods have been made.
 	made int
 	// metricsAt and profilesAt are where the controller serves them.

@@ -98,8 +98,7 @@ func (r results) printTargets(t table) {
 	t.judged("its goroutines", fmt.Sprintf("< %.0f", targetGoroutines), fmt.Sprintf("%.0f", r.Goroutines), r.Goroutines < targetGoroutines, unknown)
 	each, linear := r.rowsPerNetwork()
 	t.judged("rows per Network", "linear", fmt.Sprintf("%.0f", each), linear, unknown)
-	perNode := r.RowsBesidePods - r.Census[len(r.Census)-1].Rows
-	t.judged("rows for the nodes", "0", fmt.Sprintf("%d for %d nodes", perNode, r.Nodes), perNode == 0, unknown)
+	t.judged("rows of Networks for nodes", "0", fmt.Sprintf("%d of all changed or came with %d nodes", r.OfNodes.Changed, r.Nodes), r.OfNodes.Changed == 0, unknown)
 	if k := r.Soak; k.Seconds > 0 {
 		measured := "none"
 		if !k.Same {
@@ -124,6 +123,7 @@ func (r results) printFigures(t table) {
 			t.figure(fmt.Sprintf("ovn-controller, Network %d added", c.Networks), fmt.Sprintf("%.3f s from a pod's interface to its flows", c.ControllerSeconds), unknown)
 		}
 	}
+	t.figure("rows of nodes", fmt.Sprintf("%.1f for each node, in %d Network", float64(r.OfNodes.Rows)/float64(r.Nodes), r.OfNodes.Networks), unknown)
 	t.figure(fmt.Sprintf("%d Networks ready", r.Networks), fmt.Sprintf("%.1f s; the last one alone %.2f s", r.NetworksSeconds, r.Census[len(r.Census)-1].ReadySeconds), unknown)
 	for _, a := range []struct {
 		what string

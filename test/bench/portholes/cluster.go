@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,11 +41,12 @@ func newCluster(ctx context.Context, box *sandbox.Sandbox, progress *lab.Progres
 		return nil, err
 	}
 	c := &cluster{box: box, progress: progress, agents: map[string]int{}}
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
-	}
 	dyn, err := dynamic.NewForConfig(config)
 	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	config.ContentType = runtime.ContentTypeProtobuf
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	c.networks = dyn.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks"))
@@ -67,9 +69,26 @@ func newCluster(ctx context.Context, box *sandbox.Sandbox, progress *lab.Progres
 		}
 		c.roots = append(c.roots, first)
 	}
+	// The cluster's own pods come now: they are not to come in between.
+	if err := c.await(ctx, "the cluster's own pods", c.ownPodsReady); err != nil {
+		return nil, err
+	}
 	// The kernel's own threads work for those who are measured; what others have them do is not much.
 	c.roots = append(c.roots, kernelThreads)
 	return c, nil
+}
+
+func (c *cluster) ownPodsReady(ctx context.Context) (bool, error) {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, err
+	}
+	for i := range list.Items {
+		if !isReady(&list.Items[i]) {
+			return false, nil
+		}
+	}
+	return len(list.Items) > 0, nil
 }
 
 // kernelThreads is the parent of the kernel's own threads.
@@ -122,12 +141,15 @@ func (c *cluster) makeNetworks(ctx context.Context, count int) error {
 			return err
 		}
 		delete(object, "status")
-		if _, err := c.networks.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
+		if _, err := c.networks.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		_, err = c.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: networkName(i), Labels: map[string]string{model.LabelNetwork: networkName(i)},
 		}}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil // an earlier run, of a sandbox that was kept, made it
+		}
 		return err
 	})
 	if err != nil {
@@ -154,7 +176,7 @@ func (c *cluster) makeNetworks(ctx context.Context, count int) error {
 				ready++
 			}
 		}
-		return ready == 2*count, nil
+		return ready >= 2*count, nil
 	})
 }
 

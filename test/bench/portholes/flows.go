@@ -22,8 +22,7 @@ type flows struct {
 	Without  flowCounts `json:"withoutFaces"`
 }
 
-// flowCounts are with Networks and nodes and no pods, what each Network added to the default one and the nodes, and
-// with all pods.
+// flowCounts are what each Network added without pods, all while only the first Network has pods, and all.
 type flowCounts struct {
 	PerNetwork float64 `json:"perNetwork"`
 	Empty      int     `json:"empty"`

@@ -37,6 +37,7 @@ type options struct {
 	networks int
 	pods     int
 	sample   int
+	alone    int
 	keep     bool
 }
 
@@ -51,6 +52,7 @@ func main() {
 	flag.IntVar(&o.networks, "networks", 100, "Networks")
 	flag.IntVar(&o.pods, "pods", 500, "pods, as many in each Network; a pod takes about 30 MB of the machine's memory")
 	flag.IntVar(&o.sample, "sample", 50, "Networks by which memory is measured")
+	flag.IntVar(&o.alone, "alone", 8, "Networks whose portholes are made one after the other")
 	flag.BoolVar(&o.keep, "keep", false, "leave the sandbox running; the next run uses it again")
 	flag.Parse()
 
@@ -69,7 +71,7 @@ const downWithin = 2 * time.Minute
 
 func run(ctx context.Context, o options) (err error) {
 	o.sandbox.Program = o.sandbox.Bin + "/atoll-sandbox"
-	if o.sample > o.networks || o.pods%o.networks != 0 {
+	if max(o.sample, o.alone) > o.networks || o.pods%o.networks != 0 {
 		return errors.New("the sample is at most the Networks, and each has as many pods")
 	}
 	out := results{Networks: o.networks, Pods: o.pods, Processors: runtime.NumCPU()}
@@ -99,16 +101,13 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	progress.Done("sandbox")
-	if err := c.measure(ctx, o, &out); err != nil {
-		return err
-	}
-	if err := out.print(os.Stdout); err != nil {
-		return err
-	}
+	// What was measured before a failure is of use, too.
+	err = c.measure(ctx, o, &out)
+	err = errors.Join(err, out.print(os.Stdout))
 	if o.json != "" {
-		return out.write(o.json)
+		err = errors.Join(err, out.write(o.json))
 	}
-	return nil
+	return err
 }
 
 // measure runs all parts that need nodes.
@@ -125,6 +124,10 @@ func (c *cluster) measure(ctx context.Context, o options, out *results) error {
 		return fmt.Errorf("measure memory: %w", err)
 	}
 	c.progress.Done("memory of portholes")
+	if err := c.oneByOne(ctx, o.alone, out); err != nil {
+		return fmt.Errorf("measure one pod at a time: %w", err)
+	}
+	c.progress.Done("one pod at a time")
 	if err := c.burst(ctx, o, out); err != nil {
 		return fmt.Errorf("measure pods: %w", err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"runtime"
@@ -35,7 +34,7 @@ func namesAlone(ctx context.Context) (out names, err error) {
 	}
 	node := dns.NewNode(dns.Config{
 		Directory: dns.NewDirectory("cluster.local", nil), Resolvers: dns.NewResolvers("/etc/resolv.conf", nil),
-		Metrics: metrics, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Metrics: metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	defer node.Close()
 	out.Servers = servers

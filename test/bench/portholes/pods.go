@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/test/lab"
@@ -73,11 +73,15 @@ type arrival struct {
 func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
-	watch, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{LabelSelector: label})
+	events, err := c.watchPods(ctx)
 	if err != nil {
-		return out, fmt.Errorf("watch pods: %w", err)
+		return out, err
 	}
-	defer watch.Stop()
+	defer func() {
+		if events != nil {
+			events.Stop()
+		}
+	}()
 	if err := c.watchOthers(); err != nil {
 		return out, err
 	}
@@ -98,9 +102,13 @@ func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error
 	ready := map[string]time.Time{}
 	for len(missing) > 0 {
 		select {
-		case e, open := <-watch.ResultChan():
+		case e, open := <-events.ResultChan():
 			if !open {
-				return out, errors.Join(errors.New("wait for pods: the watch ended"), ctx.Err())
+				// The API server ends the watch of who reads too slowly. A new one begins with all that is there.
+				if events, err = c.watchPods(ctx); err != nil {
+					return out, err
+				}
+				continue
 			}
 			if p, ok := e.Object.(*corev1.Pod); ok && missing[p.Name] && isReady(p) {
 				ready[p.Name] = time.Now()
@@ -127,10 +135,50 @@ func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error
 	return out, nil
 }
 
+func (c *cluster) watchPods(ctx context.Context) (watch.Interface, error) {
+	events, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	return events, nil
+}
+
 func isReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
+}
+
+// oneByOne makes pods that are the first of their Networks on a node, each when the one before is Ready, and then each
+// a second one.
+func (c *cluster) oneByOne(ctx context.Context, networks int, out *results) error {
+	before, err := c.figures(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.watchOthers(); err != nil {
+		return err
+	}
+	start := c.others
+	for i := range 2 * networks {
+		p := pod{network: i % networks, name: fmt.Sprintf("alone-%d", i), node: c.box.Nodes()[0]}
+		if _, err := c.apply(ctx, []pod{p}); err != nil {
+			return err
+		}
+	}
+	c.others = start
+	if out.Alone.Others, err = c.usedByOthers(); err != nil {
+		return err
+	}
+	after, err := c.figures(ctx)
+	if err != nil {
+		return err
+	}
+	out.Alone.agents = readAgents(before, after)
+	if err := c.deletePods(ctx); err != nil {
+		return err
+	}
+	return c.noPortholes(ctx)
 }
 
 // burst makes all pods at once, as many on each node, each Network on as many nodes as it has pods for.
@@ -163,7 +211,8 @@ func (c *cluster) burst(ctx context.Context, o options, out *results) error {
 		return err
 	}
 	out.FlowsPerPod = float64(all-flows) / float64(len(pods))
-	out.readAgents(before, after)
+	out.Burst.agents = readAgents(before, after)
+	out.Burst.Others = out.Arrival.Others
 	portholes, err := c.portholes(ctx)
 	if err != nil {
 		return err

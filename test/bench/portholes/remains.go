@@ -106,7 +106,8 @@ func (c *cluster) remains(ctx context.Context) (map[string][]string, error) {
 			{"port", false, []string{"ovs-vsctl", "list-ports", "br-int"}},
 			{"route", false, []string{"ip", "route", "show", "proto", routeProtocol}},
 			{"route", false, []string{"ip", "-6", "route", "show", "proto", routeProtocol}},
-			{"rule", false, []string{"nft", "-s", "list", "ruleset"}},
+			{"table", false, []string{"nft", "list", "tables"}},
+			{"rule", false, []string{"nft", "-s", "list", "table", "inet", "atoll"}},
 		} {
 			text, err := c.box.Exec(ctx, node, look.argv...)
 			if err != nil {

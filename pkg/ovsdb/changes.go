@@ -1,0 +1,90 @@
+package ovsdb
+
+import (
+	"sync"
+
+	"github.com/ovn-kubernetes/libovsdb/cache"
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/plan"
+)
+
+// Changes is what has changed in the database since it was last asked. libovsdb drops news when more than 65,536 wait;
+// its rows are right even so.
+type Changes struct {
+	// Rows that came, went or differ in a column that is not a member column.
+	Rows map[nb.Ref]struct{}
+	// Members that came into their set or went from it; those of a row that went are not among them.
+	Members map[nb.Member]struct{}
+}
+
+func newChanges() Changes {
+	return Changes{Rows: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}}
+}
+
+// changes gathers them.
+type changes struct {
+	mu    sync.Mutex
+	now   Changes
+	ready chan struct{}
+}
+
+func newGathering() changes { return changes{now: newChanges(), ready: make(chan struct{}, 1)} }
+
+// Ready gets a value when there are changes to take.
+func (s *Session) Ready() <-chan struct{} { return s.changes.ready }
+
+// Take returns what has changed since it was last called.
+func (s *Session) Take() Changes {
+	s.changes.mu.Lock()
+	c := s.changes.now
+	s.changes.now = newChanges()
+	s.changes.mu.Unlock()
+	// Those rows are in the mirror already.
+	s.sets.renew()
+	return c
+}
+
+func (s *Session) handler() cache.EventHandler {
+	return &cache.EventHandlerFuncs{
+		AddFunc:    func(_ string, m model.Model) { s.changes.note(nil, m.(nb.Row)) },
+		UpdateFunc: func(_ string, old, m model.Model) { s.changes.note(old.(nb.Row), m.(nb.Row)) },
+		DeleteFunc: func(_ string, m model.Model) {
+			s.changes.note(m.(nb.Row), nil)
+			s.sets.forget(nb.RefOf(m.(nb.Row)))
+		},
+	}
+}
+
+// note notes the difference between two states of a row; nil is its absence.
+func (c *changes) note(old, row nb.Row) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if row == nil {
+		c.now.Rows[nb.RefOf(old)] = struct{}{}
+	} else {
+		ref := nb.RefOf(row)
+		columns := nb.MemberColumns(ref.Table)
+		if old == nil || len(columns) == 0 || plan.Differs(old, row) {
+			c.now.Rows[ref] = struct{}{}
+		}
+		for _, column := range columns {
+			var had []string
+			if old != nil {
+				had = nb.Members(old, column)
+			}
+			set := nb.Set{In: ref, Column: column}
+			came, went := difference(had, nb.Members(row, column))
+			for _, list := range [][]string{came, went} {
+				for _, uuid := range list {
+					c.now.Members[nb.Member{Set: set, Value: uuid}] = struct{}{}
+				}
+			}
+		}
+	}
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,105 @@
+package ovsdb
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// sets are the elements of the sets that were asked for. libovsdb gives a row only as a whole, so that each element
+// would cost as much as its set is large; here a set is compared with its row once an age, and one that has changed
+// costs little more than what came and went.
+type sets struct {
+	mu sync.Mutex
+	// age is what a set must have been compared in. An older one may have changed since.
+	age   uint64
+	known map[nb.Set]*elements
+}
+
+type elements struct {
+	age  uint64
+	list []string
+	in   map[string]struct{}
+}
+
+func newSets() sets { return sets{known: map[nb.Set]*elements{}} }
+
+// renew begins an age: what is asked for from now on is as the rows are now, or later.
+func (s *sets) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.age++
+}
+
+// has reports whether an element is in its set; row gives rows.
+func (s *sets) has(m nb.Member, row func(nb.Ref) (nb.Row, bool)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.known[m.Set]
+	if e == nil || e.age != s.age {
+		holder, there := row(m.In)
+		if !there {
+			s.drop(m.In)
+			return false
+		}
+		if e == nil {
+			e = &elements{in: map[string]struct{}{}}
+			s.known[m.Set] = e
+		}
+		e.become(nb.Members(holder, m.Column))
+		e.age = s.age
+	}
+	_, in := e.in[m.Value]
+	return in
+}
+
+// forget lets go of the sets of a row that has gone.
+func (s *sets) forget(row nb.Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(row)
+}
+
+func (s *sets) drop(row nb.Ref) {
+	for _, column := range nb.MemberColumns(row.Table) {
+		delete(s.known, nb.Set{In: row, Column: column})
+	}
+}
+
+func (e *elements) become(list []string) {
+	came, went := difference(e.list, list)
+	for _, uuid := range went {
+		delete(e.in, uuid)
+	}
+	for _, uuid := range came {
+		e.in[uuid] = struct{}{}
+	}
+	e.list = list
+}
+
+// difference finds what came into a set and what went from it. Most elements are where they were: libovsdb appends
+// those that come, and puts the last one into the place of one that goes.
+func difference(had, has []string) (came, went []string) {
+	both := min(len(had), len(has))
+	for i := range both {
+		if had[i] != has[i] {
+			came, went = append(came, has[i]), append(went, had[i])
+		}
+	}
+	came, went = append(came, has[both:]...), append(went, had[both:]...)
+	if len(came) == 0 || len(went) == 0 {
+		return came, went
+	}
+	gone := make(map[string]struct{}, len(went))
+	for _, uuid := range went {
+		gone[uuid] = struct{}{}
+	}
+	came = slices.DeleteFunc(came, func(uuid string) bool {
+		_, moved := gone[uuid]
+		delete(gone, uuid)
+		return moved
+	})
+	return came, slices.Collect(maps.Keys(gone))
+}
