@@ -82,7 +82,7 @@ fuzz: ## each fuzz test for FUZZTIME (10s)
 bench: build ## pods per second and the time of each, through a real API server (as root)
 	go run ./test/suites -exec go run ./test/bench
 
-bench-portholes: build ## what it costs that 100 Networks of the same addresses meet their nodes, with 500 pods: six minutes (as root)
+bench-portholes: build ## what it costs that 100 Networks of the same addresses meet their nodes, with 500 pods: seven minutes (as root)
 	go run ./test/suites -exec go run ./test/bench/portholes
 
 scale: build ## the targets at 10,000 pods in 200 Networks, in ten minutes; SCALE="-pods=50000 -networks=1000" is the full size (as root)
