@@ -60,7 +60,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		portholes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "atoll_agent_porthole_seconds",
 			Help:    "How long it took to make a porthole, to change its pods, and to remove it, with its port on the bridge and its DNS server.",
-			Buckets: prometheus.ExponentialBuckets(0.002, 1.3, 24),
+			Buckets: prometheus.ExponentialBuckets(0.002, 1.5, 24),
 		}, []string{"change"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atoll_agent_requests_total",
