@@ -255,7 +255,7 @@ func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 
 	// The next controller mends all of it, while the check looks on.
 	l.control("two")
-	l.clean("0 differences in 3 Networks, 9 pods, 48 rows")
+	l.clean("0 differences in 3 Networks, 9 pods, 50 rows")
 }
 
 func TestCheckLooksAtBindingsAndInterfaces(t *testing.T) {
