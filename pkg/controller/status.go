@@ -114,8 +114,7 @@ func conflicting(conflicts []string) model.Condition {
 	}
 	return model.Condition{
 		Type: model.ConditionCIDRConflict, Status: true, Reason: model.ReasonOverlapsInfra,
-		Message: message + ": pods cannot reach the infrastructure there, and see clients from the infrastructure under one address, " +
-			model.PortholeAddresses()[0].Addr().String() + " or " + model.PortholeAddresses()[1].Addr().String(),
+		Message: message + ": pods cannot reach the infrastructure there, and do not see the addresses of clients from there",
 	}
 }
 

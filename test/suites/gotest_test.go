@@ -125,3 +125,16 @@ func TestDiffering(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestOvertime(t *testing.T) {
+	for printed, want := range map[string]bool{
+		"--- FAIL: FuzzX (10.13s)\n    context deadline exceeded\nFAIL\n":                                            true,
+		"--- FAIL: FuzzX (1.1s)\n    x_test.go:9: wrong\n    Failing input written to testdata/fuzz/FuzzX/582528\n":  false,
+		"--- FAIL: FuzzX (9s)\n    context deadline exceeded\n    Failing input written to testdata/fuzz/FuzzX/58\n": false,
+		"": false,
+	} {
+		if got := overtime(printed); got != want {
+			t.Errorf("%q: %v", printed, got)
+		}
+	}
+}

@@ -65,6 +65,8 @@ func (r *runner) gather(ctx context.Context) error {
 		apiserver.EnvKubeBin + "=" + got.Kubernetes,
 		apiserver.EnvEtcd + "=" + got.Etcd,
 		"ATOLL_COREDNS=" + got.CoreDNS,
+		"ATOLL_CONTAINERD=" + got.Containerd,
+		"ATOLL_RUNC=" + got.Runc,
 		ovn.PrefixVariable + "=" + ovnPrefix(got.OVN),
 	}
 	return nil

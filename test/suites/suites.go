@@ -87,8 +87,7 @@ func fuzz(ctx context.Context, r *runner, out *result) error {
 		return err
 	}
 	for _, test := range tests {
-		err := r.goTest(ctx, out, "-run=^$", "-fuzz=^"+test.name+"$", "-fuzztime="+r.fuzzTime.String(), test.pkg)
-		if err != nil {
+		if err := r.fuzzOne(ctx, out, test); err != nil {
 			return err
 		}
 	}
