@@ -14,12 +14,6 @@ import (
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// Lengths of the prefixes of a node's blocks of faces: 512 addresses each, more than a kubelet runs pods.
-const (
-	faceBits4 = 23
-	faceBits6 = 119
-)
-
 // node is a node and what it has. It outlives its Node for as long as pods hold its faces.
 type node struct {
 	name  string
@@ -34,45 +28,6 @@ type node struct {
 	// problem is what its owner was told last.
 	problem *model.Problem
 }
-
-// DefaultFaces are the ranges of faces that a cluster has that says nothing else: addresses that are routed nowhere
-// outside. (RFC 6598; RFC 4193.)
-func DefaultFaces() []string { return []string{"100.64.0.0/10", "fd64:a701::/64"} }
-
-// ParseFaces reads ranges of faces, at most one per IP family.
-func ParseFaces(texts []string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, text := range texts {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := FaceRange(p); err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(out, func(o netip.Prefix) bool { return o.Addr().Is4() == p.Addr().Is4() }) {
-			return nil, fmt.Errorf("%s is a second range of its IP family", p)
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// FaceRange divides a range of faces into a block per node. Its error says what is wrong with the range.
-func FaceRange(of netip.Prefix) (*alloc.Blocks, error) {
-	bits := faceBits6
-	if of.Addr().Is4() {
-		bits = faceBits4
-	}
-	// The first part of a range will do that has far more blocks than anybody has nodes.
-	if of.IsValid() && bits-of.Bits() > maxFaceBits {
-		of = netip.PrefixFrom(of.Addr(), bits-maxFaceBits).Masked()
-	}
-	return alloc.NewBlocks(of, bits)
-}
-
-// maxFaceBits bounds the number of blocks of a range: 2 to this power are more than the nodes of any cluster.
-const maxFaceBits = 20
 
 func (s *State) node(name string) *node {
 	n := s.nodes[name]
@@ -262,78 +217,6 @@ func (s *State) giveBlocks(n *node) {
 	slices.SortFunc(n.faces, func(a, b *alloc.Pool) int { return a.Prefix().Addr().Compare(b.Prefix().Addr()) })
 }
 
-// canFace reports whether a new pod of a Network can get its faces, if it needs any.
-func (s *State) canFace(network string, p *pod) bool {
-	return len(s.faces) == 0 || network == s.defaults.Network || s.node(p.Node).serves()
-}
-
-// awaitNode has a pod looked at again when its node changes. It holds nothing meanwhile.
-func (s *State) awaitNode(p *pod) {
-	s.node(p.Node).pods[p.Key] = struct{}{}
-	p.faced = p.Node
-}
-
-// face makes the pod's faces part of its attachment: one for each of its addresses. ready is false while its node has
-// no block yet. Pods of the default Network have none: they are seen under their own addresses.
-func (s *State) face(nw *network, p *pod, a *model.Attachment) (ready bool, problem *model.Problem) {
-	if len(s.faces) == 0 || nw.name == s.defaults.Network {
-		return true, nil
-	}
-	s.awaitNode(p)
-	n := s.node(p.Node)
-	var former []netip.Addr
-	if p.attachment != nil {
-		former = p.attachment.Faces
-	}
-	if len(former) == 0 && len(p.Assigned) > 0 {
-		former = p.Assigned[0].Faces
-	}
-	if !n.serves() && (len(former) == 0 || len(n.faces) == 0) {
-		// Another controller might give the node another block: it must be written first.
-		return false, nil
-	}
-	var faces []netip.Addr
-	for i, own := range a.Addresses {
-		pool := n.pool(own.Addr().Is4())
-		if pool == nil {
-			continue
-		}
-		if i < len(former) && former[i].Is4() == own.Addr().Is4() {
-			outcome, other := pool.Keep(former[i], p.Key.String())
-			if outcome == alloc.Taken {
-				faces = append(faces, former[i])
-				continue
-			}
-			freeAll(n.faces, faces, p)
-			return true, &model.Problem{Reason: model.ReasonFaceLost, Message: lostFace(former[i], n, outcome, other)}
-		}
-		face, ok := pool.Next(p.Key.String())
-		if !ok {
-			freeAll(n.faces, faces, p)
-			return true, &model.Problem{
-				Reason:  model.ReasonNoFaces,
-				Message: fmt.Sprintf("all faces of node %s (%s) are in use: delete pods there, or let this one go to another node", n.name, pool.Prefix()),
-			}
-		}
-		faces = append(faces, face)
-	}
-	if len(faces) == 0 {
-		return true, &model.Problem{
-			Reason:  model.ReasonNoFaces,
-			Message: fmt.Sprintf("the pod's addresses are of an IP family that has no faces: give the controller a range of it (--face-ranges), or Network %q a subnet of the other", nw.name),
-		}
-	}
-	a.Faces = faces
-	return true, nil
-}
-
-func lostFace(face netip.Addr, n *node, outcome alloc.Outcome, other string) string {
-	if outcome == alloc.InUse {
-		return fmt.Sprintf("address %s by which the cluster knows the pod is in use by pod %s: delete the pod to give it another", face, other)
-	}
-	return fmt.Sprintf("address %s by which the cluster knows the pod is none of node %s: delete the pod to give it another", face, n.name)
-}
-
 func (n *node) pool(v4 bool) *alloc.Pool {
 	for _, p := range n.faces {
 		if p.Prefix().Addr().Is4() == v4 {
@@ -341,22 +224,6 @@ func (n *node) pool(v4 bool) *alloc.Pool {
 		}
 	}
 	return nil
-}
-
-// unface gives a pod's faces back.
-func (s *State) unface(p *pod) {
-	n := s.nodes[p.faced]
-	if n == nil || p.faced == "" {
-		return
-	}
-	if p.attachment != nil {
-		freeAll(n.faces, p.attachment.Faces, p)
-	}
-	delete(n.pods, p.Key)
-	p.faced = ""
-	if n.model == nil {
-		s.moved[n.name] = struct{}{}
-	}
 }
 
 // placeNodes gives nodes that changed, or all when the default Network did, their place in the default Network; and

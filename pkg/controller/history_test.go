@@ -1,0 +1,153 @@
+package controller_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// TestAnyHistoryEndsAsAFreshStart: after any order of events, a controller that starts from the objects as
+// they are now wants the same rows, writes no annotation, and no two pods of a Network share an address.
+func TestAnyHistoryEndsAsAFreshStart(t *testing.T) { rapid.Check(t, anyHistory) }
+
+// FuzzAnyHistoryEndsAsAFreshStart looks for such a history with the fuzzer.
+func FuzzAnyHistoryEndsAsAFreshStart(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyHistory)) }
+
+func anyHistory(t *rapid.T) {
+	settings := withFaces("100.64.0.0/10")
+	w := newWorldOf(settings)
+	namespaces := map[string]map[string]string{}
+	for range rapid.IntRange(1, 50).Draw(t, "steps") {
+		name := rapid.SampledFrom([]string{"red", "blue", "default"}).Draw(t, "network")
+		ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
+		who := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
+		on := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
+		switch rapid.IntRange(0, 11).Draw(t, "step") {
+		case 0:
+			n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
+			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
+			if rapid.Bool().Draw(t, "restricted") {
+				n.Tenant = "acme"
+			}
+			w.setNetwork(n)
+		case 1:
+			if n := w.networks[name]; n != nil {
+				gone := *n
+				gone.Deleting = true
+				w.setNetwork(gone)
+			}
+		case 2:
+			namespaces[ns] = map[string]string{}
+			if rapid.Bool().Draw(t, "labelled") {
+				namespaces[ns][model.LabelNetwork] = name
+			}
+			if rapid.Bool().Draw(t, "tenant") {
+				namespaces[ns][model.LabelTenant] = "acme"
+			}
+			w.setNamespace(ns, namespaces[ns])
+		case 3, 4:
+			p := asking(ns, who, "", model.NICRequest{})
+			p.Node = on
+			if rapid.Bool().Draw(t, "fixed") {
+				p.NIC.IP = at(fmt.Sprintf("10.0.0.%d", rapid.IntRange(0, 9).Draw(t, "ip")))
+			}
+			w.setPod(p)
+		case 5:
+			w.deletePod(model.PodKey{Namespace: ns, Name: who})
+		case 6:
+			w.settle()
+		case 7:
+			if w.nodes[on] == nil {
+				w.setNode(node(on, 1))
+			}
+		case 8:
+			w.deleteNode(on)
+		case 9:
+			w.setService(service(ns, "web", "10.96.0.9"))
+		case 10:
+			w.deleteService(model.ServiceKey{Namespace: ns, Name: "web"})
+		case 11:
+			s := slice(ns, "web-"+who, "web")
+			for i := range rapid.IntRange(0, 3).Draw(t, "endpoints") {
+				name := rapid.SampledFrom([]string{"a", "b", "c", "d", ""}).Draw(t, "behind")
+				s.Endpoints = append(s.Endpoints, endpoint(ns, name, fmt.Sprintf("100.64.0.%d", i+1)))
+			}
+			w.setSlice(s)
+			if rapid.Bool().Draw(t, "gone again") {
+				w.deleteSlice(s.Key)
+			}
+		}
+	}
+	w.settle()
+
+	held := map[string]model.PodKey{}
+	for key, p := range w.pods {
+		for _, a := range p.Assigned {
+			if !w.hasPort(*p) {
+				continue
+			}
+			place := a.Network + " " + a.Addresses[0].Addr().String()
+			if other, taken := held[place]; taken {
+				t.Fatalf("%s and %s both hold %s", key, other, place)
+			}
+			held[place] = key
+			if (len(a.Faces) == 0) != (a.Network == settings.Network) {
+				t.Fatalf("%s in Network %s has the faces %v", key, a.Network, a.Faces)
+			}
+			for _, face := range a.Faces {
+				if other, taken := held[face.String()]; taken {
+					t.Fatalf("%s and %s both have the face %s", key, other, face)
+				}
+				held[face.String()] = key
+			}
+		}
+	}
+	fresh := newWorldOf(settings)
+	maps.Copy(fresh.nodes, w.nodes)
+	maps.Copy(fresh.services, w.services)
+	maps.Copy(fresh.slices, w.slices)
+	maps.Copy(fresh.pods, w.pods)
+	maps.Copy(fresh.networks, w.networks)
+	fresh.replay(namespaces)
+	fresh.settle()
+	// A pod that was refused may be served by a fresh start in another order than it was by history, but
+	// whoever had a port has it, as it was.
+	for key := range w.pods {
+		owner := nb.PodOwner(key.Namespace, key.Name)
+		mine, had := w.graph.Facts(owner)
+		theirs, has := fresh.graph.Facts(owner)
+		if had != has || !reflect.DeepEqual(mine, theirs) {
+			t.Fatalf("%s: after history %v %+v, after a fresh start %v %+v", key, had, mine, has, theirs)
+		}
+	}
+	if fresh.patches != 0 {
+		t.Fatalf("a fresh start wrote %d annotations", fresh.patches)
+	}
+	if diff := cmp.Diff(refs(w.graph), refs(fresh.graph)); diff != "" {
+		t.Fatalf("rows (-after history +after a fresh start):\n%s", diff)
+	}
+}
+
+func refs(g *graph.Graph) []string {
+	var out []string
+	for _, r := range g.Refs() {
+		row, _ := g.Row(r)
+		text, err := json.Marshal(row)
+		if err != nil {
+			panic(err)
+		}
+		out = append(out, fmt.Sprintf("%s %s", r.Table, text))
+	}
+	slices.Sort(out)
+	return out
+}
