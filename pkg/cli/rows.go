@@ -66,6 +66,10 @@ func (w wanted) compareOwner(work graph.Work, have northbound) []Difference {
 	}
 	for _, m := range unit.Joins {
 		in, inThere := w.graph.Row(m.In)
+		if m.IsMap() {
+			out = append(out, w.pairMissing(work.Owner, m, have)...)
+			continue
+		}
 		row, ok := w.graph.Row(m.Ref())
 		// A row that is missing is named already: its place in a set goes without saying.
 		if inThere && ok && have.Has(m.In) && have.Has(m.Ref()) {
@@ -78,6 +82,44 @@ func (w wanted) compareOwner(work graph.Work, have northbound) []Difference {
 	return out
 }
 
+// pairMissing says that a map lacks a pair; it has one of the same key, if anything.
+func (w wanted) pairMissing(owner nb.Owner, m nb.Member, have northbound) []Difference {
+	in, wanted := w.graph.Row(m.In)
+	row, there := have.Row(m.In)
+	if !wanted || !there {
+		return nil
+	}
+	key, value := nb.SplitPair(m.Value)
+	d := Difference{
+		Owner: owner, Place: PlaceNorthbound, Kind: ElementMissing, Object: describe(in), Column: m.Column,
+		Want: key + " = " + value, Have: nothing,
+	}
+	for _, pair := range nb.Members(row, m.Column) {
+		if k, v := nb.SplitPair(pair); k == key {
+			d.Have = key + " = " + v
+		}
+	}
+	return []Difference{d}
+}
+
+// surplus says that a map of ours has a pair that nobody wants; one whose key is wanted is named as missing already.
+func (w wanted) surplus(row nb.Row, m nb.Member) []Difference {
+	owner, ours := w.graph.Owner(m.In)
+	key, value := nb.SplitPair(m.Value)
+	if !ours || w.pending[owner] || w.graph.Wants(m) {
+		return nil
+	}
+	for _, pair := range w.graph.Elements(m.Set) {
+		if k, _ := nb.SplitPair(pair); k == key {
+			return nil
+		}
+	}
+	return []Difference{{
+		Owner: owner, Place: PlaceNorthbound, Kind: ElementSurplus, Object: describe(row), Column: m.Column,
+		Have: key + " = " + value,
+	}}
+}
+
 // strays are rows of ours in the sets of row that do not belong there.
 func (w wanted) strays(row nb.Row, have northbound) []Difference {
 	var out []Difference
@@ -85,6 +127,10 @@ func (w wanted) strays(row nb.Row, have northbound) []Difference {
 		set := nb.Set{In: nb.RefOf(row), Column: column}
 		for _, uuid := range nb.Members(row, column) {
 			m := nb.Member{Set: set, Value: uuid}
+			if m.IsMap() {
+				out = append(out, w.surplus(row, m)...)
+				continue
+			}
 			owner, wanted := w.graph.Owner(m.Ref())
 			if !wanted || w.graph.Wants(m) || w.pending[owner] {
 				continue

@@ -115,8 +115,12 @@ func (w *world) write(pods int) {
 	for _, ref := range all.graph.Refs() {
 		row, _ := all.graph.Row(ref)
 		for _, column := range nb.MemberColumns(ref.Table) {
-			elements := all.graph.Elements(nb.Set{In: ref, Column: column})
-			columnValue(row, column).Set(reflect.ValueOf(elements))
+			set := nb.Set{In: ref, Column: column}
+			elements := reflect.ValueOf(all.graph.Elements(set))
+			if set.IsMap() {
+				elements = reflect.ValueOf(pairsOf(all.graph.Elements(set)))
+			}
+			columnValue(row, column).Set(elements)
 		}
 		w.rows[ref] = row
 	}
@@ -132,6 +136,15 @@ func (w *world) write(pods int) {
 	for name := range w.objects.Networks {
 		w.shown[name] = kube.Shown{ObservedGeneration: 2, Phase: model.Ready, Pods: int64(pods)}
 	}
+}
+
+func pairsOf(elements []string) map[string]string {
+	pairs := map[string]string{}
+	for _, e := range elements {
+		key, value := nb.SplitPair(e)
+		pairs[key] = value
+	}
+	return pairs
 }
 
 func (w *world) look() Report {

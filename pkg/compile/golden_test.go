@@ -65,6 +65,7 @@ func compileFile(t *testing.T, raw []byte) []byte {
 		t.Fatal(err)
 	}
 	layout, problems := compile.Plan(*intake.Network(&n), netip.MustParsePrefix("10.128.0.0/14"))
+	layout.Faces = true
 	var out bytes.Buffer
 	for _, p := range problems {
 		fmt.Fprintf(&out, "# %s: %s\n", p.Reason, p.Message)
@@ -97,6 +98,9 @@ func write(t *testing.T, out *bytes.Buffer, owner nb.Owner, facts nb.Facts) {
 			}
 		}
 		names[row.ID()] = fmt.Sprint(columns["name"])
+		if route, ok := row.(*nb.StaticRoute); ok {
+			names[row.ID()] = route.IPPrefix + " via " + route.Nexthop
+		}
 		text, err := yaml.Marshal(map[string]any{string(row.Table()): columns})
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +112,12 @@ func write(t *testing.T, out *bytes.Buffer, owner nb.Owner, facts nb.Facts) {
 		if in == "" {
 			in = m.In.UUID
 		}
-		fmt.Fprintf(out, "# %s %s holds %s\n", in, m.Column, names[m.Value])
+		what := names[m.Value]
+		if m.IsMap() {
+			key, value := nb.SplitPair(m.Value)
+			what = key + " = " + value
+		}
+		fmt.Fprintf(out, "# %s %s holds %s\n", in, m.Column, what)
 	}
 	out.WriteString("---\n")
 }

@@ -21,6 +21,8 @@ type Layout struct {
 	Name    string
 	UID     string
 	Subnets []SubnetLayout
+	// Faces: its pods have them. Not so in the default Network.
+	Faces bool
 }
 
 // SubnetLayout is a subnet that makes sense.

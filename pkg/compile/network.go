@@ -37,6 +37,7 @@ func Network(l Layout) nb.Facts {
 		ExternalIDs: ids(),
 	}
 	facts := nb.Facts{Rows: []nb.Row{router, group}}
+	facts.Add(faces(l))
 	for _, s := range l.Subnets {
 		sw := &nb.LogicalSwitch{
 			UUID:        switchUUID(l, s.Name),
@@ -68,9 +69,7 @@ func Network(l Layout) nb.Facts {
 			nb.Member{Set: nb.Set{In: nb.RefOf(sw), Column: nb.ColumnLoadBalancerGroups}, Value: group.UUID},
 		)
 	}
-	edge := edge(l)
-	facts.Rows = append(facts.Rows, edge.Rows...)
-	facts.Members = append(facts.Members, edge.Members...)
+	facts.Add(edge(l))
 	return facts
 }
 

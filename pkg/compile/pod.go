@@ -7,7 +7,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// Pod gives the rows of a pod's interface a in the Network l: one port of the subnet's switch.
+// Pod gives the rows of a pod's interface a in the Network l: one port of the subnet's switch, and its faces among those
+// that the Network's pods can dial.
 //
 // Port security confines the pod to its own MAC and IP addresses. The port is bound by the pod's node only
 // (requested-chassis) and by this very pod only (iface-id-ver is its UID), so neither another node nor a
@@ -33,11 +34,13 @@ func Pod(l Layout, p model.Pod, a model.Attachment) nb.Facts {
 			nb.KeyNetwork: l.Name,
 		},
 	}
-	return nb.Facts{
+	facts := nb.Facts{
 		Rows: []nb.Row{port},
 		Members: []nb.Member{{
 			Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, a.Subnet)}, Column: nb.ColumnPorts},
 			Value: port.UUID,
 		}},
 	}
+	facts.Members = append(facts.Members, facesOfPod(l, a)...)
+	return facts
 }

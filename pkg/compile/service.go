@@ -2,6 +2,7 @@ package compile
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -23,8 +24,8 @@ type Backends struct {
 // Service gives the rows of a Service's virtual addresses: in each Network where it is known, one load balancer for
 // each protocol. A port without endpoints refuses connections.
 //
-// OVN keeps all backends of a virtual address in one text, so a change of an endpoint rewrites the load balancer of its
-// Service in its Network, and no other.
+// OVN keeps all backends of a virtual address in one text: a change of an endpoint rewrites that text, and neither the other
+// addresses and ports of its Service nor those of others.
 func Service(s model.Service, known []Backends) nb.Facts {
 	var facts nb.Facts
 	for _, b := range known {
@@ -48,8 +49,11 @@ func Service(s model.Service, known []Backends) nb.Facts {
 				continue
 			}
 			lb := loadBalancer(s, b.Layout, protocol)
-			lb.Vips = byProtocol[protocol]
 			facts.Rows = append(facts.Rows, lb)
+			vips := nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips}
+			for _, vip := range slices.Sorted(maps.Keys(byProtocol[protocol])) {
+				facts.Members = append(facts.Members, nb.Member{Set: vips, Value: nb.Pair(vip, byProtocol[protocol][vip])})
+			}
 			facts.Members = append(facts.Members, nb.Member{
 				Set:   nb.Set{In: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(b.Layout)}, Column: nb.ColumnLoadBalancers},
 				Value: lb.UUID,

@@ -113,6 +113,7 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	}
 	old := n.layout
 	n.layout, n.problems = compile.Plan(*n.model, s.defaults.Subnet)
+	n.layout.Faces = n.model.Name != s.defaults.Network
 	if first := s.firstWith(n.model.VPCID); first != "" && first != n.name {
 		n.layout.Subnets = nil
 		n.problems = append(n.problems, model.Problem{

@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -44,13 +43,20 @@ func endpoint(ns, pod, address string) model.Endpoint {
 func (w *world) lbs(ns, name string) map[string]map[string]string {
 	out := map[string]map[string]string{}
 	facts, _ := w.graph.Facts(nb.ServiceOwner(ns, name))
+	networks := map[nb.Ref]string{}
 	for _, row := range facts.Rows {
-		lb := row.(*nb.LoadBalancer)
-		network := lb.ExternalIDs[nb.KeyNetwork]
+		networks[nb.RefOf(row)] = row.Owned()[nb.KeyNetwork]
+	}
+	for _, m := range facts.Members {
+		if !m.IsMap() {
+			continue
+		}
+		network := networks[m.In]
 		if out[network] == nil {
 			out[network] = map[string]string{}
 		}
-		maps.Copy(out[network], lb.Vips)
+		vip, backends := nb.SplitPair(m.Value)
+		out[network][vip] = backends
 	}
 	return out
 }
@@ -193,13 +199,20 @@ func TestAServiceOfTwoProtocolsAndFamilies(t *testing.T) {
 	var seen []string
 	for _, row := range facts.Rows {
 		lb := row.(*nb.LoadBalancer)
-		seen = append(seen, fmt.Sprint(*lb.Protocol, lb.Vips, lb.Options["affinity_timeout"], lb.Options["reject"]))
+		text := fmt.Sprint(*lb.Protocol, lb.Options["affinity_timeout"], lb.Options["reject"])
+		for _, m := range facts.Members {
+			if m.In == nb.RefOf(lb) {
+				vip, backends := nb.SplitPair(m.Value)
+				text += " " + vip + "=" + backends
+			}
+		}
+		seen = append(seen, text)
 	}
 	want := []string{
-		"tcpmap[10.96.0.1:443:172.18.0.2:6443 [fd96::1]:443:[fd18::2]:6443]10800true",
-		"udpmap[10.96.0.1:443:172.18.0.2:6444 [fd96::1]:443:[fd18::2]:6444]10800true",
+		"tcp10800true 10.96.0.1:443=172.18.0.2:6443 [fd96::1]:443=[fd18::2]:6443",
+		"udp10800true 10.96.0.1:443=172.18.0.2:6444 [fd96::1]:443=[fd18::2]:6444",
 	}
-	if !slices.Equal(seen, want) || len(facts.Members) != 2 {
+	if !slices.Equal(seen, want) || len(facts.Members) != 6 {
 		t.Errorf("%q in %v", seen, facts.Members)
 	}
 }

@@ -1,5 +1,7 @@
 package nb
 
+import "strings"
+
 // Owner names the object that facts come from: Kind/name or Kind/namespace/name. It is the value of KeyOwner.
 type Owner string
 
@@ -21,6 +23,11 @@ type Facts struct {
 	Members []Member
 }
 
+// Add puts those of other after those of f.
+func (f *Facts) Add(other Facts) {
+	f.Rows, f.Members = append(f.Rows, other.Rows...), append(f.Members, other.Members...)
+}
+
 // Set is a member column of one row.
 type Set struct {
 	In     Ref
@@ -30,11 +37,33 @@ type Set struct {
 // Target is the table that the set's elements refer to.
 func (s Set) Target() Table { return TargetTable(Column{s.In.Table, s.Column}) }
 
-// Member says that Set holds Value, a row's UUID.
+// Member says that Set holds Value: a row's UUID, or a Pair.
 type Member struct {
 	Set
 	Value string
 }
 
-// Ref points at the row that the member refers to.
-func (m Member) Ref() Ref { return Ref{m.Target(), m.Value} }
+// Ref points at the row that the member refers to. For a pair of a map it points nowhere: at no row, and for two pairs
+// with the same key at the same place.
+func (m Member) Ref() Ref {
+	if m.IsMap() {
+		key, _ := SplitPair(m.Value)
+		return Ref{UUID: m.In.UUID + pairSeparator + key}
+	}
+	return Ref{m.Target(), m.Value}
+}
+
+// IsMap reports whether the set's elements are pairs of a map.
+func (s Set) IsMap() bool { return s.In.Table == TableLoadBalancer && s.Column == ColumnVips }
+
+// pairSeparator stands between the key and the value of a pair; no value that we write holds it.
+const pairSeparator = "\x00"
+
+// Pair is the element of a map column that has value at key. A pair with another value is another element.
+func Pair(key, value string) string { return key + pairSeparator + value }
+
+// SplitPair takes a Pair apart.
+func SplitPair(pair string) (key, value string) {
+	key, value, _ = strings.Cut(pair, pairSeparator)
+	return key, value
+}

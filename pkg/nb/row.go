@@ -17,12 +17,14 @@ const (
 	TableLoadBalancerGroup Table = "Load_Balancer_Group"
 )
 
-// Columns that hold references and are written element by element.
+// Columns that are written element by element.
 const (
 	ColumnPorts              = "ports"
 	ColumnStaticRoutes       = "static_routes"
 	ColumnLoadBalancers      = "load_balancer"
 	ColumnLoadBalancerGroups = "load_balancer_group"
+	// ColumnVips is a map, whose pairs are elements: see Pair.
+	ColumnVips = "vips"
 )
 
 // Keys of external_ids.

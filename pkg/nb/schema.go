@@ -1,5 +1,7 @@
 package nb
 
+import "slices"
+
 // TableSpec is what the engine must know of a table beside its columns.
 type TableSpec struct {
 	Table Table
@@ -53,9 +55,14 @@ func MemberColumns(t Table) []string {
 		return []string{ColumnPorts, ColumnLoadBalancerGroups}
 	case TableLoadBalancerGroup:
 		return []string{ColumnLoadBalancers}
+	case TableLoadBalancer:
+		return []string{ColumnVips}
 	}
 	return nil
 }
+
+// IsMember reports whether a column is written element by element.
+func IsMember(c Column) bool { return slices.Contains(MemberColumns(c.Table), c.Name) }
 
 // IsRoot reports whether rows of a table live by themselves. Rows of the others live as long as a member
 // column refers to them.

@@ -71,7 +71,8 @@ type StaticRoute struct {
 type LoadBalancer struct {
 	UUID string `ovsdb:"_uuid"`
 	Name string `ovsdb:"name"`
-	// Vips: each "IP:port" and the "IP:port,..." of its backends; [IP]:port for IPv6.
+	// Vips: each "IP:port" and the "IP:port,..." of its backends, [IP]:port for IPv6; or two addresses without ports.
+	// Written as Members.
 	Vips map[string]string `ovsdb:"vips"`
 	// Protocol is tcp, udp or sctp.
 	Protocol    *string           `ovsdb:"protocol"`
@@ -140,6 +141,21 @@ func Members(r Row, column string) []string {
 		if column == ColumnLoadBalancers {
 			return r.LoadBalancers
 		}
+	case *LoadBalancer:
+		pairs := Pairs(r, column)
+		out := make([]string, 0, len(pairs))
+		for key, value := range pairs {
+			out = append(out, Pair(key, value))
+		}
+		return out
+	}
+	return nil
+}
+
+// Pairs returns a column whose elements are pairs, as the map that it is; nil for any other.
+func Pairs(r Row, column string) map[string]string {
+	if lb, ok := r.(*LoadBalancer); ok && column == ColumnVips {
+		return lb.Vips
 	}
 	return nil
 }

@@ -70,21 +70,33 @@ func (c *changes) note(old, row nb.Row) {
 			c.now.Rows[ref] = struct{}{}
 		}
 		for _, column := range columns {
-			var had []string
-			if old != nil {
-				had = nb.Members(old, column)
-			}
-			set := nb.Set{In: ref, Column: column}
-			came, went := difference(had, nb.Members(row, column))
-			for _, list := range [][]string{came, went} {
-				for _, uuid := range list {
-					c.now.Members[nb.Member{Set: set, Value: uuid}] = struct{}{}
-				}
-			}
+			c.noteMembers(nb.Set{In: ref, Column: column}, old, row)
 		}
 	}
 	select {
 	case c.ready <- struct{}{}:
 	default:
+	}
+}
+
+// noteMembers notes what came into a member column and what went from it; old may be nil.
+func (c *changes) noteMembers(set nb.Set, old, row nb.Row) {
+	var came, went []string
+	switch {
+	case set.IsMap():
+		had, has := map[string]string(nil), nb.Pairs(row, set.Column)
+		if old != nil {
+			had = nb.Pairs(old, set.Column)
+		}
+		came, went = without(has, had), without(had, has)
+	case old == nil:
+		came = nb.Members(row, set.Column)
+	default:
+		came, went = difference(nb.Members(old, set.Column), nb.Members(row, set.Column))
+	}
+	for _, list := range [][]string{came, went} {
+		for _, value := range list {
+			c.now.Members[nb.Member{Set: set, Value: value}] = struct{}{}
+		}
 	}
 }

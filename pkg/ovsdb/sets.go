@@ -22,6 +22,8 @@ type elements struct {
 	age  uint64
 	list []string
 	in   map[string]struct{}
+	// pairs is a map column instead, as it was read.
+	pairs map[string]string
 }
 
 func newSets() sets { return sets{known: map[nb.Set]*elements{}} }
@@ -48,8 +50,17 @@ func (s *sets) has(m nb.Member, row func(nb.Ref) (nb.Row, bool)) bool {
 			e = &elements{in: map[string]struct{}{}}
 			s.known[m.Set] = e
 		}
-		e.become(nb.Members(holder, m.Column))
 		e.age = s.age
+		if m.IsMap() {
+			e.pairs = nb.Pairs(holder, m.Column)
+		} else {
+			e.become(nb.Members(holder, m.Column))
+		}
+	}
+	if m.IsMap() {
+		key, value := nb.SplitPair(m.Value)
+		had, in := e.pairs[key]
+		return in && had == value
 	}
 	_, in := e.in[m.Value]
 	return in
@@ -102,4 +113,15 @@ func difference(had, has []string) (came, went []string) {
 		return moved
 	})
 	return came, slices.Collect(maps.Keys(gone))
+}
+
+// without returns the pairs of a that b lacks or has another value for.
+func without(a, b map[string]string) []string {
+	var out []string
+	for key, value := range a {
+		if other, there := b[key]; !there || other != value {
+			out = append(out, nb.Pair(key, value))
+		}
+	}
+	return out
 }

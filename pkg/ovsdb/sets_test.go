@@ -77,3 +77,55 @@ func TestSetsAreAsOldAsTheirAge(t *testing.T) {
 		t.Errorf("sets of a row that has gone are kept: %v", s.known)
 	}
 }
+
+// TestChangesOfAMap: a pair whose value has changed has gone, and another one has come.
+func TestChangesOfAMap(t *testing.T) {
+	set := nb.Set{In: nb.Ref{Table: nb.TableLoadBalancer, UUID: "l"}, Column: nb.ColumnVips}
+	of := func(pairs ...string) *nb.LoadBalancer {
+		lb := &nb.LoadBalancer{UUID: "l", Vips: map[string]string{}}
+		for i := 0; i < len(pairs); i += 2 {
+			lb.Vips[pairs[i]] = pairs[i+1]
+		}
+		return lb
+	}
+	for _, test := range []struct {
+		what     string
+		old, row *nb.LoadBalancer
+		want     []string
+	}{
+		{"a row that comes", nil, of("a", "1"), []string{nb.Pair("a", "1")}},
+		{"nothing", of("a", "1"), of("a", "1"), nil},
+		{"another value", of("a", "1", "b", "1"), of("a", "2", "b", "1"), []string{nb.Pair("a", "1"), nb.Pair("a", "2")}},
+		{"one comes and one goes", of("a", "1"), of("b", "1"), []string{nb.Pair("a", "1"), nb.Pair("b", "1")}},
+	} {
+		c := newGathering()
+		var old nb.Row
+		if test.old != nil {
+			old = test.old
+		}
+		c.note(old, test.row)
+		var got []string
+		for m := range c.now.Members {
+			if m.Set != set {
+				t.Errorf("%s: a member of %v", test.what, m.Set)
+			}
+			got = append(got, m.Value)
+		}
+		if slices.Sort(got); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", test.what, got, test.want)
+		}
+		if _, noted := c.now.Rows[set.In]; noted != (old == nil) {
+			t.Errorf("%s: the row itself is said to differ: %v", test.what, noted)
+		}
+		s := newSets()
+		read := func(nb.Ref) (nb.Row, bool) { return test.row, true }
+		for key, value := range test.row.Vips {
+			if !s.has(nb.Member{Set: set, Value: nb.Pair(key, value)}, read) {
+				t.Errorf("%s: %s = %s is not found", test.what, key, value)
+			}
+			if s.has(nb.Member{Set: set, Value: nb.Pair(key, "other")}, read) {
+				t.Errorf("%s: %s = other is found", test.what, key)
+			}
+		}
+	}
+}

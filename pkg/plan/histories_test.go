@@ -81,6 +81,7 @@ func (m *memory) commit(t *rapid.T, units []plan.Unit) []nb.Ref {
 			if m.sets[x.Set] == nil {
 				m.sets[x.Set] = map[string]bool{}
 			}
+			m.free(x)
 			m.sets[x.Set][x.Value] = true
 		}
 		for _, ref := range u.Deletes {
@@ -90,12 +91,24 @@ func (m *memory) commit(t *rapid.T, units []plan.Unit) []nb.Ref {
 	return m.collect(t)
 }
 
+// free takes out what a map has at the key of a pair that joins it.
+func (m *memory) free(x nb.Member) {
+	if !x.IsMap() {
+		return
+	}
+	key, _ := nb.SplitPair(x.Value)
+	maps.DeleteFunc(m.sets[x.Set], func(pair string, _ bool) bool { k, _ := nb.SplitPair(pair); return k == key })
+}
+
 // collect enforces what the schema does: strong references, and no life without one.
 func (m *memory) collect(t *rapid.T) []nb.Ref {
 	var gone []nb.Ref
 	maps.DeleteFunc(m.sets, func(s nb.Set, elements map[string]bool) bool { return m.rows[s.In] == nil || len(elements) == 0 })
 	referred := map[nb.Ref]bool{}
 	for s, elements := range m.sets {
+		if s.IsMap() {
+			continue
+		}
 		for v := range elements {
 			ref := nb.Member{Set: s, Value: v}.Ref()
 			if m.rows[ref] == nil {
@@ -210,7 +223,8 @@ func (w *world) giveBack(units []plan.Unit) {
 func network(n, variant int) nb.Facts {
 	id := fmt.Sprintf("net%d", n)
 	sw := &nb.LogicalSwitch{UUID: nb.UUID(nb.TableLogicalSwitch, id), Name: id, OtherConfig: map[string]string{"v": fmt.Sprint(variant)}, ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + id}}
-	return nb.Facts{Rows: []nb.Row{sw}}
+	lb := &nb.LoadBalancer{UUID: nb.UUID(nb.TableLoadBalancer, id), Name: id, ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + id}}
+	return nb.Facts{Rows: []nb.Row{sw, lb}}
 }
 
 func pod(p, n, variant int) nb.Facts {
@@ -219,6 +233,9 @@ func pod(p, n, variant int) nb.Facts {
 	return nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{
 		Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: nb.UUID(nb.TableLogicalSwitch, fmt.Sprintf("net%d", n))}, Column: nb.ColumnPorts},
 		Value: port.UUID,
+	}, {
+		Set:   nb.Set{In: nb.Ref{Table: nb.TableLoadBalancer, UUID: nb.UUID(nb.TableLoadBalancer, fmt.Sprintf("net%d", n))}, Column: nb.ColumnVips},
+		Value: nb.Pair(id, fmt.Sprint(variant)),
 	}}}
 }
 
@@ -299,13 +316,42 @@ func tamper(t *rapid.T, g *graph.Graph, m *memory) {
 		g.Touch(ref)
 		return
 	}
+	_, wanted := g.Row(ref)
+	if lb, ok := m.rows[ref].(*nb.LoadBalancer); ok && wanted && rapid.Bool().Draw(t, "change") {
+		tamperPair(t, g, m, nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips})
+		return
+	}
+	lost := maps.Clone(m.sets[nb.Set{In: ref, Column: nb.ColumnVips}])
 	delete(m.rows, ref)
 	for _, elements := range m.sets {
 		delete(elements, ref.UUID)
 	}
 	g.Touch(ref)
+	for pair := range lost {
+		g.TouchMember(nb.Member{Set: nb.Set{In: ref, Column: nb.ColumnVips}, Value: pair})
+	}
 	for _, gone := range m.collect(t) {
 		g.Touch(gone)
+	}
+}
+
+// tamperPair gives a key of a map another value, or takes it out, or puts a strange one in.
+func tamperPair(t *rapid.T, g *graph.Graph, m *memory, set nb.Set) {
+	tell := func(value string) { g.TouchMember(nb.Member{Set: set, Value: value}) }
+	if m.sets[set] == nil {
+		m.sets[set] = map[string]bool{}
+	}
+	key := "strange"
+	if pairs := slices.Sorted(maps.Keys(m.sets[set])); len(pairs) > 0 {
+		victim := rapid.SampledFrom(pairs).Draw(t, "pair")
+		delete(m.sets[set], victim)
+		tell(victim)
+		key, _ = nb.SplitPair(victim)
+	}
+	if rapid.Bool().Draw(t, "put") {
+		strange := nb.Pair(key, "tampered")
+		m.sets[set][strange] = true
+		tell(strange)
 	}
 }
 
@@ -322,9 +368,14 @@ func expected(owners map[nb.Owner]nb.Facts) map[string]string {
 			if sw, ok := r.(*nb.LogicalSwitch); ok {
 				out[sw.UUID] = fmt.Sprintf("switch %s %v", sw.Name, sw.OtherConfig)
 			}
+			if lb, ok := r.(*nb.LoadBalancer); ok {
+				out[lb.UUID] = "load balancer " + lb.Name
+			}
 		}
 		for _, x := range f.Members {
-			if rows[x.In] {
+			if rows[x.In] && x.IsMap() {
+				out[x.In.UUID+" "+x.Value] = "pair"
+			} else if rows[x.In] {
 				port := f.Rows[0].(*nb.LogicalSwitchPort)
 				out[port.UUID] = fmt.Sprintf("port %s %v in %s", port.Name, port.Addresses, x.In.UUID)
 			}
@@ -339,9 +390,16 @@ func content(m *memory) map[string]string {
 		if sw, ok := r.(*nb.LogicalSwitch); ok {
 			out[ref.UUID] = fmt.Sprintf("switch %s %v", sw.Name, sw.OtherConfig)
 		}
+		if lb, ok := r.(*nb.LoadBalancer); ok {
+			out[ref.UUID] = "load balancer " + lb.Name
+		}
 	}
 	for s, elements := range m.sets {
 		for v := range elements {
+			if s.IsMap() {
+				out[s.In.UUID+" "+v] = "pair"
+				continue
+			}
 			port := m.rows[nb.Member{Set: s, Value: v}.Ref()].(*nb.LogicalSwitchPort)
 			out[v] = fmt.Sprintf("port %s %v in %s", port.Name, port.Addresses, s.In.UUID)
 		}

@@ -107,17 +107,36 @@ func (e Encoder) Operations(units []Unit) ([]ovsdb.Operation, error) {
 		how  ovsdb.Mutator
 	}{{leaves, ovsdb.MutateOperationDelete}, {joins, ovsdb.MutateOperationInsert}} {
 		for _, s := range step.sets.order {
-			elements := make([]any, 0, len(step.sets.values[s]))
-			for _, v := range step.sets.values[s] {
-				elements = append(elements, ovsdb.UUID{GoUUID: v})
-			}
 			ops = append(ops, ovsdb.Operation{
 				Op: ovsdb.OperationMutate, Table: string(s.In.Table), Where: byUUID(s.In.UUID),
-				Mutations: []ovsdb.Mutation{*ovsdb.NewMutation(s.Column, step.how, ovsdb.OvsSet{GoSet: elements})},
+				Mutations: mutations(s, step.how, step.sets.values[s]),
 			})
 		}
 	}
 	return append(ops, deletes...), nil
+}
+
+// mutations encodes what joins or leaves a set: UUIDs, or pairs of a map. Before a pair joins, whatever is at its key is
+// taken out: an insertion changes no key that is there. (RFC 7047 section 5.1.)
+func mutations(of nb.Set, how ovsdb.Mutator, values []string) []ovsdb.Mutation {
+	elements := make([]any, 0, len(values))
+	if !of.IsMap() {
+		for _, v := range values {
+			elements = append(elements, ovsdb.UUID{GoUUID: v})
+		}
+		return []ovsdb.Mutation{*ovsdb.NewMutation(of.Column, how, ovsdb.OvsSet{GoSet: elements})}
+	}
+	pairs := make(map[any]any, len(values))
+	for _, v := range values {
+		key, value := nb.SplitPair(v)
+		elements = append(elements, key)
+		pairs[key] = value
+	}
+	out := []ovsdb.Mutation{*ovsdb.NewMutation(of.Column, how, ovsdb.OvsMap{GoMap: pairs})}
+	if how == ovsdb.MutateOperationInsert {
+		out = slices.Insert(out, 0, *ovsdb.NewMutation(of.Column, ovsdb.MutateOperationDelete, ovsdb.OvsSet{GoSet: elements}))
+	}
+	return out
 }
 
 // row encodes the columns of a row; nil means all that are not empty.

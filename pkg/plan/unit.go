@@ -24,6 +24,8 @@ type Desired interface {
 	Row(nb.Ref) (nb.Row, bool)
 	Wants(nb.Member) bool
 	Facts(nb.Owner) (nb.Facts, bool)
+	// Elements are the wanted elements of a member column.
+	Elements(nb.Set) []string
 }
 
 // Actual is what the database holds, as the monitor last said.
@@ -88,7 +90,7 @@ func Compare(work graph.Work, desired Desired, actual Actual, coming Coming) Uni
 			u.Deletes = append(u.Deletes, ref)
 		}
 	}
-	for _, m := range sortedMembers(members) {
+	for _, m := range sortedMembers(withPairs(members, u.Inserts, desired)) {
 		u.compareMember(m, desired, actual, inserted, coming)
 	}
 	u.dropBlocked()
@@ -130,6 +132,29 @@ func widen(work graph.Work, desired Desired, actual Actual) (map[nb.Ref]struct{}
 	return refs, members
 }
 
+// withPairs adds the pairs of maps that come with their rows: whoever owns a pair is not told that its map had gone.
+func withPairs(members map[nb.Member]struct{}, inserts []nb.Row, desired Desired) map[nb.Member]struct{} {
+	own := false
+	for _, row := range inserts {
+		for _, column := range nb.MemberColumns(row.Table()) {
+			set := nb.Set{In: nb.RefOf(row), Column: column}
+			if !set.IsMap() {
+				continue
+			}
+			for _, pair := range desired.Elements(set) {
+				if !own {
+					members, own = maps.Clone(members), true
+				}
+				if members == nil {
+					members = map[nb.Member]struct{}{}
+				}
+				members[nb.Member{Set: set, Value: pair}] = struct{}{}
+			}
+		}
+	}
+	return members
+}
+
 func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, inserted map[nb.Ref]bool, coming Coming) {
 	wanted := desired.Wants(m)
 	_, stays := desired.Row(m.In)
@@ -138,7 +163,7 @@ func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, insert
 		u.Blocked = append(u.Blocked, m.In)
 	case wanted && (inserted[m.Ref()] || inserted[m.In] || !actual.HasMember(m)):
 		u.Joins = append(u.Joins, m)
-	case !wanted && actual.Has(m.In) && actual.Has(m.Ref()):
+	case !wanted && actual.Has(m.In) && (m.IsMap() || actual.Has(m.Ref())):
 		u.Leaves = append(u.Leaves, m)
 	}
 }
@@ -212,7 +237,7 @@ func columnsOf(t reflect.Type) []column {
 	var out []column
 	for i := range t.NumField() {
 		name := t.Field(i).Tag.Get("ovsdb")
-		if name == "" || name == "_uuid" || nb.TargetTable(nb.Column{Table: table, Name: name}) != "" {
+		if name == "" || name == "_uuid" || nb.IsMember(nb.Column{Table: table, Name: name}) {
 			continue
 		}
 		out = append(out, column{name, i})
