@@ -41,7 +41,8 @@ func TestDriftIsRepaired(t *testing.T) {
 		return nil
 	})
 
-	tests := damages(port, env.nb.group(t, "red"))
+	face := attachmentOf(t, &list.Items[0]).Faces[0].String()
+	tests := append(damages(port, env.nb.group(t, "red")), damagesToFace(face, env.nb.leads(t, face))...)
 	worst := time.Duration(0)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -143,5 +144,15 @@ func nbctl(t *testing.T, args ...string) {
 	defer cancel()
 	if out, err := env.box.Exec(ctx, sandbox.Central, append([]string{"ovn-nbctl"}, args...)...); err != nil {
 		t.Fatalf("ovn-nbctl %q: %v\n%s", args, err, out)
+	}
+}
+
+// damagesToFace are those to a pod's face and to the load balancer that it is in.
+func damagesToFace(face, balancer string) []damage {
+	return []damage{
+		{"lead a face elsewhere", []string{"set", "Load_Balancer", balancer, fmt.Sprintf("vips:%q=10.0.1.99", face)}},
+		{"forget a face", []string{"remove", "Load_Balancer", balancer, "vips", fmt.Sprintf("%q", face)}},
+		{"add a face", []string{"set", "Load_Balancer", balancer, `vips:"100.127.255.1"=10.0.0.10`}},
+		{"delete the faces", []string{"lb-del", balancer}},
 	}
 }

@@ -61,6 +61,40 @@ func TestInfrastructureReachesPods(t *testing.T) {
 	}
 }
 
+// TestFacesInsideTheirNetwork: a pod that dials what the API says of another pod of its Network, its face, reaches that pod on
+// the same node and on another, and is seen under its own address. The same face dialled by a pod of another Network, which
+// has the same addresses, leads nowhere: TestAttacksFromANetwork.
+func TestFacesInsideTheirNetwork(t *testing.T) {
+	t.Parallel()
+	const ns = "faces"
+	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{
+		{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}, {Name: "b", CIDRs: []v1alpha1.CIDR{"10.0.1.0/24", "fd00:11::/64"}},
+	}})
+	env.namespace(t, ns, ns)
+	pods := env.waitReady(t,
+		env.pod(t, podSpec{namespace: ns, name: "near", node: "n1"}),
+		env.pod(t, podSpec{namespace: ns, name: "far", node: "n2"}),
+		env.pod(t, podSpec{namespace: ns, name: "routed", node: "n2", nics: `[{"subnet":"b"}]`}),
+		env.pod(t, podSpec{namespace: ns, name: "client", node: "n1"}),
+	)
+	client := pods[3]
+	var own []netip.Addr
+	for _, p := range attachmentOf(t, client).Addresses {
+		own = append(own, p.Addr())
+	}
+	for _, server := range pods {
+		for _, face := range attachmentOf(t, server).Faces {
+			for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP, wire.ICMP} {
+				sources := own
+				if server == client {
+					sources = nil
+				}
+				arrives(t, client, server, wire.Target{Address: face, Protocol: protocol}, sources)
+			}
+		}
+	}
+}
+
 // TestOverlapWithInfrastructure: a Network whose range is also the default Network's says so, is served all the same, and
 // sees clients from there as the porthole.
 func TestOverlapWithInfrastructure(t *testing.T) {

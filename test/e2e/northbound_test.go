@@ -161,6 +161,18 @@ func (n *northbound) group(t *testing.T, network string) string {
 	return ""
 }
 
+// leads is the name of the load balancer that leads an address elsewhere.
+func (n *northbound) leads(t *testing.T, address string) string {
+	t.Helper()
+	for _, row := range n.rows(t) {
+		if lb, ok := row.(*nb.LoadBalancer); ok && lb.Vips[address] != "" {
+			return lb.Name
+		}
+	}
+	t.Fatalf("no load balancer has %s", address)
+	return ""
+}
+
 // port finds a switch port by name.
 func (n *northbound) port(t *testing.T, name string) *nb.LogicalSwitchPort {
 	t.Helper()
