@@ -107,9 +107,17 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 	env.waitReady(t, all...)
 
 	env.waitUnhealthy(t, pods["twin-b"]["ready"], "Readiness probe failed")
-	if p := env.get(t, pods["twin-b"]["ready"]); isReady(p) || !*p.Status.ContainerStatuses[0].Started {
-		t.Errorf("twin-b/ready serves on another port than is asked: %+v", p.Status)
-	}
+	// kubelet tells of the failure before it writes that the container has started.
+	eventually(t, time.Minute, "twin-b/ready started", func(context.Context) error {
+		p := env.get(t, pods["twin-b"]["ready"])
+		if isReady(p) {
+			t.Fatalf("twin-b/ready serves on another port than is asked, and is Ready: %+v", p.Status)
+		}
+		if started := p.Status.ContainerStatuses[0].Started; started == nil || !*started {
+			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+		}
+		return nil
+	})
 	env.waitUnhealthy(t, pods["twin-b"]["alive"], "Liveness probe failed")
 	eventually(t, time.Minute, "twin-b/alive restarted", func(context.Context) error {
 		if p := env.get(t, pods["twin-b"]["alive"]); p.Status.ContainerStatuses[0].RestartCount == 0 {
