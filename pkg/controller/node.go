@@ -256,7 +256,12 @@ func (s *State) placeNodes() {
 		}
 	}
 	clear(s.moved)
-	slices.SortFunc(order, compareNodes)
+	// Whoever has an address keeps it: a default Network that is being deleted serves only once its pods are known, so that
+	// after a restart nodes have taken none yet.
+	newcomer := func(n *node) bool { return !home.serves() || !n.assignedIn(home) }
+	slices.SortFunc(order, func(a, b *node) int {
+		return cmp.Or(cmp.Compare(b2i(newcomer(a)), b2i(newcomer(b))), compareNodes(a, b))
+	})
 	for _, n := range order {
 		s.placeNode(home, n)
 	}

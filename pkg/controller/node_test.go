@@ -229,6 +229,33 @@ func TestPodsDoNotTakeNodesAddresses(t *testing.T) {
 	}
 }
 
+// TestANodeKeepsItsAddressInADefaultNetworkThatGoes: there is one address fewer than nodes, and the controller starts
+// while the Network is being deleted.
+func TestANodeKeepsItsAddressInADefaultNetworkThatGoes(t *testing.T) {
+	w := facedWorld("100.64.0.0/10")
+	home := network("default", "pods", "10.244.0.0/29")
+	home.Type, home.Finalized = model.Flat, true
+	w.setNetwork(home)
+	for i := range 4 {
+		w.setPod(pod("a", fmt.Sprint("p", i), ""))
+	}
+	w.setNode(node("n2", 2))
+	w.settle()
+	w.setNode(node("n1", 1))
+	home.Deleting = true
+	w.setNetwork(home)
+	w.settle()
+	if a, b := w.given("n2").Addresses, w.given("n1").Addresses; len(a) != 1 || len(b) != 0 {
+		t.Fatalf("n2 has %v, n1 %v: one address was left for n2, and none for n1", a, b)
+	}
+	patches := w.patches
+	w.restart("100.64.0.0/10")
+	w.settle()
+	if w.patches != patches {
+		t.Errorf("a restart wrote %d annotations: n2 has %v, n1 %v", w.patches-patches, w.given("n2").Addresses, w.given("n1").Addresses)
+	}
+}
+
 func TestTheDefaultNetworkComesLater(t *testing.T) {
 	w := &world{cluster: newCluster(), graph: graph.New()}
 	w.state = controller.NewState(withFaces("100.64.0.0/10"), w.graph, w.cluster)
