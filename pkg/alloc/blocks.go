@@ -53,6 +53,15 @@ func (b *Blocks) Holding(a netip.Addr) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a, b.bits).Masked(), true
 }
 
+// Holder is who holds the block that an address is in; empty when nobody does, or the address is outside of the range.
+func (b *Blocks) Holder(a netip.Addr) string {
+	block, ok := b.Holding(a)
+	if !ok {
+		return ""
+	}
+	return b.holder[block]
+}
+
 // Next gives holder the next free block. It returns false when there is none.
 func (b *Blocks) Next(holder string) (netip.Prefix, bool) {
 	if uint64(len(b.holder)) >= b.count {

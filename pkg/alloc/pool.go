@@ -155,6 +155,9 @@ func (p *Pool) Release(a netip.Addr, holder string) {
 	}
 }
 
+// Holder is who holds an address; empty when nobody does.
+func (p *Pool) Holder(a netip.Addr) string { return p.holder[a] }
+
 // Used is the number of addresses that are held.
 func (p *Pool) Used() int64 { return int64(len(p.holder)) }
 

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/atoll-net/atoll/pkg/graph"
@@ -135,6 +137,11 @@ func anyHistory(t *rapid.T) {
 	}
 	if diff := cmp.Diff(refs(w.graph), refs(fresh.graph)); diff != "" {
 		t.Fatalf("rows (-after history +after a fresh start):\n%s", diff)
+	}
+	// A Service without mirrors, and one of which nothing was ever said, are the same.
+	none := cmpopts.IgnoreMapEntries(func(_ model.ServiceKey, m []model.Mirror) bool { return len(m) == 0 })
+	if diff := cmp.Diff(w.mirrors, fresh.mirrors, none, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Fatalf("mirrors (-after history +after a fresh start):\n%s", diff)
 	}
 }
 

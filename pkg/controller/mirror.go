@@ -24,17 +24,13 @@ func (s *State) mirrorsOf(key model.ServiceKey) []model.Mirror {
 
 // mirroredAt is where an endpoint of a namespace's Service is, if that is mirrored. An address that is no pod's is taken
 // for one of the namespace's own Network, if the namespace may use it.
-func (s *State) mirroredAt(namespace string, e model.Endpoint) (mirror.Place, bool) {
-	at := mirror.Place{Address: e.Address}
+func (s *State) mirroredAt(namespace string, e model.Endpoint) (at mirror.Place, mirrored bool) {
 	ns := s.namespaces[namespace]
 	if ns == nil {
 		return at, false
 	}
-	if e.Pod.Name != "" {
-		var there bool
-		if at.Network, at.Address, there = s.placeOf(e); !there {
-			return at, false
-		}
+	if at.Network, at.Address, mirrored = s.placeOf(e, *ns); !mirrored {
+		return at, false
 	}
 	if at.Network == "" {
 		at.Network = s.homeOf(*ns)

@@ -72,6 +72,7 @@ func (s *State) plug(n *network, p *pod) {
 	if !p.plugged || p.problem != nil {
 		s.touched[n.name] = struct{}{}
 		s.services.touchPod(p.Key)
+		s.services.touchFaces(p.attachment.Faces)
 	}
 	n.clear(p.Key)
 	p.problem, p.plugged = nil, true

@@ -37,6 +37,10 @@ type services struct {
 	byNamespace map[string]map[model.ServiceKey]struct{}
 	behind      map[model.PodKey]map[model.ServiceKey]struct{}
 	podsOf      map[model.ServiceKey]map[model.PodKey]struct{}
+	// at finds the Services with an endpoint that is no more than an address, by that address if it can be a face;
+	// facesOf are these addresses of one.
+	at      map[netip.Addr]map[model.ServiceKey]struct{}
+	facesOf map[model.ServiceKey]map[netip.Addr]struct{}
 	// in finds the Services that are known in a Network, by its name.
 	in map[string]map[model.ServiceKey]struct{}
 	// knownIn is where a Service is known now.
@@ -53,6 +57,8 @@ func newServices() services {
 		byNamespace: map[string]map[model.ServiceKey]struct{}{},
 		behind:      map[model.PodKey]map[model.ServiceKey]struct{}{},
 		podsOf:      map[model.ServiceKey]map[model.PodKey]struct{}{},
+		at:          map[netip.Addr]map[model.ServiceKey]struct{}{},
+		facesOf:     map[model.ServiceKey]map[netip.Addr]struct{}{},
 		in:          map[string]map[model.ServiceKey]struct{}{},
 		knownIn:     map[model.ServiceKey][]string{},
 		dirty:       map[model.ServiceKey]struct{}{},
@@ -98,10 +104,36 @@ func (s *services) forget(key model.ServiceKey) {
 }
 
 // touchNamespace marks the Services that a namespace's labels decide about; touchPod those that a pod is behind;
-// touchNetwork those that are known in a Network.
+// touchFaces those that have a bare address which is a face now; touchNetwork those that are known in a Network.
 func (s *services) touchNamespace(name string) { maps.Copy(s.dirty, s.byNamespace[name]) }
 func (s *services) touchPod(key model.PodKey)  { maps.Copy(s.dirty, s.behind[key]) }
 func (s *services) touchNetwork(name string)   { maps.Copy(s.dirty, s.in[name]) }
+func (s *services) touchFaces(faces []netip.Addr) {
+	for _, face := range faces {
+		maps.Copy(s.dirty, s.at[face])
+	}
+}
+
+// attach notes that a Service is known in a Network; detach drops what was noted of where it is, and of who is behind it.
+func (s *services) attach(key model.ServiceKey, network string) {
+	add(s.in, network, key)
+	s.knownIn[key] = append(s.knownIn[key], network)
+}
+
+func (s *services) detach(key model.ServiceKey) {
+	for _, network := range s.knownIn[key] {
+		drop(s.in, network, key)
+	}
+	for pod := range s.podsOf[key] {
+		drop(s.behind, pod, key)
+	}
+	for face := range s.facesOf[key] {
+		drop(s.at, face, key)
+	}
+	delete(s.knownIn, key)
+	delete(s.podsOf, key)
+	delete(s.facesOf, key)
+}
 
 // serve compiles the Services that changed, or whose endpoints did.
 func (s *State) serve() {
@@ -117,26 +149,18 @@ func (s *State) serve() {
 // serveOne compiles one Service. Its pods' places are looked up each time: there is no second copy to keep right.
 func (s *State) serveOne(key model.ServiceKey) {
 	owner, service := nb.ServiceOwner(key.Namespace, key.Name), s.services.byKey[key]
-	for _, network := range s.services.knownIn[key] {
-		drop(s.services.in, network, key)
-	}
-	delete(s.services.knownIn, key)
-	for pod := range s.services.podsOf[key] {
-		drop(s.services.behind, pod, key)
-	}
-	delete(s.services.podsOf, key)
+	s.services.detach(key)
 	ns := s.namespaces[key.Namespace]
-	// A Service without virtual addresses is mirrored when its pods move.
-	resolved := s.resolve(key)
-	if service == nil || ns == nil {
+	if ns == nil || service == nil && len(s.services.of[key]) == 0 {
 		s.graph.Delete(owner)
 		return
 	}
+	// A Service without virtual addresses is mirrored when its pods or its Networks change.
+	resolved := s.resolve(key, *ns)
 	var known []compile.Backends
 	for _, name := range s.networksOf(*ns, resolved) {
-		add(s.services.in, name, key)
-		s.services.knownIn[key] = append(s.services.knownIn[key], name)
-		if n := s.networks[name]; n.serves() && (n.admits(*ns) || name == s.defaults.Network) {
+		s.services.attach(key, name)
+		if n := s.networks[name]; service != nil && n.serves() && (n.admits(*ns) || name == s.defaults.Network) {
 			b := compile.Backends{Layout: n.layout, Ports: s.backends(*service, name, s.homeOf(*ns), resolved)}
 			if n.answeredBy(key) {
 				b.DNS = s.dnsAddresses()
@@ -174,62 +198,6 @@ func (s *State) touchDNS(changed map[model.ServiceKey]*model.Service) {
 			s.services.dirty[model.ServiceKey(n.model.DNSService)] = struct{}{}
 		}
 	}
-}
-
-// resolved is an endpoint and where it is.
-type resolved struct {
-	model.Endpoint
-	// network of the pod; empty for an address that is no pod's.
-	network string
-	// own is the address there.
-	own   netip.Addr
-	ports []model.SlicePort
-}
-
-// resolve finds out where the endpoints of a Service are. A pod that has no port is nowhere; one that has gone, or whose
-// name another pod has now, too.
-func (s *State) resolve(key model.ServiceKey) []resolved {
-	var out []resolved
-	for _, sliceKey := range slices.SortedFunc(maps.Keys(s.services.of[key]), func(a, b model.SliceKey) int { return strings.Compare(a.Name, b.Name) }) {
-		slice := s.services.slices[sliceKey]
-		for _, e := range slice.Endpoints {
-			r := resolved{Endpoint: e, ports: slice.Ports, own: e.Address}
-			if e.Pod.Name != "" {
-				add(s.services.behind, e.Pod, key)
-				add(s.services.podsOf, key, e.Pod)
-				var there bool
-				if r.network, r.own, there = s.placeOf(e); !there {
-					continue
-				}
-			}
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// placeOf is where the pod of an endpoint is, and its own address of the endpoint's IP family there. A pod on its node's
-// own network is nowhere among ours: its address is the node's.
-func (s *State) placeOf(e model.Endpoint) (network string, own netip.Addr, there bool) {
-	p := s.pods[e.Pod]
-	if p == nil {
-		return "", e.Address, s.isNode(e.Address)
-	}
-	if e.PodUID != "" && e.PodUID != p.UID || !p.plugged || p.attachment == nil {
-		return "", netip.Addr{}, false
-	}
-	for _, a := range p.attachment.Addresses {
-		if a.Addr().Is4() == e.Address.Is4() {
-			return p.network, a.Addr(), true
-		}
-	}
-	return "", netip.Addr{}, false
-}
-
-// isNode reports whether an address is a node's.
-func (s *State) isNode(a netip.Addr) bool {
-	_, ok := s.nodeAddresses[a]
-	return ok
 }
 
 // networksOf are the Networks where the Services of a namespace are known: the namespace's own, the default one, where the
@@ -276,14 +244,4 @@ func (s *State) backends(service model.Service, network, home string, endpoints 
 		}
 	}
 	return out
-}
-
-// port is the number of the endpoint's port that a Service's port leads to.
-func (e resolved) port(of model.ServicePort) (uint16, bool) {
-	for _, p := range e.ports {
-		if p.Name == of.Name && p.Protocol == of.Protocol {
-			return p.Port, true
-		}
-	}
-	return 0, false
 }
