@@ -42,6 +42,12 @@ func lists() map[string][]selection {
 			{"[sig-node] Probing container with readiness probe should not be ready before initial delay and never restart"},
 			{"[sig-node] Container Lifecycle Hook when create a pod with lifecycle hook should execute prestop http hook properly"},
 		},
+		// NetworkPolicy, without SCTP, which a node's kernel need not have.
+		"netpol": {
+			{"[sig-network] Netpol NetworkPolicy between server and client", "[Feature:NetworkPolicy]"},
+			{"[sig-network] Netpol [LinuxOnly] NetworkPolicy between server and client using UDP", "[Feature:NetworkPolicy]"},
+			{"[sig-network] Netpol API"},
+		},
 	}
 }
 

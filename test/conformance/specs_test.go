@@ -36,6 +36,16 @@ func TestChoose(t *testing.T) {
 			t.Errorf("the full list has %q", name)
 		}
 	}
+	policies, err := choose(all, "netpol", regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		want := strings.HasPrefix(name, "[sig-network] Netpol") && !strings.Contains(name, "SCTPConnectivity")
+		if got := slices.Contains(policies, name); got != want {
+			t.Errorf("the list of policies has %q: %t", name, got)
+		}
+	}
 	if _, err := choose(all[:1], "full", regexp.MustCompile("")); err == nil {
 		t.Error("nobody is told that a selection chooses nothing")
 	}
