@@ -46,8 +46,11 @@ func TestInfrastructureReachesPods(t *testing.T) {
 		{plain, far, 0, []netip.Addr{netip.MustParseAddr(plain.Status.PodIP)}},
 		{host, near, 0, addressesOf(node)},
 		{host, far, 0, addressesOf(node)},
-		// The default Network has no IPv6: it is the node's own affair.
-		{host, near, 1, nodeAddresses(t, "n1")},
+		{plain, near, 1, addressesOfPod(t, plain)},
+		{plain, far, 1, addressesOfPod(t, plain)},
+		// On its own node the kernel is free to choose among the node's addresses.
+		{host, near, 1, append(addressesOf(node), nodeAddresses(t, "n1")...)},
+		{host, far, 1, addressesOf(node)},
 	} {
 		face := attachmentOf(t, c.server).Faces[c.face]
 		for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP, wire.ICMP} {
@@ -78,10 +81,7 @@ func TestFacesInsideTheirNetwork(t *testing.T) {
 		env.pod(t, podSpec{namespace: ns, name: "client", node: "n1"}),
 	)
 	client := pods[3]
-	var own []netip.Addr
-	for _, p := range attachmentOf(t, client).Addresses {
-		own = append(own, p.Addr())
-	}
+	own := addressesOfPod(t, client)
 	for _, server := range pods {
 		for _, face := range attachmentOf(t, server).Faces {
 			for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP, wire.ICMP} {
@@ -170,6 +170,16 @@ func addressesOf(node *model.NodeNetwork) []netip.Addr {
 	var out []netip.Addr
 	for _, p := range node.Addresses {
 		out = append(out, p.Addr())
+	}
+	return out
+}
+
+// addressesOfPod are a pod's own addresses in its Network.
+func addressesOfPod(t *testing.T, p *corev1.Pod) []netip.Addr {
+	t.Helper()
+	var out []netip.Addr
+	for _, a := range attachmentOf(t, p).Addresses {
+		out = append(out, a.Addr())
 	}
 	return out
 }
