@@ -19,6 +19,8 @@ type recorder struct {
 	finalizers map[string]bool
 	// nodes that should have something else written on them.
 	nodes map[string]model.NodeNetwork
+	// services that should have something else written on them, or nothing (nil).
+	services map[model.ServiceKey]*model.ServiceAddresses
 	// problems of pods.
 	problems map[model.PodKey]model.Problem
 }
@@ -29,6 +31,7 @@ func newRecorder() *recorder {
 		statuses:    map[string]model.NetworkStatus{},
 		finalizers:  map[string]bool{},
 		nodes:       map[string]model.NodeNetwork{},
+		services:    map[model.ServiceKey]*model.ServiceAddresses{},
 		problems:    map[model.PodKey]model.Problem{},
 	}
 }
@@ -45,6 +48,10 @@ func (r *recorder) WriteNetworkStatus(name, _ string, status model.NetworkStatus
 func (r *recorder) WriteFinalizer(name, _ string, present bool) { r.finalizers[name] = present }
 
 func (r *recorder) WriteNode(name, _ string, n model.NodeNetwork) { r.nodes[name] = n }
+
+func (r *recorder) WriteServiceAddresses(service model.ServiceKey, _ string, a *model.ServiceAddresses) {
+	r.services[service] = a
+}
 
 func (r *recorder) Forget(model.PodKey) {}
 

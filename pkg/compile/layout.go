@@ -131,13 +131,13 @@ func unusable(cidr netip.Prefix) string {
 	case cidr.Masked() != cidr:
 		return fmt.Sprintf("has host bits set; write %s", cidr.Masked())
 	case a.Is4() && cidr.Bits() < minBits4:
-		return fmt.Sprintf("is too large: an IPv4 subnet is a /%d or longer", minBits4)
+		return fmt.Sprintf("is too large: an IPv4 range is a /%d or longer", minBits4)
 	case a.Is4In6():
 		return "is an IPv4 address written as IPv6; write it as IPv4"
 	case a.Is6() && cidr.Bits() < alloc.MinBits6:
-		return fmt.Sprintf("is too large: an IPv6 subnet is a /%d or longer", alloc.MinBits6)
+		return fmt.Sprintf("is too large: an IPv6 range is a /%d or longer", alloc.MinBits6)
 	case cidr.IsSingleIP():
-		return "has room for the gateway only"
+		return "is a single address"
 	}
 	for _, special := range specials {
 		if special.cidr.Overlaps(cidr) {

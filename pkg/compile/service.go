@@ -17,6 +17,8 @@ type Backends struct {
 	Layout Layout
 	// Ports: for each port of the Service, by its place there, the endpoints that take new connections.
 	Ports [][]netip.AddrPort
+	// VIPs are further virtual addresses that the Service has there.
+	VIPs []netip.Addr
 	// DNS are addresses at which the Network's pods ask for names, when this Service answers.
 	DNS []netip.Addr
 }
@@ -34,7 +36,7 @@ func Service(s model.Service, known []Backends) nb.Facts {
 			if byProtocol[port.Protocol] == nil {
 				byProtocol[port.Protocol] = map[string]string{}
 			}
-			for _, ip := range s.ClusterIPs {
+			for _, ip := range slices.Concat(s.ClusterIPs, b.VIPs) {
 				vip := netip.AddrPortFrom(ip, port.Port).String()
 				byProtocol[port.Protocol][vip] = backendsOf(ip.Is4(), b.Ports[i])
 			}

@@ -122,6 +122,17 @@ func (c *cluster) WriteNode(name, uid string, n model.NodeNetwork) {
 	})
 }
 
+func (c *cluster) WriteServiceAddresses(key model.ServiceKey, uid string, a *model.ServiceAddresses) {
+	c.change(func() {
+		c.patches++
+		if old := c.services[key]; old != nil && old.UID == uid {
+			updated := *old
+			updated.Assigned = a
+			c.services[key], c.changes.Services[key] = &updated, &updated
+		}
+	})
+}
+
 func (c *cluster) WriteMirrors(of map[model.ServiceKey][]model.Mirror) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

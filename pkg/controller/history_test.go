@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -40,6 +41,9 @@ func anyHistory(t *rapid.T) {
 			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
 			if rapid.Bool().Draw(t, "restricted") {
 				n.Tenant = "acme"
+			}
+			if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30"}).Draw(t, "services"); cidr != "" {
+				n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(cidr)}
 			}
 			w.setNetwork(n)
 		case 1:
@@ -75,9 +79,18 @@ func anyHistory(t *rapid.T) {
 		case 8:
 			w.deleteNode(on)
 		case 9:
-			w.setService(service(ns, "web", "10.96.0.9"))
+			s := service(ns, rapid.SampledFrom([]string{"web", "api", "db"}).Draw(t, "service"), "10.96.0.9")
+			s.Created = time.Unix(int64(rapid.IntRange(0, 3).Draw(t, "age")), 0)
+			if rapid.Bool().Draw(t, "wants") {
+				s.Wanted = []netip.Addr{at(fmt.Sprintf("10.9.0.%d", rapid.IntRange(0, 7).Draw(t, "wanted")))}
+			}
+			if old := w.services[s.Key]; old != nil {
+				// Whoever writes a Service leaves the controller's annotation as it is.
+				s.Assigned = old.Assigned
+			}
+			w.setService(s)
 		case 10:
-			w.deleteService(model.ServiceKey{Namespace: ns, Name: "web"})
+			w.deleteService(model.ServiceKey{Namespace: ns, Name: rapid.SampledFrom([]string{"web", "api", "db"}).Draw(t, "service")})
 		case 11:
 			s := slice(ns, "web-"+who, "web")
 			for i := range rapid.IntRange(0, 3).Draw(t, "endpoints") {
@@ -112,6 +125,21 @@ func anyHistory(t *rapid.T) {
 				}
 				held[face.String()] = key
 			}
+		}
+	}
+	for key, s := range w.services {
+		if s.Assigned == nil {
+			continue
+		}
+		a := s.Assigned.Addresses[0]
+		place := s.Assigned.NetworkUID + " " + a.String()
+		if other, taken := held[place]; taken {
+			t.Fatalf("%s and %s both have %s", key, other, place)
+		}
+		held[place] = model.PodKey(key)
+		n := w.networks[s.Assigned.Network]
+		if n == nil || n.Name == settings.Network || !slices.ContainsFunc(n.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			t.Fatalf("%s has %s of Network %+v", key, a, n)
 		}
 	}
 	fresh := newWorldOf(settings)

@@ -23,6 +23,9 @@ type network struct {
 	conflicts []string
 	// pools hold the addresses of each range of each subnet of the layout.
 	pools map[string][]*alloc.Pool
+	// vips are the virtual addresses of the Network's own; rangeProblems say why service ranges are not served.
+	vips          vips
+	rangeProblems []model.Problem
 	// attached pods hold addresses.
 	attached map[model.PodKey]struct{}
 	// failing pods have no port, and why; of them, the waiting ones need an address that others hold.
@@ -50,6 +53,7 @@ func (s *State) network(name string) *network {
 			waiting:    map[model.PodKey]struct{}{},
 			strangers:  map[model.PodKey]struct{}{},
 			deniedPods: map[model.PodKey]model.Problem{},
+			vips:       newVIPs("", nil),
 		}
 		s.networks[name] = n
 	}
@@ -93,7 +97,7 @@ func vpcOf(m *model.Network) string {
 
 // replan compiles a Network anew and marks its pods.
 func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
-	s.touched[n.name], s.replanned[n.name] = struct{}{}, struct{}{}
+	s.touched[n.name], s.replanned[n.name], s.vips.networks[n.name] = struct{}{}, struct{}{}, struct{}{}
 	n.placed = false
 	s.services.touchNetwork(n.name)
 	if n.model != nil && n.model.DNS == model.DNSService {

@@ -47,6 +47,10 @@ type services struct {
 	knownIn map[model.ServiceKey][]string
 	// dirty Services are compiled when the pods have been looked at.
 	dirty map[model.ServiceKey]struct{}
+	// addressed Services hold virtual addresses of a Network's own, or wait for some; told is what the owners of Services
+	// know is wrong with them.
+	addressed map[model.ServiceKey]*addressed
+	told      map[model.ServiceKey]model.Problem
 }
 
 func newServices() services {
@@ -62,6 +66,8 @@ func newServices() services {
 		in:          map[string]map[model.ServiceKey]struct{}{},
 		knownIn:     map[model.ServiceKey][]string{},
 		dirty:       map[model.ServiceKey]struct{}{},
+		addressed:   map[model.ServiceKey]*addressed{},
+		told:        map[model.ServiceKey]model.Problem{},
 	}
 }
 
@@ -161,7 +167,7 @@ func (s *State) serveOne(key model.ServiceKey) {
 	for _, name := range s.networksOf(*ns, resolved) {
 		s.services.attach(key, name)
 		if n := s.networks[name]; service != nil && n.serves() && (n.admits(*ns) || name == s.defaults.Network) {
-			b := compile.Backends{Layout: n.layout, Ports: s.backends(*service, name, s.homeOf(*ns), resolved)}
+			b := compile.Backends{Layout: n.layout, Ports: s.backends(*service, name, s.homeOf(*ns), resolved), VIPs: s.vipsOf(key, n)}
 			if n.answeredBy(key) {
 				b.DNS = s.dnsAddresses()
 			}

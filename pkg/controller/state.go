@@ -19,6 +19,8 @@ type Sink interface {
 	WriteNetworkStatus(name, uid string, status model.NetworkStatus)
 	WriteFinalizer(name, uid string, present bool)
 	WriteNode(name, uid string, n model.NodeNetwork)
+	// WriteServiceAddresses shows on a Service what it has; nil takes the annotation away.
+	WriteServiceAddresses(service model.ServiceKey, uid string, a *model.ServiceAddresses)
 	// WriteMirrors replaces the mirrors of each of the Services. After the first call, mirrors that no call named are
 	// wanted no more.
 	WriteMirrors(of map[model.ServiceKey][]model.Mirror)
@@ -37,6 +39,8 @@ type Defaults struct {
 	// Faces are the ranges that pods of other Networks than the default one get their faces from: at most one per IP
 	// family. With none, Kubernetes sees pods under their own addresses, which may not be unique.
 	Faces []netip.Prefix
+	// Services are the cluster's own ranges of Services: no Network can have addresses of them.
+	Services []netip.Prefix
 	// DNS is the Service whose addresses kubelets tell pods to ask for names.
 	DNS model.ServiceKey
 }
@@ -68,6 +72,7 @@ type State struct {
 	// nodeAddresses are those of all nodes.
 	nodeAddresses map[netip.Addr]struct{}
 	services      services
+	vips          vipChanges
 }
 
 // pod is a pod and where it is.
@@ -101,6 +106,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		replanned:   map[string]struct{}{},
 		homeless:    map[string]struct{}{},
 		services:    newServices(),
+		vips:        newVIPChanges(),
 	}
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
@@ -138,6 +144,9 @@ func (s *State) Apply(c model.Changes) {
 	s.place()
 	s.services.apply(c.Services, c.Slices)
 	s.touchDNS(c.Services)
+	s.noteInfraServices(c.Services)
+	s.settleVIPs()
+	s.addressServices()
 	s.serve()
 	s.report()
 }

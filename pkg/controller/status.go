@@ -24,7 +24,10 @@ func (n *network) status(conflicts []string) model.NetworkStatus {
 			n.podsAttached(),
 		},
 	}
-	ready := n.ready(s.Conditions[0])
+	ready := n.ready(s.Conditions[0], n.serviceCIDRsValid())
+	if len(n.model.ServiceCIDRs) > 0 || len(n.rangeProblems) > 0 {
+		s.Conditions = append(s.Conditions, n.serviceCIDRsValid())
+	}
 	s.Conditions = append(s.Conditions, ready)
 	switch {
 	case n.model.Deleting:
@@ -36,7 +39,7 @@ func (n *network) status(conflicts []string) model.NetworkStatus {
 		s.Phase = model.Failed
 	case !n.written:
 		s.Phase = model.Pending
-	case len(n.problems) > 0:
+	case len(n.problems)+len(n.rangeProblems) > 0:
 		s.Phase = model.Degraded
 	default:
 		s.Phase = model.Ready
@@ -52,17 +55,31 @@ func (n *network) status(conflicts []string) model.NetworkStatus {
 			})
 		}
 	}
+	for _, pool := range n.vips.ranges.Pools() {
+		s.ServiceCIDRs = append(s.ServiceCIDRs, model.ServiceCIDRStatus{
+			CIDR: pool.Prefix().String(), Used: pool.Used(), Free: pool.Free(),
+		})
+	}
 	return s
 }
 
 func (n *network) subnetsValid() model.Condition {
-	c := model.Condition{Type: model.ConditionSubnetsValid, Status: true, Reason: "Valid", Message: "every subnet is served"}
-	if len(n.problems) > 0 {
+	return valid(model.ConditionSubnetsValid, "every subnet is served", n.problems)
+}
+
+func (n *network) serviceCIDRsValid() model.Condition {
+	return valid(model.ConditionServiceCIDRsValid, "every service range is served", n.rangeProblems)
+}
+
+// valid is a condition that names what is wrong, or says that nothing is.
+func valid(kind, message string, problems []model.Problem) model.Condition {
+	c := model.Condition{Type: kind, Status: true, Reason: "Valid", Message: message}
+	if len(problems) > 0 {
 		var messages []string
-		for _, p := range n.problems {
+		for _, p := range problems {
 			messages = append(messages, p.Message)
 		}
-		c.Status, c.Reason, c.Message = false, n.problems[0].Reason, strings.Join(messages, "; ")
+		c.Status, c.Reason, c.Message = false, problems[0].Reason, strings.Join(messages, "; ")
 	}
 	return c
 }
@@ -90,15 +107,17 @@ func (n *network) podsAttached() model.Condition {
 	return c
 }
 
-func (n *network) ready(valid model.Condition) model.Condition {
+func (n *network) ready(subnets, ranges model.Condition) model.Condition {
 	c := model.Condition{Type: model.ConditionReady, Status: true, Reason: "Ready", Message: "the Network is in OVN's northbound database"}
 	switch {
 	case n.denied != nil:
 		c.Status, c.Reason, c.Message = false, n.denied.Reason, n.denied.Message
 	case n.model.Deleting:
 		c.Status, c.Reason, c.Message = false, "Terminating", "the Network is being deleted"
-	case !valid.Status:
-		c.Status, c.Reason, c.Message = false, valid.Reason, valid.Message
+	case !subnets.Status:
+		c.Status, c.Reason, c.Message = false, subnets.Reason, subnets.Message
+	case !ranges.Status:
+		c.Status, c.Reason, c.Message = false, ranges.Reason, ranges.Message
 	case !n.written:
 		c.Status, c.Reason, c.Message = false, "Pending", "the Network is not yet in OVN's northbound database"
 	}
@@ -127,6 +146,7 @@ func (s *State) findConflicts() {
 			changed[name] = struct{}{}
 		}
 	}
+	s.vips.all = s.vips.all || s.unsettled
 	s.unsettled = false
 	for name := range changed {
 		n := s.networks[name]

@@ -21,6 +21,7 @@ const (
 	maxExcludes       = 1024
 	maxRequirements   = 64
 	maxSelectorValues = 1024
+	maxServiceCIDRs   = 8
 )
 
 // Network reads a Network object. A subnet that cannot be read keeps its name and says why in Error; a
@@ -42,6 +43,7 @@ func Network(in *v1alpha1.Network) *model.Network {
 		Finalized:  slices.Contains(in.Finalizers, model.Finalizer),
 	}
 	reach(out, in.Spec)
+	out.ServiceCIDRs, out.ServiceCIDRsError = serviceCIDRs(in.Spec.ServiceCIDRs)
 	for i, s := range in.Spec.Subnets {
 		if i == maxSubnets {
 			out.Subnets[i-1].Error = fmt.Sprintf("the Network has %d subnets; at most %d are read", len(in.Spec.Subnets), maxSubnets)
@@ -129,6 +131,27 @@ func subnet(in v1alpha1.Subnet) model.Subnet {
 	}
 	out.Error = strings.Join(problems, "; ")
 	return out
+}
+
+// serviceCIDRs reads the service ranges: those of them that can be read, and in plain words what is wrong with others.
+func serviceCIDRs(in []v1alpha1.CIDR) (out []netip.Prefix, problem string) {
+	var problems []string
+	var have families
+	for _, text := range in[:min(len(in), maxServiceCIDRs)] {
+		p, err := parsePrefix(string(text))
+		switch {
+		case err != nil:
+			problems = append(problems, err.Error())
+		case !have.first(p.Addr()):
+			problems = append(problems, fmt.Sprintf("%s is a second %s range; a Network has one", p, familyName(p.Addr())))
+		default:
+			out = append(out, p)
+		}
+	}
+	if len(in) > maxServiceCIDRs {
+		problems = append(problems, fmt.Sprintf("there are %d ranges; at most %d are read", len(in), maxServiceCIDRs))
+	}
+	return out, strings.Join(problems, "; ")
 }
 
 // families are the IP families that have been seen.

@@ -18,7 +18,14 @@ func Service(in *corev1.Service) *model.Service {
 	if in.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
-	out := &model.Service{Key: model.ServiceKey{Namespace: in.Namespace, Name: in.Name}, UID: string(in.UID)}
+	out := &model.Service{
+		Key: model.ServiceKey{Namespace: in.Namespace, Name: in.Name}, UID: string(in.UID), Created: in.CreationTimestamp.Time,
+		Assigned: ServiceAddresses(in.Annotations[model.AnnotationServiceAddresses], string(in.UID)),
+	}
+	var err error
+	if out.Wanted, err = serviceIPs(in.Annotations[model.AnnotationServiceIPs]); err != nil {
+		out.WantedError = bounded(err.Error())
+	}
 	for _, text := range in.Spec.ClusterIPs {
 		if a, err := parseAddr(text); err == nil && !slices.ContainsFunc(out.ClusterIPs, func(o netip.Addr) bool { return o.Is4() == a.Is4() }) {
 			out.ClusterIPs = append(out.ClusterIPs, a)

@@ -24,6 +24,9 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 	for _, s := range report.Subnets {
 		out.Subnets = append(out.Subnets, v1alpha1.SubnetStatus{Name: s.Name, CIDR: s.CIDR, Used: s.Used, Free: s.Free})
 	}
+	for _, s := range report.ServiceCIDRs {
+		out.ServiceCIDRs = append(out.ServiceCIDRs, v1alpha1.ServiceCIDRStatus{CIDR: s.CIDR, Used: s.Used, Free: s.Free})
+	}
 	return out
 }
 

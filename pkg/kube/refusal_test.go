@@ -53,6 +53,7 @@ func refusing(t *testing.T, answer *apierrors.StatusError, uid string) (*Writer,
 		w.networks.queue.ShutDown()
 		w.finalizers.queue.ShutDown()
 		w.nodes.queue.ShutDown()
+		w.services.queue.ShutDown()
 		w.mirrors.box.queue.ShutDown()
 	})
 	return w, &patches

@@ -28,8 +28,17 @@ func sliceKey(namespace, name string) model.SliceKey {
 }
 
 func sameService(a, b *model.Service) bool {
-	return a.Key == b.Key && a.UID == b.UID && a.Affinity == b.Affinity &&
-		slices.Equal(a.ClusterIPs, b.ClusterIPs) && slices.Equal(a.Ports, b.Ports)
+	return a.Key == b.Key && a.UID == b.UID && a.Created.Equal(b.Created) && a.Affinity == b.Affinity &&
+		slices.Equal(a.ClusterIPs, b.ClusterIPs) && slices.Equal(a.Ports, b.Ports) &&
+		slices.Equal(a.Wanted, b.Wanted) && a.WantedError == b.WantedError && sameServiceAddresses(a.Assigned, b.Assigned)
+}
+
+func sameServiceAddresses(a, b *model.ServiceAddresses) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ServiceUID == b.ServiceUID && a.Network == b.Network && a.NetworkUID == b.NetworkUID &&
+		slices.Equal(a.Addresses, b.Addresses)
 }
 
 func sameSlice(a, b *model.Slice) bool {

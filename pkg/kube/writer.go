@@ -38,6 +38,7 @@ type Writer struct {
 	networks    *outbox[string, statusOf]
 	finalizers  *outbox[string, finalizerOf]
 	nodes       *outbox[string, nodeOf]
+	services    *outbox[model.ServiceKey, serviceAddressesOf]
 	mirrors     *mirrors
 	pace        *pace
 }
@@ -74,6 +75,7 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 	w.networks = newOutbox("status", w.patchStatus, w.log, results)
 	w.finalizers = newOutbox("finalizer", w.patchFinalizer, w.log, results)
 	w.nodes = newOutbox("node", w.patchNode, w.log, results)
+	w.services = newOutbox("service", w.patchServiceAddresses, w.log, results)
 	w.mirrors = w.mirrorsFor(results)
 	return w, nil
 }
@@ -86,6 +88,7 @@ func (w *Writer) Run(ctx context.Context) {
 	running.Go(func() { w.networks.run(ctx, statusWorkers) })
 	running.Go(func() { w.finalizers.run(ctx, finalizerWorkers) })
 	running.Go(func() { w.nodes.run(ctx, nodeWorkers) })
+	running.Go(func() { w.services.run(ctx, serviceWorkers) })
 	running.Go(func() { w.mirrors.run(ctx) })
 	running.Go(func() { w.events.run(ctx) })
 	running.Wait()
@@ -93,7 +96,7 @@ func (w *Writer) Run(ctx context.Context) {
 
 // Flush waits until nothing is left to write but Events.
 func (w *Writer) Flush(ctx context.Context) error {
-	for _, idle := range []func() <-chan struct{}{w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle, w.mirrors.box.idle} {
+	for _, idle := range []func() <-chan struct{}{w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle, w.services.idle, w.mirrors.box.idle} {
 		select {
 		case <-idle():
 		case <-ctx.Done():

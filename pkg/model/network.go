@@ -31,9 +31,13 @@ type Network struct {
 	// Network has no tenant.
 	Allowed *match.Selector
 	Subnets []Subnet
-	Egress  Egress
-	Infra   InfraAccess
-	DNS     DNSMode
+	// ServiceCIDRs are the ranges that Services get addresses of the Network's own from, as its owner wrote them; whether
+	// they make sense is decided in package compile. ServiceCIDRsError says in plain words what of them cannot be read.
+	ServiceCIDRs      []netip.Prefix
+	ServiceCIDRsError string
+	Egress            Egress
+	Infra             InfraAccess
+	DNS               DNSMode
 	// DNSService answers in mode DNSService.
 	DNSService ServiceRef
 	// Deleting: the object waits for its finalizers.

@@ -1,6 +1,9 @@
 package model
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // ServiceKey names a Service.
 type ServiceKey struct{ Namespace, Name string }
@@ -23,13 +26,21 @@ const (
 
 // Service is a Service that has virtual addresses.
 type Service struct {
-	Key ServiceKey
-	UID string
+	Key     ServiceKey
+	UID     string
+	Created time.Time
 	// ClusterIPs are the virtual addresses, at most one per IP family.
 	ClusterIPs []netip.Addr
 	Ports      []ServicePort
 	// Affinity is for how many seconds a client keeps its endpoint; 0: it need not.
 	Affinity int32
+	// Wanted are the addresses that AnnotationServiceIPs asks for, at most one per IP family; WantedError says in plain words
+	// why it cannot be followed.
+	Wanted      []netip.Addr
+	WantedError string
+	// Assigned is what an earlier decision wrote on the Service; nil when there is none, none that can be read, or one of
+	// another Service.
+	Assigned *ServiceAddresses
 }
 
 // ServicePort is a port of a Service's virtual addresses.

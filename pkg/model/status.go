@@ -24,6 +24,8 @@ type NetworkStatus struct {
 	// Conditions, sorted by Type. The time of a transition is added by the writer.
 	Conditions []Condition
 	Subnets    []SubnetStatus
+	// ServiceCIDRs are the service ranges that are served.
+	ServiceCIDRs []ServiceCIDRStatus
 	// Pods counts the pods that hold an address.
 	Pods int64
 }
@@ -42,6 +44,8 @@ const (
 	ConditionReady = "Ready"
 	// ConditionSubnetsValid: no subnet contradicts itself or another.
 	ConditionSubnetsValid = "SubnetsValid"
+	// ConditionServiceCIDRsValid: every service range is served. It is there while the Network has some.
+	ConditionServiceCIDRsValid = "ServiceCIDRsValid"
 	// ConditionPodsAttached: every pod that named the Network got its port.
 	ConditionPodsAttached = "PodsAttached"
 	// ConditionCIDRConflict is there while addresses of the Network are also the infrastructure's: nodes', the default
@@ -58,6 +62,13 @@ type SubnetStatus struct {
 	CIDR string
 	// Used and Free count addresses that pods hold and can still get. Free is at most 2^53-1, so that
 	// every JSON reader can carry it.
+	Used, Free int64
+}
+
+// ServiceCIDRStatus counts the addresses of one service range.
+type ServiceCIDRStatus struct {
+	CIDR string
+	// Used and Free are as in SubnetStatus.
 	Used, Free int64
 }
 
@@ -89,4 +100,10 @@ const (
 	ReasonOverlapsInfra        = "OverlapsInfrastructure"
 	ReasonNoFaces              = "NoFaces"
 	ReasonFaceLost             = "FaceLost"
+	ReasonServiceCIDRInvalid   = "ServiceCIDRInvalid"
+	ReasonServiceCIDROverlaps  = "ServiceCIDROverlaps"
+	ReasonServiceCIDRFull      = "ServiceCIDRFull"
+	ReasonServiceIPsInvalid    = "InvalidServiceIPs"
+	ReasonAddressOutsideRange  = "AddressOutsideServiceCIDR"
+	ReasonAddressChanged       = "ServiceAddressChanged"
 )

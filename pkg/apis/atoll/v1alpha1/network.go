@@ -32,6 +32,7 @@ const (
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`,description="Pods that hold an address"
 // +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.spec.tenant`,description="The tenant that owns it"
 // +kubebuilder:printcolumn:name="VPC",type=string,priority=1,JSONPath=`.spec.vpcID`,description="Its stable id"
+// +kubebuilder:printcolumn:name="Service-CIDRs",type=string,priority=1,JSONPath=`.spec.serviceCIDRs`,description="Where its Services get addresses of the Network's own from"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')",message="the name of a Network must fit a label: at most 63 characters, and no dots"
 type Network struct {
@@ -60,6 +61,7 @@ type NetworkList struct {
 
 // NetworkSpec is what the owner of a Network asks for. Only the type is mandatory.
 //
+// +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.serviceCIDRs) || self.serviceCIDRs.size() == 0",fieldPath=".serviceCIDRs",message="only a Network of type vpc has service ranges of its own; Services of a flat one have their ClusterIPs"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.vpcID) || (has(self.vpcID) && self.vpcID == oldSelf.vpcID)",fieldPath=".vpcID",message="vpcID cannot change once it is set"
 type NetworkSpec struct {
 	// flat: one address space that the nodes share; a pod cannot ask for a subnet or an address.
@@ -107,6 +109,19 @@ type NetworkSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Subnets []Subnet `json:"subnets,omitempty"`
+
+	// The ranges that Services get addresses of the Network's own from, beside their ClusterIPs: at most one per IP family,
+	// for example 10.96.0.0/16. Only for type vpc. A Service with ClusterIPs in a namespace of the Network gets one address
+	// for each IP family of these; the Network's pods find it under the Service's name. Other Networks may have the same
+	// ranges. A range may overlap neither the Network's subnets nor the infrastructure's addresses: one that does is not
+	// served, and a condition says so. Ranges can be added, and removed: a Service whose address lies in none of them any
+	// more gets another.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(c, isCIDR(c)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="two ranges must be one IPv4 and one IPv6"
+	ServiceCIDRs []CIDR `json:"serviceCIDRs,omitempty"`
 
 	// How pods reach what is outside of the cluster. node (the default): from the pod's node, with the node's address.
 	// none: not at all. Pods of a flat Network always have the first.

@@ -40,6 +40,7 @@ type NetworkStatus struct {
 
 	// Ready: its rows are in OVN's database and every subnet is served.
 	// SubnetsValid: no subnet contradicts itself or another.
+	// ServiceCIDRsValid: every service range is served; only of a Network that has some.
 	// PodsAttached: every pod that names the Network has its port.
 	// InUse: it was deleted, and pods that hold addresses must go first; the message names them.
 	//
@@ -55,6 +56,13 @@ type NetworkStatus struct {
 	// +listMapKey=name
 	// +listMapKey=cidr
 	Subnets []SubnetStatus `json:"subnets,omitempty"`
+
+	// The addresses of each service range that is served.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=cidr
+	ServiceCIDRs []ServiceCIDRStatus `json:"serviceCIDRs,omitempty"`
 
 	// The number of pods that hold an address of the Network.
 	//
@@ -78,6 +86,22 @@ type SubnetStatus struct {
 	Used int64 `json:"used"`
 	// The number of addresses that pods can still get. IPv6 ranges can have more than a JSON number can carry: it stops
 	// at 9007199254740991 (2^53-1).
+	//
+	// +required
+	Free int64 `json:"free"`
+}
+
+// ServiceCIDRStatus counts the addresses of one service range.
+type ServiceCIDRStatus struct {
+	// The range.
+	//
+	// +required
+	CIDR string `json:"cidr"`
+	// The number of addresses that Services hold.
+	//
+	// +required
+	Used int64 `json:"used"`
+	// The number of addresses that can still be had, at most 9007199254740991 (2^53-1).
 	//
 	// +required
 	Free int64 `json:"free"`

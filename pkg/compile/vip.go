@@ -1,0 +1,51 @@
+package compile
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// PlanServices decides which service ranges of a Network can be served as far as the Network alone tells: what the
+// infrastructure has is not known here. For each of the others there is a Problem that names it. defaultSubnet is as for
+// Plan.
+func PlanServices(n model.Network, defaultSubnet netip.Prefix) ([]netip.Prefix, []model.Problem) {
+	layout, _ := Plan(n, defaultSubnet)
+	var out []netip.Prefix
+	var problems []model.Problem
+	refuse := func(reason, format string, args ...any) {
+		problems = append(problems, model.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
+	}
+	if n.ServiceCIDRsError != "" {
+		refuse(model.ReasonServiceCIDRInvalid, "serviceCIDRs: %s", n.ServiceCIDRsError)
+	}
+	for _, cidr := range n.ServiceCIDRs {
+		if n.Type != model.VPC {
+			refuse(model.ReasonServiceCIDRInvalid, "service range %s is not served: only a Network of type %s has its own", cidr, model.VPC)
+			continue
+		}
+		if why := unusable(cidr); why != "" {
+			refuse(model.ReasonServiceCIDRInvalid, "service range %s is not served: it %s", cidr, why)
+			continue
+		}
+		if subnet, r, overlaps := layout.overlapping(cidr); overlaps {
+			refuse(model.ReasonServiceCIDROverlaps, "service range %s is not served: it overlaps subnet %q (%s); give it other addresses", cidr, subnet, r)
+			continue
+		}
+		out = append(out, cidr)
+	}
+	return out, problems
+}
+
+// overlapping finds a subnet's range that overlaps another.
+func (l Layout) overlapping(cidr netip.Prefix) (subnet string, r netip.Prefix, found bool) {
+	for _, s := range l.Subnets {
+		for _, r := range s.Ranges {
+			if r.CIDR.Overlaps(cidr) {
+				return s.Name, r.CIDR, true
+			}
+		}
+	}
+	return "", netip.Prefix{}, false
+}
