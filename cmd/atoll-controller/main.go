@@ -30,6 +30,7 @@ type options struct {
 	defaultNetwork string
 	defaultSubnet  string
 	faces          []string
+	services       []string
 	dnsService     string
 	metricsAddress string
 	pprofAddress   string
@@ -66,6 +67,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.defaultNetwork, "default-network", "default", "Network of pods that choose none")
 	f.StringVar(&o.defaultSubnet, "default-subnet", "10.128.0.0/14", "CIDR of a Network that lists no subnet")
 	f.StringSliceVar(&o.faces, "face-ranges", controller.DefaultFaces(), "ranges that nodes get their pods' faces from, the addresses by which Kubernetes knows the pods of Networks: one per IP family, used by nothing else (empty: pods have no faces)")
+	f.StringSliceVar(&o.services, "service-cidrs", nil, "ranges of the cluster's Services (the API server's --service-cluster-ip-range), which no Network can have for its own")
 	f.StringVar(&o.dnsService, "dns-service", controller.DefaultDNS().String(), "namespace/name of the Service whose addresses kubelets tell pods to ask for names")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
@@ -87,6 +89,10 @@ func run(ctx context.Context, o options) error {
 	faces, err := controller.ParseFaces(o.faces)
 	if err != nil {
 		return fmt.Errorf("--face-ranges: %w", err)
+	}
+	services, err := controller.ParseRanges(o.services)
+	if err != nil {
+		return fmt.Errorf("--service-cidrs: %w", err)
 	}
 	dns, err := controller.ParseService(o.dnsService)
 	if err != nil {
@@ -110,7 +116,7 @@ func run(ctx context.Context, o options) error {
 	}
 	cfg := controller.Config{
 		Database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
-		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, DNS: dns},
+		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, DNS: dns},
 		Source:   feed,
 		Sink:     writer,
 		Log:      log,

@@ -59,7 +59,7 @@ func (s *sources) look(ctx context.Context) (Report, error) {
 		Networks: len(s.objects.Networks), Pods: len(s.objects.Pods), Rows: len(w.graph.Refs()), Refused: w.refused(),
 	}
 	rows := w.compareRows(have)
-	report.Differences = slices.Concat(w.comparePods(have), w.compareNodes(), w.compareNetworks(s.cluster.Shown, rows), rows)
+	report.Differences = slices.Concat(w.comparePods(have), w.compareNodes(), w.compareServices(), w.compareNetworks(s.cluster.Shown, rows), rows)
 	if s.bindings != nil {
 		bindings, err := s.bindings(ctx)
 		if err != nil {

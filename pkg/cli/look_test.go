@@ -2,7 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -38,6 +41,49 @@ func TestEveryRowThatIsMissingIsNamedWithItsOwner(t *testing.T) {
 		if diff := cmp.Diff([]Difference{want}, w.look().Differences); diff != "" {
 			t.Errorf("%s: %s", describe(row), diff)
 		}
+	}
+}
+
+// TestAddressesOfServices: what is written on a Service is compared with what it has, or should have.
+func TestAddressesOfServices(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	red := w.objects.Networks["red"]
+	red.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")}
+	addresses := func(network, uid, ip string) *model.ServiceAddresses {
+		return &model.ServiceAddresses{
+			ServiceUID: "uid", Network: network, NetworkUID: uid, Addresses: []netip.Addr{netip.MustParseAddr(ip)},
+		}
+	}
+	for i, service := range []struct {
+		namespace, name string
+		assigned        *model.ServiceAddresses
+	}{
+		{"red", "as-it-should-be", addresses("red", "uid-red", "10.9.0.5")},
+		{"red", "new", nil},
+		{"red", "wrong", addresses("red", "uid-red", "10.0.0.5")},
+		{"blue", "too-much", addresses("red", "uid-red", "10.9.0.6")},
+		{"blue", "nothing", nil},
+	} {
+		key := model.ServiceKey{Namespace: service.namespace, Name: service.name}
+		w.objects.Services[key] = &model.Service{
+			Key: key, UID: "uid", Created: time.Unix(int64(i), 0), Assigned: service.assigned,
+			ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.5")},
+		}
+	}
+	got := compileAll(defaults, w.objects).compareServices()
+	slices.SortFunc(got, compareDifferences)
+	const object = "annotation atoll.dev/service-addresses"
+	text := func(network, uid, ip string) string {
+		return `{"serviceUID":"uid","network":"` + network + `","networkUID":"` + uid + `","addresses":["` + ip + `"]}`
+	}
+	want := []Difference{
+		{"Service/blue/too-much", PlaceAPI, AnnotationDiffers, object, "", "-", text("red", "uid-red", "10.9.0.6")},
+		{"Service/red/new", PlaceAPI, AnnotationDiffers, object, "", "addresses of Network red", "-"},
+		{"Service/red/wrong", PlaceAPI, AnnotationDiffers, object, "", text("red", "uid-red", "10.9.0.1"), text("red", "uid-red", "10.0.0.5")},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -48,6 +48,30 @@ func (w wanted) compareNodes() []Difference {
 	return out
 }
 
+// compareServices finds Services whose annotation does not say what they have or should have. Which address a new one gets,
+// the controller alone can tell.
+func (w wanted) compareServices() []Difference {
+	var out []Difference
+	for key, decided := range w.said.services {
+		d := Difference{
+			Owner: nb.ServiceOwner(key.Namespace, key.Name), Place: PlaceAPI, Kind: AnnotationDiffers,
+			Object: "annotation " + model.AnnotationServiceAddresses, Want: nothing, Have: nothing,
+		}
+		have := w.objects.Services[key].Assigned
+		if have != nil {
+			d.Have = intake.ServiceAddressesAnnotation(*have)
+		}
+		switch {
+		case decided != nil && have == nil:
+			d.Want = "addresses of Network " + decided.Network
+		case decided != nil:
+			d.Want = intake.ServiceAddressesAnnotation(*decided)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
 // portAddresses says which addresses the port of a pending pod has, if there is one.
 func (w wanted) portAddresses(owner nb.Owner, have northbound) string {
 	facts, _ := w.graph.Facts(owner)

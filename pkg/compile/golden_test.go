@@ -13,18 +13,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestGolden compiles each testdata/*.in.yaml, a Network followed by pods that carry their attachments, and
-// compares rows and problems with the .out.yaml beside it. A pair of files is a case.
+// TestGolden compiles each testdata/*.in.yaml, a Network followed by pods that carry their attachments and Services that
+// carry their addresses, each before its slices, and compares rows and problems with the .out.yaml beside it. A pair of files is a case.
 func TestGolden(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(inputs) == 0 {
@@ -70,8 +73,28 @@ func compileFile(t *testing.T, raw []byte) []byte {
 	for _, p := range problems {
 		fmt.Fprintf(&out, "# %s: %s\n", p.Reason, p.Message)
 	}
+	ranges, problems := compile.PlanServices(*intake.Network(&n), netip.MustParsePrefix("10.128.0.0/14"))
+	for _, p := range problems {
+		fmt.Fprintf(&out, "# %s: %s\n", p.Reason, p.Message)
+	}
+	for _, r := range ranges {
+		fmt.Fprintf(&out, "# service range %s\n", r)
+	}
 	write(t, &out, nb.NetworkOwner(n.Name), compile.Network(layout))
-	for _, d := range documents[1:] {
+	for i, d := range documents[1:] {
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(d), &kind); err != nil {
+			t.Fatal(err)
+		}
+		if kind.Kind == "EndpointSlice" {
+			continue
+		}
+		if kind.Kind == "Service" {
+			service, backends := readService(t, documents[1+i:])
+			backends.Layout = layout
+			write(t, &out, nb.ServiceOwner(service.Key.Namespace, service.Key.Name), compile.Service(service, []compile.Backends{backends}))
+			continue
+		}
 		var p corev1.Pod
 		if err := yaml.UnmarshalStrict([]byte(d), &p); err != nil {
 			t.Fatal(err)
@@ -83,6 +106,40 @@ func compileFile(t *testing.T, raw []byte) []byte {
 		write(t, &out, nb.PodOwner(p.Namespace, p.Name), compile.Pod(layout, *m, m.Assigned[0]))
 	}
 	return out.Bytes()
+}
+
+// readService reads a Service and the slices that follow it.
+func readService(t *testing.T, documents []string) (model.Service, compile.Backends) {
+	t.Helper()
+	var in corev1.Service
+	if err := yaml.UnmarshalStrict([]byte(documents[0]), &in); err != nil {
+		t.Fatal(err)
+	}
+	service := intake.Service(&in)
+	if service == nil {
+		t.Fatalf("Service %s has no addresses", in.Name)
+	}
+	b := compile.Backends{Ports: make([][]netip.AddrPort, len(service.Ports))}
+	if service.Assigned != nil {
+		b.VIPs = service.Assigned.Addresses
+	}
+	for _, d := range documents[1:] {
+		var in discoveryv1.EndpointSlice
+		if err := yaml.UnmarshalStrict([]byte(d), &in); err != nil || in.Kind != "EndpointSlice" {
+			break
+		}
+		slice := intake.Slice(&in)
+		for i, p := range service.Ports {
+			for _, q := range slice.Ports {
+				for _, e := range slice.Endpoints {
+					if p.Name == q.Name && p.Protocol == q.Protocol {
+						b.Ports[i] = append(b.Ports[i], netip.AddrPortFrom(e.Address, q.Port))
+					}
+				}
+			}
+		}
+	}
+	return *service, b
 }
 
 // write prints facts as one YAML document per row, member columns left out, and one line per member.

@@ -259,3 +259,16 @@ func (s *State) noteInfraServices(changed map[model.ServiceKey]*model.Service) {
 		}
 	}
 }
+
+// ParseRanges reads ranges of addresses.
+func ParseRanges(texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
+}

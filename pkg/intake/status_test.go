@@ -20,7 +20,8 @@ func TestNetworkStatusKeepsTransitionTimes(t *testing.T) {
 			{Type: model.ConditionInUse, Status: true, Reason: "PodsAttached", Message: "4 pods"},
 			{Type: model.ConditionReady, Status: true, Reason: "Written"},
 		},
-		Subnets: []model.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
+		Subnets:      []model.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
+		ServiceCIDRs: []model.ServiceCIDRStatus{{CIDR: "10.9.0.0/24", Used: 2, Free: 252}},
 	}
 	got := NetworkStatus(v1alpha1.NetworkStatus{}, report, first)
 	want := v1alpha1.NetworkStatus{
@@ -29,7 +30,8 @@ func TestNetworkStatusKeepsTransitionTimes(t *testing.T) {
 			{Type: "InUse", Status: "True", Reason: "PodsAttached", Message: "4 pods", ObservedGeneration: 2, LastTransitionTime: first},
 			{Type: "Ready", Status: "True", Reason: "Written", ObservedGeneration: 2, LastTransitionTime: first},
 		},
-		Subnets: []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
+		Subnets:      []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
+		ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.9.0.0/24", Used: 2, Free: 252}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("-want +got:\n%s", diff)

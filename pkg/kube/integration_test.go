@@ -257,9 +257,10 @@ func TestNetworkStatusIsWrittenOnce(t *testing.T) {
 	n := l.createNetwork("red")
 	status := model.NetworkStatus{
 		ObservedGeneration: 1, Phase: model.Ready,
-		Conditions: []model.Condition{{Type: model.ConditionReady, Status: true, Reason: "Written", Message: "all rows are there"}},
-		Subnets:    []model.SubnetStatus{{Name: "default", CIDR: "10.128.0.0/14", Used: 1, Free: 262140}},
-		Pods:       1,
+		Conditions:   []model.Condition{{Type: model.ConditionReady, Status: true, Reason: "Written", Message: "all rows are there"}},
+		Subnets:      []model.SubnetStatus{{Name: "default", CIDR: "10.128.0.0/14", Used: 1, Free: 262140}},
+		ServiceCIDRs: []model.ServiceCIDRStatus{{CIDR: "10.9.0.0/16", Used: 3, Free: 65531}},
+		Pods:         1,
 	}
 	l.writer.WriteNetworkStatus("red", string(n.UID), status)
 	l.flush()
@@ -272,7 +273,7 @@ func TestNetworkStatusIsWrittenOnce(t *testing.T) {
 	if again := l.getNetwork("red"); again.ResourceVersion != first.ResourceVersion {
 		t.Error("a status that was there already was written again")
 	}
-	status.Conditions, status.Subnets, status.Pods = nil, nil, 0
+	status.Conditions, status.Subnets, status.ServiceCIDRs, status.Pods = nil, nil, nil, 0
 	l.writer.WriteNetworkStatus("red", string(n.UID), status)
 	l.flush()
 	want := v1alpha1.NetworkStatus{Phase: v1alpha1.NetworkReady, ObservedGeneration: 1}

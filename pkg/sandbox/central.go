@@ -186,6 +186,7 @@ func controllerDaemon(r record) place.DaemonSpec {
 			filepath.Join(r.Options.Bin, "atoll-controller"),
 			"--kubeconfig=" + l.kubeconfig("atoll-controller"),
 			"--nb-address=unix:" + l.northbound(),
+			"--service-cidrs=" + serviceNet.String() + "," + serviceNet6.String(),
 		},
 		After: []string{"kube-apiserver", "ovn-nb"},
 		Ready: place.Check{URL: "http://127.0.0.1:9410/healthz"},

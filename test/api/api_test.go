@@ -32,6 +32,7 @@ func TestAPI(t *testing.T) {
 	t.Run("pods", func(t *testing.T) { testPods(t, s) })
 	t.Run("namespaces", func(t *testing.T) { testNamespaces(t, s) })
 	t.Run("mirrors", func(t *testing.T) { testMirrors(t, s) })
+	t.Run("services", func(t *testing.T) { testServices(t, s) })
 }
 
 func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {

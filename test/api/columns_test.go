@@ -17,7 +17,7 @@ import (
 // testColumns looks at what `kubectl get networks` shows of a Network with a status.
 func testColumns(t *testing.T, s *apiserver.Server) {
 	networks := networksOf(t, s)
-	created, err := networks.Create(t.Context(), network(t, "red", "{type: vpc, vpcID: vpc-1, tenant: acme}"), metav1.CreateOptions{})
+	created, err := networks.Create(t.Context(), network(t, "red", "{type: vpc, vpcID: vpc-1, tenant: acme, serviceCIDRs: [10.9.0.0/16]}"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,8 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 			{Name: "a", CIDR: "10.0.0.0/24", Used: 12, Free: 241},
 			{Name: "a", CIDR: "fd00::/64", Used: 12, Free: 1<<53 - 1},
 		},
-		Pods: 12,
+		ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.9.0.0/16", Used: 3, Free: 65531}},
+		Pods:         12,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +47,7 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 		want string
 	}{
 		{[]string{"get", "networks"}, "NAME TYPE PHASE REASON PODS TENANT AGE / red vpc Ready Served 12 acme"},
-		{[]string{"get", "net", "-o", "wide"}, "NAME TYPE PHASE REASON PODS TENANT VPC AGE / red vpc Ready Served 12 acme vpc-1"},
+		{[]string{"get", "net", "-o", "wide"}, "NAME TYPE PHASE REASON PODS TENANT VPC SERVICE-CIDRS AGE / red vpc Ready Served 12 acme vpc-1 [\"10.9.0.0/16\"]"},
 		{[]string{"get", "atoll"}, "NAME TYPE PHASE REASON PODS TENANT AGE / red vpc Ready Served 12 acme"},
 	} {
 		out, err := s.Kubectl(t.Context(), append(look.args, "--field-selector=metadata.name=red")...)

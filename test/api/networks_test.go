@@ -98,6 +98,16 @@ subnets:
 		{what: "an open Network", spec: "{type: vpc, egress: node, infraAccess: direct, dns: {mode: node}}"},
 		{what: "DNS by a Service", spec: "{type: vpc, dns: {mode: service, service: {namespace: a, name: dns}}}"},
 
+		{what: "service ranges", spec: "{type: vpc, serviceCIDRs: [10.9.0.0/16, 'fd09::/112']}"},
+		{what: "a service range of a flat Network", spec: "{type: flat, serviceCIDRs: [10.9.0.0/16]}", refusal: "only a Network of type vpc has service ranges of its own"},
+		{what: "no service range of a flat Network", spec: "{type: flat, serviceCIDRs: []}"},
+		{what: "two IPv4 service ranges", spec: "{type: vpc, serviceCIDRs: [10.9.0.0/16, 10.8.0.0/16]}", refusal: "two ranges must be one IPv4 and one IPv6"},
+		{what: "three service ranges", spec: "{type: vpc, serviceCIDRs: [10.9.0.0/16, 'fd09::/112', 'fd08::/112']}", refusal: "spec.serviceCIDRs: Too many: 3"},
+		{what: "a service range with host bits", spec: "{type: vpc, serviceCIDRs: [10.9.0.1/16]}", refusal: notMasked},
+		{what: "a service range of link-local addresses", spec: "{type: vpc, serviceCIDRs: [169.254.0.0/16]}", refusal: notHosts},
+		{what: "a service range that is a word", spec: "{type: vpc, serviceCIDRs: [all]}", refusal: notACIDR},
+		{what: "a service range that is a subnet", spec: "{type: vpc, subnets: [{name: a, cidrs: [10.0.0.0/16]}], serviceCIDRs: [10.0.0.0/16]}"},
+
 		// The controller judges these and says so in a condition.
 		{what: "subnets that overlap", spec: "{type: vpc, subnets: [{name: a, cidrs: [10.0.0.0/16]}, {name: b, cidrs: [10.0.1.0/24]}]}"},
 		{what: "excluded addresses outside", spec: subnet("cidrs: [10.0.0.0/24], excludeIPs: [192.168.0.1]")},

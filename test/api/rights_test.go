@@ -34,6 +34,8 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{controller, status, []string{"update", "patch"}, nil},
 		{controller, request{group: "atoll.dev", resource: "networks", subresource: "finalizers"}, []string{"update"}, nil},
 		{controller, pods, []string{"get", "list", "watch", "patch"}, []string{"create", "delete", "update", "deletecollection"}},
+		{controller, request{resource: "services"}, []string{"get", "list", "watch", "patch"}, []string{"create", "update", "delete"}},
+		{controller, request{resource: "services", subresource: "status"}, nil, []string{"update", "patch"}},
 		{controller, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{controller, slices, []string{"get", "list", "watch", "create", "update", "delete"}, []string{"deletecollection"}},
 		{controller, request{resource: "events", namespace: "team"}, []string{"create", "patch"}, []string{"delete"}},

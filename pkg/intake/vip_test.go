@@ -1,0 +1,103 @@
+package intake
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+func TestServiceCIDRs(t *testing.T) {
+	for name, test := range map[string]struct {
+		in   []v1alpha1.CIDR
+		want []string
+		says string
+	}{
+		"none":             {nil, nil, ""},
+		"both families":    {[]v1alpha1.CIDR{"fd09::/112", "10.9.0.0/16"}, []string{"fd09::/112", "10.9.0.0/16"}, ""},
+		"two of a family":  {[]v1alpha1.CIDR{"10.9.0.0/16", "10.8.0.0/16"}, []string{"10.9.0.0/16"}, "10.8.0.0/16 is a second IPv4 range; a Network has one"},
+		"one that is none": {[]v1alpha1.CIDR{"all", "10.9.0.0/16"}, []string{"10.9.0.0/16"}, `"all" is not a range such as 10.0.0.0/16`},
+		"host bits":        {[]v1alpha1.CIDR{"10.9.0.1/16"}, nil, "the range is 10.9.0.0/16"},
+		"thousands":        {make([]v1alpha1.CIDR, 5000), nil, "there are 5000 ranges; at most 8 are read"},
+	} {
+		n := Network(&v1alpha1.Network{Spec: v1alpha1.NetworkSpec{Type: v1alpha1.NetworkVPC, ServiceCIDRs: test.in}})
+		var got []string
+		for _, p := range n.ServiceCIDRs {
+			got = append(got, p.String())
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if !strings.Contains(n.ServiceCIDRsError, test.says) || (test.says == "") != (n.ServiceCIDRsError == "") || len(n.ServiceCIDRsError) > 4096 {
+			t.Errorf("%s: it says %q, want %q", name, n.ServiceCIDRsError, test.says)
+		}
+	}
+}
+
+func TestServiceIPs(t *testing.T) {
+	for name, test := range map[string]struct{ in, want, says string }{
+		"none":            {" ", "", ""},
+		"one":             {"10.9.0.5", "10.9.0.5", ""},
+		"both, with room": {" fd09::5 , 10.9.0.5", "10.9.0.5 fd09::5", ""},
+		"two of a family": {"10.9.0.5,10.9.0.6", "", "10.9.0.6 is a second IPv4 address; a Service has one"},
+		"a word":          {"any", "", `"any" is not an IP address`},
+		"nothing between": {"10.9.0.5,", "", `"" is not an IP address`},
+		"mapped":          {"::ffff:10.9.0.5", "", "write it as 10.9.0.5"},
+		"a zone":          {"fe80::1%eth0", "", "names a zone"},
+		"very long":       {strings.Repeat("1", 1000), "", "1000 bytes; at most 256 are read"},
+	} {
+		s := Service(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{model.AnnotationServiceIPs: test.in}},
+			Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.5"}},
+		})
+		var got []string
+		for _, a := range s.Wanted {
+			got = append(got, a.String())
+		}
+		if strings.Join(got, " ") != test.want || !strings.Contains(s.WantedError, test.says) || (test.says == "") != (s.WantedError == "") {
+			t.Errorf("%s: %q, it says %q; want %q and %q", name, got, s.WantedError, test.want, test.says)
+		}
+	}
+}
+
+func TestServiceAddresses(t *testing.T) {
+	good := model.ServiceAddresses{
+		ServiceUID: "u1", Network: "red", NetworkUID: "u2",
+		Addresses: []netip.Addr{netip.MustParseAddr("10.9.0.5"), netip.MustParseAddr("fd09::5")},
+	}
+	text := ServiceAddressesAnnotation(good)
+	created := metav1.NewTime(time.Unix(1000, 0))
+	s := Service(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{UID: "u1", CreationTimestamp: created, Annotations: map[string]string{model.AnnotationServiceAddresses: text}},
+		Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.5"}},
+	})
+	if diff := cmp.Diff(&good, s.Assigned, values); diff != "" {
+		t.Errorf("what was written (-want +got):\n%s", diff)
+	}
+	if !s.Created.Equal(created.Time) {
+		t.Errorf("created at %s", s.Created)
+	}
+	for name, bad := range map[string]string{
+		"empty":           "",
+		"of another":      strings.Replace(text, "u1", "u9", 1),
+		"no JSON":         text[1:],
+		"no addresses":    strings.Replace(text, `["10.9.0.5","fd09::5"]`, "[]", 1),
+		"two of a family": strings.Replace(text, "fd09::5", "10.9.0.6", 1),
+		"mapped":          strings.Replace(text, "fd09::5", "::ffff:10.9.0.5", 1),
+		"a zone":          strings.Replace(text, "fd09::5", "fe80::1%a", 1),
+		"a word":          strings.Replace(text, "fd09::5", "any", 1),
+		"null":            "null",
+		"very long":       text + strings.Repeat(" ", 2000),
+	} {
+		if got := ServiceAddresses(bad, "u1"); got != nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
