@@ -16,7 +16,8 @@ import (
 )
 
 func TestServiceForDNS(t *testing.T) {
-	meta := metav1.ObjectMeta{Namespace: "a", Name: "web"}
+	meta := metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "uid-web"}
+	own := &model.ServiceAddresses{ServiceUID: "uid-web", Network: "red", NetworkUID: "uid-red", Addresses: []netip.Addr{netip.MustParseAddr("10.9.0.1")}}
 	key := dns.ServiceKey{Namespace: "a", Name: "web"}
 	for _, test := range []struct {
 		what string
@@ -48,7 +49,16 @@ func TestServiceForDNS(t *testing.T) {
 			dns.Service{ServiceKey: key, ExternalName: "example.com"},
 		},
 		{"not allocated yet", corev1.ServiceSpec{}, dns.Service{ServiceKey: key}},
+		{
+			"addresses of its Network",
+			corev1.ServiceSpec{ClusterIP: "10.96.0.5", ClusterIPs: []string{"10.96.0.5"}},
+			dns.Service{ServiceKey: key, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.5")}, Own: own},
+		},
 	} {
+		meta.Annotations = nil
+		if test.want.Own != nil {
+			meta.Annotations = map[string]string{model.AnnotationServiceAddresses: intake.ServiceAddressesAnnotation(*own)}
+		}
 		got := serviceForDNS(&corev1.Service{ObjectMeta: meta, Spec: test.spec})
 		if diff := cmp.Diff(&test.want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.what, diff)

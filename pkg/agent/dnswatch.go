@@ -116,6 +116,7 @@ func serviceForDNS(in *corev1.Service) *dns.Service {
 		out.ExternalName, out.Headless = in.Spec.ExternalName, false
 		return out
 	}
+	out.Own = intake.ServiceAddresses(in.Annotations[model.AnnotationServiceAddresses], string(in.UID))
 	for _, text := range in.Spec.ClusterIPs {
 		if a, err := netip.ParseAddr(text); err == nil {
 			out.ClusterIPs = append(out.ClusterIPs, a.Unmap())

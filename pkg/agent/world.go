@@ -210,7 +210,9 @@ func (w *world) porthole(networkUID string) (porthole.Spec, error) {
 	spec := porthole.Spec{
 		UID: n.UID, Network: n.Name,
 		Subnets: subnetsOf(n, w.infra.DefaultSubnet),
-		Egress:  n.Egress, Infra: n.Infra,
+		// Also those that the infrastructure keeps the controller from serving: a condition of the Network says so.
+		ServiceRanges: serviceRangesOf(n, w.infra.DefaultSubnet),
+		Egress:        n.Egress, Infra: n.Infra,
 		API:     w.api,
 		Cluster: w.cluster(),
 	}
@@ -289,6 +291,12 @@ func subnetsOf(n *model.Network, defaultSubnet netip.Prefix) []netip.Prefix {
 		}
 	}
 	return out
+}
+
+// serviceRangesOf are the ranges that a Network's Services have addresses of its own from.
+func serviceRangesOf(n *model.Network, defaultSubnet netip.Prefix) []netip.Prefix {
+	ranges, _ := compile.PlanServices(*n, defaultSubnet)
+	return ranges
 }
 
 func contains(prefixes []netip.Prefix, a netip.Addr) bool {

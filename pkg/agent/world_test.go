@@ -126,9 +126,15 @@ func TestWorldDescribesAPorthole(t *testing.T) {
 	}
 	silent := *w.networks[uidOf("red")]
 	silent.DNS = model.DNSService
+	// What makes no sense is no range: it would shut pods off from what is there.
+	silent.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16"), netip.MustParsePrefix("10.0.0.0/16")}
 	w.setNetwork(&silent)
-	if spec, _ := w.porthole(uidOf("red")); len(spec.DNS) > 0 {
+	spec, _ = w.porthole(uidOf("red"))
+	if len(spec.DNS) > 0 {
 		t.Error("the node answers for names although a Service does")
+	}
+	if !slices.Equal(spec.ServiceRanges, silent.ServiceCIDRs[:1]) {
+		t.Errorf("service ranges are %v", spec.ServiceRanges)
 	}
 	if _, err := w.porthole("other"); !errors.Is(err, errNoNetwork) {
 		t.Errorf("error %v", err)

@@ -232,7 +232,26 @@ func (d *Directory) refresh(s *served, key ServiceKey) {
 		s.zone.set(key, nil)
 		return
 	}
-	s.zone.set(key, newRecords(service, behind))
+	s.zone.set(key, newRecords(service, d.virtual(s, service), behind))
+}
+
+// virtual are the addresses that a Service's name stands for in a Network: its ClusterIPs, but where it has an address of
+// the Network's own, that one instead of the ClusterIP of the same IP family. It has some in the Network of its namespace
+// only, and out of that Network's ranges: so much of what is written on a Service is checked here again.
+func (d *Directory) virtual(s *served, service *Service) []netip.Addr {
+	own, n := service.Own, s.network
+	if own == nil || own.Network != n.Name || own.NetworkUID != n.UID || !d.home(s, service.Namespace) {
+		return service.ClusterIPs
+	}
+	out := slices.Clone(service.ClusterIPs)
+	for i, ip := range out {
+		for _, a := range own.Addresses {
+			if a.Is4() == ip.Is4() && slices.ContainsFunc(n.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
+				out[i] = a
+			}
+		}
+	}
+	return out
 }
 
 func inhabited(behind []*Slice) bool {

@@ -117,6 +117,9 @@ func TestAnyHistory(t *testing.T) {
 				s := &Service{ServiceKey: service, Headless: rapid.Bool().Draw(t, "headless")}
 				if !s.Headless {
 					s.ClusterIPs = []netip.Addr{addr(fmt.Sprintf("10.96.0.%d", rapid.IntRange(1, 3).Draw(t, "ip")))}
+					if of := pick(networks, "own"); of != "" {
+						withOwn(s, of, "uid-"+of, fmt.Sprintf("10.9.0.%d", rapid.IntRange(1, 3).Draw(t, "own ip")))
+					}
 				}
 				services[service] = s
 				d.SetService(s)
@@ -140,7 +143,7 @@ func TestAnyHistory(t *testing.T) {
 					delete(served, name)
 					continue
 				}
-				n := vpc(name)
+				n := ranged(name, pick([]string{"10.9.0.0/24", "10.9.0.2/31"}, "range"))
 				if rapid.Bool().Draw(t, "closed") {
 					n.Tenant = "other"
 				}

@@ -179,7 +179,7 @@ func inodeOf(path string) (uint64, error) {
 }
 
 func policyOf(n *model.Network) Policy {
-	p := Policy{Outside: n.Egress == model.EgressNode}
+	p := Policy{Outside: n.Egress == model.EgressNode, Ranges: slices.Clone(n.ServiceCIDRs)}
 	for _, s := range n.Subnets {
 		p.Ranges = append(p.Ranges, s.CIDRs...)
 	}

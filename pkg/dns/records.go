@@ -10,6 +10,8 @@ import (
 // records are what one Network knows of one Service. They are not changed once made.
 type records struct {
 	service *Service
+	// virtual are the addresses that its name stands for, unless it is headless: its ClusterIPs, or the Network's own.
+	virtual []netip.Addr
 	// own are the Service's virtual addresses, without a host.
 	own []endpoint
 	// endpoints that may be told of, by address and host.
@@ -26,13 +28,15 @@ type endpoint struct {
 	ports []Port
 }
 
-// newRecords puts a Service and its endpoints in one Network together. The slices may come in any order.
-func newRecords(service *Service, from []*Slice) *records {
+// newRecords puts a Service, its virtual addresses and its endpoints in one Network together. The slices may come in any
+// order.
+func newRecords(service *Service, virtual []netip.Addr, from []*Slice) *records {
 	r := &records{service: service}
 	if service.ExternalName != "" {
 		return r
 	}
-	for _, a := range service.ClusterIPs {
+	r.virtual = virtual
+	for _, a := range virtual {
 		r.own = append(r.own, endpoint{addr: a, ports: service.Ports})
 	}
 	for _, s := range from {

@@ -1,6 +1,10 @@
 package dns
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
 
 // ServiceKey names a Service.
 type ServiceKey struct{ Namespace, Name string }
@@ -13,6 +17,8 @@ type Service struct {
 	ServiceKey
 	// ClusterIPs are its virtual addresses, at most one per IP family; none when it has an ExternalName or is headless.
 	ClusterIPs []netip.Addr
+	// Own are the virtual addresses that it has in the Network of its namespace beside them; nil when it has none.
+	Own *model.ServiceAddresses
 	// Headless: the name stands for the endpoints themselves.
 	Headless bool
 	// ExternalName is the name that it is an alias of; empty for all other Services.

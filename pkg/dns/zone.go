@@ -126,7 +126,8 @@ func (z *Zone) unpoint(key ServiceKey, old *records) {
 // pointers yields what the reverse names of a Service's addresses point to.
 func (r *records) pointers(key ServiceKey) func(yield func(pointer, netip.Addr) bool) {
 	return func(yield func(pointer, netip.Addr) bool) {
-		for _, a := range r.service.ClusterIPs {
+		// ClusterIPs are dialled even where the name stands for others.
+		for _, a := range slices.Concat(r.virtual, r.service.ClusterIPs) {
 			if !yield(pointer{service: key}, a) {
 				return
 			}

@@ -12,8 +12,9 @@ import (
 func testSpec(uid string) Spec {
 	s := Spec{
 		UID: uid, Network: "net-" + uid,
-		Subnets: parsed("10.0.0.0/24", "fd00:10::/64"),
-		Egress:  model.EgressNode, Infra: model.InfraServices,
+		Subnets:       parsed("10.0.0.0/24", "fd00:10::/64"),
+		ServiceRanges: parsed("10.9.0.0/16", "fd09::/112"),
+		Egress:        model.EgressNode, Infra: model.InfraServices,
 		DNS: []netip.Addr{netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd00:96::a")},
 		API: []netip.AddrPort{netip.MustParseAddrPort("10.96.0.1:443"), netip.MustParseAddrPort("[fd00:96::1]:443")},
 		Cluster: Cluster{

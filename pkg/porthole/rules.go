@@ -3,6 +3,7 @@ package porthole
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/knftables"
@@ -30,8 +31,8 @@ func writeRules(nft knftables.Interface, spec Spec) *knftables.Transaction {
 	t.prefixSets("subnets", spec.Subnets)
 	t.prefixSets("faces", spec.Cluster.Faces)
 	t.prefixSets("infra", spec.Cluster.Infra)
-	never := append(append(never4(), never6()...), spec.Cluster.Faces...)
-	t.prefixSets("never", append(never, translated(append(never, spec.Cluster.Infra...))...))
+	never := slices.Concat(never4(), never6(), spec.Cluster.Faces, spec.ServiceRanges)
+	t.prefixSets("never", append(never, translated(slices.Concat(never, spec.Cluster.Infra))...))
 	t.endpointSets("servers", spec.Cluster.Servers)
 
 	writeEntrance(t)

@@ -26,7 +26,7 @@ func TestRules(t *testing.T) {
 		"direct":   func(s *Spec) { s.Infra = model.InfraDirect },
 		"ipv4": func(s *Spec) {
 			four := func(p netip.Prefix) bool { return p.Addr().Is6() }
-			s.Subnets = slices.DeleteFunc(s.Subnets, four)
+			s.Subnets, s.ServiceRanges = slices.DeleteFunc(s.Subnets, four), nil
 			s.Pods = slices.DeleteFunc(s.Pods, func(p Pod) bool { return p.Own.Is6() })
 			s.DNS, s.API = s.DNS[:1], s.API[:1]
 		},
@@ -129,7 +129,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	a, b := testSpec("u1"), testSpec("u1")
 	for _, reverse := range []func(){
-		func() { slices.Reverse(b.Subnets) }, func() { slices.Reverse(b.Pods) }, func() { slices.Reverse(b.DNS) },
+		func() { slices.Reverse(b.Subnets) }, func() { slices.Reverse(b.ServiceRanges) }, func() { slices.Reverse(b.Pods) }, func() { slices.Reverse(b.DNS) },
 		func() { slices.Reverse(b.Cluster.Servers) }, func() { slices.Reverse(b.Cluster.Infra) },
 	} {
 		reverse()

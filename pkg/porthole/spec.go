@@ -15,6 +15,9 @@ type Spec struct {
 	UID, Network string
 	// Subnets are the Network's, as its router serves them.
 	Subnets []netip.Prefix
+	// ServiceRanges are where the Network's Services have addresses of its own. OVN leads these to pods; what arrives here
+	// is for an address or a port that no Service has, and leads nowhere.
+	ServiceRanges []netip.Prefix
 	// Pods are the Network's pods on this node.
 	Pods []Pod
 	// Egress and Infra are the Network's choices.
@@ -58,6 +61,7 @@ func (s Spec) hasIPv6() bool {
 // normal is the spec with every list sorted and without repetition: what is equal in meaning is equal.
 func (s Spec) normal() Spec {
 	s.Subnets = prefixes(s.Subnets)
+	s.ServiceRanges = prefixes(s.ServiceRanges)
 	s.Cluster.Faces = prefixes(s.Cluster.Faces)
 	s.Cluster.Infra = prefixes(s.Cluster.Infra)
 	s.DNS = unique(s.DNS, netip.Addr.Compare)
@@ -75,7 +79,7 @@ func comparePods(a, b Pod) int {
 func (s Spec) sameButPods(o Spec) bool {
 	return s.UID == o.UID && s.Network == o.Network && s.Egress == o.Egress && s.Infra == o.Infra &&
 		s.MTU == o.MTU && s.Offload == o.Offload &&
-		slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.DNS, o.DNS) && slices.Equal(s.API, o.API) &&
+		slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.ServiceRanges, o.ServiceRanges) && slices.Equal(s.DNS, o.DNS) && slices.Equal(s.API, o.API) &&
 		s.Cluster.equal(o.Cluster)
 }
 
