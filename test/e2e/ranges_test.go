@@ -1,0 +1,200 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// TestServiceRanges: two Networks with the same service ranges have the same address for a Service of the same name. Each is
+// answered by its own pods, by name and by address, beside the ClusterIP; what nobody has of a range is refused, and never
+// leaves the Network.
+func TestServiceRanges(t *testing.T) {
+	t.Parallel()
+	spaces := []string{"ranges-a", "ranges-b"}
+	servers, clients, services := map[string]*corev1.Pod{}, map[string]*corev1.Pod{}, map[string]*corev1.Service{}
+	for _, ns := range spaces {
+		env.network(t, ns, v1alpha1.NetworkSpec{
+			Subnets:      []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}},
+			ServiceCIDRs: []v1alpha1.CIDR{"10.9.0.0/24", "fd09::/112"},
+		})
+		env.namespace(t, ns, ns)
+		services[ns] = rangedService(t, ns)
+		servers[ns] = env.pod(t, podSpec{namespace: ns, name: "web-0", app: "web", node: "n1", nics: `[{"ip":"10.0.0.40"}]`})
+		clients[ns] = env.pod(t, podSpec{namespace: ns, name: "client", node: "n2", nics: `[{"ip":"10.0.0.50"}]`})
+	}
+	own := map[string][]netip.Addr{}
+	for _, ns := range spaces {
+		servers[ns], clients[ns] = env.waitReady(t, servers[ns])[0], env.waitReady(t, clients[ns])[0]
+		own[ns] = ownAddresses(t, services[ns])
+		if len(own[ns]) != 2 || own[ns][0] != netip.MustParseAddr("10.9.0.80") || !netip.MustParsePrefix("fd09::/112").Contains(own[ns][1]) {
+			t.Fatalf("%s has the addresses %v", ns, own[ns])
+		}
+	}
+	if !slices.Equal(own[spaces[0]], own[spaces[1]]) {
+		t.Fatalf("they are not the same: %v", own)
+	}
+	for _, ns := range spaces {
+		uid := string(servers[ns].UID)
+		for _, client := range []*corev1.Pod{clients[ns], servers[ns]} {
+			resolves(t, client, "web", own[ns])
+			var answered []wire.Target
+			for _, address := range append(clusterIPs(services[ns]), own[ns]...) {
+				for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP} {
+					answered = append(answered, wire.Target{Address: address, Protocol: protocol, Port: 80})
+				}
+			}
+			awaitProbes(t, client, answered, func(r wire.Result) error {
+				if !r.Answered || r.By.UID != uid {
+					return fmt.Errorf("%+v answered, want %s", r, uid)
+				}
+				return nil
+			})
+			// Addresses and ports that no Service has, though the Network's pods reach the outside.
+			awaitProbes(t, client, []wire.Target{
+				{Address: netip.MustParseAddr("10.9.0.99"), Protocol: wire.TCP, Port: 80},
+				{Address: netip.MustParseAddr("fd09::99"), Protocol: wire.TCP, Port: 80},
+				{Address: own[ns][0], Protocol: wire.TCP, Port: 81},
+				{Address: own[ns][1], Protocol: wire.TCP, Port: 81},
+			}, func(r wire.Result) error {
+				if r.Answered || !strings.Contains(r.Error, "refused") {
+					return fmt.Errorf("%+v, want a refusal", r)
+				}
+				return nil
+			})
+		}
+	}
+
+	// What somebody takes away comes back as it was; and a range that goes leaves the ClusterIP.
+	ns := spaces[0]
+	_, err := env.clients.Kube.CoreV1().Services(ns).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"`+model.AnnotationServiceAddresses+`":null}}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := ownAddresses(t, services[ns]); !slices.Equal(again, own[ns]) {
+		t.Errorf("it has %v after the annotation was removed, and had %v", again, own[ns])
+	}
+	env.changeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.ServiceCIDRs = nil })
+	resolves(t, clients[ns], "web", clusterIPs(services[ns]))
+	resolves(t, clients[spaces[1]], "web", own[spaces[1]])
+	awaitProbes(t, clients[ns], []wire.Target{{Address: own[ns][0], Protocol: wire.TCP, Port: 80}}, func(r wire.Result) error {
+		if r.Answered {
+			return fmt.Errorf("%s answered at an address that it has no more", r.By)
+		}
+		return nil
+	})
+}
+
+// rangedService makes a Service web of both families that asks for an address of its Network's range.
+func rangedService(t *testing.T, namespace string) *corev1.Service {
+	t.Helper()
+	both := corev1.IPFamilyPolicyRequireDualStack
+	port := func(name string, protocol corev1.Protocol) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Protocol: protocol, Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}
+	}
+	s, err := env.clients.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{model.AnnotationServiceIPs: "10.9.0.80"}},
+		Spec: corev1.ServiceSpec{
+			IPFamilyPolicy: &both, Selector: map[string]string{"app": "web"},
+			Ports: []corev1.ServicePort{port("tcp", corev1.ProtocolTCP), port("udp", corev1.ProtocolUDP)},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ownAddresses waits for what the controller writes on a Service.
+func ownAddresses(t *testing.T, service *corev1.Service) []netip.Addr {
+	t.Helper()
+	var out []netip.Addr
+	eventually(t, 20*time.Second, "addresses of Service "+service.Namespace+"/"+service.Name, func(ctx context.Context) error {
+		now, err := env.clients.Kube.CoreV1().Services(service.Namespace).Get(ctx, service.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		a := intake.ServiceAddresses(now.Annotations[model.AnnotationServiceAddresses], string(now.UID))
+		if a == nil {
+			return errors.New("it has none")
+		}
+		out = a.Addresses
+		return nil
+	})
+	return out
+}
+
+// resolves waits until a pod finds exactly these addresses under a name, as any program does.
+func resolves(t *testing.T, from *corev1.Pod, name string, want []netip.Addr) {
+	t.Helper()
+	want = slices.SortedFunc(slices.Values(want), netip.Addr.Compare)
+	eventually(t, 20*time.Second, fmt.Sprintf("%s/%s looks up %s", from.Namespace, from.Name, name), func(ctx context.Context) error {
+		out, err := env.exec(ctx, from.Namespace, from.Name, nil, matrix.Program, "resolve", name)
+		if err != nil {
+			return err
+		}
+		var list []wire.Name
+		if err := json.Unmarshal(out, &list); err != nil {
+			return err
+		}
+		if len(list) != 1 {
+			return fmt.Errorf("got %s", out)
+		}
+		got := slices.SortedFunc(slices.Values(list[0].Addresses), netip.Addr.Compare)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("it is %v, want %v", got, want)
+		}
+		return nil
+	})
+}
+
+// awaitProbes waits until each of a pod's probes ends as it should.
+func awaitProbes(t *testing.T, from *corev1.Pod, targets []wire.Target, judge func(wire.Result) error) {
+	t.Helper()
+	what := fmt.Sprintf("%s/%s probes %s", from.Namespace, from.Name, targets[0].AddrPort())
+	eventually(t, 30*time.Second, what, func(ctx context.Context) error {
+		for i := range targets {
+			targets[i].Token = newToken(t)
+		}
+		results, err := matrix.Probe(ctx, env.exec, from.Namespace, from.Name, targets)
+		if err != nil {
+			return err
+		}
+		var wrong []error
+		for _, target := range targets {
+			if err := judge(results[target.Token]); err != nil {
+				wrong = append(wrong, fmt.Errorf("%s by %s: %w", target.AddrPort(), target.Protocol, err))
+			}
+		}
+		return errors.Join(wrong...)
+	})
+}
+
+// clusterIPs are the addresses by which all of the cluster knows a Service.
+func clusterIPs(s *corev1.Service) []netip.Addr {
+	var out []netip.Addr
+	for _, ip := range s.Spec.ClusterIPs {
+		out = append(out, netip.MustParseAddr(ip))
+	}
+	return out
+}
