@@ -71,11 +71,14 @@ func newWorld(self string, infra Infrastructure) *world {
 	}
 }
 
-// update changes the world and tells everyone who waits.
-func (w *world) update(change func()) {
+// update changes the world, and tells everyone who waits unless change reports that nothing is new: all portholes are
+// looked at then.
+func (w *world) update(change func() (news bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	change()
+	if !change() {
+		return
+	}
 	for c := range w.waiting {
 		wakeUp(c)
 	}
@@ -90,38 +93,55 @@ func wakeUp(c chan struct{}) {
 	}
 }
 
-func (w *world) setNetwork(n *model.Network) { w.update(func() { w.networks[n.UID] = n }) }
-func (w *world) dropNetwork(uid string)      { w.update(func() { delete(w.networks, uid) }) }
-func (w *world) dropNode(name string)        { w.update(func() { delete(w.nodes, name) }) }
-func (w *world) setAPI(a []netip.AddrPort)   { w.update(func() { w.api = a }) }
-func (w *world) setSynced(k kind)            { w.update(func() { delete(w.missing, k) }) }
-
-// setNode records a node. Its heartbeats are no news.
-func (w *world) setNode(n *model.Node) {
-	w.mu.Lock()
-	same := reflect.DeepEqual(w.nodes[n.Name], n)
-	w.mu.Unlock()
-	if !same {
-		w.update(func() { w.nodes[n.Name] = n })
-	}
+// setNetwork records a Network. What only its status says is no news: that changes with every pod of the cluster.
+func (w *world) setNetwork(n *model.Network) {
+	w.update(func() bool { return record(w.networks, n.UID, n) })
 }
 
+// setNode records a node. Its heartbeats are no news.
+func (w *world) setNode(n *model.Node) { w.update(func() bool { return record(w.nodes, n.Name, n) }) }
+
+func (w *world) dropNetwork(uid string) { w.update(func() bool { return forget(w.networks, uid) }) }
+func (w *world) dropNode(name string)   { w.update(func() bool { return forget(w.nodes, name) }) }
+func (w *world) setSynced(k kind)       { w.update(func() bool { return forget(w.missing, k) }) }
+
 func (w *world) setServers(slice string, a []netip.AddrPort) {
-	w.update(func() {
-		if w.servers[slice] = a; len(a) == 0 {
-			delete(w.servers, slice)
+	w.update(func() bool {
+		if len(a) == 0 {
+			return forget(w.servers, slice)
 		}
+		return record(w.servers, slice, a)
 	})
 }
 
-// setLocal records the node's own addresses, and tells of it only when they are others.
-func (w *world) setLocal(local []netip.Addr) {
-	w.mu.Lock()
-	same := slices.Equal(w.local, local)
-	w.mu.Unlock()
-	if !same {
-		w.update(func() { w.local = local })
+func (w *world) setAPI(a []netip.AddrPort) { w.update(func() bool { return replace(&w.api, a) }) }
+
+// setLocal records the node's own addresses.
+func (w *world) setLocal(a []netip.Addr) { w.update(func() bool { return replace(&w.local, a) }) }
+
+// record sets an entry, and reports whether it is another one than before. One that says the same stays.
+func record[K comparable, V any](in map[K]V, key K, value V) bool {
+	if old, has := in[key]; has && reflect.DeepEqual(old, value) {
+		return false
 	}
+	in[key] = value
+	return true
+}
+
+// forget removes an entry, and reports whether it was there.
+func forget[K comparable, V any](in map[K]V, key K) bool {
+	_, has := in[key]
+	delete(in, key)
+	return has
+}
+
+// replace sets a list, and reports whether it is another one than before.
+func replace[V comparable](old *[]V, list []V) bool {
+	if slices.Equal(*old, list) {
+		return false
+	}
+	*old = list
+	return true
 }
 
 // ready reports what has not been read yet; nil when all has.

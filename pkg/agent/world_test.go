@@ -161,15 +161,49 @@ func TestWorldDescribesTheNode(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsAreNoNews(t *testing.T) {
+// TestWhatIsAsItWasIsNoNews: heartbeats of nodes, and the status of Networks, which changes with every pod of the cluster.
+func TestWhatIsAsItWasIsNoNews(t *testing.T) {
 	t.Parallel()
 	w := testWorld()
 	<-w.changed
-	w.setNode(&model.Node{Name: "n9", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}})
+	for name, say := range map[string]func(number string){
+		"node": func(number string) {
+			w.setNode(&model.Node{Name: "n9", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2." + number)}})
+		},
+		"Network": func(number string) {
+			w.setNetwork(&model.Network{Name: "green", UID: uidOf("green"), Type: model.VPC, Subnets: []model.Subnet{
+				{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0." + number + ".0/24")}},
+			}})
+		},
+		"Service": func(number string) {
+			w.setAPI([]netip.AddrPort{netip.MustParseAddrPort("10.96.0." + number + ":443")})
+		},
+		"servers": func(number string) {
+			w.setServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort("192.0.2." + number + ":6443")})
+		},
+		"own addresses": func(number string) {
+			w.setLocal([]netip.Addr{netip.MustParseAddr("203.0.113." + number)})
+		},
+	} {
+		for _, number := range []string{"20", "21"} {
+			say(number)
+			select {
+			case <-w.changed:
+			default:
+				t.Errorf("%s: a change is no news", name)
+			}
+			say(number)
+			if len(w.changed) > 0 {
+				<-w.changed
+				t.Errorf("%s: what is as it was is news", name)
+			}
+		}
+	}
+	w.dropNode("n9")
 	<-w.changed
-	w.setNode(&model.Node{Name: "n9", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}})
+	w.dropNode("n9")
 	if len(w.changed) > 0 {
-		t.Error("a node that is as it was counts as a change")
+		t.Error("a node that is not there goes")
 	}
 }
 
