@@ -36,6 +36,7 @@ func addPair(spec Spec, netns ns.NetNS) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = spec.Owner.HostName()
 	attrs.MTU = spec.MTU
+	OneQueue(&attrs)
 	pair := &netlink.Veth{
 		LinkAttrs:        attrs,
 		PeerName:         spec.Owner.Interface,
@@ -59,6 +60,12 @@ func addPair(spec Spec, netns ns.NetNS) (netlink.Link, error) {
 	}
 	return host, nil
 }
+
+// OneQueue has both ends of a veth pair made with the one queue that a veth uses unless it is told otherwise. Without a word
+// Linux makes one for each processor and then takes all but one away again. For that it waits until no processor can be
+// using them, twice, and holds the lock of all links meanwhile: on a busy machine for hundreds of milliseconds.
+// (veth_newlink and netif_set_real_num_tx_queues in Linux 5.15 and later.)
+func OneQueue(attrs *netlink.LinkAttrs) { attrs.NumTxQueues, attrs.NumRxQueues = 1, 1 }
 
 // configure brings both ends up.
 func configure(spec Spec, host netlink.Link, netns ns.NetNS) error {

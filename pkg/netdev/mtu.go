@@ -17,9 +17,9 @@ const ipv6Excess = 20
 // TunnelMTU is the largest IP packet of a pod that fits, in a Geneve tunnel, through the interface which
 // carries the tunnel's address.
 func TunnelMTU(encap netip.Addr) (int, error) {
-	addresses, err := netlinksafe.AddrList(nil, netlink.FAMILY_ALL)
+	addresses, err := ListAddresses(nil)
 	if err != nil {
-		return 0, fmt.Errorf("list addresses: %w", err)
+		return 0, err
 	}
 	for _, a := range addresses {
 		if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != encap {
@@ -45,9 +45,9 @@ func podMTU(underlay int, encap netip.Addr) int {
 
 // Addresses are the node's addresses that reach beyond one link, sorted.
 func Addresses() ([]netip.Addr, error) {
-	list, err := netlinksafe.AddrList(nil, netlink.FAMILY_ALL)
+	list, err := ListAddresses(nil)
 	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
+		return nil, err
 	}
 	var out []netip.Addr
 	for _, a := range list {
@@ -57,4 +57,18 @@ func Addresses() ([]netip.Addr, error) {
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out), nil
+}
+
+// ListAddresses lists the addresses of a link, or of all links when it is nil, in the namespace of the calling thread. Each
+// family is asked for by itself: for all at once the kernel locks all links of all namespaces.
+func ListAddresses(link netlink.Link) ([]netlink.Addr, error) {
+	var out []netlink.Addr
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		list, err := netlinksafe.AddrList(link, family)
+		if err != nil {
+			return nil, fmt.Errorf("list addresses: %w", err)
+		}
+		out = append(out, list...)
+	}
+	return out, nil
 }

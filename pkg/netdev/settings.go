@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/safchain/ethtool"
 )
@@ -31,13 +32,20 @@ type Setting struct {
 	Key, Value string
 }
 
+// AllInterfaces stands, as the name of an interface, for all: what is set for it, each one gets.
+const AllInterfaces = "all"
+
 // Set sets settings of an interface, or of the namespace as a whole when iface is empty, in the namespace of the calling
-// thread. A kernel without IPv6 has none of those, and needs none.
+// thread. A kernel without IPv6 has none of those, and needs none. What is as it should be is not written: for many
+// settings the kernel locks all links of all namespaces, even to change nothing.
 func Set(iface string, settings ...Setting) error {
 	for _, s := range settings {
 		file := filepath.Join("/proc/sys/net", s.Protocol, "conf", iface, s.Key)
 		if iface == "" {
 			file = filepath.Join("/proc/sys/net", s.Protocol, s.Key)
+		}
+		if present, err := os.ReadFile(file); err == nil && iface != AllInterfaces && strings.TrimSpace(string(present)) == s.Value {
+			continue
 		}
 		err := os.WriteFile(file, []byte(s.Value), 0o644)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +55,8 @@ func Set(iface string, settings ...Setting) error {
 	return nil
 }
 
-// txChecksums are the features of a veth that leave a checksum to whoever sends the packet out.
+// txChecksums are the features of a veth that leave a checksum to whoever sends the packet out. Every kernel with
+// nf_tables has both.
 func txChecksums() []string { return []string{"tx-checksum-ip-generic", "tx-checksum-sctp"} }
 
 // DisableTxChecksums has an interface in the namespace of the calling thread fill in its checksums. What
@@ -58,15 +67,9 @@ func DisableTxChecksums(iface string) error {
 		return fmt.Errorf("open ethtool: %w", err)
 	}
 	defer tool.Close()
-	features, err := tool.FeatureNames(iface)
-	if err != nil {
-		return fmt.Errorf("read features of %s: %w", iface, err)
-	}
 	off := map[string]bool{}
 	for _, feature := range txChecksums() {
-		if _, has := features[feature]; has {
-			off[feature] = false
-		}
+		off[feature] = false
 	}
 	if err := tool.Change(iface, off); err != nil {
 		return fmt.Errorf("turn off checksum offload of %s: %w", iface, err)

@@ -74,9 +74,9 @@ func verifyPod(spec Spec, peer int) error {
 }
 
 func verifyAddresses(link netlink.Link, addresses []netip.Prefix) error {
-	present, err := netlinksafe.AddrList(link, netlink.FAMILY_ALL)
+	present, err := ListAddresses(link)
 	if err != nil {
-		return fmt.Errorf("list addresses of %s in the pod: %w", link.Attrs().Name, err)
+		return fmt.Errorf("look at %s in the pod: %w", link.Attrs().Name, err)
 	}
 	var found []netip.Prefix
 	for _, a := range present {

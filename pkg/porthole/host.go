@@ -2,6 +2,7 @@ package porthole
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -118,7 +119,7 @@ func (k *Keeper) EnsureHost(ctx context.Context, host Host) error {
 		return k.routeHost(host)
 	}
 	for _, c := range host.cables() {
-		if err := c.ensure(nil); err != nil {
+		if err := c.ensure(nil, something); err != nil {
 			return err
 		}
 		if err := furnishNode(c.inner, host); err != nil {
@@ -185,7 +186,7 @@ func furnishNode(name string, host Host) error {
 			return err
 		}
 	}
-	if err := setAddresses(link, host.addressesOf(link)); err != nil {
+	if err := setAddresses(link, host.addressesOf(link), something); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
@@ -262,32 +263,69 @@ func hostLinks() (map[int]bool, error) {
 	return out, err
 }
 
-// routeFaces sets the routes to the faces of a porthole's pods.
+// routeFaces sets the routes to the faces of a porthole's pods, and takes away what is too many.
 func (k *Keeper) routeFaces(spec Spec) error {
-	k.mu.Lock()
-	node := k.host.spec
-	k.mu.Unlock()
-	link, err := netlink.LinkByName(spec.id().HostLink())
+	index, err := faceLink(spec)
 	if err != nil {
-		return fmt.Errorf("find %s: %w", spec.id().HostLink(), err)
+		return err
 	}
-	index := link.Attrs().Index
-	for _, family := range families(spec.hasIPv6()) {
-		if err := neighbour(link, hopFor(family).porthole, portholeMAC); err != nil {
+	return setRoutes(k.faceRoutes(spec, spec.Pods, index), func(r route) bool { return r.link == index })
+}
+
+// changeFaces adds the routes of pods that come to a porthole and removes those of pods that go, and looks at no others
+// unless one is in the way.
+func (k *Keeper) changeFaces(spec Spec, gone, come []Pod) error {
+	index, err := faceLink(spec)
+	if err != nil {
+		return err
+	}
+	for _, r := range k.faceRoutes(spec, gone, index) {
+		// Whatever source it has: the node may have got its address since.
+		r.source = netip.Addr{}
+		if err := deleteRoute(*r.netlink(), r); err != nil {
 			return err
 		}
 	}
-	var wanted []route
-	for _, pod := range spec.Pods {
+	for _, r := range k.faceRoutes(spec, come, index) {
+		if err := addRoute(r); errors.Is(err, unix.EEXIST) {
+			return k.routeFaces(spec)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// faceLink is the index of the node's end of the link to a porthole, over which its faces are reached.
+func faceLink(spec Spec) (int, error) {
+	link, err := netlink.LinkByName(spec.id().HostLink())
+	if err != nil {
+		return 0, fmt.Errorf("find %s: %w", spec.id().HostLink(), err)
+	}
+	for _, family := range families(spec.hasIPv6()) {
+		if err := neighbour(link, hopFor(family).porthole, portholeMAC); err != nil {
+			return 0, err
+		}
+	}
+	return link.Attrs().Index, nil
+}
+
+// faceRoutes are the routes to the faces of pods over a link.
+func (k *Keeper) faceRoutes(spec Spec, pods []Pod, link int) []route {
+	k.mu.Lock()
+	node := k.host.spec
+	k.mu.Unlock()
+	var out []route
+	for _, pod := range pods {
 		if pod.Face.Is6() && !spec.hasIPv6() {
 			continue
 		}
 		source, _ := node.address(pod.Face)
-		wanted = append(wanted, route{
-			to: host(pod.Face), via: hopFor(pod.Face).porthole, link: index, source: source, table: unix.RT_TABLE_MAIN,
+		out = append(out, route{
+			to: host(pod.Face), via: hopFor(pod.Face).porthole, link: link, source: source, table: unix.RT_TABLE_MAIN,
 		})
 	}
-	return setRoutes(wanted, func(r route) bool { return r.link == index })
+	return out
 }
 
 // forwardPackets makes the node a router, which it must be for its pods. Interfaces that learn their routes from router
@@ -314,7 +352,7 @@ func forwardPackets(ipv6 bool) error {
 			}
 		}
 	}
-	return netdev.Set("all", netdev.Setting{Protocol: "ipv6", Key: "forwarding", Value: "1"})
+	return netdev.Set(netdev.AllInterfaces, netdev.Setting{Protocol: "ipv6", Key: "forwarding", Value: "1"})
 }
 
 func isOn(file string) bool {

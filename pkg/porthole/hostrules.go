@@ -12,7 +12,7 @@ const afterKubeProxy knftables.BaseChainPriority = "srcnat + 10"
 // writeHostRules makes the table of the node. It accepts what is not its own business: other tables judge that. host is
 // normal.
 func writeHostRules(nft knftables.Interface, host Host) *knftables.Transaction {
-	t := newTable(nft)
+	t := newTable(nft, something)
 	t.prefixSets("faces", host.Cluster.Faces)
 	t.prefixSets("default", host.Default)
 	t.prefixSets("hidden", append(append([]netip.Prefix{}, host.Blocks...), host.Default...))

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -33,7 +32,7 @@ func harden(ipv6 bool) error {
 	if ipv6 {
 		off = "0"
 	}
-	for _, which := range []string{"all", "default"} {
+	for _, which := range []string{netdev.AllInterfaces, "default"} {
 		err := netdev.Set(which, []netdev.Setting{
 			// The table judges sources, more strictly, and what comes from the Network has a route of its own.
 			{Protocol: "ipv4", Key: "rp_filter", Value: "0"},
@@ -57,7 +56,7 @@ func harden(ipv6 bool) error {
 }
 
 // furnish brings both links up, with addresses, neighbours and routes, and takes away what is too many. It runs inside.
-func furnish(spec Spec) error {
+func furnish(spec Spec, upon before) error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("find lo: %w", err)
@@ -68,7 +67,7 @@ func furnish(spec Spec) error {
 			dns = append(dns, host(a))
 		}
 	}
-	if err := setAddresses(lo, dns); err != nil {
+	if err := setAddresses(lo, dns, upon); err != nil {
 		return err
 	}
 	network, err := netlink.LinkByName(networkSide)
@@ -89,7 +88,7 @@ func furnish(spec Spec) error {
 	if spec.hasIPv6() {
 		wanted = append(wanted, own[1], host(errandAddress(own[1].Addr())))
 	}
-	if err := setAddresses(network, wanted); err != nil {
+	if err := setAddresses(network, wanted, upon); err != nil {
 		return err
 	}
 	for _, link := range []netlink.Link{lo, network, node} {
@@ -119,7 +118,15 @@ func furnish(spec Spec) error {
 			return err
 		}
 	}
-	return setRoutes(routes, func(route) bool { return true })
+	if upon == something {
+		return setRoutes(routes, func(route) bool { return true })
+	}
+	for _, r := range routes {
+		if err := addRoute(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leadOut has what comes from the Network take the way out even where its destination is also an address of the
@@ -141,10 +148,13 @@ func netlinkFamily(a netip.Addr) int {
 }
 
 // setAddresses gives a link these addresses and takes all others but loopback's away.
-func setAddresses(link netlink.Link, wanted []netip.Prefix) error {
-	present, err := netlinksafe.AddrList(link, netlink.FAMILY_ALL)
-	if err != nil {
-		return fmt.Errorf("list addresses of %s: %w", link.Attrs().Name, err)
+func setAddresses(link netlink.Link, wanted []netip.Prefix, upon before) error {
+	var present []netlink.Addr
+	if upon == something {
+		var err error
+		if present, err = netdev.ListAddresses(link); err != nil {
+			return fmt.Errorf("look at %s: %w", link.Attrs().Name, err)
+		}
 	}
 	var have []netip.Prefix
 	for _, a := range present {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/containernetworking/plugins/pkg/ns"
@@ -113,24 +114,32 @@ func (k *Keeper) forget(id ID) {
 func (k *Keeper) build(ctx context.Context, spec Spec) error {
 	last, has := k.recall(spec.id())
 	k.forget(spec.id())
-	netns, err := openNetns(spec.id().NetnsPath())
+	netns, upon, err := openNetns(spec.id().NetnsPath())
 	if err != nil {
 		return err
 	}
 	defer netns.Close()
-	if err := inside(netns, func() error { return harden(spec.hasIPv6()) }); err != nil {
-		return err
-	}
 	now := known{spec: spec}
-	if now.generation, err = k.writeTable(ctx, netns, spec, last, has); err != nil {
+	err = inside(netns, func() error {
+		if err := harden(spec.hasIPv6()); err != nil {
+			return err
+		}
+		if upon == nothing {
+			now.generation, err = k.writeTable(ctx, spec, nothing)
+		} else {
+			now.generation, err = k.renewTable(ctx, spec, last, has)
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	for _, c := range spec.cables() {
-		if err := c.ensure(netns); err != nil {
+		if err := c.ensure(netns, upon); err != nil {
 			return err
 		}
 	}
-	if err := inside(netns, func() error { return furnish(spec) }); err != nil {
+	if err := inside(netns, func() error { return furnish(spec, upon) }); err != nil {
 		return err
 	}
 	if has {
@@ -138,29 +147,34 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 			return err
 		}
 	}
-	if err := k.routeFaces(spec); err != nil {
+	if upon == nothing {
+		err = k.changeFaces(spec, nil, spec.Pods)
+	} else {
+		err = k.routeFaces(spec)
+	}
+	if err != nil {
 		return err
 	}
 	k.remember(spec.id(), now)
 	return nil
 }
 
-// writeTable replaces the rules unless they are still those of spec.
-func (k *Keeper) writeTable(ctx context.Context, netns ns.NetNS, spec Spec, last known, has bool) (after uint32, err error) {
-	err = inside(netns, func() error {
-		if has && last.spec.sameButPods(spec) && len(missing(last.spec.Pods, spec.Pods))+len(missing(spec.Pods, last.spec.Pods)) == 0 {
-			if now, err := generation(); err != nil || now == last.generation {
-				after = now
-				return err
-			}
+// renewTable replaces the rules unless they are still those of spec. It runs inside.
+func (k *Keeper) renewTable(ctx context.Context, spec Spec, last known, has bool) (after uint32, err error) {
+	if has && last.spec.sameButPods(spec) && slices.Equal(last.spec.Pods, spec.Pods) {
+		if now, err := generation(); err != nil || now == last.generation {
+			return now, err
 		}
-		if err := k.nft.Run(ctx, writeRules(k.nft, spec)); err != nil {
-			return fmt.Errorf("write rules: %w", err)
-		}
-		after, err = generation()
-		return err
-	})
-	return after, err
+	}
+	return k.writeTable(ctx, spec, something)
+}
+
+// writeTable writes the rules. It runs inside.
+func (k *Keeper) writeTable(ctx context.Context, spec Spec, upon before) (after uint32, err error) {
+	if err := k.nft.Run(ctx, writeRules(k.nft, spec, upon)); err != nil {
+		return 0, fmt.Errorf("write rules: %w", err)
+	}
+	return generation()
 }
 
 // change adds and removes pods.
@@ -190,7 +204,7 @@ func (k *Keeper) change(last known, spec Spec) error {
 	if err := endConnections(netns, gone); err != nil {
 		return err
 	}
-	if err := k.routeFaces(spec); err != nil {
+	if err := k.changeFaces(spec, gone, come); err != nil {
 		return err
 	}
 	k.remember(spec.id(), now)

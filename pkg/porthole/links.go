@@ -8,6 +8,7 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
@@ -56,16 +57,12 @@ func (c cable) whole(netns ns.NetNS) (bool, error) {
 	return whole, err
 }
 
-// make makes the pair anew, both ends at once, each in its namespace.
+// make makes the pair anew, both ends at once, each in its namespace, where there is no inner end. The outer end is up
+// then.
 func (c cable) make(netns ns.NetNS) error {
-	if err := removeLink(c.outer); err != nil {
-		return err
-	}
-	if err := inside(netns, func() error { return deleteLink(c.inner) }); err != nil {
-		return err
-	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = c.outer, c.mtu
+	netdev.OneQueue(&attrs)
 	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: c.inner, PeerMTU: uint32(c.mtu)}
 	if netns != nil {
 		pair.PeerNamespace = netlink.NsFd(int(netns.Fd()))
@@ -79,7 +76,14 @@ func (c cable) make(netns ns.NetNS) error {
 			return fmt.Errorf("read MAC address: %w", err)
 		}
 	}
-	if err := netlink.LinkAdd(pair); err != nil {
+	err = netlink.LinkAdd(pair)
+	if errors.Is(err, unix.EEXIST) {
+		if err := removeLink(c.outer); err != nil {
+			return err
+		}
+		err = netlink.LinkAdd(pair)
+	}
+	if err != nil {
 		return fmt.Errorf("add veth %s: %w", c.outer, err)
 	}
 	if err := c.dress(); err != nil {
@@ -88,7 +92,7 @@ func (c cable) make(netns ns.NetNS) error {
 	return nil
 }
 
-// dress marks the outer end as ours, and readies it before it is up.
+// dress marks the outer end as ours, readies it, and brings it up.
 func (c cable) dress() error {
 	outer, err := netlink.LinkByName(c.outer)
 	if err != nil {
@@ -101,18 +105,31 @@ func (c cable) dress() error {
 	if c.bridged {
 		ready = netdev.Quieten
 	}
-	return ready(c.outer)
+	if err := ready(c.outer); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(outer); err != nil {
+		return fmt.Errorf("bring up %s: %w", c.outer, err)
+	}
+	return nil
 }
 
 // ensure makes the pair unless it is whole, and brings the outer end up.
-func (c cable) ensure(netns ns.NetNS) error {
-	if whole, err := c.whole(netns); err != nil {
-		return err
-	} else if !whole {
-		if err := c.make(netns); err != nil {
+func (c cable) ensure(netns ns.NetNS, upon before) error {
+	if upon == something {
+		if whole, err := c.whole(netns); err != nil {
+			return err
+		} else if whole {
+			return c.bringUp()
+		}
+		if err := inside(netns, func() error { return deleteLink(c.inner) }); err != nil {
 			return err
 		}
 	}
+	return c.make(netns)
+}
+
+func (c cable) bringUp() error {
 	outer, err := netlink.LinkByName(c.outer)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", c.outer, err)

@@ -14,18 +14,29 @@ import (
 	"github.com/atoll-net/atoll/pkg/netdev"
 )
 
+// before is what something is made upon.
+type before int
+
+const (
+	// something: perhaps what was made before, in whatever state it is by now.
+	something before = iota
+	// nothing: a namespace that was made a moment ago. Then nothing has to be looked for or removed: each question costs
+	// a turn at a lock that all links of the machine share, and each removal more.
+	nothing
+)
+
 // openNetns opens a porthole's network namespace, and makes it when it is not there. The caller closes it.
-func openNetns(path string) (ns.NetNS, error) {
+func openNetns(path string) (netns ns.NetNS, upon before, err error) {
 	if netdev.NetnsGone(path) {
 		if err := makeNetns(path); err != nil {
-			return nil, fmt.Errorf("make network namespace %s: %w", path, err)
+			return nil, something, fmt.Errorf("make network namespace %s: %w", path, err)
 		}
+		upon = nothing
 	}
-	netns, err := ns.GetNS(path)
-	if err != nil {
-		return nil, fmt.Errorf("open network namespace: %w", err)
+	if netns, err = ns.GetNS(path); err != nil {
+		return nil, something, fmt.Errorf("open network namespace: %w", err)
 	}
-	return netns, nil
+	return netns, upon, nil
 }
 
 // makeNetns makes a network namespace that stays as long as it is mounted at path.

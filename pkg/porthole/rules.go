@@ -20,8 +20,8 @@ const (
 )
 
 // writeRules makes the table of a porthole. spec is normal.
-func writeRules(nft knftables.Interface, spec Spec) *knftables.Transaction {
-	t := newTable(nft)
+func writeRules(nft knftables.Interface, spec Spec, upon before) *knftables.Transaction {
+	t := newTable(nft, upon)
 	t.addressSets(setPods)
 	for _, v := range []string{"4", "6"} {
 		for _, name := range []string{mapOwn, mapFace} {

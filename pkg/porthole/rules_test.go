@@ -36,7 +36,7 @@ func TestRules(t *testing.T) {
 			spec := testSpec("u1")
 			change(&spec)
 			fake := knftables.NewFake(knftables.InetFamily, tableName)
-			golden(t, fake, writeRules(fake, spec.normal()), name)
+			golden(t, fake, writeRules(fake, spec.normal(), something), name)
 		})
 	}
 	t.Run("node", func(t *testing.T) {

@@ -12,15 +12,18 @@ import (
 // tableName is the nftables table of ours, in the node's namespace and in each porthole.
 const tableName = "atoll"
 
-// table is one transaction that makes the table anew, whatever was in it.
+// table is one transaction that makes the table.
 type table struct{ tx *knftables.Transaction }
 
-func newTable(nft knftables.Interface) table {
+func newTable(nft knftables.Interface, upon before) table {
 	t := table{nft.NewTransaction()}
-	// A table that is not there cannot be deleted; one that is made twice is made once.
 	t.tx.Add(&knftables.Table{})
-	t.tx.Delete(&knftables.Table{})
-	t.tx.Add(&knftables.Table{})
+	if upon == something {
+		// A table that is not there cannot be deleted; one that is made twice is made once. Whoever deletes waits in the
+		// end until nobody can be reading any more what was there (for some 15 ms).
+		t.tx.Delete(&knftables.Table{})
+		t.tx.Add(&knftables.Table{})
+	}
 	return t
 }
 
