@@ -39,6 +39,7 @@ type metrics struct {
 	phases    *prometheus.HistogramVec
 	adds      prometheus.Histogram
 	portholes *prometheus.HistogramVec
+	waits     prometheus.Histogram
 	requests  *prometheus.CounterVec
 	sweeps    *prometheus.CounterVec
 	watches   *prometheus.CounterVec
@@ -62,6 +63,11 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help:    "How long it took to make a porthole, to change its pods, and to remove it, with its port on the bridge and its DNS server.",
 			Buckets: prometheus.ExponentialBuckets(0.002, 1.5, 24),
 		}, []string{"change"}),
+		waits: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "atoll_agent_porthole_wait_seconds",
+			Help:    "How long portholes that were made had waited until those before were.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 1.5, 24),
+		}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atoll_agent_requests_total",
 			Help: "CNI requests by command and the CNI error code of the answer (0: success).",
@@ -75,7 +81,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "How often a watch of the API server's objects failed.",
 		}, []string{"of"}),
 	}
-	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.requests, m.sweeps, m.watches} {
+	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.waits, m.requests, m.sweeps, m.watches} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

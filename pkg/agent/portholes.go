@@ -26,6 +26,10 @@ const (
 // hostTurn is the key of the lock for the node's own side; no porthole's ID has this form.
 const hostTurn = "host"
 
+// makeTurn is the key of the lock for making portholes: one after the other. They would only be in each other's way, at the
+// processors and at the kernel's lock of all links, where each of them takes many turns.
+const makeTurn = "make"
+
 // admit makes the porthole of a container's Network, or adds the container's pod to it, before anybody can know its face.
 // A pod without faces needs none.
 func (a *Agent) admit(ctx context.Context, container, iface string, n nic) error {
@@ -90,6 +94,18 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 	}
 	if err != nil {
 		return err
+	}
+	if !known && how == trusting {
+		asked := time.Now()
+		release, err := a.turns.acquire(ctx, makeTurn)
+		if err != nil {
+			return fmt.Errorf("wait for other portholes to be made: %w", err)
+		}
+		defer release()
+		began = time.Now()
+		a.metrics.waits.Observe(began.Sub(asked).Seconds())
+		// Who came meanwhile comes along.
+		doors, _ = a.guests.of(networkUID)
 	}
 	spec.Pods = doors
 	if spec.MTU, spec.Offload, err = a.fabric(ctx); err != nil {
