@@ -104,7 +104,7 @@ func (c *Child) ResidentMB() (float64, error) {
 
 // CPU is how much processor time the program has used.
 func (c *Child) CPU() (time.Duration, error) {
-	fields, err := processStat(fmt.Sprintf("/proc/%d/stat", c.pid))
+	_, fields, err := processStat(fmt.Sprintf("/proc/%d/stat", c.pid))
 	if err != nil {
 		return 0, err
 	}

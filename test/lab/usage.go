@@ -17,7 +17,13 @@ type Usage struct {
 	all, stolen time.Duration
 	// Ours is what we used, the programs that we started, and whoever else was said to take part.
 	Ours time.Duration
+	// Programs is that time by the programs' names. What has ended already and was waited for counts for who waited, under
+	// his name and Ended.
+	Programs map[string]time.Duration
 }
+
+// Ended marks, after a program's name, the time of its children that have ended.
+const Ended = ": ended children"
 
 // Foreign is how many processors others used between two moments: other programs here, and other machines.
 func (u Usage) Foreign(later Usage) (programs, machines float64) {
@@ -29,7 +35,7 @@ func (u Usage) Foreign(later Usage) (programs, machines float64) {
 // ReadUsage reads what was used until now. Beside us and our children the given processes take part, with all their
 // descendants.
 func ReadUsage(families ...int) (Usage, error) {
-	out := Usage{at: time.Now()}
+	out := Usage{at: time.Now(), Programs: map[string]time.Duration{}}
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return out, fmt.Errorf("read processor time: %w", err)
@@ -49,14 +55,14 @@ func ReadUsage(families ...int) (Usage, error) {
 		return out, fmt.Errorf("list processes: %w", err)
 	}
 	self := strconv.Itoa(os.Getpid())
-	byPID, parents := map[string][]string{}, map[string]string{}
+	byPID, parents, names := map[string][]string{}, map[string]string{}, map[string]string{}
 	for _, path := range stats {
-		fields, err := processStat(path)
+		name, fields, err := processStat(path)
 		if err != nil {
 			continue // it has ended in the meantime
 		}
 		pid := filepath.Base(filepath.Dir(path))
-		byPID[pid], parents[pid] = fields, fields[ppid]
+		byPID[pid], parents[pid], names[pid] = fields, fields[ppid], name
 	}
 	family := map[string]bool{}
 	for _, pid := range families {
@@ -66,11 +72,17 @@ func ReadUsage(families ...int) (Usage, error) {
 		if pid != self && fields[ppid] != self && !isOf(family, parents, pid) {
 			continue
 		}
-		ticks, err := parseTicks(fields, utime, stime, cutime, cstime)
+		own, err := parseTicks(fields, utime, stime)
 		if err != nil {
 			return out, err
 		}
-		out.Ours += ticks
+		children, err := parseTicks(fields, cutime, cstime)
+		if err != nil {
+			return out, err
+		}
+		out.Ours += own + children
+		out.Programs[names[pid]] += own
+		out.Programs[names[pid]+Ended] += children
 	}
 	return out, nil
 }
@@ -94,17 +106,21 @@ const (
 	cstime = 14
 )
 
-// processStat reads the fields after the program's name, which stands in brackets and may hold anything.
-func processStat(path string) ([]string, error) {
+// processStat reads the program's name, which stands in brackets and may hold anything, and the fields after it. What
+// threads of the kernel work at the moment, after a stroke, is no part of their name.
+func processStat(path string) (name string, fields []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read processor time: %w", err)
+		return "", nil, fmt.Errorf("read processor time: %w", err)
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	end := bytes.LastIndexByte(text, ')')
+	fields = strings.Fields(string(text[end+1:]))
 	if len(fields) <= cstime {
-		return nil, fmt.Errorf("read processor time: %q", text)
+		return "", nil, fmt.Errorf("read processor time: %q", text)
 	}
-	return fields, nil
+	_, name, _ = strings.Cut(string(text[:end]), "(")
+	name, _, _ = strings.Cut(name, "/")
+	return name, fields, nil
 }
 
 // clockTick is the unit of times in /proc: USER_HZ, which is 100 per second on every Linux that Go runs on.

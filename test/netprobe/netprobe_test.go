@@ -21,7 +21,7 @@ import (
 func TestServeAndProbe(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	me := wire.Identity{Namespace: "red", Name: "web-0", UID: "u-1", Node: "n1"}
-	s := &server{identity: me, seen: newSightings()}
+	s := &server{identity: me, seen: newSightings(), socket: wire.Socket}
 	port := freePort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)

@@ -31,6 +31,8 @@ type server struct {
 	seen     *sightings
 	// http and grpc are the ports of the HTTP and the gRPC server; 0: none.
 	http, grpc uint16
+	// socket is where sightings are asked for.
+	socket string
 }
 
 // runServe serves until ctx ends or one of the listeners fails.
@@ -39,6 +41,7 @@ func runServe(ctx context.Context, args []string) error {
 	port := flags.Uint("port", wire.DefaultPort, "port for TCP and UDP")
 	web := flags.Uint("http", wire.HTTPPort, "port for HTTP (0: none)")
 	health := flags.Uint("grpc", wire.GRPCPort, "port for health checks by gRPC (0: none)")
+	socket := flags.String("socket", wire.Socket, "local socket where sightings are asked for; of pods in one network namespace each needs its own")
 	var address netip.Addr
 	flags.TextVar(&address, "address", netip.Addr{}, "address for TCP and UDP (default: all)")
 	if err := flags.Parse(args); err != nil {
@@ -53,7 +56,7 @@ func runServe(ctx context.Context, args []string) error {
 		},
 		seen: newSightings(),
 	}
-	s.http, s.grpc = uint16(*web), uint16(*health)
+	s.http, s.grpc, s.socket = uint16(*web), uint16(*health), *socket
 	if s.identity.UID == "" {
 		return errors.New("POD_UID is empty: an answer without identity proves nothing")
 	}
@@ -63,9 +66,9 @@ func runServe(ctx context.Context, args []string) error {
 // serve opens all sockets, then starts one goroutine for each. They end when the sockets are closed, which
 // happens when ctx ends or the first of them fails.
 func (s *server) serve(ctx context.Context, at netip.AddrPort) error {
-	local, err := net.Listen("unix", wire.Socket)
+	local, err := net.Listen("unix", s.socket)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", wire.Socket, err)
+		return fmt.Errorf("listen on %s: %w", s.socket, err)
 	}
 	defer local.Close()
 	echo4, err := net.ListenPacket("ip4:icmp", "0.0.0.0")

@@ -107,8 +107,12 @@ func parentOf(pid int) (int, error) {
 	return 0, fmt.Errorf("find parent of process %d: no PPid", pid)
 }
 
-// others measures how many processors those used who do not take part.
-type others struct{ start lab.Usage }
+// others measures how many processors those used who do not take part, and what those used who do.
+type others struct {
+	start lab.Usage
+	// programs is the processor time of those who take part, in seconds.
+	programs map[string]float64
+}
 
 func (c *cluster) watchOthers() (err error) {
 	c.others.start, err = lab.ReadUsage(c.roots...)
@@ -119,6 +123,12 @@ func (c *cluster) usedByOthers() (float64, error) {
 	end, err := lab.ReadUsage(c.roots...)
 	if err != nil {
 		return 0, err
+	}
+	c.others.programs = map[string]float64{}
+	for name, used := range end.Programs {
+		if used > c.others.start.Programs[name] {
+			c.others.programs[name] = (used - c.others.start.Programs[name]).Seconds()
+		}
 	}
 	programs, machines := c.others.start.Foreign(end)
 	return programs + machines, nil

@@ -20,6 +20,7 @@ const agentMetrics = "127.0.0.1:9411"
 // Names of the agent's metrics.
 const (
 	metricPorthole = "atoll_agent_porthole_seconds"
+	metricWait     = "atoll_agent_porthole_wait_seconds"
 	metricADD      = "atoll_agent_add_seconds"
 	metricPhase    = "atoll_agent_add_phase_seconds"
 	metricLiveHeap = "go_gc_heap_live_bytes"

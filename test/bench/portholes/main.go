@@ -20,6 +20,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,8 +40,27 @@ type options struct {
 	pods     int
 	sample   int
 	alone    int
+	parts    []string
 	keep     bool
 }
+
+// The parts of a run, in their order.
+const (
+	partFlows   = "flows"
+	partNames   = "names"
+	partMemory  = "memory"
+	partAlone   = "alone"
+	partHost    = "host"
+	partDefault = "default"
+	partBurst   = "burst"
+)
+
+func allParts() []string {
+	return []string{partFlows, partNames, partMemory, partAlone, partHost, partDefault, partBurst}
+}
+
+// runs reports whether a part is asked for.
+func (o options) runs(part string) bool { return slices.Contains(o.parts, part) }
 
 func main() {
 	var o options
@@ -53,8 +74,11 @@ func main() {
 	flag.IntVar(&o.pods, "pods", 500, "pods, as many in each Network; a pod takes about 30 MB of the machine's memory")
 	flag.IntVar(&o.sample, "sample", 50, "Networks by which memory is measured")
 	flag.IntVar(&o.alone, "alone", 8, "Networks whose portholes are made one after the other")
+	list := flag.String("parts", "flows,names,memory,alone,burst", "parts to run, of "+strings.Join(allParts(), ",")+
+		"; host and default make as many pods as burst with their node's network and in the default Network, to compare")
 	flag.BoolVar(&o.keep, "keep", false, "leave the sandbox running; the next run uses it again")
 	flag.Parse()
+	o.parts = strings.Split(*list, ",")
 
 	klog.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -74,16 +98,25 @@ func run(ctx context.Context, o options) (err error) {
 	if max(o.sample, o.alone) > o.networks || o.pods%o.networks != 0 {
 		return errors.New("the sample is at most the Networks, and each has as many pods")
 	}
+	for _, part := range o.parts {
+		if !slices.Contains(allParts(), part) {
+			return fmt.Errorf("there is no part %q", part)
+		}
+	}
 	out := results{Networks: o.networks, Pods: o.pods, Processors: runtime.NumCPU()}
 	progress := lab.NewProgress(os.Stderr)
-	if out.Flows, err = countFlows(ctx, o); err != nil {
-		return fmt.Errorf("count logical flows: %w", err)
+	if o.runs(partFlows) {
+		if out.Flows, err = countFlows(ctx, o); err != nil {
+			return fmt.Errorf("count logical flows: %w", err)
+		}
+		progress.Done("logical flows, with and without faces")
 	}
-	progress.Done("logical flows, with and without faces")
-	if out.Names, err = namesAlone(ctx); err != nil {
-		return fmt.Errorf("measure DNS servers: %w", err)
+	if o.runs(partNames) {
+		if out.Names, err = namesAlone(ctx); err != nil {
+			return fmt.Errorf("measure DNS servers: %w", err)
+		}
+		progress.Done("DNS servers alone")
 	}
-	progress.Done("DNS servers alone")
 
 	box, err := sandbox.Up(ctx, o.sandbox, os.Stderr)
 	if !o.keep {
@@ -120,16 +153,23 @@ func (c *cluster) measure(ctx context.Context, o options, out *results) error {
 	if err != nil {
 		return err
 	}
-	if out.Memory, err = c.weigh(ctx, o.sample); err != nil {
-		return fmt.Errorf("measure memory: %w", err)
-	}
-	c.progress.Done("memory of portholes")
-	if err := c.oneByOne(ctx, o.alone, out); err != nil {
-		return fmt.Errorf("measure one pod at a time: %w", err)
-	}
-	c.progress.Done("one pod at a time")
-	if err := c.burst(ctx, o, out); err != nil {
-		return fmt.Errorf("measure pods: %w", err)
+	for _, part := range []struct {
+		name, done string
+		run        func() error
+	}{
+		{partMemory, "memory of portholes", func() (err error) { out.Memory, err = c.weigh(ctx, o.sample); return err }},
+		{partAlone, "one pod at a time", func() error { return c.oneByOne(ctx, o.alone, out) }},
+		{partHost, "pods with their node's network", func() (err error) { out.OnHost, err = c.compare(ctx, o, onHost); return err }},
+		{partDefault, "pods of the default Network", func() (err error) { out.InDefault, err = c.compare(ctx, o, inDefault); return err }},
+		{partBurst, "all pods at once", func() error { return c.burst(ctx, o, out) }},
+	} {
+		if !o.runs(part.name) {
+			continue
+		}
+		if err := part.run(); err != nil {
+			return fmt.Errorf("measure %s: %w", part.done, err)
+		}
+		c.progress.Done(part.done)
 	}
 	if out.Removal, err = c.removeAll(ctx, empty); err != nil {
 		return fmt.Errorf("measure removal: %w", err)

@@ -23,11 +23,40 @@ const creators = 16
 // label marks the pods of this benchmark.
 const label = "atoll-bench=portholes"
 
-// pod is one of the pods of a Network, on a node.
+// pod is a pod on a node.
 type pod struct {
+	// network is the number of its Network, or one of those below.
 	network int
 	name    string
 	node    string
+	// ports are those that it serves, where they must not be another pod's.
+	ports int
+}
+
+// Pods outside of the Networks that are measured.
+const (
+	// inDefault is a pod of the default Network: all that others have but the porthole.
+	inDefault = -1
+	// onHost has its node's network, and no sandbox network at all.
+	onHost = -2
+)
+
+// namespace is where the pod is made.
+func (p pod) namespace() string {
+	if p.network < 0 {
+		return metav1.NamespaceDefault
+	}
+	return networkName(p.network)
+}
+
+// command is the pod's program, and port the one at which it is asked whether it is ready.
+func (p pod) command() (argv []string, port int32) {
+	argv, port = []string{matrix.Program, "serve"}, wire.HTTPPort
+	if p.network == onHost {
+		port = int32(p.ports)
+		argv = append(argv, fmt.Sprintf("-http=%d", port), fmt.Sprintf("-port=%d", port+1), "-grpc=0", fmt.Sprintf("-socket=@%s", p.name))
+	}
+	return argv, port
 }
 
 // object is a pod whose readiness kubelet asks for over the network, by its face.
@@ -36,22 +65,24 @@ func (p pod) object() *corev1.Pod {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 	}
 	grace, token, links := int64(1), false, false
+	command, port := p.command()
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: map[string]string{"atoll-bench": "portholes"}},
 		Spec: corev1.PodSpec{
 			TerminationGracePeriodSeconds: &grace,
 			AutomountServiceAccountToken:  &token,
 			EnableServiceLinks:            &links,
+			HostNetwork:                   p.network == onHost,
 			NodeSelector:                  map[string]string{corev1.LabelHostname: p.node},
 			Containers: []corev1.Container{{
 				Name: "netprobe", Image: parts.NetprobeImage, ImagePullPolicy: corev1.PullNever,
-				Command: []string{matrix.Program, "serve"},
+				Command: command,
 				Env: []corev1.EnvVar{
 					field("POD_NAMESPACE", "metadata.namespace"), field("POD_NAME", "metadata.name"),
 					field("POD_UID", "metadata.uid"), field("NODE_NAME", "spec.nodeName"),
 				},
 				ReadinessProbe: &corev1.Probe{
-					ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: wire.ReadyPath, Port: intstr.FromInt32(wire.HTTPPort)}},
+					ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: wire.ReadyPath, Port: intstr.FromInt32(port)}},
 					PeriodSeconds: 5, TimeoutSeconds: 5,
 				},
 			}},
@@ -67,6 +98,8 @@ type arrival struct {
 	P50     float64 `json:"p50Seconds"`
 	P99     float64 `json:"p99Seconds"`
 	Others  float64 `json:"others"`
+	// Programs is the processor time of each, in seconds.
+	Programs map[string]float64 `json:"programs"`
 }
 
 // apply makes pods and waits until all are Ready.
@@ -91,7 +124,7 @@ func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error
 	go func() { // ends with the last pod, or with ctx
 		made <- lab.Load{Count: len(pods), Workers: creators}.Run(ctx, func(ctx context.Context, i int) error {
 			sent[i] = time.Now()
-			_, err := c.kube.CoreV1().Pods(networkName(pods[i].network)).Create(ctx, pods[i].object(), metav1.CreateOptions{})
+			_, err := c.kube.CoreV1().Pods(pods[i].namespace()).Create(ctx, pods[i].object(), metav1.CreateOptions{})
 			return err
 		})
 	}()
@@ -124,6 +157,7 @@ func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error
 	if out.Others, err = c.usedByOthers(); err != nil {
 		return out, err
 	}
+	out.Programs = c.others.programs
 	var took []time.Duration
 	for i, p := range pods {
 		took = append(took, ready[p.name].Sub(sent[i]))
@@ -181,8 +215,8 @@ func (c *cluster) oneByOne(ctx context.Context, networks int, out *results) erro
 	return c.noPortholes(ctx)
 }
 
-// burst makes all pods at once, as many on each node, each Network on as many nodes as it has pods for.
-func (c *cluster) burst(ctx context.Context, o options, out *results) error {
+// crowd is all pods at once, as many on each node, each Network on as many nodes as it has pods for.
+func (c *cluster) crowd(o options) []pod {
 	nodes := c.box.Nodes()
 	var pods []pod
 	for j := range o.pods / o.networks {
@@ -190,6 +224,28 @@ func (c *cluster) burst(ctx context.Context, o options, out *results) error {
 			pods = append(pods, pod{network: n, name: fmt.Sprintf("pod-%d-%d", n, j), node: nodes[(n+j)%len(nodes)]})
 		}
 	}
+	return pods
+}
+
+// firstPort is the first port of pods that have their node's network; each has two.
+const firstPort = 20000
+
+// compare makes as many pods as burst, at once, which are in none of its Networks, and takes them away again.
+func (c *cluster) compare(ctx context.Context, o options, network int) (arrival, error) {
+	pods := c.crowd(o)
+	for i := range pods {
+		pods[i].network, pods[i].ports = network, firstPort+2*i
+	}
+	out, err := c.apply(ctx, pods)
+	if err != nil {
+		return out, err
+	}
+	return out, c.deletePods(ctx)
+}
+
+// burst makes all pods at once.
+func (c *cluster) burst(ctx context.Context, o options, out *results) error {
+	pods := c.crowd(o)
 	flows, err := c.flows(ctx)
 	if err != nil {
 		return err

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -23,6 +26,9 @@ type results struct {
 	Memory      memory  `json:"memory"`
 
 	Arrival arrival `json:"arrival"`
+	// OnHost and InDefault are as many pods with their node's network, and in the default Network.
+	OnHost    arrival `json:"onHost"`
+	InDefault arrival `json:"inDefault"`
 	// Burst is while all pods came at once, Alone while they came one after the other.
 	Burst part `json:"burst"`
 	Alone part `json:"alone"`
@@ -39,7 +45,9 @@ type part struct {
 // agents are what the agents counted themselves.
 type agents struct {
 	// Made is the creation of portholes, Joined that of a pod's place in one that is there.
-	Made   distribution `json:"made"`
+	Made distribution `json:"made"`
+	// Waited is what those that were made had waited before, for others to be made.
+	Waited distribution `json:"waited"`
 	Joined distribution `json:"joined"`
 	// ADD and its Phases are the agent's part of a pod's start.
 	ADD    distribution            `json:"add"`
@@ -49,6 +57,7 @@ type agents struct {
 func readAgents(before, after figures) agents {
 	out := agents{
 		Made:   between(before, after, metricPorthole, `change="made"`),
+		Waited: between(before, after, metricWait, ""),
 		Joined: between(before, after, metricPorthole, `change="pods"`),
 		ADD:    between(before, after, metricADD, ""),
 		Phases: map[string]distribution{},
@@ -127,7 +136,16 @@ func (r results) print(to io.Writer) error {
 	t.row("left after removal", "nothing", left(r.Removal.Left), verdict(len(r.Removal.Left) == 0), nobody)
 	fmt.Fprintln(t.to)
 
-	t.row(fmt.Sprintf("%d pods Ready", r.Arrival.Pods), "", fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", r.Arrival.Seconds, r.Arrival.P50, r.Arrival.P99), "", r.Arrival.Others)
+	for _, a := range []struct {
+		what string
+		arrival
+	}{{"pods Ready", r.Arrival}, {"pods of the default Network Ready", r.InDefault}, {"pods with their node's network Ready", r.OnHost}} {
+		if a.Pods > 0 {
+			t.row(fmt.Sprintf("%d %s", a.Pods, a.what), "", fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", a.Seconds, a.P50, a.P99), "", a.Others)
+			t.row("  processor time", "", a.busiest(), "", nobody)
+		}
+	}
+	t.row("porthole had waited for others, all at once", "", times(r.Burst.Waited), "", r.Burst.Others)
 	t.row("pod added to a porthole, one after the other", "", times(r.Alone.Joined), "", r.Alone.Others)
 	t.row("pod added to a porthole, all at once", "", times(r.Burst.Joined), "", r.Burst.Others)
 	t.row("ADD, one after the other", "", times(r.Alone.ADD), "", r.Alone.Others)
@@ -142,6 +160,21 @@ func (r results) print(to io.Writer) error {
 	t.row("logical flows per pod in the sandbox", "", fmt.Sprintf("%.2f", r.FlowsPerPod), "", nobody)
 	t.row("removal", "", fmt.Sprintf("pods %.1f s, portholes %.1f s, all %.1f s", r.Removal.Pods, r.Removal.Portholes, r.Removal.All), "", r.Removal.Others)
 	return t.to.Flush()
+}
+
+// busiest are the programs that used most.
+func (a arrival) busiest() string {
+	const most = 10
+	sum := 0.0
+	for _, used := range a.Programs {
+		sum += used
+	}
+	names := slices.SortedFunc(maps.Keys(a.Programs), func(x, y string) int { return cmp.Compare(a.Programs[y], a.Programs[x]) })
+	out := []string{fmt.Sprintf("%.0f s", sum)}
+	for _, name := range names[:min(most, len(names))] {
+		out = append(out, fmt.Sprintf("%s %.1f", name, a.Programs[name]))
+	}
+	return strings.Join(out, "; ")
 }
 
 // left is the first of what is left.
