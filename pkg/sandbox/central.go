@@ -173,6 +173,7 @@ func ovnDaemons(r record) []place.DaemonSpec {
 			},
 			After: []string{"ovn-nb", "ovn-sb"},
 			Ready: place.Check{Socket: northdControl},
+			Nice:  switchNice,
 		},
 	}
 }

@@ -72,6 +72,10 @@ func nodeSpec(r record, n node) place.Spec {
 	return spec
 }
 
+// switchNice is the nice value that ovs-ctl(8) and ovn-ctl(8) give to the daemons of Open vSwitch and OVN when nobody asks for
+// another.
+const switchNice = -10
+
 func switchDaemons(r record, n node) []place.DaemonSpec {
 	program := r.Parts.OVN.Program
 	quiet := []string{"-vconsole:info", "-vfile:off", "-vsyslog:off"}
@@ -86,6 +90,7 @@ func switchDaemons(r record, n node) []place.DaemonSpec {
 				"/etc/openvswitch/conf.db",
 			}, quiet...),
 			Ready: place.Check{Socket: switchSocket},
+			Nice:  switchNice,
 			Settle: [][]string{
 				{tool, "--timeout=10", "--no-wait", "init"},
 				append([]string{tool, "--timeout=10", "--no-wait", "set", "Open_vSwitch", "."}, chassisSettings(n)...),
@@ -100,6 +105,7 @@ func switchDaemons(r record, n node) []place.DaemonSpec {
 			}, quiet...),
 			After: []string{"ovsdb-server"},
 			Ready: place.Check{Socket: switchControl},
+			Nice:  switchNice,
 			// The bridge's interface and its address go with the process, so each start brings them back.
 			Settle: [][]string{{r.Options.Program, "bridges", n.tunnel().String()}},
 		},
@@ -112,6 +118,7 @@ func switchDaemons(r record, n node) []place.DaemonSpec {
 			}, quiet...),
 			After: []string{"ovs-vswitchd"},
 			Ready: place.Check{Socket: controllerSocket},
+			Nice:  switchNice,
 		},
 	}
 }

@@ -72,6 +72,8 @@ type DaemonSpec struct {
 	Settle [][]string `json:"settle,omitempty"`
 	// Held daemons are started on request only.
 	Held bool `json:"held,omitempty"`
+	// Nice is the daemon's nice value (nice(2)); a negative one puts it before others.
+	Nice int `json:"nice,omitempty"`
 }
 
 // Check is a condition on a daemon; the one field that is set counts. The zero Check is always true.

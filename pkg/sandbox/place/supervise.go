@@ -154,6 +154,7 @@ func (s *supervisor) runOnce(ctx context.Context) bool {
 		slog.Error("daemon does not start", "daemon", s.spec.Name, "err", err)
 		return true
 	}
+	prioritize(s.spec.Name, pid, s.spec.Nice)
 	s.change(func(d *Daemon) {
 		d.PID, d.Since, d.Ready, d.Problem = pid, time.Now(), false, "starts"
 		d.Restarts++

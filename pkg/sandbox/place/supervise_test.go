@@ -51,6 +51,20 @@ func start(t *testing.T, daemons ...DaemonSpec) (Client, string) {
 	return client, dir
 }
 
+// TestNice looks at what the kernel has, not at what was asked for.
+func TestNice(t *testing.T) {
+	t.Parallel()
+	client, _ := start(t, DaemonSpec{Name: "eager", Argv: []string{"sleep", "600"}, Nice: 7}, DaemonSpec{Name: "usual", Argv: []string{"sleep", "600"}})
+	for name, want := range map[string]int{"eager": 7, "usual": 0} {
+		d := until(t, client, name, "runs", func(d Daemon) bool { return d.PID != 0 })
+		// The system call answers 20 less the nice value. (getpriority(2).)
+		got, err := syscall.Getpriority(syscall.PRIO_PROCESS, d.PID)
+		if err != nil || 20-got != want {
+			t.Errorf("%s: nice value %d, want %d: %v", name, 20-got, want, err)
+		}
+	}
+}
+
 // until waits for a state of a daemon.
 func until(t *testing.T, client Client, name, what string, holds func(Daemon) bool) Daemon {
 	t.Helper()
