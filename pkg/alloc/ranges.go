@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // Ranges gives each owner at most one address of each IP family, out of the range of that family. Not safe for
@@ -15,14 +17,14 @@ type Ranges struct {
 	held map[string][]netip.Addr
 }
 
-// NewRanges makes the pools of ranges: at most one per IP family.
-func NewRanges(ranges []netip.Prefix) (*Ranges, error) {
+// NewRanges makes the pools of ranges, at most one per IP family, without what is reserved.
+func NewRanges(ranges []netip.Prefix, reserved ...model.AddrRange) (*Ranges, error) {
 	r := &Ranges{held: map[string][]netip.Addr{}}
 	for _, prefix := range ranges {
 		if r.pool(prefix.Addr()) != nil {
 			return nil, fmt.Errorf("%s is a second range of its IP family", prefix)
 		}
-		pool, err := New(prefix, nil)
+		pool, err := New(prefix, reserved)
 		if err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func edge(l Layout) nb.Facts {
 		},
 	}
 	for i, prefix := range [2]string{"0.0.0.0/0", "::/0"} {
-		if !l.has(i == 0) {
+		if !l.Has(i == 0) {
 			continue
 		}
 		route := &nb.StaticRoute{
@@ -80,8 +80,8 @@ func edge(l Layout) nb.Facts {
 	return facts
 }
 
-// has reports whether a subnet of the Network has addresses of IPv4, or else of IPv6.
-func (l Layout) has(v4 bool) bool {
+// Has reports whether a subnet of the Network has addresses of IPv4, or else of IPv6.
+func (l Layout) Has(v4 bool) bool {
 	for _, s := range l.Subnets {
 		for _, r := range s.Ranges {
 			if r.CIDR.Addr().Is4() == v4 {

@@ -205,6 +205,16 @@ func strayGateway(s model.Subnet) string {
 	return ""
 }
 
+// AddrRangeOf is a CIDR as a range of addresses.
+func AddrRangeOf(cidr netip.Prefix) model.AddrRange {
+	last := cidr.Addr().AsSlice()
+	for bit := cidr.Bits(); bit < len(last)*8; bit++ {
+		last[bit/8] |= 1 << (7 - bit%8)
+	}
+	end, _ := netip.AddrFromSlice(last)
+	return model.AddrRange{First: cidr.Masked().Addr(), Last: end}
+}
+
 func overlapping(a, b SubnetLayout) (netip.Prefix, netip.Prefix, bool) {
 	for _, x := range a.Ranges {
 		for _, y := range b.Ranges {

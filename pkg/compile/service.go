@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -52,17 +51,23 @@ func Service(s model.Service, known []Backends) nb.Facts {
 			}
 			lb := loadBalancer(s, b.Layout, protocol)
 			facts.Rows = append(facts.Rows, lb)
-			vips := nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips}
-			for _, vip := range slices.Sorted(maps.Keys(byProtocol[protocol])) {
-				facts.Members = append(facts.Members, nb.Member{Set: vips, Value: nb.Pair(vip, byProtocol[protocol][vip])})
-			}
-			facts.Members = append(facts.Members, nb.Member{
-				Set:   nb.Set{In: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(b.Layout)}, Column: nb.ColumnLoadBalancers},
-				Value: lb.UUID,
-			})
+			facts.Members = append(facts.Members, balanced(b.Layout, lb, byProtocol[protocol])...)
 		}
 	}
 	return facts
+}
+
+// balanced gives a load balancer its virtual addresses, and its place among those of a Network.
+func balanced(l Layout, lb *nb.LoadBalancer, backends map[string]string) []nb.Member {
+	var out []nb.Member
+	vips := nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips}
+	for _, vip := range slices.Sorted(maps.Keys(backends)) {
+		out = append(out, nb.Member{Set: vips, Value: nb.Pair(vip, backends[vip])})
+	}
+	return append(out, nb.Member{
+		Set:   nb.Set{In: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(l)}, Column: nb.ColumnLoadBalancers},
+		Value: lb.UUID,
+	})
 }
 
 // dnsPort is the port of DNS. (RFC 1035.)
@@ -115,12 +120,8 @@ func loadBalancer(s model.Service, l Layout, protocol model.Protocol) *nb.LoadBa
 
 // backendsOf is the text of the endpoints of one IP family, in order, each once.
 func backendsOf(v4 bool, endpoints []netip.AddrPort) string {
-	own := slices.DeleteFunc(slices.Clone(endpoints), func(a netip.AddrPort) bool { return a.Addr().Is4() != v4 })
-	slices.SortFunc(own, func(a, b netip.AddrPort) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Port(), b.Port()))
-	})
 	var texts []string
-	for _, a := range slices.Compact(own) {
+	for _, a := range endpointsOf(v4, endpoints) {
 		texts = append(texts, a.String())
 	}
 	return strings.Join(texts, ",")

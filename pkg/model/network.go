@@ -91,4 +91,8 @@ type Changes struct {
 	Nodes      map[string]*Node
 	Services   map[ServiceKey]*Service
 	Slices     map[SliceKey]*Slice
+	Classes    map[string]*GatewayClass
+	Gateways   map[GatewayKey]*Gateway
+	Routes     map[RouteKey]*Route
+	Grants     map[GrantKey]*Grant
 }

@@ -17,6 +17,9 @@ func NodeOwner(name string) Owner { return Owner("Node/" + name) }
 // ServiceOwner is the owner of what a Service needs.
 func ServiceOwner(namespace, name string) Owner { return Owner("Service/" + namespace + "/" + name) }
 
+// GatewayOwner is the owner of what a Gateway needs.
+func GatewayOwner(namespace, name string) Owner { return Owner("Gateway/" + namespace + "/" + name) }
+
 // Facts say what one owner wants of the database.
 type Facts struct {
 	Rows    []Row
