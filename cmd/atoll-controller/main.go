@@ -31,6 +31,7 @@ type options struct {
 	defaultSubnet  string
 	faces          []string
 	services       []string
+	gateways       []string
 	dnsService     string
 	metricsAddress string
 	pprofAddress   string
@@ -68,6 +69,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.defaultSubnet, "default-subnet", "10.128.0.0/14", "CIDR of a Network that lists no subnet")
 	f.StringSliceVar(&o.faces, "face-ranges", controller.DefaultFaces(), "ranges that nodes get their pods' faces from, the addresses by which Kubernetes knows the pods of Networks: one per IP family, used by nothing else (empty: pods have no faces)")
 	f.StringSliceVar(&o.services, "service-cidrs", nil, "ranges of the cluster's Services (the API server's --service-cluster-ip-range), which no Network can have for its own")
+	f.StringSliceVar(&o.gateways, "gateway-ranges", controller.DefaultGateways(), "ranges that Gateways get their addresses from, in each Network anew: one per IP family, neither Kubernetes' Services nor anything outside that pods reach (empty: Gateways get none)")
 	f.StringVar(&o.dnsService, "dns-service", controller.DefaultDNS().String(), "namespace/name of the Service whose addresses kubelets tell pods to ask for names")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
@@ -94,6 +96,10 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("--service-cidrs: %w", err)
 	}
+	gateways, err := controller.ParseGateways(o.gateways)
+	if err != nil {
+		return fmt.Errorf("--gateway-ranges: %w", err)
+	}
 	dns, err := controller.ParseService(o.dnsService)
 	if err != nil {
 		return fmt.Errorf("--dns-service: %w", err)
@@ -116,7 +122,7 @@ func run(ctx context.Context, o options) error {
 	}
 	cfg := controller.Config{
 		Database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
-		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, DNS: dns},
+		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, Gateways: gateways, DNS: dns},
 		Source:   feed,
 		Sink:     writer,
 		Log:      log,

@@ -33,6 +33,7 @@ type checkOptions struct {
 	defaultSubnet  string
 	faces          []string
 	services       []string
+	gateways       []string
 	dnsService     string
 	output         string
 	timeout        time.Duration
@@ -64,6 +65,7 @@ It ends with status 0 when there is no difference, 1 when there are some, 2 when
 	f.StringVar(&o.defaultSubnet, "default-subnet", "10.128.0.0/14", "as the controller has it: CIDR of a Network that lists no subnet")
 	f.StringSliceVar(&o.faces, "face-ranges", controller.DefaultFaces(), "as the controller has it: ranges that nodes get their pods' faces from")
 	f.StringSliceVar(&o.services, "service-cidrs", nil, "as the controller has it: ranges of the cluster's Services")
+	f.StringSliceVar(&o.gateways, "gateway-ranges", controller.DefaultGateways(), "as the controller has it: ranges that Gateways get their addresses from")
 	f.StringVar(&o.dnsService, "dns-service", controller.DefaultDNS().String(), "as the controller has it: the Service whose addresses kubelets tell pods to ask for names")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table or json")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long the check may take")
@@ -90,6 +92,10 @@ func check(ctx context.Context, o checkOptions, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--service-cidrs: %w", err)
 	}
+	gateways, err := controller.ParseGateways(o.gateways)
+	if err != nil {
+		return fmt.Errorf("--gateway-ranges: %w", err)
+	}
 	dns, err := controller.ParseService(o.dnsService)
 	if err != nil {
 		return fmt.Errorf("--dns-service: %w", err)
@@ -97,7 +103,7 @@ func check(ctx context.Context, o checkOptions, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	heard := &lastWarning{}
-	report, err := observe(ctx, o, controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, DNS: dns}, slog.New(heard))
+	report, err := observe(ctx, o, controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, Gateways: gateways, DNS: dns}, slog.New(heard))
 	if err != nil {
 		return fmt.Errorf("check: %w", heard.explain(err))
 	}

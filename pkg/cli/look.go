@@ -43,6 +43,10 @@ func newObjects() model.Changes {
 		Nodes:      map[string]*model.Node{},
 		Services:   map[model.ServiceKey]*model.Service{},
 		Slices:     map[model.SliceKey]*model.Slice{},
+		Classes:    map[string]*model.GatewayClass{},
+		Gateways:   map[model.GatewayKey]*model.Gateway{},
+		Routes:     map[model.RouteKey]*model.Route{},
+		Grants:     map[model.GrantKey]*model.Grant{},
 	}
 }
 

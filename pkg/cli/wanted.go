@@ -63,6 +63,12 @@ func (r *recorder) NodeEvent(string, string, model.Problem) {}
 
 func (r *recorder) ServiceEvent(model.ServiceKey, string, model.Problem) {}
 
+func (r *recorder) WriteGatewayClassStatus(string, string, model.GatewayClassStatus) {}
+
+func (r *recorder) WriteGatewayStatus(model.GatewayKey, string, model.GatewayStatus) {}
+
+func (r *recorder) WriteRouteStatus(model.RouteKey, string, model.RouteStatus) {}
+
 func (r *recorder) WriteMirrors(map[model.ServiceKey][]model.Mirror) {}
 
 // wanted is what the objects of a cluster ask for, decided as a controller decides that has just started. It is
@@ -140,6 +146,10 @@ func merge(objects, changes model.Changes) {
 	mergeKind(objects.Nodes, changes.Nodes)
 	mergeKind(objects.Services, changes.Services)
 	mergeKind(objects.Slices, changes.Slices)
+	mergeKind(objects.Classes, changes.Classes)
+	mergeKind(objects.Gateways, changes.Gateways)
+	mergeKind(objects.Routes, changes.Routes)
+	mergeKind(objects.Grants, changes.Grants)
 }
 
 func mergeKind[K comparable, V any](to, from map[K]*V) {

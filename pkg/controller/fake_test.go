@@ -21,7 +21,12 @@ type cluster struct {
 	nodes    map[string]*model.Node
 	services map[model.ServiceKey]*model.Service
 	slices   map[model.SliceKey]*model.Slice
+	classes  map[string]*model.GatewayClass
+	gateways map[model.GatewayKey]*model.Gateway
+	routes   map[model.RouteKey]*model.Route
+	grants   map[model.GrantKey]*model.Grant
 	statuses map[string]model.NetworkStatus
+	shown    shownGateways
 	mirrors  map[model.ServiceKey][]model.Mirror
 	events   map[string][]model.Problem
 	patches  int
@@ -33,6 +38,8 @@ func newCluster() *cluster {
 		services: map[model.ServiceKey]*model.Service{}, slices: map[model.SliceKey]*model.Slice{},
 		statuses: map[string]model.NetworkStatus{}, events: map[string][]model.Problem{},
 		mirrors: map[model.ServiceKey][]model.Mirror{},
+		classes: map[string]*model.GatewayClass{}, gateways: map[model.GatewayKey]*model.Gateway{},
+		routes: map[model.RouteKey]*model.Route{}, grants: map[model.GrantKey]*model.Grant{}, shown: newShownGateways(),
 	}
 	c.changes = none()
 	return c
@@ -46,6 +53,10 @@ func none() model.Changes {
 		Nodes:      map[string]*model.Node{},
 		Services:   map[model.ServiceKey]*model.Service{},
 		Slices:     map[model.SliceKey]*model.Slice{},
+		Classes:    map[string]*model.GatewayClass{},
+		Gateways:   map[model.GatewayKey]*model.Gateway{},
+		Routes:     map[model.RouteKey]*model.Route{},
+		Grants:     map[model.GrantKey]*model.Grant{},
 	}
 }
 
@@ -86,6 +97,10 @@ func (c *cluster) replay(namespaces map[string]map[string]string) {
 		maps.Copy(c.changes.Nodes, c.nodes)
 		maps.Copy(c.changes.Services, c.services)
 		maps.Copy(c.changes.Slices, c.slices)
+		maps.Copy(c.changes.Classes, c.classes)
+		maps.Copy(c.changes.Gateways, c.gateways)
+		maps.Copy(c.changes.Routes, c.routes)
+		maps.Copy(c.changes.Grants, c.grants)
 	})
 }
 

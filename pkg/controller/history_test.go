@@ -35,7 +35,7 @@ func anyHistory(t *rapid.T) {
 		ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
 		who := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
 		on := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
-		switch rapid.IntRange(0, 11).Draw(t, "step") {
+		switch rapid.IntRange(0, 15).Draw(t, "step") {
 		case 0:
 			n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
 			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
@@ -101,9 +101,36 @@ func anyHistory(t *rapid.T) {
 			if rapid.Bool().Draw(t, "gone again") {
 				w.deleteSlice(s.Key)
 			}
+		case 12:
+			if !rapid.Bool().Draw(t, "class") {
+				w.deleteClass("atoll")
+				break
+			}
+			w.setClass(model.GatewayClass{Name: "atoll", UID: "class"})
+		case 13:
+			g := tcpGateway(ns, who, "web", "more")
+			for range rapid.IntRange(0, 2).Draw(t, "addresses") {
+				g.Addresses = append(g.Addresses, model.GatewayAddress{Addr: at(fmt.Sprintf("198.18.0.%d", rapid.IntRange(0, 5).Draw(t, "virtual")))})
+			}
+			if old := w.gateways[g.Key]; old != nil {
+				g.Held = old.Held
+			}
+			w.setGateway(g)
+		case 14:
+			w.deleteGateway(model.GatewayKey{Namespace: ns, Name: who})
+		case 15:
+			r := tcpRoute(ns, "web-"+who, who, "web")
+			if rapid.Bool().Draw(t, "one listener") {
+				r.Parents[0].Section = "web"
+			}
+			w.setRoute(r)
+			if rapid.Bool().Draw(t, "withdrawn") {
+				w.deleteRoute(r.Key)
+			}
 		}
 	}
 	w.settle()
+	distinctGateways(t, w)
 
 	held := map[string]model.PodKey{}
 	for key, p := range w.pods {
@@ -146,6 +173,9 @@ func anyHistory(t *rapid.T) {
 	maps.Copy(fresh.nodes, w.nodes)
 	maps.Copy(fresh.services, w.services)
 	maps.Copy(fresh.slices, w.slices)
+	maps.Copy(fresh.classes, w.classes)
+	maps.Copy(fresh.gateways, w.gateways)
+	maps.Copy(fresh.routes, w.routes)
 	maps.Copy(fresh.pods, w.pods)
 	maps.Copy(fresh.networks, w.networks)
 	fresh.replay(namespaces)
@@ -170,6 +200,19 @@ func anyHistory(t *rapid.T) {
 	none := cmpopts.IgnoreMapEntries(func(_ model.ServiceKey, m []model.Mirror) bool { return len(m) == 0 })
 	if diff := cmp.Diff(w.mirrors, fresh.mirrors, none, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Fatalf("mirrors (-after history +after a fresh start):\n%s", diff)
+	}
+}
+
+// distinctGateways fails when two Gateways of a Network listen on one address.
+func distinctGateways(t *rapid.T, w *world) {
+	has := map[string]model.GatewayKey{}
+	for key := range w.gateways {
+		for place := range w.listens(key) {
+			if other, taken := has[place]; taken {
+				t.Fatalf("%s and %s both listen on %s", key, other, place)
+			}
+			has[place] = key
+		}
 	}
 }
 

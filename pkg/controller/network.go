@@ -26,6 +26,8 @@ type network struct {
 	// vips are the virtual addresses of the Network's own; rangeProblems say why service ranges are not served.
 	vips          vips
 	rangeProblems []model.Problem
+	// gates are the addresses of its Gateways that come from the controller's ranges; nil until one wants some.
+	gates *alloc.Ranges
 	// attached pods hold addresses.
 	attached map[model.PodKey]struct{}
 	// failing pods have no port, and why; of them, the waiting ones need an address that others hold.
@@ -100,6 +102,7 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	s.touched[n.name], s.replanned[n.name], s.vips.networks[n.name] = struct{}{}, struct{}{}, struct{}{}
 	n.placed = false
 	s.services.touchNetwork(n.name)
+	s.gateways.touch(concern{what: aboutNetwork, name: n.name})
 	if n.model != nil && n.model.DNS == model.DNSService {
 		s.services.dirty[model.ServiceKey(n.model.DNSService)] = struct{}{}
 	}
@@ -109,7 +112,7 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 		dirty[key] = struct{}{}
 	}
 	if n.model == nil {
-		n.layout, n.problems, n.pools, n.denied = compile.Layout{}, nil, nil, nil
+		n.layout, n.problems, n.pools, n.gates, n.denied = compile.Layout{}, nil, nil, nil, nil
 		return
 	}
 	if !n.model.Finalized && !n.model.Deleting {
@@ -130,7 +133,7 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 		s.sink.NetworkEvent(n.name, n.model.UID, p)
 	}
 	if n.pools == nil || !reflect.DeepEqual(old.Subnets, n.layout.Subnets) {
-		n.pools = poolsOf(n.layout)
+		n.pools, n.gates = poolsOf(n.layout), nil
 		if n.name == s.defaults.Network {
 			s.rehold(n)
 		}
@@ -187,6 +190,7 @@ func (s *State) place() {
 		}
 		n.placed = false
 		s.services.touchNetwork(name)
+		s.gateways.touch(concern{what: aboutNetwork, name: name})
 		_, had := s.graph.Facts(owner)
 		s.graph.Delete(owner)
 		switch {
@@ -213,6 +217,10 @@ func (s *State) release(n *network) {
 func (s *State) Committed(owner nb.Owner) {
 	if key, ok := podOf(owner); ok {
 		s.accepted(key)
+		return
+	}
+	if key, ok := gatewayOf(owner); ok {
+		s.gatewayCommitted(key)
 		return
 	}
 	name, ok := networkOf(owner)
@@ -266,6 +274,9 @@ func (s *State) Refused(owner nb.Owner, why string) {
 			s.sink.ServiceEvent(key, service.UID, problem)
 		}
 	}
+	if key, ok := gatewayOf(owner); ok {
+		s.gatewayRefused(key, problem)
+	}
 	if key, ok := podOf(owner); ok {
 		if p := s.pods[key]; p != nil {
 			s.sink.PodEvent(key, p.UID, problem)
@@ -286,5 +297,6 @@ func (s *State) Disconnected() {
 			s.touched[name] = struct{}{}
 		}
 	}
+	s.gatewaysUnwritten()
 	s.report()
 }

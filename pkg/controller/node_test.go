@@ -16,7 +16,7 @@ import (
 
 // withFaces are settings of a cluster whose default Network is "default".
 func withFaces(ranges ...string) controller.Defaults {
-	d := controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14")}
+	d := controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), Gateways: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/29")}}
 	for _, r := range ranges {
 		d.Faces = append(d.Faces, netip.MustParsePrefix(r))
 	}

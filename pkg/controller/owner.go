@@ -27,6 +27,16 @@ func serviceOf(owner nb.Owner) (model.ServiceKey, bool) {
 	return model.ServiceKey{Namespace: namespace, Name: name}, ok
 }
 
+// gatewayOf is the Gateway that owner is; false when it is not one.
+func gatewayOf(owner nb.Owner) (model.GatewayKey, bool) {
+	rest, ok := strings.CutPrefix(string(owner), "Gateway/")
+	if !ok {
+		return model.GatewayKey{}, false
+	}
+	namespace, name, ok := strings.Cut(rest, "/")
+	return model.GatewayKey{Namespace: namespace, Name: name}, ok
+}
+
 // podOf is the pod that owner is; false when it is not one.
 func podOf(owner nb.Owner) (model.PodKey, bool) {
 	rest, ok := strings.CutPrefix(string(owner), "Pod/")

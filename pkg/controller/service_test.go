@@ -41,8 +41,12 @@ func endpoint(ns, pod, address string) model.Endpoint {
 
 // lbs are the virtual addresses of a Service in each Network and where they lead.
 func (w *world) lbs(ns, name string) map[string]map[string]string {
+	return w.lbsOf(nb.ServiceOwner(ns, name))
+}
+
+func (w *world) lbsOf(owner nb.Owner) map[string]map[string]string {
 	out := map[string]map[string]string{}
-	facts, _ := w.graph.Facts(nb.ServiceOwner(ns, name))
+	facts, _ := w.graph.Facts(owner)
 	networks := map[nb.Ref]string{}
 	for _, row := range facts.Rows {
 		networks[nb.RefOf(row)] = row.Owned()[nb.KeyNetwork]

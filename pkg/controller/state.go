@@ -28,6 +28,9 @@ type Sink interface {
 	NetworkEvent(name, uid string, p model.Problem)
 	NodeEvent(name, uid string, p model.Problem)
 	ServiceEvent(service model.ServiceKey, uid string, p model.Problem)
+	WriteGatewayClassStatus(name, uid string, status model.GatewayClassStatus)
+	WriteGatewayStatus(gateway model.GatewayKey, uid string, status model.GatewayStatus)
+	WriteRouteStatus(route model.RouteKey, uid string, status model.RouteStatus)
 }
 
 // Defaults are the controller's settings that decide where pods go.
@@ -41,6 +44,9 @@ type Defaults struct {
 	Faces []netip.Prefix
 	// Services are the cluster's own ranges of Services: no Network can have addresses of them.
 	Services []netip.Prefix
+	// Gateways are the ranges of the addresses of Gateways, in each Network anew: at most one per IP family. They are used
+	// by nothing else: a subnet keeps its part of them from its Network's Gateways.
+	Gateways []netip.Prefix
 	// DNS is the Service whose addresses kubelets tell pods to ask for names.
 	DNS model.ServiceKey
 }
@@ -73,6 +79,7 @@ type State struct {
 	nodeAddresses map[netip.Addr]struct{}
 	services      services
 	vips          vipChanges
+	gateways      gateways
 }
 
 // pod is a pod and where it is.
@@ -107,6 +114,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		homeless:    map[string]struct{}{},
 		services:    newServices(),
 		vips:        newVIPChanges(),
+		gateways:    newGateways(),
 	}
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
@@ -146,8 +154,15 @@ func (s *State) Apply(c model.Changes) {
 	s.touchDNS(c.Services)
 	s.noteInfraServices(c.Services)
 	s.settleVIPs()
-	s.addressServices()
-	s.serve()
+	// What Gateways have by their status they hold before Services claim addresses of the same ranges, and the other way round.
+	s.applyGateways(c)
+	s.keepGateways()
+	for again := true; again; again = len(s.vips.freed) > 0 {
+		s.addressServices()
+		s.gateways.touchServices(s.services.dirty)
+		s.serve()
+		s.serveGateways()
+	}
 	s.report()
 }
 
@@ -163,6 +178,7 @@ func (s *State) applyNamespace(name string, ns *model.Namespace, dirty map[model
 	}
 	maps.Copy(dirty, s.byNamespace[name])
 	s.services.touchNamespace(name)
+	s.gateways.touch(concern{what: aboutNamespace, namespace: name})
 }
 
 func (s *State) applyPod(key model.PodKey, p *model.Pod, dirty map[model.PodKey]struct{}) {

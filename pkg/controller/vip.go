@@ -127,6 +127,7 @@ func (s *State) freedVIPs() map[nb.Owner]struct{} {
 	for name := range s.vips.freed {
 		if n := s.networks[name]; n != nil {
 			maps.Copy(out, n.vips.waiting)
+			s.wakeGateways(name)
 		}
 	}
 	clear(s.vips.freed)
@@ -169,6 +170,7 @@ func (s *State) settleVIPs() {
 		n.vips = n.vips.into(uid, served)
 		s.touched[name], s.vips.freed[name] = struct{}{}, struct{}{}
 		s.services.touchNetwork(name)
+		s.gateways.touch(concern{what: aboutNetwork, name: name})
 	}
 	clear(s.vips.networks)
 	s.vips.all = false

@@ -36,7 +36,8 @@ func (f *Feed) Probe(ctx context.Context) error {
 			return fmt.Errorf("list %s: %w", s.name, err)
 		}
 	}
-	return nil
+	_, err := f.lookForGateways(ctx)
+	return err
 }
 
 // Shown is what a Network's status tells its users, as far as it can be checked.

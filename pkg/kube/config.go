@@ -42,6 +42,7 @@ type clients struct {
 	core      *corev1client.CoreV1Client
 	discovery *discoveryclient.DiscoveryV1Client
 	network   *rest.RESTClient
+	gateway   *rest.RESTClient
 }
 
 func newClients(cfg *rest.Config) (clients, error) {
@@ -65,7 +66,11 @@ func newClients(cfg *rest.Config) (clients, error) {
 	if err != nil {
 		return none, err
 	}
-	return clients{core: coreClient, discovery: discoveryClient, network: networkClient}, nil
+	gatewayClient, err := newGatewayClient(cfg, transport)
+	if err != nil {
+		return none, err
+	}
+	return clients{core: coreClient, discovery: discoveryClient, network: networkClient, gateway: gatewayClient}, nil
 }
 
 func newNetworkClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {

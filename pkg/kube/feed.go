@@ -30,12 +30,14 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Feed gathers what happens to pods, namespaces, Networks, nodes, Services and their endpoints until somebody takes it.
+// Feed gathers what happens to pods, namespaces, Networks, nodes, Services and their endpoints until somebody takes it;
+// and to the objects of Gateway API while the cluster has it.
 type Feed struct {
 	log      *slog.Logger
 	ready    chan struct{}
 	sources  []source
-	statuses *statuses
+	statuses *statuses[string, v1alpha1.NetworkStatus]
+	gateways *gatewayFeed
 
 	mu         sync.Mutex
 	onPod      func(model.PodKey) // told of whatever happens to a pod; may be nil
@@ -71,7 +73,7 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 	f := &Feed{
 		log:        opts.Logger,
 		ready:      make(chan struct{}, 1),
-		statuses:   newStatuses(),
+		statuses:   newStatuses[string, v1alpha1.NetworkStatus](),
 		pods:       newGathered[model.PodKey](samePod),
 		namespaces: newGathered[string](sameNamespace),
 		networks:   newGathered[string](sameNetwork),
@@ -119,6 +121,7 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		object: &discoveryv1.EndpointSlice{},
 		store:  newStore(f, f.slices, sliceKey, intake.Slice, nil, events.WithLabelValues("endpointslices")),
 	}}
+	f.gateways = newGatewayFeed(f, c.gateway, events)
 	return f, nil
 }
 
@@ -130,6 +133,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		r := cache.NewReflectorWithOptions(s.lister, s.object, s.store, cache.ReflectorOptions{Name: s.name})
 		running.Go(func() { r.RunWithContext(ctx) })
 	}
+	running.Go(func() { f.watchGateways(ctx) })
 	running.Wait()
 	return ctx.Err()
 }
@@ -143,7 +147,7 @@ func (f *Feed) Synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pods.listed && f.namespaces.listed && f.networks.listed && f.nodes.listed &&
-		f.services.listed && f.slices.listed
+		f.services.listed && f.slices.listed && f.gatewaysSynced()
 }
 
 // Take hands over what was gathered since it was last called. An object that was deleted and made anew in
@@ -151,7 +155,7 @@ func (f *Feed) Synced() bool {
 func (f *Feed) Take() model.Changes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return model.Changes{
+	c := model.Changes{
 		Networks:   f.networks.take(),
 		Namespaces: f.namespaces.take(),
 		Pods:       f.pods.take(),
@@ -159,6 +163,8 @@ func (f *Feed) Take() model.Changes {
 		Services:   f.services.take(),
 		Slices:     f.slices.take(),
 	}
+	f.takeGateways(&c)
+	return c
 }
 
 // signal wakes whoever waits on Ready; it never blocks.
@@ -187,7 +193,7 @@ func (f *Feed) podChanged(pod model.PodKey) {
 
 // network keeps the status aside for the Writer, which must not write what is there already.
 func (f *Feed) network(in *v1alpha1.Network) *model.Network {
-	f.statuses.observe(in)
+	f.statuses.observe(in.Name, in, in.Status)
 	return intake.Network(in)
 }
 

@@ -112,6 +112,10 @@ func TestFeedSeesWhatAListLacks(t *testing.T) {
 	for _, s := range f.sources[3:] {
 		must(t, s.store.Replace(nil, "1"))
 	}
+	if f.Synced() {
+		t.Error("synced before it was known whether the cluster has Gateway API")
+	}
+	f.follow(t.Context(), offered{})
 	<-f.Ready()
 	if !f.Synced() {
 		t.Error("not synced after all were listed")
@@ -133,7 +137,7 @@ func TestFeedKnowsStatusesWhileTheirNetworksLive(t *testing.T) {
 	must(t, networks.Add(n))
 	older := n.DeepCopy()
 	older.ResourceVersion, older.Status.Pods = "9", 1
-	f.statuses.observe(older)
+	f.statuses.observe(older.Name, older, older.Status)
 	if got, ok := f.statuses.get("red", "u"); !ok || got.Pods != 3 {
 		t.Errorf("got %+v, %v; an older state must not replace a newer", got, ok)
 	}

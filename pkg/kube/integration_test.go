@@ -73,6 +73,8 @@ func newLab(t *testing.T) *lab {
 		t: t, ctx: ctx, server: s, pods: admin.core, networks: admin.network, feed: feed, writer: writer,
 		seen: model.Changes{
 			Networks: map[string]*model.Network{}, Namespaces: map[string]*model.Namespace{}, Pods: map[model.PodKey]*model.Pod{},
+			Classes: map[string]*model.GatewayClass{}, Gateways: map[model.GatewayKey]*model.Gateway{},
+			Routes: map[model.RouteKey]*model.Route{}, Grants: map[model.GrantKey]*model.Grant{},
 		},
 	}
 }
@@ -85,6 +87,10 @@ func (l *lab) until(what string, met func(model.Changes) bool) {
 		maps.Copy(l.seen.Networks, c.Networks)
 		maps.Copy(l.seen.Namespaces, c.Namespaces)
 		maps.Copy(l.seen.Pods, c.Pods)
+		maps.Copy(l.seen.Classes, c.Classes)
+		maps.Copy(l.seen.Gateways, c.Gateways)
+		maps.Copy(l.seen.Routes, c.Routes)
+		maps.Copy(l.seen.Grants, c.Grants)
 		if met(l.seen) {
 			return
 		}

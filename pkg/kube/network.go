@@ -56,7 +56,7 @@ func (w *Writer) patchStatus(ctx context.Context, name string, want statusOf) er
 	var answer v1alpha1.Network
 	err = t.outcome(ctx, t.patch(types.JSONPatchType, "status", body).Do(ctx).Into(&answer))
 	if err == nil {
-		w.statuses.observe(&answer)
+		w.statuses.observe(answer.Name, &answer, answer.Status)
 	}
 	return err
 }

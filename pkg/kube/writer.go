@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -31,7 +32,7 @@ type WriterOptions struct {
 type Writer struct {
 	log      *slog.Logger
 	clients  clients
-	statuses *statuses
+	statuses *statuses[string, v1alpha1.NetworkStatus]
 	events   *events
 
 	attachments *outbox[model.PodKey, attachmentsOf]
@@ -40,6 +41,7 @@ type Writer struct {
 	nodes       *outbox[string, nodeOf]
 	services    *outbox[model.ServiceKey, serviceAddressesOf]
 	mirrors     *mirrors
+	gateways    *gatewayWriter
 	pace        *pace
 }
 
@@ -62,14 +64,15 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{log: opts.Logger, clients: c, statuses: newStatuses(), pace: newPace()}
+	w := &Writer{log: opts.Logger, clients: c, statuses: newStatuses[string, v1alpha1.NetworkStatus](), pace: newPace()}
 	if w.events, err = newEvents(cfg); err != nil {
 		return nil, err
 	}
 	w.attachments = newOutbox("attachments", w.patchAttachments, w.log, results)
 	w.attachments.refused = w.attachmentsRefused
+	w.gateways = w.gatewaysFor(results)
 	if feed != nil {
-		w.statuses = feed.statuses
+		w.statuses, w.gateways.statuses = feed.statuses, feed.gateways.statuses
 		feed.tellOfPods(w.attachments.again)
 	}
 	w.networks = newOutbox("status", w.patchStatus, w.log, results)
@@ -90,13 +93,17 @@ func (w *Writer) Run(ctx context.Context) {
 	running.Go(func() { w.nodes.run(ctx, nodeWorkers) })
 	running.Go(func() { w.services.run(ctx, serviceWorkers) })
 	running.Go(func() { w.mirrors.run(ctx) })
+	w.gateways.run(ctx, running.Go)
 	running.Go(func() { w.events.run(ctx) })
 	running.Wait()
 }
 
 // Flush waits until nothing is left to write but Events.
 func (w *Writer) Flush(ctx context.Context) error {
-	for _, idle := range []func() <-chan struct{}{w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle, w.services.idle, w.mirrors.box.idle} {
+	for _, idle := range []func() <-chan struct{}{
+		w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle, w.services.idle, w.mirrors.box.idle,
+		w.gateways.classes.idle, w.gateways.gateways.idle, w.gateways.routes.idle,
+	} {
 		select {
 		case <-idle():
 		case <-ctx.Done():

@@ -17,6 +17,9 @@ func testManifests(t *testing.T, s *apiserver.Server) {
 	if err := s.Apply(t.Context(), dist+"/rbac"); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.EstablishGatewayAPI(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	files, err := filepath.Glob(dist + "/*/kustomization.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,8 @@ func testRights(t *testing.T, s *apiserver.Server) {
 	pods := request{resource: "pods"}
 	networks := request{group: "atoll.dev", resource: "networks"}
 	slices := request{group: "discovery.k8s.io", resource: "endpointslices"}
+	gateways := request{group: "gateway.networking.k8s.io", resource: "gateways"}
+	gatewayStatus := request{group: "gateway.networking.k8s.io", resource: "gateways", subresource: "status"}
 	status := request{group: "atoll.dev", resource: "networks", subresource: "status"}
 	for _, rule := range []struct {
 		user    string
@@ -38,6 +40,9 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{controller, request{resource: "services", subresource: "status"}, nil, []string{"update", "patch"}},
 		{controller, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{controller, slices, []string{"get", "list", "watch", "create", "update", "delete"}, []string{"deletecollection"}},
+		{controller, gateways, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{controller, gatewayStatus, []string{"update", "patch"}, nil},
+		{controller, request{group: "apiextensions.k8s.io", resource: "customresourcedefinitions"}, nil, []string{"get", "list", "update", "create"}},
 		{controller, request{resource: "events", namespace: "team"}, []string{"create", "patch"}, []string{"delete"}},
 		{controller, request{group: "coordination.k8s.io", resource: "leases", namespace: "atoll-system"}, []string{"get", "create", "update"}, []string{"delete"}},
 		{controller, request{group: "coordination.k8s.io", resource: "leases", namespace: "kube-system"}, nil, []string{"get", "create", "update"}},

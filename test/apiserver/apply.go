@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/atoll-net/atoll/test/gatewayapi"
 )
 
 // Kubectl runs kubectl as the administrator and returns what it printed on its standard output.
@@ -34,6 +36,21 @@ func (s *Server) Establish(ctx context.Context, dir string) error {
 		return err
 	}
 	_, err := s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "app.kubernetes.io/part-of=atoll")
+	return err
+}
+
+// EstablishGatewayAPI gives the server the kinds of Gateway API.
+func (s *Server) EstablishGatewayAPI(ctx context.Context) error {
+	dir, err := gatewayapi.Definitions(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Kubectl(ctx, "apply", "--server-side", "-f", dir); err != nil {
+		return err
+	}
+	_, err = s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "-f", dir+"/gateway.networking.k8s.io_gateways.yaml",
+		"-f", dir+"/gateway.networking.k8s.io_gatewayclasses.yaml", "-f", dir+"/gateway.networking.k8s.io_referencegrants.yaml",
+		"-f", dir+"/gateway.networking.k8s.io_tcproutes.yaml", "-f", dir+"/gateway.networking.k8s.io_udproutes.yaml")
 	return err
 }
 
