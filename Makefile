@@ -49,7 +49,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race test-integration test-e2e conformance test-kernel fuzz bench bench-portholes scale vulnerabilities
+.PHONY: test verify lint test-unit race test-integration test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes scale vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -72,6 +72,9 @@ test-e2e: build ## tests on a cluster of three nodes on this machine (as root)
 
 conformance: build ## Kubernetes' own network and probe tests, in both kinds of Network; CONFORMANCE="-network=vpc -focus=DNS" is a part (as root)
 	go run ./test/conformance $(CONFORMANCE)
+
+conformance-gateway: build ## upstream's conformance tests of Gateway API, as far as they apply (as root)
+	$(suites) -exec go run ./test/conformance/gateway
 
 test-kernel: ## tests of packets on the kernel's datapath, in a kernel of their own; the first time builds it (as root)
 	$(suites) kernel
