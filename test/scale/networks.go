@@ -24,7 +24,7 @@ func (s *scale) networks(ctx context.Context) error {
 	}
 	defer func() {
 		if s.chassis != nil {
-			s.chassis.stop()
+			s.chassis.Stop()
 		}
 	}()
 	start, made := time.Now(), 0

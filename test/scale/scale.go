@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"github.com/atoll-net/atoll/test/lab"
+	"github.com/atoll-net/atoll/test/ovn"
 )
 
 // bursts is how many bursts there are at each size; the one in the middle counts.
@@ -22,7 +23,7 @@ type scale struct {
 	progress *lab.Progress
 	journal  journal
 	// chassis is the node with an ovn-controller; nil without northd.
-	chassis *chassis
+	chassis *ovn.Chassis
 	// carried is what was measured elsewhere, where OVN runs.
 	carried []census
 	// bare are the rows while there was neither pod nor node.
