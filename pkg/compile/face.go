@@ -25,6 +25,8 @@ func faces(l Layout) nb.Facts {
 	for part := range faceParts {
 		lb := &nb.LoadBalancer{
 			UUID: facesUUID(l, part), Name: l.Name + ":faces:" + strconv.Itoa(part), ExternalIDs: idsOf(l),
+			// A face that goes from one pod to the next takes no connection along. (ovn-nb(5), since 23.06.)
+			Options: map[string]string{"ct_flush": "true"},
 		}
 		facts.Rows = append(facts.Rows, lb)
 		facts.Members = append(facts.Members, nb.Member{Set: group, Value: lb.UUID})

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -18,6 +17,8 @@ type Backends struct {
 	Ports [][]netip.AddrPort
 	// VIPs are further virtual addresses that the Service has there.
 	VIPs []netip.Addr
+	// Left: for each port, the endpoints that take none any more and still serve those who know them; nil when there are none.
+	Left [][]netip.AddrPort
 	// DNS are addresses at which the Network's pods ask for names, when this Service answers.
 	DNS []netip.Addr
 }
@@ -30,20 +31,14 @@ type Backends struct {
 func Service(s model.Service, known []Backends) nb.Facts {
 	var facts nb.Facts
 	for _, b := range known {
+		facts.Add(left(s, b))
 		byProtocol := map[model.Protocol]map[string]string{}
-		for i, port := range s.Ports {
-			if byProtocol[port.Protocol] == nil {
-				byProtocol[port.Protocol] = map[string]string{}
+		for _, v := range vipsOf(s, b) {
+			protocol := s.Ports[v.port].Protocol
+			if byProtocol[protocol] == nil {
+				byProtocol[protocol] = map[string]string{}
 			}
-			for _, ip := range slices.Concat(s.ClusterIPs, b.VIPs) {
-				vip := netip.AddrPortFrom(ip, port.Port).String()
-				byProtocol[port.Protocol][vip] = backendsOf(ip.Is4(), b.Ports[i])
-			}
-		}
-		for _, i := range dnsPorts(s) {
-			for _, ip := range b.DNS {
-				byProtocol[s.Ports[i].Protocol][netip.AddrPortFrom(ip, dnsPort).String()] = backendsOf(ip.Is4(), b.Ports[i])
-			}
+			byProtocol[protocol][v.at.String()] = backendsOf(v.at.Addr().Is4(), b.Ports[v.port])
 		}
 		for _, protocol := range []model.Protocol{model.TCP, model.UDP, model.SCTP} {
 			if len(byProtocol[protocol]) == 0 {
@@ -68,6 +63,68 @@ func balanced(l Layout, lb *nb.LoadBalancer, backends map[string]string) []nb.Me
 		Set:   nb.Set{In: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(l)}, Column: nb.ColumnLoadBalancers},
 		Value: lb.UUID,
 	})
+}
+
+// vip is a virtual address and the place of the Service's port that it stands for.
+type vip struct {
+	at   netip.AddrPort
+	port int
+}
+
+// vipsOf are the virtual addresses of a Service in a Network; of two that are the same the last one counts.
+func vipsOf(s model.Service, b Backends) []vip {
+	var out []vip
+	for i, port := range s.Ports {
+		for _, ip := range slices.Concat(s.ClusterIPs, b.VIPs) {
+			out = append(out, vip{netip.AddrPortFrom(ip, port.Port), i})
+		}
+	}
+	for _, i := range dnsPorts(s) {
+		for _, ip := range b.DNS {
+			out = append(out, vip{netip.AddrPortFrom(ip, dnsPort), i})
+		}
+	}
+	return out
+}
+
+// left gives the load balancer of endpoints by UDP that are going. No packet meets it: its switches' load balancers have
+// translated the virtual addresses before the router. But nodes know of it, and when an endpoint goes out of it they forget
+// who was led there.
+//
+// They do so when it goes out of the switches' load balancer, too, but too early for a client that sends much: Open vSwitch
+// leads packets by what it has cached for some milliseconds more, and so makes the connection again. Its packets would go
+// to an address where nobody is for as long as it sends.
+func left(s model.Service, b Backends) nb.Facts {
+	var facts nb.Facts
+	if len(b.Left) == 0 {
+		return facts
+	}
+	text := string(model.UDP)
+	lb := &nb.LoadBalancer{
+		UUID:        nb.UUID(nb.TableLoadBalancer, b.Layout.UID+"/"+s.UID+"/"+text+"/left"),
+		Name:        b.Layout.Name + "/" + s.Key.String() + ":" + text + ":left",
+		Protocol:    &text,
+		Options:     map[string]string{"ct_flush": "true", "neighbor_responder": "none"},
+		ExternalIDs: idsOfService(s, b.Layout),
+	}
+	pairs := map[string]string{}
+	for _, v := range vipsOf(s, b) {
+		if backends := backendsOf(v.at.Addr().Is4(), b.Left[v.port]); s.Ports[v.port].Protocol == model.UDP && backends != "" {
+			pairs[v.at.String()] = backends
+		}
+	}
+	if len(pairs) == 0 {
+		return facts
+	}
+	for _, at := range slices.Sorted(maps.Keys(pairs)) {
+		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips}, Value: nb.Pair(at, pairs[at])})
+	}
+	facts.Rows = append(facts.Rows, lb)
+	facts.Members = append(facts.Members, nb.Member{
+		Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(b.Layout)}, Column: nb.ColumnLoadBalancers},
+		Value: lb.UUID,
+	})
+	return facts
 }
 
 // dnsPort is the port of DNS. (RFC 1035.)
@@ -95,6 +152,13 @@ func dnsPorts(s model.Service) []int {
 	return out
 }
 
+// clientField tells a client by its MAC address, which port security makes sure of: in the switch where a virtual address is
+// translated, what a pod sends has its own, in either IP family. OVN has fields for IPv6 addresses only since 24.09.
+//
+// The other way that OVN has, affinity_timeout, drops the packet by which it learns a client; 25.03 drops those that
+// repeat it, too, so that the first connection of each client never comes about.
+const clientField = "eth_src"
+
 func loadBalancer(s model.Service, l Layout, protocol model.Protocol) *nb.LoadBalancer {
 	text := string(protocol)
 	lb := &nb.LoadBalancer{
@@ -105,17 +169,25 @@ func loadBalancer(s model.Service, l Layout, protocol model.Protocol) *nb.LoadBa
 			// Without endpoints a client hears so at once. (ovn-nb(5).)
 			"reject": "true",
 		},
-		ExternalIDs: map[string]string{
-			nb.KeyOwner:   string(nb.ServiceOwner(s.Key.Namespace, s.Key.Name)),
-			nb.KeyUID:     s.UID,
-			nb.KeyNetwork: l.Name,
-		},
+		ExternalIDs: idsOfService(s, l),
+	}
+	if protocol == model.UDP {
+		// Packets of one client go on to an endpoint that has left for as long as they keep coming, unless nodes forget
+		// them then. What has connections keeps them to their end. (ovn-nb(5), since 23.06.)
+		lb.Options["ct_flush"] = "true"
 	}
 	if s.Affinity > 0 {
-		// OVN counts in 16 bits.
-		lb.Options["affinity_timeout"] = strconv.Itoa(int(min(s.Affinity, 1<<16-1)))
+		lb.SelectionFields = []string{clientField}
 	}
 	return lb
+}
+
+func idsOfService(s model.Service, l Layout) map[string]string {
+	return map[string]string{
+		nb.KeyOwner:   string(nb.ServiceOwner(s.Key.Namespace, s.Key.Name)),
+		nb.KeyUID:     s.UID,
+		nb.KeyNetwork: l.Name,
+	}
 }
 
 // backendsOf is the text of the endpoints of one IP family, in order, each once.

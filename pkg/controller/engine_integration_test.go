@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -36,11 +35,16 @@ type engine struct {
 
 func startEngine(t *testing.T, c *cluster, address, epoch string) *engine {
 	t.Helper()
+	return startEngineOf(t, c, address, epoch, withFaces())
+}
+
+func startEngineOf(t *testing.T, c *cluster, address, epoch string, defaults controller.Defaults) *engine {
+	t.Helper()
 	e := &engine{registry: prometheus.NewRegistry(), done: make(chan error, 1)}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	cfg := controller.Config{
 		Database: ovsdb.Config{Addresses: strings.Split(address, ","), Log: log},
-		Defaults: controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14")},
+		Defaults: defaults,
 		Source:   c, Sink: c, Epoch: epoch, Log: log, Metrics: controller.NewMetrics(e.registry),
 	}
 	var ctx context.Context

@@ -192,7 +192,8 @@ func (s *State) endpoints(of port, n *network) []netip.AddrPort {
 	if ns == nil || !n.serves() || !n.admits(*ns) && n.name != s.defaults.Network {
 		return nil
 	}
-	return s.backends(*of.Service, n.name, s.homeOf(*ns), s.resolve(of.Key, *ns))[of.at]
+	lead, _ := s.backends(*of.Service, n.name, s.homeOf(*ns), s.resolve(of.Key, *ns))
+	return lead[of.at]
 }
 
 // granted reports whether a grant of the Service's namespace lets a route refer to it.

@@ -51,6 +51,8 @@ type services struct {
 	// know is wrong with them.
 	addressed map[model.ServiceKey]*addressed
 	told      map[model.ServiceKey]model.Problem
+	// warned are those whose owners have been told that clients reach endpoints of other nodes, too, by their UIDs.
+	warned map[model.ServiceKey]string
 }
 
 func newServices() services {
@@ -68,6 +70,7 @@ func newServices() services {
 		dirty:       map[model.ServiceKey]struct{}{},
 		addressed:   map[model.ServiceKey]*addressed{},
 		told:        map[model.ServiceKey]model.Problem{},
+		warned:      map[model.ServiceKey]string{},
 	}
 }
 
@@ -77,6 +80,7 @@ func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map
 		s.dirty[key] = struct{}{}
 		if service == nil {
 			delete(s.byKey, key)
+			delete(s.warned, key)
 			s.forget(key)
 			continue
 		}
@@ -167,7 +171,8 @@ func (s *State) serveOne(key model.ServiceKey) {
 	for _, name := range s.networksOf(*ns, resolved) {
 		s.services.attach(key, name)
 		if n := s.networks[name]; service != nil && n.serves() && (n.admits(*ns) || name == s.defaults.Network) {
-			b := compile.Backends{Layout: n.layout, Ports: s.backends(*service, name, s.homeOf(*ns), resolved), VIPs: s.vipsOf(key, n)}
+			b := compile.Backends{Layout: n.layout, VIPs: s.vipsOf(key, n)}
+			b.Ports, b.Left = s.backends(*service, name, s.homeOf(*ns), resolved)
 			if n.answeredBy(key) {
 				b.DNS = s.dnsAddresses()
 			}
@@ -179,6 +184,23 @@ func (s *State) serveOne(key model.ServiceKey) {
 		return
 	}
 	s.graph.Set(owner, compile.Service(*service, known))
+	s.warnOfLocal(service)
+}
+
+// warnOfLocal tells a Service's owner, once, that pods reach endpoints of other nodes than their own: a load balancer is the
+// same on all nodes. (OVN 26.03 can keep to a node: option "distributed" of ovn-nb(5).)
+func (s *State) warnOfLocal(service *model.Service) {
+	if !service.Local {
+		delete(s.services.warned, service.Key)
+		return
+	}
+	if s.services.warned[service.Key] != service.UID {
+		s.services.warned[service.Key] = service.UID
+		s.sink.ServiceEvent(service.Key, service.UID, model.Problem{
+			Reason:  model.ReasonLocalPolicyIgnored,
+			Message: "internalTrafficPolicy Local is not kept for pods: they reach ready endpoints on any node. Clients on nodes themselves reach those of their own",
+		})
+	}
 }
 
 // answeredBy reports whether the Network's questions for names go to a Service of the tenant.
@@ -221,16 +243,16 @@ func (s *State) networksOf(ns model.Namespace, endpoints []resolved) []string {
 // homeOf is the Network that a namespace's Services belong to.
 func (s *State) homeOf(ns model.Namespace) string { return cmp.Or(ns.Network(), s.defaults.Network) }
 
-// backends are the endpoints that a Service's ports lead to for clients in a Network. Those that are going serve when
-// nobody else does.
-func (s *State) backends(service model.Service, network, home string, endpoints []resolved) [][]netip.AddrPort {
-	out := make([][]netip.AddrPort, len(service.Ports))
+// backends are the endpoints that a Service's ports lead to for clients in a Network, and those that have been left. Those
+// that are going serve when nobody else does.
+func (s *State) backends(service model.Service, network, home string, endpoints []resolved) (lead, left [][]netip.AddrPort) {
+	lead, left = make([][]netip.AddrPort, len(service.Ports)), make([][]netip.AddrPort, len(service.Ports))
 	for i, port := range service.Ports {
-		for _, going := range []bool{false, true} {
+		of := func(counts func(resolved) bool) []netip.AddrPort {
 			var own, faces []netip.AddrPort
 			for _, e := range endpoints {
 				number, has := e.port(port)
-				if !has || e.Ready == going || going && !e.Serving {
+				if !has || !counts(e) {
 					continue
 				}
 				switch {
@@ -241,13 +263,19 @@ func (s *State) backends(service model.Service, network, home string, endpoints 
 					faces = append(faces, netip.AddrPortFrom(e.Address, number))
 				}
 			}
-			if out[i] = own; len(own) == 0 {
-				out[i] = faces
+			if len(own) > 0 {
+				return own
 			}
-			if len(out[i]) > 0 {
-				break
-			}
+			return faces
+		}
+		lead[i], left[i] = of(resolved.ready), of(resolved.going)
+		if len(lead[i]) == 0 {
+			lead[i], left[i] = left[i], nil
 		}
 	}
-	return out
+	return lead, left
 }
+
+// ready: it takes new connections. going: it serves those that it has.
+func (e resolved) ready() bool { return e.Ready }
+func (e resolved) going() bool { return !e.Ready && e.Serving }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,7 +40,8 @@ func endpoint(ns, pod, address string) model.Endpoint {
 	return e
 }
 
-// lbs are the virtual addresses of a Service in each Network and where they lead.
+// lbs are the virtual addresses of a Service in each Network and where they lead. Load balancers of endpoints that have been
+// left are those of the Network's name with ":left".
 func (w *world) lbs(ns, name string) map[string]map[string]string {
 	return w.lbsOf(nb.ServiceOwner(ns, name))
 }
@@ -50,6 +52,9 @@ func (w *world) lbsOf(owner nb.Owner) map[string]map[string]string {
 	networks := map[nb.Ref]string{}
 	for _, row := range facts.Rows {
 		networks[nb.RefOf(row)] = row.Owned()[nb.KeyNetwork]
+		if lb, ok := row.(*nb.LoadBalancer); ok && strings.HasSuffix(lb.Name, ":left") {
+			networks[nb.RefOf(row)] += ":left"
+		}
 	}
 	for _, m := range facts.Members {
 		if !m.IsMap() {
@@ -140,6 +145,41 @@ func TestEndpointsThatAreReadyOrGoing(t *testing.T) {
 	}
 }
 
+func TestEndpointsByUDPThatAreGoing(t *testing.T) {
+	w, _, s := servedWorld(t)
+	q := pod("r", "q", "")
+	w.setPod(q)
+	w.settle()
+	both := service("r", "web", "10.96.0.5")
+	both.Ports = []model.ServicePort{{Protocol: model.TCP, Port: 80}, {Protocol: model.UDP, Port: 80}}
+	w.setService(both)
+	s.Ports = append(s.Ports, model.SlicePort{Protocol: model.UDP, Port: 8080})
+	faces := []string{w.attachment(model.PodKey{Namespace: "r", Name: "p"}).Faces[0].String(), w.attachment(q.Key).Faces[0].String()}
+	for _, test := range []struct {
+		what           string
+		ready, serving [2]bool
+		leads, left    string
+	}{
+		{"both ready", [2]bool{true, true}, [2]bool{true, true}, "10.0.0.2:8080,10.0.0.3:8080", ""},
+		{"one is going", [2]bool{false, true}, [2]bool{true, true}, "10.0.0.3:8080", "10.0.0.2:8080"},
+		{"one is gone", [2]bool{false, true}, [2]bool{false, true}, "10.0.0.3:8080", ""},
+		{"both are going", [2]bool{false, false}, [2]bool{true, true}, "10.0.0.2:8080,10.0.0.3:8080", ""},
+	} {
+		s.Endpoints = nil
+		for i, name := range []string{"p", "q"} {
+			e := endpoint("r", name, faces[i])
+			e.Ready, e.Serving = test.ready[i], test.serving[i]
+			s.Endpoints = append(s.Endpoints, e)
+		}
+		w.setSlice(s)
+		w.settle()
+		got := w.lbs("r", "web")
+		if got["red"]["10.96.0.5:80"] != test.leads || got["red:left"]["10.96.0.5:80"] != test.left {
+			t.Errorf("%s: %v", test.what, got)
+		}
+	}
+}
+
 func TestWhatATenantWritesIntoASlice(t *testing.T) {
 	w, p, s := servedWorld(t)
 	stranger := pod("a", "infra", "")
@@ -203,7 +243,7 @@ func TestAServiceOfTwoProtocolsAndFamilies(t *testing.T) {
 	var seen []string
 	for _, row := range facts.Rows {
 		lb := row.(*nb.LoadBalancer)
-		text := fmt.Sprint(*lb.Protocol, lb.Options["affinity_timeout"], lb.Options["reject"])
+		text := fmt.Sprint(*lb.Protocol, lb.SelectionFields, lb.Options)
 		for _, m := range facts.Members {
 			if m.In == nb.RefOf(lb) {
 				vip, backends := nb.SplitPair(m.Value)
@@ -213,8 +253,8 @@ func TestAServiceOfTwoProtocolsAndFamilies(t *testing.T) {
 		seen = append(seen, text)
 	}
 	want := []string{
-		"tcp10800true 10.96.0.1:443=172.18.0.2:6443 [fd96::1]:443=[fd18::2]:6443",
-		"udp10800true 10.96.0.1:443=172.18.0.2:6444 [fd96::1]:443=[fd18::2]:6444",
+		"tcp[eth_src] map[reject:true] 10.96.0.1:443=172.18.0.2:6443 [fd96::1]:443=[fd18::2]:6443",
+		"udp[eth_src] map[ct_flush:true reject:true] 10.96.0.1:443=172.18.0.2:6444 [fd96::1]:443=[fd18::2]:6444",
 	}
 	if !slices.Equal(seen, want) || len(facts.Members) != 6 {
 		t.Errorf("%q in %v", seen, facts.Members)
@@ -258,5 +298,32 @@ func TestATenantsServiceAnswersForNames(t *testing.T) {
 	delete(own, "10.96.0.10:53")
 	if diff := cmp.Diff(own, w.lbs("r", "names")["red"]); diff != "" {
 		t.Errorf("when it answers no more (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPolicyThatIsNotKeptIsSaidOnce(t *testing.T) {
+	w, p, slice := servedWorld(t)
+	s := service("r", "web", "10.96.0.5")
+	told := func() int { return len(w.eventsOf("service r/web")) }
+	w.setService(s)
+	w.settle()
+	if n := told(); n != 0 {
+		t.Fatalf("%d Events about a Service whose policy is kept", n)
+	}
+	s.Local = true
+	w.setService(s)
+	w.settle()
+	w.deletePod(p.Key)
+	slice.Endpoints = nil
+	w.setSlice(slice)
+	w.settle()
+	if got := w.eventsOf("service r/web"); len(got) != 1 || got[0].Reason != model.ReasonLocalPolicyIgnored {
+		t.Fatalf("Events %+v, want one of %s", got, model.ReasonLocalPolicyIgnored)
+	}
+	s.UID = "another"
+	w.setService(s)
+	w.settle()
+	if n := told(); n != 2 {
+		t.Errorf("%d Events after it was made anew, want 2", n)
 	}
 }

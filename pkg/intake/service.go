@@ -40,6 +40,9 @@ func Service(in *corev1.Service) *model.Service {
 			out.Ports = append(out.Ports, model.ServicePort{Name: p.Name, Protocol: protocol, Port: uint16(p.Port)})
 		}
 	}
+	if p := in.Spec.InternalTrafficPolicy; p != nil {
+		out.Local = *p == corev1.ServiceInternalTrafficPolicyLocal
+	}
 	if in.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		out.Affinity = corev1.DefaultClientIPServiceAffinitySeconds
 		if c := in.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {

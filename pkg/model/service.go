@@ -41,6 +41,8 @@ type Service struct {
 	// Assigned is what an earlier decision wrote on the Service; nil when there is none, none that can be read, or one of
 	// another Service.
 	Assigned *ServiceAddresses
+	// Local: clients are to reach endpoints of their own node only (internalTrafficPolicy).
+	Local bool
 }
 
 // ServicePort is a port of a Service's virtual addresses.

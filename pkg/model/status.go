@@ -106,4 +106,5 @@ const (
 	ReasonServiceIPsInvalid    = "InvalidServiceIPs"
 	ReasonAddressOutsideRange  = "AddressOutsideServiceCIDR"
 	ReasonAddressChanged       = "ServiceAddressChanged"
+	ReasonLocalPolicyIgnored   = "InternalTrafficPolicyIgnored"
 )

@@ -38,13 +38,15 @@ func (r *LogicalRouter) EqualsModel(other model.Model) bool {
 	o, ok := other.(*LogicalRouter)
 	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.Options, o.Options) &&
 		maps.Equal(r.ExternalIDs, o.ExternalIDs) && slices.Equal(r.Ports, o.Ports) &&
-		slices.Equal(r.StaticRoutes, o.StaticRoutes) && slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups)
+		slices.Equal(r.StaticRoutes, o.StaticRoutes) && slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups) &&
+		slices.Equal(r.LoadBalancers, o.LoadBalancers)
 }
 
 func (r *LogicalRouter) copyTo(to *LogicalRouter) {
 	*to = *r
 	to.Options, to.ExternalIDs, to.Ports = maps.Clone(r.Options), maps.Clone(r.ExternalIDs), slices.Clone(r.Ports)
 	to.StaticRoutes, to.LoadBalancerGroups = slices.Clone(r.StaticRoutes), slices.Clone(r.LoadBalancerGroups)
+	to.LoadBalancers = slices.Clone(r.LoadBalancers)
 }
 
 // CloneModel implements libovsdb's model.CloneableModel.
@@ -133,12 +135,13 @@ func (r *LoadBalancer) CloneModelInto(to model.Model) { r.copyTo(to.(*LoadBalanc
 func (r *LoadBalancer) EqualsModel(other model.Model) bool {
 	o, ok := other.(*LoadBalancer)
 	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.Vips, o.Vips) &&
-		same(r.Protocol, o.Protocol) && maps.Equal(r.Options, o.Options) && maps.Equal(r.ExternalIDs, o.ExternalIDs)
+		same(r.Protocol, o.Protocol) && slices.Equal(r.SelectionFields, o.SelectionFields) &&
+		maps.Equal(r.Options, o.Options) && maps.Equal(r.ExternalIDs, o.ExternalIDs)
 }
 
 func (r *LoadBalancer) copyTo(to *LoadBalancer) {
 	*to = *r
-	to.Vips, to.Protocol = maps.Clone(r.Vips), copied(r.Protocol)
+	to.Vips, to.Protocol, to.SelectionFields = maps.Clone(r.Vips), copied(r.Protocol), slices.Clone(r.SelectionFields)
 	to.Options, to.ExternalIDs = maps.Clone(r.Options), maps.Clone(r.ExternalIDs)
 }
 

@@ -40,7 +40,7 @@ func TargetTable(c Column) Table {
 		return TableStaticRoute
 	case Column{TableLogicalRouter, ColumnLoadBalancerGroups}, Column{TableLogicalSwitch, ColumnLoadBalancerGroups}:
 		return TableLoadBalancerGroup
-	case Column{TableLoadBalancerGroup, ColumnLoadBalancers}:
+	case Column{TableLoadBalancerGroup, ColumnLoadBalancers}, Column{TableLogicalRouter, ColumnLoadBalancers}:
 		return TableLoadBalancer
 	}
 	return ""
@@ -50,7 +50,7 @@ func TargetTable(c Column) Table {
 func MemberColumns(t Table) []string {
 	switch t {
 	case TableLogicalRouter:
-		return []string{ColumnPorts, ColumnStaticRoutes, ColumnLoadBalancerGroups}
+		return []string{ColumnPorts, ColumnStaticRoutes, ColumnLoadBalancerGroups, ColumnLoadBalancers}
 	case TableLogicalSwitch:
 		return []string{ColumnPorts, ColumnLoadBalancerGroups}
 	case TableLoadBalancerGroup:

@@ -12,12 +12,14 @@ type LogicalRouter struct {
 	Name        string            `ovsdb:"name"`
 	Options     map[string]string `ovsdb:"options"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
-	// Ports refer to Logical_Router_Port; written as Members, as are the next two.
+	// Ports refer to Logical_Router_Port; written as Members, as are the next three.
 	Ports []string `ovsdb:"ports"`
 	// StaticRoutes refer to Logical_Router_Static_Route.
 	StaticRoutes []string `ovsdb:"static_routes"`
 	// LoadBalancerGroups refer to Load_Balancer_Group.
 	LoadBalancerGroups []string `ovsdb:"load_balancer_group"`
+	// LoadBalancers refer to Load_Balancer.
+	LoadBalancers []string `ovsdb:"load_balancer"`
 }
 
 // LogicalRouterPort is a row of Logical_Router_Port.
@@ -75,9 +77,11 @@ type LoadBalancer struct {
 	// Written as Members.
 	Vips map[string]string `ovsdb:"vips"`
 	// Protocol is tcp, udp or sctp.
-	Protocol    *string           `ovsdb:"protocol"`
-	Options     map[string]string `ovsdb:"options"`
-	ExternalIDs map[string]string `ovsdb:"external_ids"`
+	Protocol *string `ovsdb:"protocol"`
+	// SelectionFields are those parts of a packet that decide which backend it goes to; none means all of its connection.
+	SelectionFields []string          `ovsdb:"selection_fields"`
+	Options         map[string]string `ovsdb:"options"`
+	ExternalIDs     map[string]string `ovsdb:"external_ids"`
 }
 
 // LoadBalancerGroup is a row of Load_Balancer_Group. The table has no external_ids, so the name says whose it is:

@@ -14,10 +14,11 @@ import (
 )
 
 // kernelPackages have tests of packets, which run on the userspace datapath with the other integration tests, and on the
-// kernel's here. They ask ovn.Datapath which it is.
-func kernelPackages() []string {
-	return []string{
-		"./pkg/agent",
+// kernel's here. They ask ovn.Datapath which it is. Tests are chosen by their names, as go test -run does.
+func kernelPackages() []struct{ path, tests string } {
+	return []struct{ path, tests string }{
+		{"./pkg/agent", "."},
+		{"./pkg/controller", "WithPackets$"},
 	}
 }
 
@@ -47,6 +48,10 @@ func kernel(ctx context.Context, r *runner, out *result) error {
 	inside.environment = []string{"ATOLL_KERNEL=" + got.Kernel, ovn.PrefixVariable + "=" + ovnPrefix(got.OVN)}
 	// Some tests take seconds each.
 	out.live = true
-	arguments := []string{"-tags=integration", "-count=1", "-p=1", "-timeout=10m", "-exec=" + program}
-	return inside.goTest(ctx, out, append(arguments, kernelPackages()...)...)
+	for _, p := range kernelPackages() {
+		if err := inside.goTest(ctx, out, "-tags=integration", "-count=1", "-timeout=10m", "-exec="+program, "-run="+p.tests, p.path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
