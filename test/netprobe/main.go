@@ -8,6 +8,7 @@
 //	netprobe resolve look names up as any program of this pod does, and print what they are as a JSON list
 //	netprobe dig     ask a DNS server one question, and print what it said
 //	netprobe api     list the pods of this pod's namespace through the Kubernetes API, and print their names
+//	netprobe load    ask a server again and again, and say how many answered, who, how fast, and what failed
 //	netprobe ready   succeed when the server of this pod answers (for an exec probe)
 //	netprobe forge   send ICMP echo requests with a source that is not this pod's
 //
@@ -43,15 +44,16 @@ func run(ctx context.Context, args []string) error {
 		"resolve": runResolve,
 		"dig":     runDig,
 		"api":     runAPI,
+		"load":    runLoad,
 		"ready":   runReady,
 		"forge":   runForge,
 	}
 	if len(args) == 0 {
-		return errors.New("want one of: serve, probe, seen, own, resolve, dig, api, ready, forge")
+		return errors.New("want one of: serve, probe, seen, own, resolve, dig, api, load, ready, forge")
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("unknown command %q: want one of serve, probe, seen, own, resolve, dig, api, ready, forge", args[0])
+		return fmt.Errorf("unknown command %q: want one of serve, probe, seen, own, resolve, dig, api, load, ready, forge", args[0])
 	}
 	return command(ctx, args[1:])
 }

@@ -171,3 +171,48 @@ func freePort(t *testing.T) uint16 {
 	}
 	return ap.Port()
 }
+
+// TestLoad asks a server on loopback in each way, and then nobody.
+func TestLoad(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	me := wire.Identity{Namespace: "red", Name: "web-0", UID: "u-1"}
+	port, web := freePort(t), freePort(t)
+	s := &server{identity: me, seen: newSightings(), http: web}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.serve(ctx, netip.AddrPortFrom(netip.Addr{}, port)) }()
+	if err := runReady(ctx, []string{"-for=5s", fmt.Sprintf("-port=%d", port)}); err != nil {
+		t.Fatal(err)
+	}
+	local := netip.MustParseAddr("127.0.0.1")
+	ways := []struct {
+		newAsker func(netip.AddrPort) asker
+		port     uint16
+		// each: a connection for each question.
+		each bool
+	}{{newTCP, port, true}, {newHTTP, web, false}, {newUDP, port, false}}
+	run := func(newAsker func(netip.AddrPort) asker, port uint16) wire.Load {
+		limited, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer stop()
+		return loadAll(limited, 2, time.Millisecond, func() asker { return newAsker(netip.AddrPortFrom(local, port)) })
+	}
+	for i, way := range ways {
+		load := run(way.newAsker, way.port)
+		made := 2
+		if way.each {
+			made = load.Answers
+		}
+		if load.Answers < 4 || load.By["u-1"] != load.Answers || len(load.Errors) != 0 || load.Connections != made || load.P50 > load.P99 || load.P99 > load.Max {
+			t.Errorf("way %d: %+v", i, load)
+		}
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	for i, way := range ways {
+		if load := run(way.newAsker, way.port); load.Answers != 0 || len(load.Errors) != 1 {
+			t.Errorf("way %d, nobody there: %+v", i, load)
+		}
+	}
+}

@@ -107,7 +107,7 @@ func (s *server) serve(ctx context.Context, at netip.AddrPort) error {
 		}
 		web := s.httpServer()
 		loops = append(loops, func() error { return web.Serve(listener) })
-		closers = append(closers, web)
+		closers = append(closers, graceful{web})
 	}
 	if s.grpc != 0 {
 		listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), s.grpc)))

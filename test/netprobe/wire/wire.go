@@ -154,6 +154,33 @@ type Name struct {
 	Error string `json:"error,omitempty"`
 }
 
+// LoadBy is how a load asks.
+type LoadBy string
+
+// The ways to ask again and again.
+const (
+	// LoadTCP makes a connection for each question, LoadHTTP keeps one for all, LoadUDP keeps a socket.
+	LoadTCP  LoadBy = "tcp"
+	LoadHTTP LoadBy = "http"
+	LoadUDP  LoadBy = "udp"
+)
+
+// Load is what came of many questions.
+type Load struct {
+	Answers int `json:"answers"`
+	// Connections that were made, or sockets.
+	Connections int `json:"connections"`
+	// By counts the answers of each server, by its UID.
+	By map[string]int `json:"by"`
+	// Errors counts what failed, by its words.
+	Errors  map[string]int `json:"errors,omitempty"`
+	Seconds float64        `json:"seconds"`
+	// P50, P99 and Max are times from a question to its answer or failure.
+	P50 time.Duration `json:"p50Nanoseconds"`
+	P99 time.Duration `json:"p99Nanoseconds"`
+	Max time.Duration `json:"maxNanoseconds"`
+}
+
 // Said is what a DNS server answered to one question.
 type Said struct {
 	// Status is the name of the response code, such as NXDOMAIN.

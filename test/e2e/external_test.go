@@ -1,0 +1,164 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/pkg/sandbox/place"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// TestServicesFromOutside: who is outside of the cluster reaches a Service whose pods are in a vpc Network by node ports, by
+// the address of a load balancer and by external addresses, at any node with policy Cluster. With policy Local it is
+// reached at the nodes of its pods only, and the pods see the client's own address.
+func TestServicesFromOutside(t *testing.T) {
+	t.Parallel()
+	const ns, near, far = "external", "n1", "n2"
+	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+	env.namespace(t, ns, ns)
+	server := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "server", node: near, app: "server"}))[0]
+	outside := sandboxAddresses(t, sandbox.Outside)
+	for policy, balanced := range map[corev1.ServiceExternalTrafficPolicy]string{
+		corev1.ServiceExternalTrafficPolicyLocal:   "198.51.100.20",
+		corev1.ServiceExternalTrafficPolicyCluster: "198.51.100.30",
+	} {
+		external := netip.MustParseAddr(balanced).Next()
+		service, err := env.clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "server-"},
+			Spec: corev1.ServiceSpec{
+				Type: corev1.ServiceTypeLoadBalancer, Selector: server.Labels, ExternalTrafficPolicy: policy,
+				ExternalIPs: []string{external.String()},
+				Ports:       []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.HTTPPort)}},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// As the controller of a cloud does.
+		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: balanced}}
+		if service, err = env.clients.Kube.CoreV1().Services(ns).UpdateStatus(t.Context(), service, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range []string{near, far} {
+			at := nodeAddresses(t, node)[0]
+			for what, address := range map[string]netip.AddrPort{
+				"node port":     netip.AddrPortFrom(at, uint16(service.Spec.Ports[0].NodePort)),
+				"load balancer": netip.AddrPortFrom(netip.MustParseAddr(balanced), 80),
+				"external IP":   netip.AddrPortFrom(external, 80),
+			} {
+				if address.Addr() != at {
+					routeOutside(t, address.Addr(), at)
+				}
+				name := fmt.Sprintf("policy %s, %s at %s", policy, what, node)
+				if policy == corev1.ServiceExternalTrafficPolicyLocal && node == far {
+					// The others that lead there have been seen to work.
+					if by, err := readyAt(t.Context(), sandbox.Outside, address); err == nil {
+						t.Errorf("%s: %+v answers", name, by)
+					}
+					continue
+				}
+				var by wire.Ready
+				eventually(t, 30*time.Second, name, func(ctx context.Context) (err error) {
+					by, err = readyAt(ctx, sandbox.Outside, address)
+					return err
+				})
+				client, err := netip.ParseAddrPort(by.Client)
+				if err != nil || by.UID != string(server.UID) {
+					t.Errorf("%s: %+v answers (%v)", name, by, err)
+				}
+				if policy == corev1.ServiceExternalTrafficPolicyLocal && !slices.Contains(outside, client.Addr()) {
+					t.Errorf("%s: the pod sees %s, want one of %v", name, client, outside)
+				}
+			}
+			if policy == corev1.ServiceExternalTrafficPolicyLocal {
+				// What the load balancer of a cloud asks to find the nodes that have pods.
+				url := fmt.Sprintf("http://%s/", netip.AddrPortFrom(at, uint16(service.Spec.HealthCheckNodePort)))
+				want := map[string]int{near: http.StatusOK, far: http.StatusServiceUnavailable}[node]
+				eventually(t, 30*time.Second, "health of the Service at "+node, func(ctx context.Context) error {
+					response, err := get(ctx, sandbox.Outside, url)
+					if err != nil {
+						return err
+					}
+					defer response.Body.Close()
+					if response.StatusCode != want {
+						return fmt.Errorf("%s, want %d", response.Status, want)
+					}
+					return nil
+				})
+			}
+		}
+	}
+}
+
+// get asks for a page from a place, on a connection of its own.
+func get(ctx context.Context, from, url string) (*http.Response, error) {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dialFrom(ctx, from, network, address)
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return (&http.Client{Transport: transport, Timeout: 3 * time.Second}).Do(request)
+}
+
+// readyAt asks a pod who it is and whom it sees.
+func readyAt(ctx context.Context, from string, at netip.AddrPort) (by wire.Ready, err error) {
+	response, err := get(ctx, from, "http://"+at.String()+wire.ReadyPath)
+	if err != nil {
+		return by, err
+	}
+	defer response.Body.Close()
+	return by, json.NewDecoder(response.Body).Decode(&by)
+}
+
+// routeOutside has the outside send what is for an address to a node, until the test ends.
+func routeOutside(t *testing.T, to, node netip.Addr) {
+	t.Helper()
+	route := &netlink.Route{Dst: &net.IPNet{IP: to.AsSlice(), Mask: net.CIDRMask(32, 32)}, Gw: node.AsSlice()}
+	change := func(do func(*netlink.Route) error) error {
+		return place.InNamespace(env.box.Namespace(sandbox.Outside), func() error { return do(route) })
+	}
+	if err := change(netlink.RouteReplace); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The other node's route may have taken its place.
+		_ = change(netlink.RouteDel)
+	})
+}
+
+// sandboxAddresses are those of a place.
+func sandboxAddresses(t *testing.T, name string) []netip.Addr {
+	t.Helper()
+	var out []netip.Addr
+	err := place.InNamespace(env.box.Namespace(name), func() error {
+		list, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+		for _, a := range list {
+			if address, ok := netip.AddrFromSlice(a.IP); ok {
+				out = append(out, address.Unmap())
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

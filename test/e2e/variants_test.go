@@ -1,0 +1,109 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// TestServiceVariants: what a Service's fields and a pod's readiness change, in a vpc Network and in the default one.
+func TestServiceVariants(t *testing.T) {
+	t.Parallel()
+	env.network(t, "variants-vpc", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+	for ns, network := range map[string]string{"variants-vpc": "variants-vpc", "variants-flat": ""} {
+		env.namespace(t, ns, network)
+		object := podSpec{namespace: ns, name: "unready", app: "unready", node: "n2"}.object()
+		object.Spec.Containers[0].ReadinessProbe = quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}})
+		unready := env.make(t, object)
+		client := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "client", node: "n1", app: "client"}))[0]
+
+		port := []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}
+		patient := env.service(t, ns, "unready", corev1.ServiceSpec{Ports: port})
+		hasty := variant(t, ns, "hasty", corev1.ServiceSpec{Ports: port, Selector: unready.Labels, PublishNotReadyAddresses: true})
+		itself := env.service(t, ns, "client", corev1.ServiceSpec{Ports: port})
+		beyond := variant(t, ns, "beyond", corev1.ServiceSpec{Ports: port})
+		outsideBehind(t, beyond)
+		here := corev1.ServiceInternalTrafficPolicyLocal
+		local := variant(t, ns, "local", corev1.ServiceSpec{Ports: port, Selector: client.Labels, InternalTrafficPolicy: &here})
+
+		for _, c := range []struct {
+			what    string
+			service *corev1.Service
+			// uid of who answers; empty: the client is refused at once.
+			uid string
+		}{
+			{"a pod that is not Ready", patient, ""},
+			{"a pod that is not Ready, published all the same", hasty, string(unready.UID)},
+			{"the client itself", itself, string(client.UID)},
+			{"an address outside of the cluster", beyond, sandbox.Outside},
+			{"a policy that is not kept", local, string(client.UID)},
+		} {
+			eventually(t, 30*time.Second, ns+": "+c.what, func(ctx context.Context) error {
+				target := wire.Target{Address: netip.MustParseAddr(c.service.Spec.ClusterIP), Protocol: wire.TCP, Port: 80, Token: newToken(t)}
+				results, err := matrix.Probe(ctx, env.exec, ns, client.Name, []wire.Target{target})
+				if err != nil {
+					return err
+				}
+				r := results[target.Token]
+				if r.Answered && r.By.UID != c.uid {
+					t.Fatalf("%s: %s: %s answers", ns, c.what, r.By)
+				}
+				if r.Answered != (c.uid != "") || !r.Answered && !strings.Contains(r.Error, "refused") {
+					return fmt.Errorf("%+v", r)
+				}
+				return nil
+			})
+		}
+		eventually(t, 30*time.Second, ns+": Event on a Service whose policy is not kept", func(ctx context.Context) error {
+			events, err := env.clients.Kube.CoreV1().Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(local.UID)})
+			if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == model.ReasonLocalPolicyIgnored }) {
+				err = fmt.Errorf("only %v", events.Items)
+			}
+			return err
+		})
+	}
+}
+
+// variant makes a Service as it is written.
+func variant(t *testing.T, ns, name string, spec corev1.ServiceSpec) *corev1.Service {
+	t.Helper()
+	service, err := env.clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("make Service %s/%s: %v", ns, name, err)
+	}
+	return service
+}
+
+// outsideBehind writes a slice by hand: a Service without a selector leads to the outside.
+func outsideBehind(t *testing.T, service *corev1.Service) {
+	t.Helper()
+	number := int32(wire.DefaultPort)
+	_, err := env.clients.Kube.DiscoveryV1().EndpointSlices(service.Namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: service.Name, Labels: map[string]string{discoveryv1.LabelServiceName: service.Name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{sandbox.OutsideAddresses()[0].String()}}},
+		Ports:       []discoveryv1.EndpointPort{{Port: &number}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

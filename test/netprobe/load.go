@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// runLoad asks a server again and again, and says what came of it: how many answers, from whom, how fast, and what failed.
+func runLoad(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("load", flag.ContinueOnError)
+	var at netip.AddrPort
+	flags.TextVar(&at, "at", netip.AddrPort{}, "address and port of the server")
+	how := flags.String("by", string(wire.LoadTCP), "tcp: a connection for each question; http: one connection for all; udp: one socket for all")
+	workers := flags.Int("workers", 1, "how many ask at once")
+	pause := flags.Duration("pause", 0, "between an answer and the next question")
+	duration := flags.Duration("for", time.Second, "how long")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ask, known := map[wire.LoadBy]func(netip.AddrPort) asker{
+		wire.LoadTCP: newTCP, wire.LoadHTTP: newHTTP, wire.LoadUDP: newUDP,
+	}[wire.LoadBy(*how)]
+	if !known || !at.IsValid() || *workers < 1 {
+		return errors.New("want -at ADDRESS:PORT -by tcp, http or udp, and at least one worker")
+	}
+	ctx, cancel := context.WithTimeout(ctx, *duration)
+	defer cancel()
+	load := loadAll(ctx, *workers, *pause, func() asker { return ask(at) })
+	return json.NewEncoder(os.Stdout).Encode(load)
+}
+
+// asker asks one question after the other. made says that it took a new connection.
+type asker interface {
+	ask(token string) (by wire.Identity, made bool, err error)
+	io.Closer
+}
+
+// loadAll asks until ctx ends.
+func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker func() asker) wire.Load {
+	started := time.Now()
+	sum := wire.Load{By: map[string]int{}, Errors: map[string]int{}}
+	var took []time.Duration
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			a := newAsker()
+			defer a.Close()
+			for i := 0; ctx.Err() == nil; i++ {
+				began := time.Now()
+				by, made, err := a.ask(fmt.Sprintf("load-%d-%d", worker, i))
+				mu.Lock()
+				took = append(took, time.Since(began))
+				if made {
+					sum.Connections++
+				}
+				if err != nil {
+					sum.Errors[err.Error()]++
+				} else {
+					sum.By[by.UID]++
+					sum.Answers++
+				}
+				mu.Unlock()
+				if pause > 0 {
+					select {
+					case <-ctx.Done():
+					case <-time.After(pause):
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(took)
+	sum.Seconds = time.Since(started).Seconds()
+	sum.P50, sum.P99, sum.Max = took[len(took)/2], took[len(took)*99/100], took[len(took)-1]
+	return sum
+}
+
+// loadPatience bounds one question; a client of a Service waits no longer.
+const loadPatience = 5 * time.Second
+
+type tcpAsker struct{ at netip.AddrPort }
+
+func newTCP(at netip.AddrPort) asker { return tcpAsker{at} }
+
+func (a tcpAsker) ask(token string) (wire.Identity, bool, error) {
+	conn, err := net.DialTimeout("tcp", a.at.String(), loadPatience)
+	if err != nil {
+		return wire.Identity{}, true, withoutAddresses(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(loadPatience)); err != nil {
+		return wire.Identity{}, true, err
+	}
+	if _, err := fmt.Fprintf(conn, "%s\n", token); err != nil {
+		return wire.Identity{}, true, withoutAddresses(err)
+	}
+	line, err := io.ReadAll(conn)
+	if err != nil {
+		return wire.Identity{}, true, withoutAddresses(err)
+	}
+	answer, err := parseAnswer(line, token)
+	return answer.By, true, err
+}
+
+func (tcpAsker) Close() error { return nil }
+
+type httpAsker struct {
+	url    string
+	client *http.Client
+}
+
+func newHTTP(at netip.AddrPort) asker {
+	return httpAsker{"http://" + at.String() + wire.ReadyPath, &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: loadPatience}}
+}
+
+func (a httpAsker) ask(string) (by wire.Identity, made bool, err error) {
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { made = !c.Reused }}
+	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.Background(), trace), http.MethodGet, a.url, nil)
+	if err != nil {
+		return by, made, err
+	}
+	response, err := a.client.Do(request)
+	if err != nil {
+		return by, made, withoutAddresses(err)
+	}
+	defer response.Body.Close()
+	var ready wire.Ready
+	text, err := io.ReadAll(response.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &ready)
+	}
+	return ready.Identity, made, withoutAddresses(err)
+}
+
+func (a httpAsker) Close() error {
+	a.client.CloseIdleConnections()
+	return nil
+}
+
+type udpAsker struct {
+	at   netip.AddrPort
+	conn net.Conn
+}
+
+func newUDP(at netip.AddrPort) asker { return &udpAsker{at: at} }
+
+// ask sends one packet: one that is lost is an error.
+func (a *udpAsker) ask(token string) (wire.Identity, bool, error) {
+	made := a.conn == nil
+	if made {
+		conn, err := net.Dial("udp", a.at.String())
+		if err != nil {
+			return wire.Identity{}, true, err
+		}
+		a.conn = conn
+	}
+	if err := a.conn.SetDeadline(time.Now().Add(tryTCP)); err != nil {
+		return wire.Identity{}, made, err
+	}
+	if _, err := a.conn.Write([]byte(token)); err != nil {
+		return wire.Identity{}, made, withoutAddresses(err)
+	}
+	packet := make([]byte, 1500)
+	for {
+		n, err := a.conn.Read(packet)
+		if err != nil {
+			return wire.Identity{}, made, withoutAddresses(err)
+		}
+		// What comes late answers an earlier question.
+		if answer, err := parseAnswer(packet[:n], token); err == nil {
+			return answer.By, made, nil
+		}
+	}
+}
+
+func (a *udpAsker) Close() error {
+	if a.conn == nil {
+		return nil
+	}
+	return a.conn.Close()
+}
+
+// withoutAddresses leaves away the ports that differ each time, so that equal errors can be counted.
+func withoutAddresses(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s %s: %w", op.Op, op.Net, op.Err)
+	}
+	return err
+}
