@@ -14,6 +14,7 @@ unexport GOFLAGS
 PROGRAMS := atoll-controller atoll-agent atoll-cni atoll-sandbox atoll
 FUZZTIME ?= 10s
 SCALE    ?= -soak=60s
+SERVICES ?=
 CONFORMANCE ?= -network=default,vpc
 
 # The programs run wherever they are copied to: no C library is linked. Go stamps each with the version that git gives the
@@ -49,7 +50,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race test-integration test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes scale vulnerabilities
+.PHONY: test verify lint test-unit race test-integration test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services scale vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -87,6 +88,9 @@ bench: build ## pods per second and the time of each, through a real API server 
 
 bench-portholes: build ## what it costs that 100 Networks of the same addresses meet their nodes, with 500 pods: seven minutes (as root)
 	go run ./test/suites -exec go run ./test/bench/portholes
+
+bench-services: build ## 1,000 Services in 100 Networks, and what asking through one costs: five minutes (as root)
+	go run ./test/suites -exec go run ./test/bench/services $(SERVICES)
 
 scale: build ## the targets at 10,000 pods in 200 Networks, in ten minutes; SCALE="-pods=50000 -networks=1000" is the full size (as root)
 	go run ./test/suites -exec go run ./test/scale $(SCALE)

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +27,7 @@ type cluster struct {
 	kube     kubernetes.Interface
 	networks dynamic.ResourceInterface
 	progress *lab.Progress
-	// agents are their processes by node, and roots the first processes of all places.
+	// agents are their processes by node, and roots those whose descendants take part.
 	agents map[string]int
 	roots  []int
 	others others
@@ -55,26 +53,19 @@ func newCluster(ctx context.Context, box *sandbox.Sandbox, progress *lab.Progres
 		if err != nil {
 			return nil, err
 		}
-		first := 0
 		for _, d := range daemons {
-			if d.PID == 0 {
-				continue
-			}
-			if d.Name == "atoll-agent" {
+			if d.PID != 0 && d.Name == "atoll-agent" {
 				c.agents[place] = d.PID
 			}
-			if first, err = parentOf(d.PID); err != nil {
-				return nil, err
-			}
 		}
-		c.roots = append(c.roots, first)
+	}
+	if c.roots, err = lab.Families(ctx, box); err != nil {
+		return nil, err
 	}
 	// The cluster's own pods come now: they are not to come in between.
 	if err := c.await(ctx, "the cluster's own pods", c.ownPodsReady); err != nil {
 		return nil, err
 	}
-	// The kernel's own threads work for those who are measured; what others have them do is not much.
-	c.roots = append(c.roots, kernelThreads)
 	return c, nil
 }
 
@@ -89,22 +80,6 @@ func (c *cluster) ownPodsReady(ctx context.Context) (bool, error) {
 		}
 	}
 	return len(list.Items) > 0, nil
-}
-
-// kernelThreads is the parent of the kernel's own threads.
-const kernelThreads = 2
-
-func parentOf(pid int) (int, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, fmt.Errorf("find parent of a daemon: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if number, found := strings.CutPrefix(line, "PPid:"); found {
-			return strconv.Atoi(strings.TrimSpace(number))
-		}
-	}
-	return 0, fmt.Errorf("find parent of process %d: no PPid", pid)
 }
 
 // others measures how many processors those used who do not take part, and what those used who do.

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/atoll-net/atoll/test/lab"
+	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+const (
+	// rounds is how often each way of asking is measured, in turn, so that others on the machine disturb all alike; the round in
+	// the middle counts.
+	rounds = 11
+	// askers is how many ask at once.
+	askers = 4
+	// replicas are those of the Deployment that is replaced.
+	replicas = 3
+)
+
+// pace is how fast questions were answered.
+type pace struct {
+	PerSecond float64 `json:"perSecond"`
+	P50       float64 `json:"p50Milliseconds"`
+}
+
+// asked compares asking a pod through its Service and directly.
+type asked struct {
+	What string `json:"what"`
+	// Kept: one connection for all questions of an asker; else one for each.
+	Kept    bool    `json:"kept"`
+	Virtual pace    `json:"virtual"`
+	Direct  pace    `json:"direct"`
+	Others  float64 `json:"others"`
+}
+
+func (a asked) ratio() float64 { return a.Virtual.PerSecond / a.Direct.PerSecond }
+
+// rolling is what came of one way of asking while pods were replaced.
+type rolling struct {
+	What            string         `json:"what"`
+	Answers         int            `json:"answers"`
+	Errors          map[string]int `json:"errors,omitempty"`
+	MaxMilliseconds float64        `json:"maxMilliseconds"`
+	// Lossy: nobody promises an answer to each question.
+	Lossy bool `json:"lossy,omitempty"`
+}
+
+func (r rolling) failed() int {
+	sum := 0
+	for _, n := range r.Errors {
+		sum += n
+	}
+	return sum
+}
+
+// packetResults are those of the part in the sandbox.
+type packetResults struct {
+	Asked          []asked   `json:"asked"`
+	Rolling        []rolling `json:"rolling"`
+	Rollouts       int       `json:"rollouts"`
+	Replicas       int       `json:"replicas"`
+	RollingSeconds float64   `json:"rollingSeconds"`
+	RollingOthers  float64   `json:"rollingOthers"`
+}
+
+func measurePackets(ctx context.Context, o options, progress *lab.Progress) (*packetResults, error) {
+	out := &packetResults{Rollouts: o.rollouts, Replicas: replicas}
+	err := inSandbox(ctx, o, func(c *cluster) error {
+		progress.Done("sandbox")
+		if _, err := c.deploy(ctx, "client", c.nodes[0], 1); err != nil {
+			return err
+		}
+		client, err := c.only(ctx, "client")
+		if err != nil {
+			return err
+		}
+		for _, place := range []struct{ what, name, node string }{{"same node", "near", c.nodes[0]}, {"other node", "far", c.nodes[1]}} {
+			virtual, err := c.deploy(ctx, place.name, place.node, 1)
+			if err != nil {
+				return err
+			}
+			server, err := c.only(ctx, place.name)
+			if err != nil {
+				return err
+			}
+			direct, err := matrix.AddressOf(server)
+			if err != nil {
+				return err
+			}
+			if err := c.serves(ctx, client.Name, netip.AddrPortFrom(virtual, wire.DefaultPort)); err != nil {
+				return err
+			}
+			for _, kept := range []bool{false, true} {
+				a, err := c.compare(ctx, client.Name, virtual, direct, kept, o.ask)
+				if err != nil {
+					return err
+				}
+				a.What = place.what + ", " + map[bool]string{false: "a connection for each question", true: "connections that are kept"}[kept]
+				out.Asked = append(out.Asked, a)
+				progress.Done(a.What)
+			}
+		}
+		err = c.replace(ctx, client.Name, o, out)
+		progress.Done("rollouts")
+		return err
+	})
+	return out, err
+}
+
+// compare asks through a virtual address and directly, in turn.
+func (c *cluster) compare(ctx context.Context, client string, virtual, direct netip.Addr, kept bool, duration time.Duration) (out asked, err error) {
+	out.Kept = kept
+	by, port := wire.LoadTCP, uint16(wire.DefaultPort)
+	if kept {
+		by, port = wire.LoadHTTP, wire.HTTPPort
+	}
+	before, err := lab.ReadUsage(c.families...)
+	if err != nil {
+		return out, err
+	}
+	paces := map[netip.Addr][]pace{}
+	for range rounds {
+		for _, at := range []netip.Addr{direct, virtual} {
+			load, err := c.load(ctx, client, netip.AddrPortFrom(at, port), by, duration, fmt.Sprintf("-workers=%d", askers))
+			if err != nil {
+				return out, err
+			}
+			if len(load.Errors) > 0 {
+				return out, fmt.Errorf("ask %s: %v", at, load.Errors)
+			}
+			paces[at] = append(paces[at], pace{float64(load.Answers) / load.Seconds, load.P50.Seconds() * 1000})
+		}
+	}
+	after, err := lab.ReadUsage(c.families...)
+	if err != nil {
+		return out, err
+	}
+	programs, machines := before.Foreign(after)
+	out.Virtual, out.Direct, out.Others = middle(paces[virtual]), middle(paces[direct]), programs+machines
+	return out, nil
+}
+
+func middle(of []pace) pace {
+	sorted := slices.SortedFunc(slices.Values(of), func(a, b pace) int {
+		if a.PerSecond < b.PerSecond {
+			return -1
+		}
+		return 1
+	})
+	return sorted[len(sorted)/2]
+}
+
+// margin is how long clients ask after the last pod has been replaced.
+const margin = 3 * time.Second
+
+// replace replaces all pods of a Deployment, again and again, while clients ask its Service in each way.
+func (c *cluster) replace(ctx context.Context, client string, o options, out *packetResults) error {
+	const app = "rolling"
+	virtual, err := c.deploy(ctx, app, "", replicas)
+	if err != nil {
+		return err
+	}
+	if err := c.serves(ctx, client, netip.AddrPortFrom(virtual, wire.DefaultPort)); err != nil {
+		return err
+	}
+	// The first rollout says how long one takes.
+	took, err := c.restart(ctx, app)
+	if err != nil {
+		return err
+	}
+	duration := time.Duration(o.rollouts)*took*5/4 + margin
+	before, err := lab.ReadUsage(c.families...)
+	if err != nil {
+		return err
+	}
+	ways := map[wire.LoadBy]struct {
+		what string
+		port uint16
+	}{
+		wire.LoadTCP:  {"a connection for each question", wire.DefaultPort},
+		wire.LoadHTTP: {"connections that are kept", wire.HTTPPort},
+		wire.LoadUDP:  {"UDP from one port", wire.DefaultPort},
+	}
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	failed := make(chan error, len(ways))
+	for by, way := range ways {
+		running.Go(func() {
+			load, err := c.load(ctx, client, netip.AddrPortFrom(virtual, way.port), by, duration, "-workers=4", "-pause=5ms")
+			if err != nil {
+				failed <- err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out.Rolling = append(out.Rolling, rolling{
+				What: way.what, Answers: load.Answers, Errors: maps.Clone(load.Errors), Lossy: by == wire.LoadUDP,
+				MaxMilliseconds: load.Max.Seconds() * 1000,
+			})
+		})
+	}
+	start := time.Now()
+	for range o.rollouts {
+		if _, err := c.restart(ctx, app); err != nil {
+			return err
+		}
+	}
+	out.RollingSeconds = time.Since(start).Seconds()
+	running.Wait()
+	if out.RollingSeconds > duration.Seconds() {
+		return fmt.Errorf("pods were replaced for %.0f s, and clients asked for %.0f", out.RollingSeconds, duration.Seconds())
+	}
+	slices.SortFunc(out.Rolling, func(a, b rolling) int {
+		if a.What < b.What {
+			return -1
+		}
+		return 1
+	})
+	after, err := lab.ReadUsage(c.families...)
+	programs, machines := before.Foreign(after)
+	out.RollingOthers = programs + machines
+	select {
+	case lost := <-failed:
+		return lost
+	default:
+		return err
+	}
+}
+
+// restart replaces all pods of a Deployment, as kubectl rollout restart does, and says how long it took.
+func (c *cluster) restart(ctx context.Context, app string) (time.Duration, error) {
+	start := time.Now()
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, start.Format(time.RFC3339Nano))
+	d, err := c.kube.AppsV1().Deployments(home).Patch(ctx, app, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("restart Deployment %s: %w", app, err)
+	}
+	err = c.rolledOut(ctx, d)
+	return time.Since(start), err
+}
