@@ -59,6 +59,10 @@ func Gateway(g model.Gateway, l Layout, addresses []netip.Addr, ports []GatewayP
 				nb.KeyNetwork: l.Name,
 			},
 		}
+		if protocol == model.UDP {
+			// As for a Service.
+			lb.Options["ct_flush"] = "true"
+		}
 		facts.Rows = append(facts.Rows, lb)
 		facts.Members = append(facts.Members, balanced(l, lb, vips)...)
 	}
