@@ -15,7 +15,7 @@
 // What must stay true:
 //
 //   - Requests for one container, and the sweep of it, follow each other; different containers do not wait for
-//     each other, and no lock is held over the work for another.
+//     each other, and no lock is held over the work for another. But portholes are made one after the other.
 //   - A pod is bound to the logical port that its name and UID give, never to one that an annotation names.
 //     Which addresses it may use, and in which Network, is OVN's port security: the annotation only says what
 //     to configure.

@@ -19,6 +19,7 @@ func kernelPackages() []struct{ path, tests string } {
 	return []struct{ path, tests string }{
 		{"./pkg/agent", "."},
 		{"./pkg/controller", "WithPackets$"},
+		{"./pkg/porthole", "."},
 	}
 }
 

@@ -91,6 +91,7 @@ func (c *cluster) figures(ctx context.Context) (figures, error) {
 // distribution is of what came between two readings of a histogram, in milliseconds.
 type distribution struct {
 	Count int     `json:"count"`
+	Mean  float64 `json:"mean"`
 	P50   float64 `json:"p50"`
 	P99   float64 `json:"p99"`
 }
@@ -99,7 +100,11 @@ type distribution struct {
 func between(before, after figures, name, label string) distribution {
 	type bucket struct{ upTo, count float64 }
 	var buckets []bucket
+	sum := 0.0
 	for series, n := range after {
+		if labels, found := strings.CutPrefix(series, name+"_sum"); found && strings.Contains(labels, label) {
+			sum += n - before[series]
+		}
 		rest, found := strings.CutPrefix(series, name+"_bucket{")
 		if !found || label != "" && !strings.Contains(rest, label) {
 			continue
@@ -131,5 +136,5 @@ func between(before, after figures, name, label string) distribution {
 		}
 		return low.upTo
 	}
-	return distribution{Count: int(all), P50: quantile(0.5) * 1000, P99: quantile(0.99) * 1000}
+	return distribution{Count: int(all), Mean: sum / all * 1000, P50: quantile(0.5) * 1000, P99: quantile(0.99) * 1000}
 }

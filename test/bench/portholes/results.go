@@ -115,7 +115,7 @@ func (r results) print(to io.Writer) error {
 	fmt.Fprintf(t.to, "%d pods in %d Networks of the same addresses: %d portholes on 3 nodes\n\n", r.Pods, r.Networks, r.Portholes)
 	fmt.Fprintln(t.to, "what\ttarget\tmeasured\tverdict\tprocessors used by others\t")
 	times := func(d distribution) string {
-		return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d)", d.P50, d.P99, d.Count)
+		return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, mean %.1f ms (%d)", d.P50, d.P99, d.Mean, d.Count)
 	}
 	limit := fmt.Sprintf("< %.0f KiB", targetKiB)
 	m, f := r.Memory, r.Flows
