@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -243,6 +244,10 @@ func TestListFindsHalfOnesAndNoStrangers(t *testing.T) {
 	// One without its links, one without its namespace, one of which only a file is left; and strangers.
 	must(t, makeNetns(IDOf("u2").NetnsPath()))
 	must(t, k.Ensure(t.Context(), testSpec("u3")))
+	// While it is open somewhere the namespace stays, and the links with it, without a name.
+	nameless, err := ns.GetNS(IDOf("u3").NetnsPath())
+	must(t, err)
+	defer nameless.Close()
 	must(t, removeNetns(IDOf("u3").NetnsPath()))
 	must(t, os.WriteFile(IDOf("u4").NetnsPath(), nil, 0o444))
 	stranger := netnsDir + "/atoll-of-somebody-else"
