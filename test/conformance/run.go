@@ -56,7 +56,8 @@ func (c *cluster) test(ctx context.Context, n network) (v verdict, err error) {
 	}
 	v = judge(n, chosen, c.all, outcomes, list)
 	v.took = time.Since(began)
-	return v, nil
+	v.pauses, err = c.pauses(began)
+	return v, err
 }
 
 // ginkgo runs the specs on several processes in the control plane's place, as upstream's own scripts run them on a host

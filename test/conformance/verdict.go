@@ -17,6 +17,8 @@ type judged struct {
 
 func (j judged) excepted() bool { return j.reason != "" }
 
+func failedUnexpectedly(j judged) bool { return !j.passed && !j.excepted() }
+
 // asExpected tells whether nobody has to look at it.
 func (j judged) asExpected() bool { return j.passed != j.excepted() }
 
@@ -27,6 +29,8 @@ type verdict struct {
 	// unused are exceptions of no spec that exists.
 	unused exceptions
 	took   time.Duration
+	// pauses of the nodes while the specs ran, the longest first.
+	pauses []pause
 }
 
 // judge compares what came of the specs that were chosen with the exceptions. A spec of which nothing came failed.
@@ -74,7 +78,7 @@ func summarise(out io.Writer, verdicts []verdict) bool {
 		fmt.Fprintf(out, "%-8s %6d %7d %14d %19d %10s\n", v.network, len(v.specs),
 			v.count(func(s judged) bool { return s.passed }),
 			v.count(func(s judged) bool { return !s.passed && s.excepted() }),
-			v.count(func(s judged) bool { return !s.passed && !s.excepted() }),
+			v.count(failedUnexpectedly),
 			v.took.Round(time.Second))
 	}
 	return ok
@@ -88,7 +92,7 @@ func (v verdict) explain(out io.Writer) {
 		why   func(judged) string
 	}{
 		{"failed as said", func(s judged) bool { return !s.passed && s.excepted() }, func(s judged) string { return s.reason }},
-		{"failed unexpectedly", func(s judged) bool { return !s.passed && !s.excepted() }, func(s judged) string { return short(s.failure) }},
+		{"failed unexpectedly", failedUnexpectedly, func(s judged) string { return short(s.failure) }},
 		{"passed, but is an exception", func(s judged) bool { return s.passed && s.excepted() }, func(s judged) string { return "remove it: " + s.reason }},
 	} {
 		if v.count(part.is) == 0 {
@@ -100,6 +104,9 @@ func (v verdict) explain(out io.Writer) {
 				fmt.Fprintf(out, "  %s\n      %s\n", s.spec, part.why(s))
 			}
 		}
+	}
+	if v.count(failedUnexpectedly) > 0 {
+		explainPauses(out, v.network, v.pauses)
 	}
 	for _, e := range v.unused {
 		fmt.Fprintf(out, "\nnetwork %s: no spec is named %q any more, but it is an exception\n", v.network, e.Spec)

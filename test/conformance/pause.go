@@ -1,0 +1,75 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pause is a time in which ovs-vswitchd of a node did nothing. Packets of the userspace datapath wait as long, and a probe's
+// time is over: a machine that others use too can make any spec fail.
+type pause struct {
+	node string
+	end  time.Time
+	long time.Duration
+}
+
+const (
+	// longPause is what a probe waits for an answer unless it says otherwise.
+	longPause = time.Second
+	// shownPauses bounds how many the summary shows.
+	shownPauses = 5
+)
+
+// pauses are those of all nodes since a time, the longest first, as their logs have them.
+func (c *cluster) pauses(since time.Time) ([]pause, error) {
+	var out []pause
+	for _, node := range c.box.Nodes() {
+		log, err := os.ReadFile(c.box.LogPath(node, "ovs-vswitchd"))
+		if err != nil {
+			return nil, fmt.Errorf("read log of ovs-vswitchd of %s: %w", node, err)
+		}
+		out = append(out, parsePauses(node, string(log), since)...)
+	}
+	slices.SortStableFunc(out, func(a, b pause) int { return cmp.Compare(b.long, a.long) })
+	return out, nil
+}
+
+// stoodStill is what the main thread logs when it comes back late; others name themselves behind the module. (timeval.c of
+// Open vSwitch.)
+var stoodStill = regexp.MustCompile(`^(\S+)\|\d+\|timeval\|WARN\|Unreasonably long (\d+)ms poll interval`)
+
+// parsePauses reads a node's log.
+func parsePauses(node, log string, since time.Time) []pause {
+	var out []pause
+	for line := range strings.Lines(log) {
+		found := stoodStill.FindStringSubmatch(line)
+		if found == nil {
+			continue
+		}
+		end, err := time.Parse(time.RFC3339, found[1])
+		ms, numberErr := strconv.ParseInt(found[2], 10, 32)
+		p := pause{node: node, end: end, long: time.Duration(ms) * time.Millisecond}
+		if err == nil && numberErr == nil && p.long >= longPause && !end.Before(since.Truncate(time.Second)) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// explainPauses prints the longest.
+func explainPauses(out io.Writer, n network, pauses []pause) {
+	if len(pauses) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nnetwork %s: ovs-vswitchd stood still meanwhile, %d times for %s and longer; the longest\n", n, len(pauses), longPause)
+	for _, p := range pauses[:min(len(pauses), shownPauses)] {
+		fmt.Fprintf(out, "  %s for %s until %s\n", p.node, p.long.Round(100*time.Millisecond), p.end.Format(time.TimeOnly))
+	}
+}
