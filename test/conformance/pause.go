@@ -13,7 +13,8 @@ import (
 )
 
 // pause is a time in which ovs-vswitchd of a node did nothing. Packets of the userspace datapath wait as long, and a probe's
-// time is over: a machine that others use too can make any spec fail.
+// time is over: a machine that others use, too, can make any spec fail. Seen was that it waited for the kernel's lock on the
+// configuration of networks (rtnl), one for all namespaces, while another cluster made hundreds of pods.
 type pause struct {
 	node string
 	end  time.Time
