@@ -35,6 +35,10 @@ func TestServeAndProbe(t *testing.T) {
 			targets = append(targets, wire.Target{Address: ip, Protocol: protocol, Port: port, Token: token})
 		}
 	}
+	// The kernel answers ICMP whether somebody listens or not.
+	if err := runReady(ctx, []string{"-port", fmt.Sprint(port), "-for", "5s"}); err != nil {
+		t.Fatalf("ready: %v", err)
+	}
 	probing, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
 	results, err := probeAll(probing, targets)
@@ -59,9 +63,6 @@ func TestServeAndProbe(t *testing.T) {
 		if !seen[want] {
 			t.Errorf("%+v was not recorded; seen: %v", want, seen)
 		}
-	}
-	if err := runReady(ctx, []string{"-port", fmt.Sprint(port)}); err != nil {
-		t.Errorf("ready: %v", err)
 	}
 	if got := s.seen.list("ready"); len(got) != 0 {
 		t.Errorf("a readiness probe left sightings: %v", got)
