@@ -79,7 +79,7 @@ type wanted struct {
 	graph   *graph.Graph
 	state   *controller.State
 	said    *recorder
-	// pending pods and nodes may have a port, and nothing on them says which address: only the controller can tell.
+	// pending pods, nodes and Gateways may have rows, and nothing on them says which address: only the controller can tell.
 	pending map[nb.Owner]bool
 }
 
@@ -99,6 +99,11 @@ func compileAll(defaults controller.Defaults, objects model.Changes) wanted {
 	for name := range w.said.nodes {
 		if objects.Nodes[name].Assigned == nil {
 			w.pending[nb.NodeOwner(name)] = true
+		}
+	}
+	for key, g := range objects.Gateways {
+		if owner := nb.GatewayOwner(key.Namespace, key.Name); len(g.Held) == 0 {
+			w.pending[owner] = true
 		}
 	}
 	return w

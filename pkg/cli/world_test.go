@@ -17,7 +17,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
-var defaults = controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14")}
+var defaults = controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), Gateways: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/16")}}
 
 // world is a cluster with its databases that fits in a test: all as the controller would have it, until the
 // test breaks something.
