@@ -140,7 +140,11 @@ func (c cluster) install(ctx context.Context) error {
 	if _, err := c.kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
 		return err
 	}
-	_, err = c.kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(c.sandbox.Source, "dist", "gateway"))
+	if _, err := c.kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(c.sandbox.Source, "dist", "gateway")); err != nil {
+		return err
+	}
+	// The suite asks the class what it serves.
+	_, err = c.kubectl(ctx, "wait", "--for=condition=Accepted", "--timeout=60s", "gatewayclass", "atoll")
 	return err
 }
 

@@ -25,6 +25,7 @@ func exceptions() map[string]string {
 	const http = "its Gateways have HTTP or HTTPS listeners only, and it expects them to be served"
 	return map[string]string{
 		"GatewayListenerUnsupportedProtocol":        http,
+		"TCPRouteInvalidNonTCPListener":             http,
 		"GatewayInvalidRouteKind":                   http,
 		"GatewayInvalidTLSConfiguration":            http,
 		"GatewayModifyListeners":                    http,
@@ -41,6 +42,7 @@ const base = "base/served.yaml"
 
 func TestGatewayAPI(t *testing.T) {
 	o := conformance.DefaultOptions(t)
+	o.GatewayClassName = "atoll"
 	o.ConformanceProfiles = []suite.ConformanceProfileName{suite.GatewayTCPConformanceProfileName, suite.GatewayUDPConformanceProfileName}
 	o.BaseManifests = base
 	o.ManifestFS = []fs.FS{withoutGateways(t), &conformance.Manifests}
