@@ -51,17 +51,12 @@ func Gateway(g model.Gateway, l Layout, addresses []netip.Addr, ports []GatewayP
 			UUID:     nb.UUID(nb.TableLoadBalancer, l.UID+"/gateway/"+g.UID+"/"+text),
 			Name:     l.Name + "/" + g.Key.String() + ":gateway:" + text,
 			Protocol: &text,
-			// Without endpoints a client hears so at once. (ovn-nb(5).)
-			Options: map[string]string{"reject": "true"},
+			Options:  optionsOf(protocol),
 			ExternalIDs: map[string]string{
 				nb.KeyOwner:   string(nb.GatewayOwner(g.Key.Namespace, g.Key.Name)),
 				nb.KeyUID:     g.UID,
 				nb.KeyNetwork: l.Name,
 			},
-		}
-		if protocol == model.UDP {
-			// As for a Service.
-			lb.Options["ct_flush"] = "true"
 		}
 		facts.Rows = append(facts.Rows, lb)
 		facts.Members = append(facts.Members, balanced(l, lb, vips)...)

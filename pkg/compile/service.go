@@ -162,24 +162,28 @@ const clientField = "eth_src"
 func loadBalancer(s model.Service, l Layout, protocol model.Protocol) *nb.LoadBalancer {
 	text := string(protocol)
 	lb := &nb.LoadBalancer{
-		UUID:     nb.UUID(nb.TableLoadBalancer, l.UID+"/"+s.UID+"/"+text),
-		Name:     l.Name + "/" + s.Key.String() + ":" + text,
-		Protocol: &text,
-		Options: map[string]string{
-			// Without endpoints a client hears so at once. (ovn-nb(5).)
-			"reject": "true",
-		},
+		UUID:        nb.UUID(nb.TableLoadBalancer, l.UID+"/"+s.UID+"/"+text),
+		Name:        l.Name + "/" + s.Key.String() + ":" + text,
+		Protocol:    &text,
+		Options:     optionsOf(protocol),
 		ExternalIDs: idsOfService(s, l),
-	}
-	if protocol == model.UDP {
-		// Packets of one client go on to an endpoint that has left for as long as they keep coming, unless nodes forget
-		// them then. What has connections keeps them to their end. (ovn-nb(5), since 23.06.)
-		lb.Options["ct_flush"] = "true"
 	}
 	if s.Affinity > 0 {
 		lb.SelectionFields = []string{clientField}
 	}
 	return lb
+}
+
+// optionsOf are those of a load balancer of virtual addresses. (ovn-nb(5).)
+func optionsOf(protocol model.Protocol) map[string]string {
+	// Without endpoints a client hears so at once.
+	options := map[string]string{"reject": "true"}
+	if protocol == model.UDP {
+		// Packets of one client go on to an endpoint that has left for as long as they keep coming, unless nodes forget
+		// them then. What has connections keeps them to their end. (Since OVN 23.06.)
+		options["ct_flush"] = "true"
+	}
+	return options
 }
 
 func idsOfService(s model.Service, l Layout) map[string]string {
