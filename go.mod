@@ -40,6 +40,7 @@ require (
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/gateway-api v1.6.3
 	sigs.k8s.io/knftables v0.0.21
+	sigs.k8s.io/network-policy-api v0.2.0
 	sigs.k8s.io/yaml v1.6.0
 )
 

@@ -104,7 +104,7 @@ func TestNothingPassesByTheNodesServices(t *testing.T) {
 		t.Run(service, func(t *testing.T) { wantRefused(t, red.inside, service+":80") })
 	}
 	// Who is not a tenant's pod may use them, and is seen as who it is.
-	wantAnswer(t, here, "203.0.113.80:80", "blue/one sees "+world.nodeV4)
+	wantAnswer(t, here, "203.0.113.80:80", "blue/one sees "+ownNode)
 	wantAnswer(t, world.inside, world.nodeV4+":80", "blue/one sees "+world.v4)
 	wantAnswer(t, infra.inside, "203.0.113.80:80", "blue/one sees 10.128.2.5")
 	// Where kube-proxy hides the client, it is behind an address of the node.
@@ -348,7 +348,7 @@ func TestSpoofedPackets(t *testing.T) {
 				if after := neighbours(); after != before {
 					t.Errorf("the porthole learned something:\n%s\nbefore:\n%s", after, before)
 				}
-				wantAnswer(t, here, "100.64.1.5:80", "red sees 10.128.1.1")
+				wantAnswer(t, here, "100.64.1.5:80", "red sees "+ownNode)
 			})
 		}
 	}

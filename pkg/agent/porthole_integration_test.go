@@ -29,6 +29,9 @@ const (
 	testAPI      = "10.96.0.1"
 	testDNS      = "10.96.0.10"
 	testServices = "10.96.0.0/16"
+	// ownNode and ownNode6 are who a pod of a vpc Network sees when its own node asks.
+	ownNode  = "169.254.100.5"
+	ownNode6 = "fdd7:5e3c:91a4::a702:1"
 )
 
 func testInfrastructure() Infrastructure {
@@ -348,8 +351,8 @@ func TestPodsOfOneAddressAreReachedByTheirFaces(t *testing.T) {
 	}
 	for _, p := range []*testPod{red, blue} {
 		network := p.nic.Network
-		wantAnswer(t, here, net.JoinHostPort(p.nic.Faces[0].String(), "80"), network+" sees 10.128.1.1")
-		wantAnswer(t, here, net.JoinHostPort(p.nic.Faces[1].String(), "81"), network+" sees fd00:128::1:1")
+		wantAnswer(t, here, net.JoinHostPort(p.nic.Faces[0].String(), "80"), network+" sees "+ownNode)
+		wantAnswer(t, here, net.JoinHostPort(p.nic.Faces[1].String(), "81"), network+" sees "+ownNode6)
 		// Its own face leads a pod to itself.
 		wantAnswer(t, p.inside, net.JoinHostPort(p.nic.Faces[0].String(), "82"), network+" sees "+p.nic.Faces[0].String())
 	}

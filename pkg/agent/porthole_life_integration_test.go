@@ -70,10 +70,10 @@ func TestThePortholeGoesWithTheLastPod(t *testing.T) {
 	serveName(t, again.inside, ":80", "one again")
 	// The old sandbox goes, and the pod's face stays with the new one.
 	must(t, a.Del(t.Context(), one.request))
-	wantAnswer(t, here, "100.64.1.5:80", "one again sees 10.128.1.1")
+	wantAnswer(t, here, "100.64.1.5:80", "one again sees "+ownNode)
 	must(t, a.Del(t.Context(), again.request))
 	wantSilence(t, here, "100.64.1.5:80")
-	wantAnswer(t, here, "100.64.1.6:80", "two sees 10.128.1.1")
+	wantAnswer(t, here, "100.64.1.6:80", "two sees "+ownNode)
 	for range 2 {
 		must(t, a.Del(t.Context(), two.request))
 	}
@@ -193,10 +193,17 @@ func TestTheKubernetesAPIAndDNS(t *testing.T) {
 
 // A client whose address the Network has, too, is seen as the porthole; every other client as itself.
 func TestAClientOfTheNetworksOwnAddresses(t *testing.T) {
-	n, a, _ := portholeNode(t, nil)
+	n, a, world := portholeNode(t, nil)
 	red := n.addGuest(a, "red", "one", 5, 5)
 	serveName(t, red.inside, ":80", "red")
-	lo, err := netlink.LinkByName("lo")
+	n.nft(
+		"add table inet services",
+		"add chain inet services pre { type nat hook prerouting priority dstnat; }",
+		fmt.Sprintf("add rule inet services pre ip daddr %s tcp dport 80 dnat ip to %s", world.nodeV4, red.nic.Faces[0]),
+		fmt.Sprintf("add rule inet services pre ip6 daddr %s tcp dport 80 dnat ip6 to %s", world.nodeV6, red.nic.Faces[1]),
+	)
+	t.Cleanup(func() { n.nft("delete table inet services") })
+	wan, err := netlink.LinkByName("wan")
 	must(t, err)
 	for client, want := range map[string]string{
 		"10.0.0.9/32": "169.254.100.2", "192.0.2.99/32": "192.0.2.99", "fd00:10::9/128": "fdd7:5e3c:91a4::a701:2", "2001:db8:9::9/128": "2001:db8:9::9",
@@ -204,21 +211,56 @@ func TestAClientOfTheNetworksOwnAddresses(t *testing.T) {
 		address, err := netlink.ParseAddr(client)
 		must(t, err)
 		address.Flags = unix.IFA_F_NODAD
-		must(t, netlink.AddrAdd(lo, address))
-		defer func() { must(t, netlink.AddrDel(lo, address)) }()
-		face := red.nic.Faces[0]
+		service, via := world.nodeV4, world.v4
 		if address.IP.To4() == nil {
+			service, via = world.nodeV6, world.v6
+		}
+		must(t, netlink.RouteAdd(&netlink.Route{LinkIndex: wan.Attrs().Index, Dst: address.IPNet, Gw: net.ParseIP(via)}))
+		must(t, world.inside(func() error {
+			lo, err := netlink.LinkByName("lo")
+			if err != nil {
+				return err
+			}
+			return netlink.AddrAdd(lo, address)
+		}))
+		var answer []byte
+		err = world.inside(func() error {
+			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: address.IP}, Timeout: 3 * time.Second}
+			conn, err := dialer.Dial("tcp", net.JoinHostPort(service, "80"))
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			answer, err = io.ReadAll(conn)
+			return err
+		})
+		if err != nil || string(answer) != "red sees "+want {
+			t.Errorf("from %s: %q (error %v), want %s", client, answer, err, want)
+		}
+	}
+}
+
+// The node itself is seen under one address, by which policies know it, whichever of its own it uses.
+func TestTheNodeIsSeenAsItself(t *testing.T) {
+	n, a, world := portholeNode(t, nil)
+	red := n.addGuest(a, "red", "one", 5, 5)
+	serveName(t, red.inside, ":80", "red")
+	for own, want := range map[string]string{
+		"10.128.1.1": ownNode, world.nodeV4: ownNode, testEncapIP: ownNode, "fd00:128::1:1": ownNode6, world.nodeV6: ownNode6,
+	} {
+		face := red.nic.Faces[0]
+		if want == ownNode6 {
 			face = red.nic.Faces[1]
 		}
-		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: address.IP}, Timeout: 3 * time.Second}
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(own)}, Timeout: 3 * time.Second}
 		conn, err := dialer.Dial("tcp", net.JoinHostPort(face.String(), "80"))
 		if err != nil {
-			t.Errorf("from %s: %v", client, err)
+			t.Errorf("from %s: %v", own, err)
 			continue
 		}
 		answer, err := io.ReadAll(conn)
 		if err != nil || string(answer) != "red sees "+want {
-			t.Errorf("from %s: %q (error %v), want %s", client, answer, err, want)
+			t.Errorf("from %s: %q (error %v), want %s", own, answer, err, want)
 		}
 		conn.Close()
 	}
@@ -242,7 +284,7 @@ func TestANetworkThatHasTheNodesAddresses(t *testing.T) {
 	serveName(t, p.inside, ":80", "green")
 	serveName(t, here, ":6443", "the API server")
 	serveName(t, world.inside, ":80", "outside")
-	wantAnswer(t, here, "100.64.1.5:80", "green sees 10.128.1.1")
+	wantAnswer(t, here, "100.64.1.5:80", "green sees "+ownNode)
 	wantAnswer(t, p.inside, testAPI+":443", "the API server sees 100.64.1.5")
 	wantAnswer(t, p.inside, "[fd00:96::1]:443", "the API server sees fd64:a701::1:5")
 	wantAnswer(t, p.inside, world.v4+":80", "outside sees "+world.nodeV4)
@@ -258,8 +300,8 @@ func TestSweepMendsPortholes(t *testing.T) {
 	}
 	works := func() {
 		t.Helper()
-		wantAnswer(t, here, "100.64.1.5:80", "red sees 10.128.1.1")
-		wantAnswer(t, here, "100.64.1.6:80", "blue sees 10.128.1.1")
+		wantAnswer(t, here, "100.64.1.5:80", "red sees "+ownNode)
+		wantAnswer(t, here, "100.64.1.6:80", "blue sees "+ownNode)
 		wantAnswer(t, red.inside, world.v4+":80", "outside sees "+world.nodeV4)
 	}
 	works()
@@ -347,7 +389,7 @@ func TestPortholesAfterAReboot(t *testing.T) {
 	_, err := a.Add(t.Context(), again.request)
 	must(t, err)
 	serveName(t, again.inside, ":80", "red")
-	settled(t, func() { wantAnswer(t, here, "100.64.1.5:80", "red sees 10.128.1.1") })
+	settled(t, func() { wantAnswer(t, here, "100.64.1.5:80", "red sees "+ownNode) })
 	for _, line := range n.ours() {
 		if strings.Contains(line, string(porthole.IDOf(uidOf("blue")))) || strings.Contains(line, one.hostName()) {
 			t.Errorf("left over: %s (before: %v)", line, before)
@@ -387,7 +429,7 @@ func TestForgedFaces(t *testing.T) {
 			}
 		})
 	}
-	wantAnswer(t, here, "100.64.1.6:80", "victim sees 10.128.1.1")
+	wantAnswer(t, here, "100.64.1.6:80", "victim sees "+ownNode)
 }
 
 // Pods of several Networks come and go at the same time, with sweeps between: nobody is lost, and nothing is left.

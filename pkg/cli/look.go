@@ -47,6 +47,7 @@ func newObjects() model.Changes {
 		Gateways:   map[model.GatewayKey]*model.Gateway{},
 		Routes:     map[model.RouteKey]*model.Route{},
 		Grants:     map[model.GrantKey]*model.Grant{},
+		Policies:   map[model.PolicyKey]*model.Policy{},
 	}
 }
 

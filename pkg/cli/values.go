@@ -20,8 +20,15 @@ func describe(r nb.Row) string {
 	if field := columnValue(r, "name"); field.IsValid() && field.Kind() == reflect.String {
 		name = field.String()
 	}
-	if route, ok := r.(*nb.StaticRoute); ok {
-		name = route.IPPrefix + " via " + route.Nexthop
+	switch r := r.(type) {
+	case *nb.StaticRoute:
+		name = r.IPPrefix + " via " + r.Nexthop
+	case *nb.PortGroup:
+		name = r.ExternalIDs[nb.KeyNetwork] + " [" + r.ExternalIDs[nb.KeySelector] + "]"
+	case *nb.ACL:
+		if r.Name != nil {
+			name = *r.Name
+		}
 	}
 	if name == "" {
 		name = r.ID()

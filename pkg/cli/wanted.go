@@ -68,6 +68,7 @@ func (r *recorder) WriteGatewayClassStatus(string, string, model.GatewayClassSta
 func (r *recorder) WriteGatewayStatus(model.GatewayKey, string, model.GatewayStatus) {}
 
 func (r *recorder) WriteRouteStatus(model.RouteKey, string, model.RouteStatus) {}
+func (r *recorder) PolicyEvent(model.PolicyKey, string, model.Problem)         {}
 
 func (r *recorder) WriteMirrors(map[model.ServiceKey][]model.Mirror) {}
 
@@ -155,6 +156,7 @@ func merge(objects, changes model.Changes) {
 	mergeKind(objects.Gateways, changes.Gateways)
 	mergeKind(objects.Routes, changes.Routes)
 	mergeKind(objects.Grants, changes.Grants)
+	mergeKind(objects.Policies, changes.Policies)
 }
 
 func mergeKind[K comparable, V any](to, from map[K]*V) {

@@ -159,6 +159,7 @@ var specials = []struct {
 	{netip.MustParsePrefix("240.0.0.0/4"), "240.0.0.0/4, the reserved addresses"},
 	{netip.MustParsePrefix("::/64"), "::/64, which holds the unspecified and the loopback address"},
 	{netip.MustParsePrefix("fe80::/10"), "fe80::/10, the link-local addresses"},
+	{netip.MustParsePrefix("fdd7:5e3c:91a4::/64"), "fdd7:5e3c:91a4::/64, under which pods see their porthole and their node"},
 	{netip.MustParsePrefix("ff00::/8"), "ff00::/8, the multicast addresses"},
 }
 

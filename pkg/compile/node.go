@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 
@@ -59,6 +60,20 @@ func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 		}
 		facts.Rows = append(facts.Rows, route)
 		facts.Members = append(facts.Members, nb.Member{Set: router, Value: route.UUID})
+	}
+	return facts
+}
+
+// NodeAccess gives the ACL by which a node reaches its own pods in the default Network, whatever a policy says: those whose
+// ports are bound where the node's own is. Other nodes are judged by their addresses.
+func NodeAccess(l Layout, node string, n model.NodeNetwork) nb.Facts {
+	b := aclBuilder{layout: l, owner: nb.NodeOwner(node), uid: n.NodeUID}
+	var facts nb.Facts
+	for _, prefix := range n.Addresses {
+		family := familyOf(prefix.Addr().Is4())
+		facts.Add(b.acl(JudgedGroup(), "own/"+family, model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform,
+			fmt.Sprintf("outport == @%s && %s.src == %s && is_chassis_resident(%q)",
+				GroupName(l, JudgedGroup()), family, prefix.Addr(), model.NodePortName(l.Name, node))))
 	}
 	return facts
 }

@@ -206,6 +206,7 @@ func (r *round) takeOver(ctx context.Context) error {
 
 func (r *round) serve(ctx context.Context) error {
 	r.graph.TouchAll()
+	r.state.Connected()
 	look, again, all := time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTicker(compareAllEvery)
 	defer look.Stop()
 	defer again.Stop()

@@ -33,12 +33,12 @@ type engine struct {
 	done     chan error
 }
 
-func startEngine(t *testing.T, c *cluster, address, epoch string) *engine {
+func startEngine(t testing.TB, c *cluster, address, epoch string) *engine {
 	t.Helper()
 	return startEngineOf(t, c, address, epoch, withFaces())
 }
 
-func startEngineOf(t *testing.T, c *cluster, address, epoch string, defaults controller.Defaults) *engine {
+func startEngineOf(t testing.TB, c *cluster, address, epoch string, defaults controller.Defaults) *engine {
 	t.Helper()
 	e := &engine{registry: prometheus.NewRegistry(), done: make(chan error, 1)}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
@@ -83,7 +83,7 @@ func (e *engine) committed(t *testing.T) float64 {
 	return 0
 }
 
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(b []byte) (int, error) {
 	if w.t.Context().Err() == nil {

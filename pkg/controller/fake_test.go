@@ -27,6 +27,7 @@ type cluster struct {
 	grants   map[model.GrantKey]*model.Grant
 	statuses map[string]model.NetworkStatus
 	shown    shownGateways
+	policies map[model.PolicyKey]*model.Policy
 	mirrors  map[model.ServiceKey][]model.Mirror
 	events   map[string][]model.Problem
 	patches  int
@@ -40,6 +41,7 @@ func newCluster() *cluster {
 		mirrors: map[model.ServiceKey][]model.Mirror{},
 		classes: map[string]*model.GatewayClass{}, gateways: map[model.GatewayKey]*model.Gateway{},
 		routes: map[model.RouteKey]*model.Route{}, grants: map[model.GrantKey]*model.Grant{}, shown: newShownGateways(),
+		policies: map[model.PolicyKey]*model.Policy{},
 	}
 	c.changes = none()
 	return c
@@ -57,6 +59,7 @@ func none() model.Changes {
 		Gateways:   map[model.GatewayKey]*model.Gateway{},
 		Routes:     map[model.RouteKey]*model.Route{},
 		Grants:     map[model.GrantKey]*model.Grant{},
+		Policies:   map[model.PolicyKey]*model.Policy{},
 	}
 }
 
@@ -101,6 +104,7 @@ func (c *cluster) replay(namespaces map[string]map[string]string) {
 		maps.Copy(c.changes.Gateways, c.gateways)
 		maps.Copy(c.changes.Routes, c.routes)
 		maps.Copy(c.changes.Grants, c.grants)
+		maps.Copy(c.changes.Policies, c.policies)
 	})
 }
 
@@ -201,6 +205,20 @@ func (c *cluster) ServiceEvent(key model.ServiceKey, _ string, p model.Problem) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events["service "+key.String()] = append(c.events["service "+key.String()], p)
+}
+
+func (c *cluster) PolicyEvent(key model.PolicyKey, _ string, p model.Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events[key.String()] = append(c.events[key.String()], p)
+}
+
+func (c *cluster) setPolicy(p model.Policy) {
+	c.change(func() { c.policies[p.Key] = &p; c.changes.Policies[p.Key] = &p })
+}
+
+func (c *cluster) deletePolicy(key model.PolicyKey) {
+	c.change(func() { delete(c.policies, key); c.changes.Policies[key] = nil })
 }
 
 func (c *cluster) setNode(n model.Node) {

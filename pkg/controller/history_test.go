@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
@@ -35,7 +36,7 @@ func anyHistory(t *rapid.T) {
 		ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
 		who := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
 		on := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
-		switch rapid.IntRange(0, 15).Draw(t, "step") {
+		switch rapid.IntRange(0, 18).Draw(t, "step") {
 		case 0:
 			n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
 			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
@@ -64,6 +65,13 @@ func anyHistory(t *rapid.T) {
 		case 3, 4:
 			p := asking(ns, who, "", model.NICRequest{})
 			p.Node = on
+			p.Labels = map[string]string{"app": rapid.SampledFrom([]string{"web", "db"}).Draw(t, "app")}
+			if old := w.pods[p.Key]; old != nil && rapid.Bool().Draw(t, "the same pod") {
+				p.UID, p.Created, p.Assigned, p.Node = old.UID, old.Created, old.Assigned, old.Node
+			}
+			if rapid.Bool().Draw(t, "named port") {
+				p.Ports = []model.PodPort{{Name: "http", Protocol: model.TCP, Port: rapid.SampledFrom([]uint16{80, 8080}).Draw(t, "number")}}
+			}
 			if rapid.Bool().Draw(t, "fixed") {
 				p.NIC.IP = at(fmt.Sprintf("10.0.0.%d", rapid.IntRange(0, 9).Draw(t, "ip")))
 			}
@@ -91,6 +99,10 @@ func anyHistory(t *rapid.T) {
 			w.setService(s)
 		case 10:
 			w.deleteService(model.ServiceKey{Namespace: ns, Name: rapid.SampledFrom([]string{"web", "api", "db"}).Draw(t, "service")})
+		case 16, 17:
+			w.setPolicy(drawPolicy(t, ns, who))
+		case 18:
+			w.deletePolicy(model.PolicyKey{Kind: model.NetworkPolicy, Namespace: ns, Name: who})
 		case 11:
 			s := slice(ns, "web-"+who, "web")
 			for i := range rapid.IntRange(0, 3).Draw(t, "endpoints") {
@@ -178,6 +190,7 @@ func anyHistory(t *rapid.T) {
 	maps.Copy(fresh.routes, w.routes)
 	maps.Copy(fresh.pods, w.pods)
 	maps.Copy(fresh.networks, w.networks)
+	maps.Copy(fresh.policies, w.policies)
 	fresh.replay(namespaces)
 	fresh.settle()
 	// A pod that was refused may be served by a fresh start in another order than it was by history, but
@@ -216,6 +229,42 @@ func distinctGateways(t *rapid.T, w *world) {
 	}
 }
 
+// drawPolicy is a NetworkPolicy, or now and then one that denies something in all namespaces.
+func drawPolicy(t *rapid.T, ns, name string) model.Policy {
+	labels := func(what string) match.Selector {
+		app := rapid.SampledFrom([]string{"", "web", "db"}).Draw(t, what)
+		if app == "" {
+			return match.Selector{}
+		}
+		return match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{app}}}}
+	}
+	p := model.Policy{
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: ns, Name: name}, UID: "uid-policy-" + ns + "-" + name,
+		Tier: model.TierTenant, Subject: match.Pods{Namespace: ns, Labels: labels("subject")},
+	}
+	verdict := model.Allow
+	if rapid.IntRange(0, 3).Draw(t, "cluster") == 0 {
+		p.Tier, p.Subject.Namespace, verdict = model.TierAdmin, "", model.Deny
+	} else {
+		p.Isolates = [2]bool{rapid.Bool().Draw(t, "ingress"), rapid.Bool().Draw(t, "egress")}
+	}
+	for d := range p.Rules {
+		for range rapid.IntRange(0, 2).Draw(t, "rules") {
+			r := model.Rule{Verdict: verdict, AnyPort: true}
+			if rapid.Bool().Draw(t, "any peer") {
+				r.AnyPeer = true
+			} else {
+				r.Peers = []model.Peer{{Pods: &match.Pods{Labels: labels("peer")}}}
+			}
+			if rapid.Bool().Draw(t, "named") {
+				r.AnyPort, r.Ports = false, []model.PolicyPort{{Name: "http", Protocol: model.TCP}}
+			}
+			p.Rules[d] = append(p.Rules[d], r)
+		}
+	}
+	return p
+}
+
 func refs(g *graph.Graph) []string {
 	var out []string
 	for _, r := range g.Refs() {
@@ -225,6 +274,11 @@ func refs(g *graph.Graph) []string {
 			panic(err)
 		}
 		out = append(out, fmt.Sprintf("%s %s", r.Table, text))
+		for _, column := range nb.MemberColumns(r.Table) {
+			elements := g.Elements(nb.Set{In: r, Column: column})
+			slices.Sort(elements)
+			out = append(out, fmt.Sprintf("%s %s %s %q", r.Table, r.UUID, column, elements))
+		}
 	}
 	slices.Sort(out)
 	return out

@@ -103,6 +103,7 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	n.placed = false
 	s.services.touchNetwork(n.name)
 	s.gateways.touch(concern{what: aboutNetwork, name: n.name})
+	s.policies.rearrange(n.name)
 	if n.model != nil && n.model.DNS == model.DNSService {
 		s.services.dirty[model.ServiceKey(n.model.DNSService)] = struct{}{}
 	}
@@ -191,6 +192,7 @@ func (s *State) place() {
 		n.placed = false
 		s.services.touchNetwork(name)
 		s.gateways.touch(concern{what: aboutNetwork, name: name})
+		s.policies.rearrange(name)
 		_, had := s.graph.Facts(owner)
 		s.graph.Delete(owner)
 		switch {
@@ -221,6 +223,10 @@ func (s *State) Committed(owner nb.Owner) {
 	}
 	if key, ok := gatewayOf(owner); ok {
 		s.gatewayCommitted(key)
+		return
+	}
+	if at, ok := policyOf(owner); ok {
+		s.policyWritten(at)
 		return
 	}
 	name, ok := networkOf(owner)
@@ -276,6 +282,11 @@ func (s *State) Refused(owner nb.Owner, why string) {
 	}
 	if key, ok := gatewayOf(owner); ok {
 		s.gatewayRefused(key, problem)
+	}
+	if at, ok := policyOf(owner); ok {
+		if p := s.policies.byKey[at.key]; p != nil && p.Policy != nil {
+			s.sink.PolicyEvent(at.key, p.UID, problem)
+		}
 	}
 	if key, ok := podOf(owner); ok {
 		if p := s.pods[key]; p != nil {

@@ -25,6 +25,8 @@ type node struct {
 	// subnet of the default Network that addresses are held in, and network that Network's UID; none held when empty.
 	network, subnet string
 	addresses       []netip.Addr
+	// have is what was written down of it last, while it holds addresses.
+	have model.NodeNetwork
 	// problem is what its owner was told last.
 	problem *model.Problem
 }
@@ -49,6 +51,7 @@ func (s *State) applyNodes(changed map[string]*model.Node, dirty map[model.PodKe
 		s.moved[name] = struct{}{}
 	}
 	s.noteAddresses(order)
+	s.policies.nodesMoved = s.policies.nodesMoved || len(order) > 0
 	slices.SortFunc(order, compareNodes)
 	reclaimed := false
 	for _, n := range order {
@@ -313,13 +316,23 @@ func (s *State) placeNode(home *network, n *node) {
 			have.Addresses = append(have.Addresses, netip.PrefixFrom(n.addresses[i], r.CIDR.Bits()))
 			have.Gateways = append(have.Gateways, r.Gateway)
 		}
-		s.graph.Set(nb.NodeOwner(n.name), compile.Node(home.layout, n.name, have))
+		n.have = have
+		s.nodeRows(home, n)
 	} else {
 		s.graph.Delete(nb.NodeOwner(n.name))
 	}
 	if n.model.Assigned == nil || !reflect.DeepEqual(*n.model.Assigned, have) {
 		s.sink.WriteNode(n.name, n.model.UID, have)
 	}
+}
+
+// nodeRows writes down the rows of a node that has its place in the default Network.
+func (s *State) nodeRows(home *network, n *node) {
+	facts := compile.Node(home.layout, n.name, n.have)
+	if s.policies.groups[groupIn{home.name, home.model.UID, compile.JudgedGroup()}] != nil {
+		facts.Add(compile.NodeAccess(home.layout, n.name, n.have))
+	}
+	s.graph.Set(nb.NodeOwner(n.name), facts)
 }
 
 // serves reports whether the Network's rows are wanted.

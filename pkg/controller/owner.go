@@ -37,6 +37,19 @@ func gatewayOf(owner nb.Owner) (model.GatewayKey, bool) {
 	return model.GatewayKey{Namespace: namespace, Name: name}, ok
 }
 
+// policyOf is the policy that owner is, and the Network; false when it is not one.
+func policyOf(owner nb.Owner) (policyIn, bool) {
+	rest, ok := strings.CutPrefix(string(owner), "Policy/")
+	words := strings.Split(rest, "/")
+	switch {
+	case ok && len(words) == 3:
+		return policyIn{model.PolicyKey{Kind: model.PolicyKind(words[1]), Name: words[2]}, words[0]}, true
+	case ok && len(words) == 4:
+		return policyIn{model.PolicyKey{Kind: model.PolicyKind(words[1]), Namespace: words[2], Name: words[3]}, words[0]}, true
+	}
+	return policyIn{}, false
+}
+
 // podOf is the pod that owner is; false when it is not one.
 func podOf(owner nb.Owner) (model.PodKey, bool) {
 	rest, ok := strings.CutPrefix(string(owner), "Pod/")

@@ -52,7 +52,7 @@ func (s *State) evaluate(p *pod) {
 		s.unplug(n, p)
 		return
 	}
-	s.plug(n, p)
+	s.plug(n, p, ns)
 }
 
 // count enters a pod that has addresses of the Network into its books, whether it may use them or not.
@@ -68,7 +68,7 @@ func (s *State) count(n *network, p *pod) {
 }
 
 // plug gives a pod its port.
-func (s *State) plug(n *network, p *pod) {
+func (s *State) plug(n *network, p *pod, ns *model.Namespace) {
 	if !p.plugged || p.problem != nil {
 		s.touched[n.name] = struct{}{}
 		s.services.touchPod(p.Key)
@@ -76,7 +76,8 @@ func (s *State) plug(n *network, p *pod) {
 	}
 	n.clear(p.Key)
 	p.problem, p.plugged = nil, true
-	s.graph.Set(nb.PodOwner(p.Key.Namespace, p.Key.Name), compile.Pod(n.layout, *p.Pod, *p.attachment))
+	// Its rows are written down in givePlaces.
+	s.enter(p, ns)
 	if len(p.Assigned) != 1 || !reflect.DeepEqual(p.Assigned[0], *p.attachment) {
 		s.sink.WriteAttachments(p.Key, p.UID, []model.Attachment{*p.attachment})
 	}
@@ -89,6 +90,7 @@ func (s *State) unplug(n *network, p *pod) {
 		s.services.touchPod(p.Key)
 	}
 	p.plugged = false
+	s.exit(p.Key)
 	delete(n.deniedPods, p.Key)
 	s.graph.Delete(nb.PodOwner(p.Key.Namespace, p.Key.Name))
 }

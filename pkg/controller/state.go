@@ -31,6 +31,7 @@ type Sink interface {
 	WriteGatewayClassStatus(name, uid string, status model.GatewayClassStatus)
 	WriteGatewayStatus(gateway model.GatewayKey, uid string, status model.GatewayStatus)
 	WriteRouteStatus(route model.RouteKey, uid string, status model.RouteStatus)
+	PolicyEvent(policy model.PolicyKey, uid string, p model.Problem)
 }
 
 // Defaults are the controller's settings that decide where pods go.
@@ -80,6 +81,7 @@ type State struct {
 	services      services
 	vips          vipChanges
 	gateways      gateways
+	policies      policies
 }
 
 // pod is a pod and where it is.
@@ -115,6 +117,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		services:    newServices(),
 		vips:        newVIPChanges(),
 		gateways:    newGateways(),
+		policies:    newPolicies(),
 	}
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
@@ -133,6 +136,7 @@ func (s *State) Apply(c model.Changes) {
 	for _, name := range slices.Sorted(maps.Keys(c.Namespaces)) {
 		s.applyNamespace(name, c.Namespaces[name], dirty)
 	}
+	s.applyPolicies(c.Policies)
 	s.applyNetworks(c.Networks, dirty)
 	for key, p := range c.Pods {
 		s.applyPod(key, p, dirty)
@@ -163,6 +167,7 @@ func (s *State) Apply(c model.Changes) {
 		s.serve()
 		s.serveGateways()
 	}
+	s.police()
 	s.report()
 }
 

@@ -53,13 +53,16 @@ func (r *round) gatherAhead() []plan.Unit {
 	there, coming := r.inflight.After(r.session), plan.Coming{}
 	var units []plan.Unit
 	var later []graph.Work
+	// A policy that waits may be the one that forbids what the next one no longer does.
+	policies := false
 	for size := 0; size < maxBatch; {
 		w, ok := r.graph.Next()
 		if !ok {
 			break
 		}
-		if r.inflight.Concerns(r.retry.join(w)) {
-			later = append(later, w)
+		_, policy := policyOf(w.Owner)
+		if policies && policy || r.inflight.Concerns(r.retry.join(w)) {
+			later, policies = append(later, w), policies || policy
 			continue
 		}
 		before := len(units)

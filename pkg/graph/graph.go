@@ -44,12 +44,12 @@ func New() *Graph {
 	}
 }
 
-// Set replaces what owner wants. The facts belong to the graph from then on. Facts that equal the present ones
-// make no work.
-func (g *Graph) Set(owner nb.Owner, facts nb.Facts) {
+// Set replaces what owner wants. The facts belong to the graph from then on. It reports whether that makes work: facts that
+// equal the present ones make none.
+func (g *Graph) Set(owner nb.Owner, facts nb.Facts) bool {
 	old, had := g.owners[owner]
 	if had && reflect.DeepEqual(old, facts) {
-		return
+		return false
 	}
 	g.drop(owner, old)
 	g.owners[owner] = facts
@@ -70,16 +70,18 @@ func (g *Graph) Set(owner nb.Owner, facts nb.Facts) {
 		g.work.touchMember(owner, m)
 	}
 	g.work.rank(owner, holdsRoot(facts))
+	return !old.Empty() || !facts.Empty()
 }
 
-// Delete forgets owner: what it alone wanted has to go.
-func (g *Graph) Delete(owner nb.Owner) {
+// Delete forgets owner: what it alone wanted has to go. It reports whether that makes work.
+func (g *Graph) Delete(owner nb.Owner) bool {
 	old, had := g.owners[owner]
 	if !had {
-		return
+		return false
 	}
 	g.drop(owner, old)
 	delete(g.owners, owner)
+	return !old.Empty()
 }
 
 func (g *Graph) drop(owner nb.Owner, facts nb.Facts) {

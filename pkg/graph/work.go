@@ -55,6 +55,9 @@ func (w *work) rank(owner nb.Owner, holdsRoot bool) {
 // Pending is the number of owners with work.
 func (g *Graph) Pending() int { return len(g.work.pending) }
 
+// Busy reports whether an owner has work that nobody has taken.
+func (g *Graph) Busy(owner nb.Owner) bool { return g.work.pending[owner] != nil }
+
 // Next takes the next owner's work; false when there is none. Work that could not be done is given back with
 // TouchOwner, Touch or Return.
 func (g *Graph) Next() (Work, bool) {

@@ -186,13 +186,22 @@ func selector(in *metav1.LabelSelector) *match.Selector {
 	if in == nil {
 		return nil
 	}
-	if len(in.MatchLabels)+len(in.MatchExpressions) > maxRequirements {
+	out, err := readSelector(in)
+	if err != nil {
 		return nobody()
+	}
+	return &out
+}
+
+// readSelector reads a label selector. Its errors are for the selector's owner.
+func readSelector(in *metav1.LabelSelector) (match.Selector, error) {
+	var none, out match.Selector
+	if n := len(in.MatchLabels) + len(in.MatchExpressions); n > maxRequirements {
+		return none, fmt.Errorf("%d requirements; at most %d are read", n, maxRequirements)
 	}
 	if _, err := metav1.LabelSelectorAsSelector(in); err != nil {
-		return nobody()
+		return none, err
 	}
-	out := &match.Selector{}
 	for _, key := range slices.Sorted(maps.Keys(in.MatchLabels)) {
 		out.Requirements = append(out.Requirements, match.Requirement{
 			Key: key, Op: match.In, Values: []string{in.MatchLabels[key]},
@@ -201,12 +210,15 @@ func selector(in *metav1.LabelSelector) *match.Selector {
 	values := 0
 	for _, e := range in.MatchExpressions {
 		op, known := operators(e.Operator)
-		if values += len(e.Values); !known || values > maxSelectorValues {
-			return nobody()
+		if !known {
+			return none, fmt.Errorf("there is no operator %s", quote(string(e.Operator)))
+		}
+		if values += len(e.Values); values > maxSelectorValues {
+			return none, fmt.Errorf("more than %d values", maxSelectorValues)
 		}
 		out.Requirements = append(out.Requirements, match.Requirement{Key: e.Key, Op: op, Values: slices.Clone(e.Values)})
 	}
-	return out
+	return out, nil
 }
 
 func operators(op metav1.LabelSelectorOperator) (match.Operator, bool) {

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -19,6 +20,7 @@ func Node(in *corev1.Node) *model.Node {
 		Name:     in.Name,
 		UID:      string(in.UID),
 		Created:  in.CreationTimestamp.Time,
+		Labels:   maps.Clone(in.Labels),
 		Assigned: NodeNetwork(in.Annotations[model.AnnotationNode], string(in.UID)),
 	}
 	for _, a := range in.Status.Addresses {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,8 @@ func Pod(in *corev1.Pod) *model.Pod {
 		UID:      string(in.UID),
 		Node:     in.Spec.NodeName,
 		Created:  in.CreationTimestamp.Time,
+		Labels:   maps.Clone(in.Labels),
+		Ports:    namedPorts(in.Spec),
 		Network:  in.Labels[model.LabelNetwork],
 		Assigned: attachments(in.Annotations[model.AnnotationAttachments], string(in.UID)),
 	}
@@ -54,6 +57,28 @@ func Pod(in *corev1.Pod) *model.Pod {
 		out.NIC = nic
 	}
 	return out
+}
+
+// namedPorts are the ports to which the containers that keep running give names, sorted.
+func namedPorts(spec corev1.PodSpec) []model.PodPort {
+	var out []model.PodPort
+	read := func(c corev1.Container) {
+		for _, p := range c.Ports {
+			if protocol, known := protocolOf(p.Protocol); known && p.Name != "" && portOK(p.ContainerPort) {
+				out = append(out, model.PodPort{Name: p.Name, Protocol: protocol, Port: uint16(p.ContainerPort)})
+			}
+		}
+	}
+	for _, c := range spec.Containers {
+		read(c)
+	}
+	for _, c := range spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			read(c)
+		}
+	}
+	slices.SortFunc(out, model.PodPort.Compare)
+	return slices.Compact(out)
 }
 
 // maxErrorLength bounds what is said of an annotation that cannot be read, in bytes: it may quote what a tenant wrote.

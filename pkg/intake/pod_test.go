@@ -60,9 +60,19 @@ func TestPod(t *testing.T) {
 		p.Annotations[model.AnnotationNICs] = `[{"subnet":"front","ip":"10.0.0.5","name":"eth0","network":"blue"}]`
 		p.Annotations[model.AnnotationAttachments] = AttachmentsAnnotation(decided)
 		p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		always := corev1.ContainerRestartPolicyAlways
+		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{
+			{Name: "http", ContainerPort: 8080}, {Name: "dns", ContainerPort: 53, Protocol: corev1.ProtocolUDP}, {ContainerPort: 1},
+		}}}
+		p.Spec.InitContainers = []corev1.Container{
+			{RestartPolicy: &always, Ports: []corev1.ContainerPort{{Name: "proxy", ContainerPort: 15001}}},
+			{Ports: []corev1.ContainerPort{{Name: "once", ContainerPort: 2}}},
+		}
 	})
 	want := &model.Pod{
-		Key: model.PodKey{Namespace: "shop", Name: "web-0"}, UID: "u7", Node: "node1",
+		Labels: map[string]string{model.LabelNetwork: "red"},
+		Ports:  []model.PodPort{{Name: "dns", Protocol: model.UDP, Port: 53}, {Name: "http", Protocol: model.TCP, Port: 8080}, {Name: "proxy", Protocol: model.TCP, Port: 15001}},
+		Key:    model.PodKey{Namespace: "shop", Name: "web-0"}, UID: "u7", Node: "node1",
 		Created: in.CreationTimestamp.Time, Network: "red", Assigned: decided,
 		NIC: model.NICRequest{Network: "blue", Subnet: "front", IP: netip.MustParseAddr("10.0.0.5"), Name: "eth0"},
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	networkingclient "k8s.io/client-go/kubernetes/typed/networking/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -43,6 +44,9 @@ type clients struct {
 	discovery *discoveryclient.DiscoveryV1Client
 	network   *rest.RESTClient
 	gateway   *rest.RESTClient
+	// networking has NetworkPolicies, policy ClusterNetworkPolicies.
+	networking *networkingclient.NetworkingV1Client
+	policy     *rest.RESTClient
 }
 
 func newClients(cfg *rest.Config) (clients, error) {
@@ -70,7 +74,17 @@ func newClients(cfg *rest.Config) (clients, error) {
 	if err != nil {
 		return none, err
 	}
-	return clients{core: coreClient, discovery: discoveryClient, network: networkClient, gateway: gatewayClient}, nil
+	networkingClient, err := networkingclient.NewForConfigAndClient(core, transport)
+	if err != nil {
+		return none, fmt.Errorf("make API client: %w", err)
+	}
+	policyClient, err := newPolicyClient(cfg, transport)
+	if err != nil {
+		return none, err
+	}
+	return clients{
+		core: coreClient, discovery: discoveryClient, network: networkClient, gateway: gatewayClient, networking: networkingClient, policy: policyClient,
+	}, nil
 }
 
 func newNetworkClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {

@@ -3,17 +3,20 @@ package kube
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/intake"
@@ -47,6 +50,8 @@ type Feed struct {
 	nodes      *gathered[string, model.Node]
 	services   *gathered[model.ServiceKey, model.Service]
 	slices     *gathered[model.SliceKey, model.Slice]
+	// policies are of two kinds, gathered apart: each has a first list of its own.
+	policies, clusterPolicies *gathered[model.PolicyKey, model.Policy]
 }
 
 // source is one kind of object: where it comes from and where it goes.
@@ -80,6 +85,9 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		nodes:      newGathered[string](sameNode),
 		services:   newGathered[model.ServiceKey](sameService),
 		slices:     newGathered[model.SliceKey](sameSlice),
+
+		policies:        newGathered[model.PolicyKey](samePolicy),
+		clusterPolicies: newGathered[model.PolicyKey](samePolicy),
 	}
 	f.networks.gone = func(n *model.Network) { f.statuses.forget(n.Name, n.UID) }
 	pods, err := fields.ParseSelector(podSelector)
@@ -120,6 +128,17 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		lister: slicesOf(c.discovery),
 		object: &discoveryv1.EndpointSlice{},
 		store:  newStore(f, f.slices, sliceKey, intake.Slice, nil, events.WithLabelValues("endpointslices")),
+	}, {
+		name:   "networkpolicies",
+		lister: cache.NewListWatchFromClient(c.networking.RESTClient(), "networkpolicies", metav1.NamespaceAll, fields.Everything()),
+		object: &networkingv1.NetworkPolicy{},
+		store:  newStore(f, f.policies, policyKey(model.NetworkPolicy), intake.NetworkPolicy, nil, events.WithLabelValues("networkpolicies")),
+	}, {
+		name:   "clusternetworkpolicies",
+		lister: clusterPoliciesOf(c.policy),
+		object: &policyv1alpha2.ClusterNetworkPolicy{},
+		store: newStore(f, f.clusterPolicies, policyKey(model.ClusterNetworkPolicy), intake.ClusterNetworkPolicy, nil,
+			events.WithLabelValues("clusternetworkpolicies")),
 	}}
 	f.gateways = newGatewayFeed(f, c.gateway, events)
 	return f, nil
@@ -147,7 +166,7 @@ func (f *Feed) Synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pods.listed && f.namespaces.listed && f.networks.listed && f.nodes.listed &&
-		f.services.listed && f.slices.listed && f.gatewaysSynced()
+		f.services.listed && f.slices.listed && f.policies.listed && f.clusterPolicies.listed && f.gatewaysSynced()
 }
 
 // Take hands over what was gathered since it was last called. An object that was deleted and made anew in
@@ -155,7 +174,10 @@ func (f *Feed) Synced() bool {
 func (f *Feed) Take() model.Changes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	policies := f.policies.take()
+	maps.Copy(policies, f.clusterPolicies.take())
 	c := model.Changes{
+		Policies:   policies,
 		Networks:   f.networks.take(),
 		Namespaces: f.namespaces.take(),
 		Pods:       f.pods.take(),

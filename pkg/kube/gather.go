@@ -74,6 +74,7 @@ func (g *gathered[K, V]) take() map[K]*V {
 // The kubelet updates a pod's status many times in its life; samePod is what keeps that from the controller.
 func samePod(a, b *model.Pod) bool {
 	return a.Key == b.Key && a.UID == b.UID && a.Node == b.Node && a.Created.Equal(b.Created) &&
+		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ports, b.Ports) &&
 		a.Network == b.Network && a.NIC == b.NIC && a.NICError == b.NICError &&
 		slices.EqualFunc(a.Assigned, b.Assigned, sameAttachment)
 }

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,7 +67,7 @@ func trimNode(n *corev1.Node) {
 // A kubelet reports its node's conditions again and again; sameNode is what keeps that from the controller.
 func sameNode(a, b *model.Node) bool {
 	return a.Name == b.Name && a.UID == b.UID && a.Created.Equal(b.Created) &&
-		slices.Equal(a.Addresses, b.Addresses) && sameNodeNetwork(a.Assigned, b.Assigned)
+		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addresses, b.Addresses) && sameNodeNetwork(a.Assigned, b.Assigned)
 }
 
 func sameNodeNetwork(a, b *model.NodeNetwork) bool {

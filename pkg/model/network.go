@@ -95,4 +95,5 @@ type Changes struct {
 	Gateways   map[GatewayKey]*Gateway
 	Routes     map[RouteKey]*Route
 	Grants     map[GrantKey]*Grant
+	Policies   map[PolicyKey]*Policy
 }

@@ -14,6 +14,8 @@ type Node struct {
 	Name    string
 	UID     string
 	Created time.Time
+	// Labels are all labels; policies ask for them.
+	Labels map[string]string
 	// Addresses are the node's own, internal and external, sorted.
 	Addresses []netip.Addr
 	// Assigned is what an earlier decision wrote on the node; nil when there is none, none that can be read, or

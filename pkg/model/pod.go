@@ -37,6 +37,9 @@ type Pod struct {
 	UID     string
 	Node    string
 	Created time.Time
+	// Labels are all labels, and Ports the ports that have names; policies ask for both.
+	Labels map[string]string
+	Ports  []PodPort
 	// Network is the pod's own choice (its label); empty when it made none.
 	Network string
 	// NIC is what the pod asks of its interface; the zero value asks for nothing.

@@ -29,6 +29,13 @@ func PortholeAddresses() [2]netip.Prefix {
 	return [2]netip.Prefix{netip.MustParsePrefix("169.254.100.2/30"), netip.MustParsePrefix("fe80::a701:2/64")}
 }
 
+// OwnNodeAddresses are those under which a vpc Network's pods see their own node, in each Network and on each node; IPv4
+// first. Nobody else has them: the node gives them to what it sends itself into a porthole, and lets in nobody who has them
+// already. (RFC 3927; RFC 4193, the middle is random.)
+func OwnNodeAddresses() [2]netip.Addr {
+	return [2]netip.Addr{netip.MustParseAddr("169.254.100.5"), netip.MustParseAddr("fdd7:5e3c:91a4::a702:1")}
+}
+
 // PortholePortName is the name of the logical switch port by which a Network's portholes are bound on each node.
 func PortholePortName(network string) string { return network + ":porthole" }
 

@@ -162,11 +162,84 @@ func (r *LoadBalancerGroup) copyTo(to *LoadBalancerGroup) {
 	to.LoadBalancers = slices.Clone(r.LoadBalancers)
 }
 
+// CloneModel implements libovsdb's model.CloneableModel.
+func (r *PortGroup) CloneModel() model.Model { return clone(r, r.copyTo) }
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *PortGroup) CloneModelInto(to model.Model) { r.copyTo(to.(*PortGroup)) }
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *PortGroup) EqualsModel(other model.Model) bool {
+	o, ok := other.(*PortGroup)
+	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.ExternalIDs, o.ExternalIDs) &&
+		slices.Equal(r.Ports, o.Ports) && slices.Equal(r.ACLs, o.ACLs)
+}
+
+func (r *PortGroup) copyTo(to *PortGroup) {
+	*to = *r
+	to.ExternalIDs, to.Ports, to.ACLs = maps.Clone(r.ExternalIDs), slices.Clone(r.Ports), slices.Clone(r.ACLs)
+}
+
+// CloneModel implements libovsdb's model.CloneableModel.
+func (r *ACL) CloneModel() model.Model { return clone(r, r.copyTo) }
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *ACL) CloneModelInto(to model.Model) { r.copyTo(to.(*ACL)) }
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *ACL) EqualsModel(other model.Model) bool {
+	o, ok := other.(*ACL)
+	return ok && r.UUID == o.UUID && same(r.Name, o.Name) && r.Tier == o.Tier && r.Priority == o.Priority &&
+		r.Direction == o.Direction && r.Match == o.Match && r.Action == o.Action && r.Log == o.Log &&
+		same(r.Meter, o.Meter) && maps.Equal(r.Options, o.Options) && maps.Equal(r.ExternalIDs, o.ExternalIDs)
+}
+
+func (r *ACL) copyTo(to *ACL) {
+	*to = *r
+	to.Name, to.Meter = copied(r.Name), copied(r.Meter)
+	to.Options, to.ExternalIDs = maps.Clone(r.Options), maps.Clone(r.ExternalIDs)
+}
+
+// CloneModel implements libovsdb's model.CloneableModel.
+func (r *Meter) CloneModel() model.Model { return clone(r, r.copyTo) }
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *Meter) CloneModelInto(to model.Model) { r.copyTo(to.(*Meter)) }
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *Meter) EqualsModel(other model.Model) bool {
+	o, ok := other.(*Meter)
+	return ok && r.UUID == o.UUID && r.Name == o.Name && r.Unit == o.Unit && same(r.Fair, o.Fair) &&
+		slices.Equal(r.Bands, o.Bands) && maps.Equal(r.ExternalIDs, o.ExternalIDs)
+}
+
+func (r *Meter) copyTo(to *Meter) {
+	*to = *r
+	to.Fair, to.Bands, to.ExternalIDs = copied(r.Fair), slices.Clone(r.Bands), maps.Clone(r.ExternalIDs)
+}
+
+// CloneModel implements libovsdb's model.CloneableModel.
+func (r *MeterBand) CloneModel() model.Model { return clone(r, r.copyTo) }
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *MeterBand) CloneModelInto(to model.Model) { r.copyTo(to.(*MeterBand)) }
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *MeterBand) EqualsModel(other model.Model) bool {
+	o, ok := other.(*MeterBand)
+	return ok && r.UUID == o.UUID && r.Action == o.Action && r.Rate == o.Rate && maps.Equal(r.ExternalIDs, o.ExternalIDs)
+}
+
+func (r *MeterBand) copyTo(to *MeterBand) {
+	*to = *r
+	to.ExternalIDs = maps.Clone(r.ExternalIDs)
+}
+
 // same compares two optional values.
-func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // copied is an optional value of its own.
-func copied(v *string) *string {
+func copied[T any](v *T) *T {
 	if v == nil {
 		return nil
 	}

@@ -52,7 +52,11 @@ func set(f reflect.Value, v string) {
 		if f.IsNil() {
 			f.Set(reflect.New(f.Type().Elem()))
 		}
-		f.Elem().SetString(v)
+		set(f.Elem(), v)
+	case reflect.Int:
+		f.SetInt(int64(v[0]))
+	case reflect.Bool:
+		f.SetBool(v == "x")
 	default:
 		panic("a column of a kind that this test does not know: " + f.Kind().String())
 	}

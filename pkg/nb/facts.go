@@ -20,11 +20,23 @@ func ServiceOwner(namespace, name string) Owner { return Owner("Service/" + name
 // GatewayOwner is the owner of what a Gateway needs.
 func GatewayOwner(namespace, name string) Owner { return Owner("Gateway/" + namespace + "/" + name) }
 
+// PortGroupOwner is the owner of a port group of a Network.
+func PortGroupOwner(network, name string) Owner { return Owner("PortGroup/" + network + "/" + name) }
+
+// LogOwner is the owner of what bounds the logs of policies.
+func LogOwner() Owner { return "Log/policies" }
+
+// PolicyOwner is the owner of what a policy needs in one Network. policy is its kind, namespace and name.
+func PolicyOwner(policy, network string) Owner { return Owner("Policy/" + network + "/" + policy) }
+
 // Facts say what one owner wants of the database.
 type Facts struct {
 	Rows    []Row
 	Members []Member
 }
+
+// Empty reports whether nothing is wanted.
+func (f Facts) Empty() bool { return len(f.Rows)+len(f.Members) == 0 }
 
 // Add puts those of other after those of f.
 func (f *Facts) Add(other Facts) {

@@ -15,6 +15,10 @@ const (
 	TableStaticRoute       Table = "Logical_Router_Static_Route"
 	TableLoadBalancer      Table = "Load_Balancer"
 	TableLoadBalancerGroup Table = "Load_Balancer_Group"
+	TablePortGroup         Table = "Port_Group"
+	TableACL               Table = "ACL"
+	TableMeter             Table = "Meter"
+	TableMeterBand         Table = "Meter_Band"
 )
 
 // Columns that are written element by element.
@@ -23,6 +27,7 @@ const (
 	ColumnStaticRoutes       = "static_routes"
 	ColumnLoadBalancers      = "load_balancer"
 	ColumnLoadBalancerGroups = "load_balancer_group"
+	ColumnACLs               = "acls"
 	// ColumnVips is a map, whose pairs are elements: see Pair.
 	ColumnVips = "vips"
 )
@@ -35,6 +40,8 @@ const (
 	KeyUID = "atoll.dev/uid"
 	// KeyNetwork is the Network that the row belongs to.
 	KeyNetwork = "atoll.dev/network"
+	// KeySelector on a port group says which pods are in it.
+	KeySelector = "atoll.dev/selector"
 	// KeyEpoch on the NB_Global row names the term of the controller that may write.
 	KeyEpoch = "atoll.dev/epoch"
 )

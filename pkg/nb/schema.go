@@ -26,6 +26,10 @@ func Tables() []TableSpec {
 		{Table: TableLogicalSwitchPort, New: func() Row { return &LogicalSwitchPort{} }},
 		{Table: TableStaticRoute, New: func() Row { return &StaticRoute{} }},
 		{Table: TableLoadBalancer, New: func() Row { return &LoadBalancer{} }},
+		{Table: TablePortGroup, New: func() Row { return &PortGroup{} }},
+		{Table: TableMeter, New: func() Row { return &Meter{} }},
+		{Table: TableMeterBand, New: func() Row { return &MeterBand{} }},
+		{Table: TableACL, New: func() Row { return &ACL{} }},
 	}
 }
 
@@ -34,7 +38,7 @@ func TargetTable(c Column) Table {
 	switch c {
 	case Column{TableLogicalRouter, ColumnPorts}:
 		return TableLogicalRouterPort
-	case Column{TableLogicalSwitch, ColumnPorts}:
+	case Column{TableLogicalSwitch, ColumnPorts}, Column{TablePortGroup, ColumnPorts}:
 		return TableLogicalSwitchPort
 	case Column{TableLogicalRouter, ColumnStaticRoutes}:
 		return TableStaticRoute
@@ -42,6 +46,8 @@ func TargetTable(c Column) Table {
 		return TableLoadBalancerGroup
 	case Column{TableLoadBalancerGroup, ColumnLoadBalancers}, Column{TableLogicalRouter, ColumnLoadBalancers}:
 		return TableLoadBalancer
+	case Column{TablePortGroup, ColumnACLs}:
+		return TableACL
 	}
 	return ""
 }
@@ -57,6 +63,8 @@ func MemberColumns(t Table) []string {
 		return []string{ColumnLoadBalancers}
 	case TableLoadBalancer:
 		return []string{ColumnVips}
+	case TablePortGroup:
+		return []string{ColumnPorts, ColumnACLs}
 	}
 	return nil
 }
@@ -64,11 +72,15 @@ func MemberColumns(t Table) []string {
 // IsMember reports whether a column is written element by element.
 func IsMember(c Column) bool { return slices.Contains(MemberColumns(c.Table), c.Name) }
 
+// IsWeak reports whether a column's references keep no row alive: their rows live by their places in other columns, and
+// when a row goes it leaves the column by itself. (RFC 7047, refType.)
+func IsWeak(c Column) bool { return c == Column{TablePortGroup, ColumnPorts} }
+
 // IsRoot reports whether rows of a table live by themselves. Rows of the others live as long as a member
 // column refers to them.
 func IsRoot(t Table) bool {
 	switch t {
-	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TableGlobal:
+	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TablePortGroup, TableMeter, TableGlobal:
 		return true
 	}
 	return false

@@ -93,6 +93,60 @@ type LoadBalancerGroup struct {
 	LoadBalancers []string `ovsdb:"load_balancer"`
 }
 
+// PortGroup is a row of Port_Group. OVN makes an address set NAME_ip4 and one NAME_ip6 of its ports' addresses.
+type PortGroup struct {
+	UUID        string            `ovsdb:"_uuid"`
+	Name        string            `ovsdb:"name"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+	// Ports refer to Logical_Switch_Port; written as Members. A port that goes leaves by itself.
+	Ports []string `ovsdb:"ports"`
+	// ACLs refer to ACL; written as Members.
+	ACLs []string `ovsdb:"acls"`
+}
+
+// ACL is a row of ACL.
+type ACL struct {
+	UUID string `ovsdb:"_uuid"`
+	// Name is in what is logged, at most 63 characters.
+	Name *string `ovsdb:"name"`
+	// Tier is from 0, which is asked first, to 3. Priority is from 0 to 32767, which is asked first within its tier.
+	Tier     int `ovsdb:"tier"`
+	Priority int `ovsdb:"priority"`
+	// Direction is from-lport for what a port sends, to-lport for what it receives.
+	Direction string `ovsdb:"direction"`
+	// Match is an expression of ovn-sb(5), Logical_Flow.
+	Match string `ovsdb:"match"`
+	// Action is allow-related, drop or pass.
+	Action string `ovsdb:"action"`
+	// Log: each packet that begins a connection, or is dropped, is logged where it is judged; Meter bounds how many.
+	Log         bool              `ovsdb:"log"`
+	Meter       *string           `ovsdb:"meter"`
+	Options     map[string]string `ovsdb:"options"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
+// Meter is a row of Meter.
+type Meter struct {
+	UUID string `ovsdb:"_uuid"`
+	Name string `ovsdb:"name"`
+	// Unit is pktps or kbps.
+	Unit string `ovsdb:"unit"`
+	// Fair: each ACL that names the meter has its whole rate.
+	Fair *bool `ovsdb:"fair"`
+	// Bands refer to Meter_Band. A meter needs one from the start, so they are written as a whole.
+	Bands       []string          `ovsdb:"bands"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
+// MeterBand is a row of Meter_Band.
+type MeterBand struct {
+	UUID string `ovsdb:"_uuid"`
+	// Action is drop: for what is beyond Rate, in the meter's unit.
+	Action      string            `ovsdb:"action"`
+	Rate        int               `ovsdb:"rate"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
 // Table implements Row.
 func (*Global) Table() Table            { return TableGlobal }
 func (*LogicalRouter) Table() Table     { return TableLogicalRouter }
@@ -102,6 +156,10 @@ func (*LogicalSwitchPort) Table() Table { return TableLogicalSwitchPort }
 func (*StaticRoute) Table() Table       { return TableStaticRoute }
 func (*LoadBalancer) Table() Table      { return TableLoadBalancer }
 func (*LoadBalancerGroup) Table() Table { return TableLoadBalancerGroup }
+func (*PortGroup) Table() Table         { return TablePortGroup }
+func (*ACL) Table() Table               { return TableACL }
+func (*Meter) Table() Table             { return TableMeter }
+func (*MeterBand) Table() Table         { return TableMeterBand }
 
 // ID implements Row.
 func (r *Global) ID() string            { return r.UUID }
@@ -112,6 +170,10 @@ func (r *LogicalSwitchPort) ID() string { return r.UUID }
 func (r *StaticRoute) ID() string       { return r.UUID }
 func (r *LoadBalancer) ID() string      { return r.UUID }
 func (r *LoadBalancerGroup) ID() string { return r.UUID }
+func (r *PortGroup) ID() string         { return r.UUID }
+func (r *ACL) ID() string               { return r.UUID }
+func (r *Meter) ID() string             { return r.UUID }
+func (r *MeterBand) ID() string         { return r.UUID }
 
 // Owned implements Row.
 func (r *Global) Owned() map[string]string            { return r.ExternalIDs }
@@ -121,6 +183,10 @@ func (r *LogicalSwitch) Owned() map[string]string     { return r.ExternalIDs }
 func (r *LogicalSwitchPort) Owned() map[string]string { return r.ExternalIDs }
 func (r *StaticRoute) Owned() map[string]string       { return r.ExternalIDs }
 func (r *LoadBalancer) Owned() map[string]string      { return r.ExternalIDs }
+func (r *PortGroup) Owned() map[string]string         { return r.ExternalIDs }
+func (r *ACL) Owned() map[string]string               { return r.ExternalIDs }
+func (r *Meter) Owned() map[string]string             { return r.ExternalIDs }
+func (r *MeterBand) Owned() map[string]string         { return r.ExternalIDs }
 
 // Members returns the elements of a column that is written as Members; nil for any other.
 func Members(r Row, column string) []string {
@@ -144,6 +210,13 @@ func Members(r Row, column string) []string {
 	case *LoadBalancerGroup:
 		if column == ColumnLoadBalancers {
 			return r.LoadBalancers
+		}
+	case *PortGroup:
+		switch column {
+		case ColumnPorts:
+			return r.Ports
+		case ColumnACLs:
+			return r.ACLs
 		}
 	case *LoadBalancer:
 		pairs := Pairs(r, column)

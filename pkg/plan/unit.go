@@ -90,10 +90,15 @@ func Compare(work graph.Work, desired Desired, actual Actual, coming Coming) Uni
 			u.Deletes = append(u.Deletes, ref)
 		}
 	}
-	for _, m := range sortedMembers(withPairs(members, u.Inserts, desired)) {
+	homeless := map[nb.Ref]bool{}
+	for _, m := range sortedMembers(withElements(members, u.Inserts, desired, actual)) {
+		before := len(u.Blocked)
 		u.compareMember(m, desired, actual, inserted, coming)
+		if len(u.Blocked) > before && inserted[m.Ref()] && !nb.IsRoot(m.Ref().Table) {
+			homeless[m.Ref()] = true
+		}
 	}
-	u.dropBlocked()
+	u.dropBlocked(homeless)
 	return u
 }
 
@@ -132,23 +137,29 @@ func widen(work graph.Work, desired Desired, actual Actual) (map[nb.Ref]struct{}
 	return refs, members
 }
 
-// withPairs adds the pairs of maps that come with their rows: whoever owns a pair is not told that its map had gone.
-func withPairs(members map[nb.Member]struct{}, inserts []nb.Row, desired Desired) map[nb.Member]struct{} {
+// withElements adds the elements that come with their set's row: whoever owns one is not told that the row had gone. Those
+// are pairs of maps, and weak references to rows that are there; rows that are referred to strongly went with the row. So
+// a port group comes with all its ports at once.
+func withElements(members map[nb.Member]struct{}, inserts []nb.Row, desired Desired, actual Actual) map[nb.Member]struct{} {
 	own := false
 	for _, row := range inserts {
 		for _, column := range nb.MemberColumns(row.Table()) {
 			set := nb.Set{In: nb.RefOf(row), Column: column}
-			if !set.IsMap() {
+			if !set.IsMap() && !nb.IsWeak(nb.Column{Table: row.Table(), Name: column}) {
 				continue
 			}
-			for _, pair := range desired.Elements(set) {
+			for _, value := range desired.Elements(set) {
+				m := nb.Member{Set: set, Value: value}
+				if !set.IsMap() && !actual.Has(m.Ref()) {
+					continue
+				}
 				if !own {
 					members, own = maps.Clone(members), true
 				}
 				if members == nil {
 					members = map[nb.Member]struct{}{}
 				}
-				members[nb.Member{Set: set, Value: pair}] = struct{}{}
+				members[m] = struct{}{}
 			}
 		}
 	}
@@ -168,18 +179,14 @@ func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, insert
 	}
 }
 
-// dropBlocked takes out inserts of rows that would not live: those whose only set does not exist.
-func (u *Unit) dropBlocked() {
-	if len(u.Blocked) == 0 {
+// dropBlocked takes out inserts of rows that lack one of their places. They would not live; and a port comes with all its
+// port groups or not at all, since without the one that isolates it, it would be open.
+func (u *Unit) dropBlocked(homeless map[nb.Ref]bool) {
+	if len(homeless) == 0 {
 		return
 	}
-	joined := map[nb.Ref]bool{}
-	for _, m := range u.Joins {
-		joined[m.Ref()] = true
-	}
-	u.Inserts = slices.DeleteFunc(u.Inserts, func(r nb.Row) bool {
-		return !nb.IsRoot(r.Table()) && !joined[nb.RefOf(r)]
-	})
+	u.Inserts = slices.DeleteFunc(u.Inserts, func(r nb.Row) bool { return homeless[nb.RefOf(r)] })
+	u.Joins = slices.DeleteFunc(u.Joins, func(m nb.Member) bool { return homeless[m.Ref()] })
 }
 
 // Ours reports whether a row carries an owner of ours.

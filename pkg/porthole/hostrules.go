@@ -4,6 +4,8 @@ import (
 	"net/netip"
 
 	"sigs.k8s.io/knftables"
+
+	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // afterKubeProxy is later than what kube-proxy does to sources: what it has rewritten is not rewritten again.
@@ -86,6 +88,10 @@ func writeHostForward(t table) {
 		"$ip daddr @infra$v goto refuse",
 		"accept",
 	)
+	for i, own := range model.OwnNodeAddresses() {
+		// That is who the node itself is seen as, and nobody else.
+		t.rules("to-porthole", [2]string{"ip", "ip6"}[i]+" saddr "+own.String()+" drop")
+	}
 	t.rules("to-porthole",
 		"ct state established,related accept",
 		// From the default Network and from other nodes.
@@ -99,6 +105,11 @@ func writeHostForward(t table) {
 // writeHostDisguise gives what leaves the node the node's address.
 func writeHostDisguise(t table) {
 	t.base("disguise", hook{knftables.NATType, knftables.PostroutingHook, afterKubeProxy, ""})
+	for i, own := range model.OwnNodeAddresses() {
+		// A pod sees its own node under an address by which policies let it in, on each node the same.
+		ip := [2]string{"ip", "ip6"}[i]
+		t.rules("disguise", `oifname "atollh-*" fib saddr type local snat `+ip+" to "+own.String())
+	}
 	t.rules("disguise",
 		`oifname "atollh-*" accept`,
 		// Answers come back to this node only if they are for its own address in the default Network.

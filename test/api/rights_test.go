@@ -43,6 +43,8 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{controller, gateways, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{controller, gatewayStatus, []string{"update", "patch"}, nil},
 		{controller, request{group: "apiextensions.k8s.io", resource: "customresourcedefinitions"}, nil, []string{"get", "list", "update", "create"}},
+		{controller, request{group: "networking.k8s.io", resource: "networkpolicies"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{controller, request{group: "policy.networking.k8s.io", resource: "clusternetworkpolicies"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{controller, request{resource: "events", namespace: "team"}, []string{"create", "patch"}, []string{"delete"}},
 		{controller, request{group: "coordination.k8s.io", resource: "leases", namespace: "atoll-system"}, []string{"get", "create", "update"}, []string{"delete"}},
 		{controller, request{group: "coordination.k8s.io", resource: "leases", namespace: "kube-system"}, nil, []string{"get", "create", "update"}},

@@ -1,0 +1,133 @@
+package compile
+
+import (
+	"fmt"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// The tiers of ACLs, in the order in which OVN asks them. (ovn-nb(5), ACL tier: 0 to 3.)
+const (
+	// TierPlatform holds what must work whatever a policy says.
+	TierPlatform = 0
+	TierAdmin    = 1
+	TierTenant   = 2
+	TierBaseline = 3
+)
+
+// Priorities within a tier: the higher number is asked first.
+const (
+	// PriorityPlatform: nothing in that tier contradicts another.
+	PriorityPlatform = 1000
+	// PriorityAllowed is above PriorityIsolated: what a NetworkPolicy allows, no other forbids.
+	PriorityAllowed  = 1001
+	PriorityIsolated = 1000
+	// PriorityFirst is that of the first rule of a ClusterNetworkPolicy of priority 0, the one that is asked first. Each
+	// priority of the API has a range of MaxRules, the rules of one policy in their order.
+	PriorityFirst = 32000
+	// MaxRules is how many rules a ClusterNetworkPolicy may have in one direction, and MaxPriority the last priority.
+	MaxRules    = 25
+	MaxPriority = 1000
+)
+
+// priorityOf is the priority of a policy's rule in its tier.
+func priorityOf(p model.Policy, rule int) int {
+	if p.Tier == model.TierTenant {
+		return PriorityAllowed
+	}
+	return PriorityFirst - int(min(max(p.Priority, 0), MaxPriority))*MaxRules - min(rule, MaxRules-1)
+}
+
+// tierOf is the tier of ACLs of a policy.
+func tierOf(t model.Tier) int {
+	switch t {
+	case model.TierAdmin:
+		return TierAdmin
+	case model.TierTenant:
+		return TierTenant
+	}
+	return TierBaseline
+}
+
+// verdictOf is OVN's word for a verdict. What is allowed is allowed with its answers.
+func verdictOf(v model.Verdict) string {
+	switch v {
+	case model.Allow:
+		return "allow-related"
+	case model.Pass:
+		return "pass"
+	case model.Deny:
+	}
+	return "drop"
+}
+
+// aclBuilder makes ACLs of one owner in one Network.
+type aclBuilder struct {
+	layout Layout
+	owner  nb.Owner
+	uid    string
+	// name is what logs say; logged: the ACLs write them.
+	name   string
+	logged bool
+}
+
+// acl gives one ACL of a port group. key tells it from the owner's others.
+//
+// What a pod sends is judged after load balancing (apply-after-lb): by the endpoint that a Service led to, not by the
+// Service's address, as the API means it. (ovn-nb(5).)
+func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, tier, priority int, match string) nb.Facts {
+	row := &nb.ACL{
+		UUID: nb.UUID(nb.TableACL, b.layout.UID+"/"+string(b.owner)+"/"+b.uid+"/"+key), Tier: tier, Priority: priority,
+		Direction: "to-lport", Match: match, Action: action,
+		ExternalIDs: map[string]string{nb.KeyOwner: string(b.owner), nb.KeyUID: b.uid, nb.KeyNetwork: b.layout.Name},
+	}
+	if b.name != "" {
+		name := b.name
+		row.Name = &name
+	}
+	if d == model.PolicyEgress {
+		row.Direction, row.Options = "from-lport", map[string]string{"apply-after-lb": "true"}
+	}
+	if b.logged {
+		meter := logMeter
+		row.Log, row.Meter = true, &meter
+	}
+	return nb.Facts{
+		Rows:    []nb.Row{row},
+		Members: []nb.Member{{Set: nb.Set{In: GroupRef(b.layout, g), Column: nb.ColumnACLs}, Value: row.UUID}},
+	}
+}
+
+// Logs of policies are bounded: each ACL on each node logs so many packets a second, since a tenant decides that they are
+// logged, and ovn-controller writes them.
+const (
+	logMeter = "atoll_policy_log"
+	logRate  = 10
+)
+
+// PolicyLog gives the rows by which the logs of policies are bounded.
+func PolicyLog() nb.Facts {
+	ids := func() map[string]string { return map[string]string{nb.KeyOwner: string(nb.LogOwner())} }
+	fair := true
+	band := &nb.MeterBand{UUID: nb.UUID(nb.TableMeterBand, logMeter), Action: "drop", Rate: logRate, ExternalIDs: ids()}
+	meter := &nb.Meter{
+		UUID: nb.UUID(nb.TableMeter, logMeter), Name: logMeter, Unit: "pktps", Fair: &fair, Bands: []string{band.UUID}, ExternalIDs: ids(),
+	}
+	return nb.Facts{Rows: []nb.Row{meter, band}}
+}
+
+// fromNode lets in what the pod's own node sends, kubelet's probes above all, whatever a policy says. In a vpc Network it
+// comes through the porthole, which stands on the pod's own node, under an address that nobody else has.
+func (b aclBuilder) fromNode(g Group) nb.Facts {
+	var facts nb.Facts
+	for i, address := range model.OwnNodeAddresses() {
+		family := [2]string{"ip4", "ip6"}[i]
+		if !b.layout.Has(i == 0) {
+			continue
+		}
+		facts.Add(b.acl(g, "node/"+family, model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform,
+			fmt.Sprintf("outport == @%s && %s.src == %s", GroupName(b.layout, g), family, address)))
+	}
+	return facts
+}

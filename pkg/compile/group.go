@@ -1,0 +1,77 @@
+package compile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/atoll-net/atoll/pkg/match"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Group says which ports of a Network are in a port group, in words. The same words are the same group, whoever uses it.
+type Group string
+
+// PodsGroup are the ports of the pods that a selector selects.
+func PodsGroup(pods match.Pods) Group { return Group(pods.String()) }
+
+// NamedGroup are those of them that have a port of that name, protocol and number.
+func NamedGroup(pods match.Pods, port model.PodPort) Group {
+	return Group(pods.String() + " port " + strconv.Quote(port.Name) + " " + string(port.Protocol) + " " + strconv.Itoa(int(port.Port)))
+}
+
+// IsolatedGroup are the ports of pods that have in that direction only what a NetworkPolicy allows.
+func IsolatedGroup(d model.Direction) Group { return Group("isolated " + d.String()) }
+
+// JudgedGroup are the ports of pods about which any policy decides anything.
+//
+// Its ACL, which allows, is what makes OVN follow connections at their switch. Where all ACLs of a switch drop, it does
+// not, and a pod that may send nothing could not even answer. (ovn-northd(8), Ingress Table: from-lport Pre-ACLs.)
+func JudgedGroup() Group { return "judged" }
+
+// GroupName is the name of the port group in a Network: one that OVN takes for a name, with enough of a digest that nobody
+// finds words with the same one.
+func GroupName(l Layout, g Group) string {
+	sum := sha256.Sum256([]byte(l.UID + "\x00" + string(g)))
+	return "atoll_" + hex.EncodeToString(sum[:16])
+}
+
+// GroupRef points at the port group's row.
+func GroupRef(l Layout, g Group) nb.Ref {
+	return nb.Ref{Table: nb.TablePortGroup, UUID: nb.UUID(nb.TablePortGroup, GroupName(l, g))}
+}
+
+// GroupOwner is the owner of the port group's rows.
+func GroupOwner(l Layout, g Group) nb.Owner { return nb.PortGroupOwner(l.Name, GroupName(l, g)) }
+
+// PortGroup gives the rows of a port group, without its ports, whose pods have the places; and what is the same for all
+// its ports: pods that are isolated receive or send nothing unless a policy says otherwise, and pods that are judged hear
+// their own node.
+func PortGroup(l Layout, g Group) nb.Facts {
+	name, owner := GroupName(l, g), GroupOwner(l, g)
+	facts := nb.Facts{Rows: []nb.Row{&nb.PortGroup{
+		UUID: GroupRef(l, g).UUID, Name: name,
+		ExternalIDs: map[string]string{
+			nb.KeyOwner: string(owner), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: string(g),
+		},
+	}}}
+	b := aclBuilder{layout: l, owner: owner, uid: l.UID, name: string(g)}
+	switch g {
+	case IsolatedGroup(model.PolicyIngress):
+		facts.Add(b.acl(g, "isolated", model.PolicyIngress, verdictOf(model.Deny), TierTenant, PriorityIsolated, "outport == @"+name+" && ip"))
+	case IsolatedGroup(model.PolicyEgress):
+		facts.Add(b.acl(g, "isolated", model.PolicyEgress, verdictOf(model.Deny), TierTenant, PriorityIsolated, "inport == @"+name+" && ip"))
+	case JudgedGroup():
+		// In the default Network each node has an ACL of its own, see NodeAccess.
+		if l.Faces {
+			facts.Add(b.fromNode(g))
+		}
+	}
+	return facts
+}
+
+// GroupPlace is a port's place in a port group.
+func GroupPlace(group nb.Ref, port string) nb.Member {
+	return nb.Member{Set: nb.Set{In: group, Column: nb.ColumnPorts}, Value: port}
+}

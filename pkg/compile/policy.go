@@ -1,0 +1,362 @@
+package compile
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/match"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Around is what a policy's rules meet in one Network.
+type Around struct {
+	Layout Layout
+	// Named: the ports with a name that pods have which a selector selects, each once, in order.
+	Named map[NamedPorts][]model.PodPort
+	// Nodes: the addresses of the nodes that a selector selects, by its text.
+	Nodes map[string][]netip.Addr
+	// Doors lead from the Network to what is somewhere else in other clusters.
+	Doors []Door
+}
+
+// NamedPorts asks for the ports of that name of the pods that a selector selects. Protocol is empty for any.
+type NamedPorts struct {
+	Pods     string
+	Name     string
+	Protocol model.Protocol
+}
+
+// Everybody selects all pods.
+func Everybody() match.Pods { return match.Pods{} }
+
+// Policy gives the ACLs of a policy in one Network. Peers are pods of the same Network, or addresses as the Network's pods
+// dial and see them; the ACLs hang on a group of the Network's own ports. So a pod of another Network can neither be judged
+// nor be meant.
+func Policy(p model.Policy, in Around) nb.Facts {
+	var facts nb.Facts
+	c := policyCompiler{
+		policy: p, in: in, group: PodsGroup(p.Subject), facts: &facts,
+		aclBuilder: aclBuilder{layout: in.Layout, owner: nb.PolicyOwner(p.Key.String(), in.Layout.Name), uid: p.UID, logged: p.Log},
+	}
+	for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
+		for i, r := range p.Rules[d] {
+			c.direction, c.index, c.rule = d, i, r
+			c.name = aclName(p.Key, d, i)
+			c.compile()
+		}
+	}
+	return facts
+}
+
+// Groups are the port groups that a policy's rows need, each with the text of a selector whose pods are in it.
+func Groups(p model.Policy, in Around) map[Group]string {
+	subject := p.Subject.String()
+	groups := map[Group]string{PodsGroup(p.Subject): subject}
+	for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
+		if p.Isolates[d] {
+			groups[IsolatedGroup(d)] = subject
+		}
+		for _, r := range p.Rules[d] {
+			for _, peer := range r.Peers {
+				if peer.Pods != nil {
+					groups[PodsGroup(*peer.Pods)] = peer.Pods.String()
+				}
+			}
+			for _, port := range r.Ports {
+				for _, pods := range namers(p, d, r) {
+					for _, named := range in.Named[NamedPorts{pods.String(), port.Name, port.Protocol}] {
+						groups[NamedGroup(pods, named)] = pods.String()
+					}
+				}
+			}
+		}
+	}
+	if p.Judges() {
+		groups[JudgedGroup()] = subject
+	}
+	return groups
+}
+
+// Names are the names of ports that a policy asks for, and whose.
+func Names(p model.Policy) map[NamedPorts]match.Pods {
+	out := map[NamedPorts]match.Pods{}
+	for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
+		for _, r := range p.Rules[d] {
+			for _, port := range r.Ports {
+				if port.Name == "" {
+					continue
+				}
+				for _, pods := range namers(p, d, r) {
+					out[NamedPorts{pods.String(), port.Name, port.Protocol}] = pods
+				}
+			}
+		}
+	}
+	return out
+}
+
+// namers are the pods whose names for ports a rule means: those that packets go to. Behind addresses that may be any pods.
+func namers(p model.Policy, d model.Direction, r model.Rule) []match.Pods {
+	if d == model.PolicyIngress {
+		return []match.Pods{p.Subject}
+	}
+	if r.AnyPeer {
+		return []match.Pods{Everybody()}
+	}
+	var out []match.Pods
+	for _, peer := range r.Peers {
+		if peer.Pods != nil {
+			out = append(out, *peer.Pods)
+		}
+	}
+	if slices.ContainsFunc(r.Peers, func(peer model.Peer) bool { return peer.Pods == nil }) {
+		out = append(out, Everybody())
+	}
+	return out
+}
+
+// policyCompiler compiles one rule after the other.
+type policyCompiler struct {
+	aclBuilder
+	policy    model.Policy
+	in        Around
+	group     Group
+	direction model.Direction
+	index     int
+	rule      model.Rule
+	facts     *nb.Facts
+}
+
+// side is the pod's side of the match, and peer the field with the other's address.
+func (c policyCompiler) side(g Group) string {
+	if c.direction == model.PolicyIngress {
+		return "outport == @" + GroupName(c.layout, g)
+	}
+	return "inport == @" + GroupName(c.layout, g)
+}
+
+func (c policyCompiler) peerField(family string) string {
+	if c.direction == model.PolicyIngress {
+		return family + ".src"
+	}
+	return family + ".dst"
+}
+
+// add makes an ACL of the rule.
+func (c policyCompiler) add(key, match string) {
+	key = fmt.Sprintf("%s/%d/%s", c.direction, c.index, key)
+	c.facts.Add(c.acl(c.group, key, c.direction, verdictOf(c.rule.Verdict), tierOf(c.policy.Tier), priorityOf(c.policy, c.index), match))
+}
+
+func (c policyCompiler) compile() {
+	for _, f := range c.peers() {
+		base := c.side(c.group) + " && " + f.match
+		if c.rule.AnyPort {
+			c.add(f.key, base)
+			continue
+		}
+		for _, p := range numbered(c.rule.Ports) {
+			c.add(f.key+"/"+string(p.protocol), base+" && "+p.match)
+		}
+	}
+	c.compileNamed()
+	if c.direction == model.PolicyEgress {
+		c.compileDoors()
+	}
+}
+
+// alternative is one match of several, with a key that tells it from the others.
+type alternative struct{ key, match string }
+
+// peers match the rule's peers: of both IP families at once when anybody is meant, else of each that the Network has.
+func (c policyCompiler) peers() []alternative {
+	if c.rule.AnyPeer {
+		return []alternative{{"ip", "ip"}}
+	}
+	var out []alternative
+	for _, v4 := range []bool{true, false} {
+		family := familyOf(v4)
+		switch elements, all := c.peerElements(v4); {
+		case !c.layout.Has(v4):
+		case all:
+			out = append(out, alternative{family, family})
+		case len(elements) > 0:
+			out = append(out, alternative{family, c.peerField(family) + " == " + anyOf(elements)})
+		}
+	}
+	return out
+}
+
+func familyOf(v4 bool) string {
+	if v4 {
+		return "ip4"
+	}
+	return "ip6"
+}
+
+// meansAll reports whether the rule means all of these pods, whatever their addresses.
+func (c policyCompiler) meansAll(pods match.Pods) bool {
+	return c.rule.AnyPeer || slices.ContainsFunc(c.rule.Peers, func(peer model.Peer) bool {
+		return peer.Pods != nil && peer.Pods.String() == pods.String()
+	})
+}
+
+// peerElements are the address sets and prefixes of one IP family that the rule's peers are; all: these are all addresses.
+func (c policyCompiler) peerElements(v4 bool) (elements []string, all bool) {
+	sets := map[string]struct{}{}
+	for _, peer := range c.rule.Peers {
+		if peer.Pods != nil {
+			sets["$"+GroupName(c.layout, PodsGroup(*peer.Pods))+"_"+familyOf(v4)] = struct{}{}
+		}
+	}
+	prefixes := c.prefixes(v4)
+	return append(slices.Sorted(maps.Keys(sets)), textsOf(prefixes)...), len(prefixes) > 0 && prefixes[0].Bits() == 0
+}
+
+// prefixes are the addresses of one IP family that the rule's peers are, as far as those are no pods.
+func (c policyCompiler) prefixes(v4 bool) []netip.Prefix {
+	var out []netip.Prefix
+	for _, peer := range c.rule.Peers {
+		for _, b := range c.blocks(peer) {
+			out = append(out, blockPrefixes(b, v4)...)
+		}
+	}
+	return distinct(out)
+}
+
+// blocks are the ranges of addresses that a peer is.
+func (c policyCompiler) blocks(peer model.Peer) []model.Block {
+	switch {
+	case peer.Block != nil:
+		return []model.Block{*peer.Block}
+	case peer.Nodes != nil:
+		var out []model.Block
+		for _, a := range c.in.Nodes[peer.Nodes.String()] {
+			out = append(out, model.Block{CIDR: netip.PrefixFrom(a, a.BitLen())})
+		}
+		return out
+	}
+	return nil
+}
+
+// textsOf are prefixes as OVN writes them: a single address without its length.
+func textsOf(prefixes []netip.Prefix) []string {
+	var out []string
+	for _, p := range prefixes {
+		if p.IsSingleIP() {
+			out = append(out, p.Addr().String())
+		} else {
+			out = append(out, p.String())
+		}
+	}
+	return out
+}
+
+// anyOf is one element, or a set of several.
+func anyOf(elements []string) string {
+	if len(elements) == 1 {
+		return elements[0]
+	}
+	return "{" + strings.Join(elements, ", ") + "}"
+}
+
+// protocolMatch is a match of the ports of one protocol.
+type protocolMatch struct {
+	protocol model.Protocol
+	match    string
+}
+
+// numbered match the ports that are numbers, protocol by protocol.
+func numbered(ports []model.PolicyPort) []protocolMatch {
+	var out []protocolMatch
+	for _, protocol := range []model.Protocol{model.TCP, model.UDP, model.SCTP} {
+		all, wanted := false, make([]span, 0, len(ports))
+		for _, p := range ports {
+			if p.Protocol != protocol || p.Name != "" {
+				continue
+			}
+			all = all || p.First == 0
+			wanted = append(wanted, span{p.First, p.Last})
+		}
+		switch {
+		case all:
+			out = append(out, protocolMatch{protocol, string(protocol)})
+		case len(wanted) > 0:
+			var masks []string
+			for _, s := range joined(wanted) {
+				masks = append(masks, portMasks(s.first, s.last)...)
+			}
+			out = append(out, protocolMatch{protocol, string(protocol) + ".dst == " + anyOf(masks)})
+		}
+	}
+	return out
+}
+
+// compileNamed makes the ACLs of ports that are names: for each number that pods give to the name.
+func (c policyCompiler) compileNamed() {
+	done := map[string]bool{}
+	for _, port := range c.rule.Ports {
+		if port.Name == "" {
+			continue
+		}
+		for _, pods := range namers(c.policy, c.direction, c.rule) {
+			for _, named := range c.in.Named[NamedPorts{pods.String(), port.Name, port.Protocol}] {
+				group := NamedGroup(pods, named)
+				text := fmt.Sprintf("%s.dst == %d", named.Protocol, named.Port)
+				for _, f := range c.namedPeers(pods, group) {
+					key := "named/" + f.key + "/" + GroupName(c.layout, group)
+					if !done[key] {
+						done[key] = true
+						c.add(key, f.match+" && "+text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// namedPeers match what the rule says of both sides, where the side that packets go to is the group with the name: those
+// of pods.
+func (c policyCompiler) namedPeers(pods match.Pods, named Group) []alternative {
+	if c.direction == model.PolicyEgress {
+		var out []alternative
+		for _, v4 := range []bool{true, false} {
+			family := familyOf(v4)
+			words := c.side(c.group) + " && " + family + ".dst == $" + GroupName(c.layout, named) + "_" + family
+			if !c.meansAll(pods) {
+				prefixes := textsOf(c.prefixes(v4))
+				if len(prefixes) == 0 {
+					continue
+				}
+				if prefixes[0] != "0.0.0.0/0" && prefixes[0] != "::/0" {
+					words += " && " + family + ".dst == " + anyOf(prefixes)
+				}
+			}
+			if c.layout.Has(v4) {
+				out = append(out, alternative{family, words})
+			}
+		}
+		return out
+	}
+	peers := c.peers()
+	for i := range peers {
+		peers[i].match = c.side(named) + " && " + peers[i].match
+	}
+	return peers
+}
+
+// aclName is what logs say of an ACL: the policy, and which of its rules.
+func aclName(key model.PolicyKey, d model.Direction, rule int) string {
+	const longest = 63
+	tail := ":" + d.String() + ":" + strconv.Itoa(rule)
+	name := strings.TrimPrefix(key.Namespace+"/"+key.Name, "/")
+	if len(name)+len(tail) > longest {
+		name = name[:longest-len(tail)]
+	}
+	return name + tail
+}

@@ -1,0 +1,89 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// blockPrefixes are the prefixes of one IP family that together are the block: the range without its exceptions. OVN could
+// be told the exceptions as such, but makes a flow for each bit of each; and of several of them one for each combination.
+func blockPrefixes(b model.Block, v4 bool) []netip.Prefix {
+	if !b.CIDR.IsValid() || b.CIDR.Addr().Is4() != v4 {
+		return nil
+	}
+	out := []netip.Prefix{b.CIDR.Masked()}
+	for _, except := range b.Except {
+		var rest []netip.Prefix
+		for _, p := range out {
+			rest = append(rest, without(p, except.Masked())...)
+		}
+		out = rest
+	}
+	return out
+}
+
+// without divides a prefix in halves for as long as they hold a part of except, and leaves that part away.
+func without(p, except netip.Prefix) []netip.Prefix {
+	if !p.Overlaps(except) {
+		return []netip.Prefix{p}
+	}
+	var out []netip.Prefix
+	for p.Bits() < except.Bits() {
+		low, high := halves(p)
+		if low.Overlaps(except) {
+			p, out = low, append(out, high)
+		} else {
+			p, out = high, append(out, low)
+		}
+	}
+	return out
+}
+
+// halves are the two halves of a prefix that is longer than one address.
+func halves(p netip.Prefix) (low, high netip.Prefix) {
+	low = netip.PrefixFrom(p.Addr(), p.Bits()+1)
+	octets := p.Addr().AsSlice()
+	octets[p.Bits()/8] |= 1 << (7 - p.Bits()%8)
+	upper, _ := netip.AddrFromSlice(octets)
+	return low, netip.PrefixFrom(upper, p.Bits()+1)
+}
+
+// comparePrefixes orders prefixes by address, the longer range first.
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
+
+// distinct sorts prefixes and leaves away those that lie in another one.
+func distinct(in []netip.Prefix) []netip.Prefix {
+	slices.SortFunc(in, comparePrefixes)
+	var out []netip.Prefix
+	for _, p := range in {
+		if n := len(out); n == 0 || !out[n-1].Contains(p.Addr()) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// portMasks are the ports from first to last, both included, as OVN's masked constants: each the ports that share some
+// of the first of their 16 bits. (ovn-sb(5), Logical_Flow match.)
+func portMasks(first, last uint16) []string {
+	var out []string
+	for at, end := uint32(first), uint32(last); at <= end; {
+		size := uint32(1)
+		for at%(2*size) == 0 && at+2*size-1 <= end {
+			size *= 2
+		}
+		if size == 1 {
+			out = append(out, fmt.Sprint(at))
+		} else {
+			out = append(out, fmt.Sprintf("%#x/%#x", at, 0x10000-size))
+		}
+		at += size
+	}
+	return out
+}

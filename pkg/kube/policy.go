@@ -1,0 +1,104 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// askAgain is how long a kind that the API server does not know is taken for one without objects, before it is asked again.
+const askAgain = 10 * time.Second
+
+func newPolicyClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	if err := policyv1alpha2.Install(scheme); err != nil {
+		return nil, fmt.Errorf("register ClusterNetworkPolicy: %w", err)
+	}
+	version := schema.GroupVersion(policyv1alpha2.GroupVersion)
+	metav1.AddToGroupVersion(scheme, version)
+	cfg = rest.CopyConfig(cfg)
+	cfg.APIPath = "/apis"
+	cfg.GroupVersion = &version
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientForConfigAndClient(cfg, transport)
+	if err != nil {
+		return nil, fmt.Errorf("make ClusterNetworkPolicy client: %w", err)
+	}
+	return client, nil
+}
+
+// clusterPolicies lists and watches ClusterNetworkPolicies. Their CustomResourceDefinition is not ours: where there is none,
+// there are no such policies, until somebody brings it.
+type clusterPolicies struct{ *cache.ListWatch }
+
+func clusterPoliciesOf(c rest.Interface) clusterPolicies {
+	return clusterPolicies{cache.NewListWatchFromClient(c, "clusternetworkpolicies", metav1.NamespaceAll, fields.Everything())}
+}
+
+// ListWithContext implements cache.ListerWatcherWithContext.
+func (c clusterPolicies) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := c.ListWatch.ListWithContext(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return &policyv1alpha2.ClusterNetworkPolicyList{}, nil
+	}
+	return list, err
+}
+
+// WatchWithContext implements cache.ListerWatcherWithContext.
+func (c clusterPolicies) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := c.ListWatch.WatchWithContext(ctx, o)
+	if !apierrors.IsNotFound(err) || o.SendInitialEvents != nil {
+		return w, err
+	}
+	// Nothing happens for a while; then the reflector watches again, and is told all that there is.
+	nothing := watch.NewFakeWithOptions(watch.FakeOptions{})
+	go func() {
+		again := time.NewTimer(askAgain)
+		defer again.Stop()
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		}
+		nothing.Stop()
+	}()
+	return nothing, nil
+}
+
+// policyKey names a policy of a kind.
+func policyKey(kind model.PolicyKind) func(namespace, name string) model.PolicyKey {
+	return func(namespace, name string) model.PolicyKey {
+		return model.PolicyKey{Kind: kind, Namespace: namespace, Name: name}
+	}
+}
+
+// samePolicy may be slow: policies change rarely.
+func samePolicy(a, b *model.Policy) bool { return reflect.DeepEqual(a, b) }
+
+// PolicyEvent tells the policy's owner what is wrong; see PodEvent.
+func (w *Writer) PolicyEvent(policy model.PolicyKey, uid string, p model.Problem) {
+	version := networkingv1.SchemeGroupVersion
+	if policy.Kind == model.ClusterNetworkPolicy {
+		version = schema.GroupVersion(policyv1alpha2.GroupVersion)
+	}
+	w.events.warn(&corev1.ObjectReference{
+		APIVersion: version.String(), Kind: string(policy.Kind), Namespace: policy.Namespace, Name: policy.Name, UID: types.UID(uid),
+	}, p)
+}
