@@ -16,6 +16,7 @@ FUZZTIME ?= 10s
 SCALE    ?= -soak=60s
 SERVICES ?=
 CONFORMANCE ?= -network=default,vpc
+POLICY   ?= -clusters=200
 
 # The programs run wherever they are copied to: no C library is linked. Go stamps each with the version that git gives the
 # source (`go version -m bin/atoll-agent`).
@@ -50,7 +51,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race test-integration test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services scale vulnerabilities
+.PHONY: test verify lint test-unit race test-integration policy test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services scale vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -67,6 +68,9 @@ race: test-unit ## the same: the race detector is always on there
 
 test-integration: build ## tests against a real API server, OVN and Open vSwitch (as root)
 	$(suites) integration
+
+policy: ## what OVN does with 10,000 random packets under network policy, and what the API says; POLICY="-clusters=2000 -seed=7000" is more (as root)
+	go run ./test/suites -exec go test -tags integration -count=1 -timeout=0 -v -run TestRandom ./test/policy/agree $(POLICY)
 
 test-e2e: build ## tests on a cluster of three nodes on this machine (as root)
 	$(suites) e2e

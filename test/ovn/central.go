@@ -35,6 +35,8 @@ type Central struct {
 	parts parts.OVN
 	dir   string
 	procs map[string]*exec.Cmd
+	// tracers counts those that were started.
+	tracers int
 }
 
 // Start runs a central for the time of a test.
@@ -129,6 +131,17 @@ func (c *Central) Kill(name string) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	delete(c.procs, name)
+}
+
+// LastWords are the last lines of the log of one of: nb, sb, northd.
+func (c *Central) LastWords(name string) string {
+	const lines = 20
+	text, err := os.ReadFile(c.path(name + ".log"))
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
 // Stop ends everything.

@@ -1,0 +1,138 @@
+package agree
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/test/policy/cases"
+	"github.com/atoll-net/atoll/test/policy/oracle"
+)
+
+// product is what the controller makes of a cluster.
+type product struct {
+	graph *graph.Graph
+	// ports and gateways are the MAC addresses of switch ports and of routers' ports, by name.
+	ports, gateways map[string]string
+}
+
+// compile runs the controller's pure part on a cluster, until it has nothing more to write on nodes and pods. Each pod
+// that has a place keeps it: its addresses stand in its annotation, as after a restart of the controller.
+func compile(c cases.Case) (product, error) {
+	defaults := controller.Defaults{
+		Network: cases.Default,
+		Subnet:  netip.MustParsePrefix("10.129.0.0/16"),
+		DNS:     model.ServiceKey{Namespace: cases.DNSNamespace, Name: "dns"},
+	}
+	var err error
+	if defaults.Faces, err = controller.ParseFaces(controller.DefaultFaces()); err != nil {
+		return product{}, fmt.Errorf("set the controller up: %w", err)
+	}
+	g, to := graph.New(), newSink()
+	state := controller.NewState(defaults, g, to)
+	for changes := changesOf(c); ; {
+		state.Apply(changes)
+		next := to.take(changes)
+		if next == nil {
+			break
+		}
+		changes = *next
+	}
+	p := product{graph: g, ports: map[string]string{}, gateways: map[string]string{}}
+	for _, ref := range g.Refs() {
+		row, _ := g.Row(ref)
+		switch row := row.(type) {
+		case *nb.LogicalSwitchPort:
+			if len(row.Addresses) > 0 {
+				p.ports[row.Name], _, _ = strings.Cut(row.Addresses[0], " ")
+			}
+		case *nb.LogicalRouterPort:
+			p.gateways[row.Name] = row.MAC
+		}
+	}
+	for _, pod := range c.Pods {
+		if _, there := p.ports[pod.Key()]; there != (pod.Network != "") {
+			return product{}, fmt.Errorf("compile the case: pod %s of Network %q has a port: %t (%s)", pod.Key(), pod.Network, there, to.problems["pod "+pod.Key()])
+		}
+	}
+	return p, nil
+}
+
+// changesOf reads a cluster's objects as the controller's informers do.
+func changesOf(c cases.Case) model.Changes {
+	out := model.Changes{
+		Networks:   map[string]*model.Network{},
+		Namespaces: map[string]*model.Namespace{},
+		Pods:       map[model.PodKey]*model.Pod{},
+		Nodes:      map[string]*model.Node{},
+		Services:   map[model.ServiceKey]*model.Service{},
+		Slices:     map[model.SliceKey]*model.Slice{},
+		Policies:   map[model.PolicyKey]*model.Policy{},
+	}
+	for _, n := range cases.Networks() {
+		out.Networks[n.Name] = intake.Network(&n)
+	}
+	for _, n := range c.Nodes {
+		node := intake.Node(&n)
+		place := cases.NodeAddresses(n.Name)
+		node.Assigned = &model.NodeNetwork{
+			NodeUID: node.UID, Network: cases.Default, NetworkUID: string(cases.UID("network", cases.Default)), Addresses: place[:],
+		}
+		out.Nodes[n.Name] = node
+	}
+	for _, n := range c.Namespaces {
+		out.Namespaces[n.Name] = intake.Namespace(&n)
+	}
+	for _, p := range c.Pods {
+		object := p.Pod
+		object.UID = cases.UID("pod", p.Key())
+		if pod := intake.Pod(&object); pod != nil && p.Network != "" {
+			pod.Assigned = []model.Attachment{placeOf(p, pod.UID)}
+			out.Pods[pod.Key] = pod
+		} else if pod != nil {
+			// It asks for what nobody can have, and so waits for an address for ever.
+			pod.NIC = model.NICRequest{Network: cases.Red, Subnet: "none"}
+			out.Pods[pod.Key] = pod
+		}
+	}
+	for _, object := range c.Policies {
+		p := intake.NetworkPolicy(&object)
+		out.Policies[p.Key] = p
+	}
+	for _, object := range c.ClusterPolicies {
+		p := intake.ClusterNetworkPolicy(&object)
+		out.Policies[p.Key] = p
+	}
+	for _, p := range c.Packets {
+		if p.Dial.IsValid() {
+			serviceOf(p).into(out)
+		}
+	}
+	for _, s := range doors(c.Doors) {
+		s.into(out)
+	}
+	return out
+}
+
+// placeOf is what an earlier decision wrote on a pod.
+func placeOf(p oracle.Pod, uid string) model.Attachment {
+	out := model.Attachment{
+		PodUID: uid, Interface: model.DefaultInterface, Network: p.Network, NetworkUID: string(cases.UID("network", p.Network)),
+	}
+	for _, a := range p.Addresses {
+		subnet, _ := cases.SubnetOf(p.Network, a)
+		out.Subnet = subnet.Name
+		for _, r := range subnet.Ranges {
+			if r.Contains(a) {
+				out.Addresses = append(out.Addresses, netip.PrefixFrom(a, r.Bits()))
+				out.Gateways = append(out.Gateways, r.Addr().Next())
+			}
+		}
+	}
+	return out
+}
