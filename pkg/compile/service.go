@@ -94,11 +94,10 @@ func vipsOf(s model.Service, b Backends) []vip {
 // They do so when it goes out of the switches' load balancer, too, but too early for a client that sends much: Open vSwitch
 // leads packets by what it has cached for some milliseconds more, and so makes the connection again. Its packets would go
 // to an address where nobody is for as long as it sends.
+//
+// The load balancer is there whether any endpoint is going or not: ovn-northd ends when one goes and comes back too soon. (See
+// the engine's graves.)
 func left(s model.Service, b Backends) nb.Facts {
-	var facts nb.Facts
-	if len(b.Left) == 0 {
-		return facts
-	}
 	text := string(model.UDP)
 	lb := &nb.LoadBalancer{
 		UUID:        nb.UUID(nb.TableLoadBalancer, b.Layout.UID+"/"+s.UID+"/"+text+"/left"),
@@ -107,23 +106,29 @@ func left(s model.Service, b Backends) nb.Facts {
 		Options:     map[string]string{"ct_flush": "true", "neighbor_responder": "none"},
 		ExternalIDs: idsOfService(s, b.Layout),
 	}
-	pairs := map[string]string{}
+	known, pairs := false, map[string]string{}
 	for _, v := range vipsOf(s, b) {
-		if backends := backendsOf(v.at.Addr().Is4(), b.Left[v.port]); s.Ports[v.port].Protocol == model.UDP && backends != "" {
+		if s.Ports[v.port].Protocol != model.UDP {
+			continue
+		}
+		known = true
+		if b.Left == nil {
+			continue
+		}
+		if backends := backendsOf(v.at.Addr().Is4(), b.Left[v.port]); backends != "" {
 			pairs[v.at.String()] = backends
 		}
 	}
-	if len(pairs) == 0 {
-		return facts
+	if !known {
+		return nb.Facts{}
 	}
+	facts := nb.Facts{Rows: []nb.Row{lb}, Members: []nb.Member{{
+		Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(b.Layout)}, Column: nb.ColumnLoadBalancers},
+		Value: lb.UUID,
+	}}}
 	for _, at := range slices.Sorted(maps.Keys(pairs)) {
 		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips}, Value: nb.Pair(at, pairs[at])})
 	}
-	facts.Rows = append(facts.Rows, lb)
-	facts.Members = append(facts.Members, nb.Member{
-		Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(b.Layout)}, Column: nb.ColumnLoadBalancers},
-		Value: lb.UUID,
-	})
 	return facts
 }
 

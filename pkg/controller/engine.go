@@ -80,6 +80,7 @@ type Engine struct {
 	// reigned: the database has been in our epoch.
 	reigned bool
 	retry   *retries
+	graves  graves
 	beat    atomic.Int64
 }
 
@@ -89,7 +90,7 @@ func New(cfg Config) *Engine {
 	return &Engine{
 		cfg: cfg, log: cfg.Log, graph: g,
 		state: NewState(cfg.Defaults, g, cfg.Sink),
-		retry: newRetries(),
+		retry: newRetries(), graves: graves{},
 	}
 }
 
@@ -348,6 +349,13 @@ func (r *round) gather() []plan.Unit {
 func (r *round) consider(units []plan.Unit, w graph.Work, there plan.Actual, coming plan.Coming) []plan.Unit {
 	w = r.retry.join(w)
 	u := plan.Compare(w, r.graph, there, coming)
+	if due, early := r.graves.until(u, time.Now()); early {
+		r.retry.wait(u.Work, due)
+		for _, row := range u.Inserts {
+			delete(coming, nb.RefOf(row))
+		}
+		return units
+	}
 	for _, ref := range u.Blocked {
 		r.drift.await(ref, w.Owner, r.lives)
 	}
@@ -412,6 +420,7 @@ func (r *round) finish(ctx context.Context, err error) error {
 	var refused *ovsdb.RefusedError
 	switch {
 	case err == nil:
+		r.graves.bury(tx.units, time.Now())
 		if r.next != nil {
 			r.start(ctx)
 		}

@@ -28,11 +28,20 @@ func newRetries() *retries { return &retries{at: map[nb.Owner]attempt{}} }
 func (r *retries) add(w graph.Work, now time.Time) time.Duration {
 	pause := retryFirst
 	if a, ok := r.at[w.Owner]; ok {
-		pause = min(2*a.pause, retryMax)
+		pause = min(max(2*a.pause, retryFirst), retryMax)
 		w = merged(w, a.work)
 	}
 	r.at[w.Owner] = attempt{work: w, due: now.Add(pause), pause: pause}
 	return pause
+}
+
+// wait plans the next attempt at work that was not refused, but may not be done yet.
+func (r *retries) wait(w graph.Work, due time.Time) {
+	pause := time.Duration(0)
+	if a, ok := r.at[w.Owner]; ok {
+		pause, w = a.pause, merged(w, a.work)
+	}
+	r.at[w.Owner] = attempt{work: w, due: due, pause: pause}
 }
 
 // join adds to work of an owner what was refused of it before, so that all of it is done together or refused
