@@ -179,7 +179,7 @@ func TestEndpointsThatAreGoingWithPackets(t *testing.T) {
 	}
 	s.behind("r", "web", false, "two")
 	eventually(t, 10*time.Second, "", func() string {
-		return nbctl(t, s.central, "--bare", "--columns=name", "find", "Load_Balancer", `name="red/r/web:udp:left"`)
+		return nbctl(t, s.central, "--bare", "--columns=vips", "find", "Load_Balancer", `name="red/r/web:udp:left"`)
 	})
 	if got := asks(t, client, "udp", vip4); !strings.HasPrefix(got, "two") {
 		t.Errorf("when it has gone: %q", got)

@@ -199,6 +199,8 @@ func Members(r Row, column string) []string {
 			return r.StaticRoutes
 		case ColumnLoadBalancerGroups:
 			return r.LoadBalancerGroups
+		case ColumnLoadBalancers:
+			return r.LoadBalancers
 		}
 	case *LogicalSwitch:
 		switch column {

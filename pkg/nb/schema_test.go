@@ -1,0 +1,32 @@
+package nb_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// TestMembersKnowsEveryMemberColumn: a column that Members does not know would be written again for ever.
+func TestMembersKnowsEveryMemberColumn(t *testing.T) {
+	for _, table := range nb.Tables() {
+		for _, column := range nb.MemberColumns(table.Table) {
+			row := table.New()
+			v, found := reflect.ValueOf(row).Elem(), false
+			for i := range v.NumField() {
+				if v.Type().Field(i).Tag.Get("ovsdb") != column {
+					continue
+				}
+				found = true
+				if (nb.Set{In: nb.RefOf(row), Column: column}).IsMap() {
+					v.Field(i).Set(reflect.ValueOf(map[string]string{"key": "value"}))
+				} else {
+					v.Field(i).Set(reflect.ValueOf([]string{"element"}))
+				}
+			}
+			if got := nb.Members(row, column); !found || len(got) != 1 {
+				t.Errorf("%s.%s: found in the row: %t; elements %q", table.Table, column, found, got)
+			}
+		}
+	}
+}
