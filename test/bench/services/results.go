@@ -23,7 +23,7 @@ type results struct {
 const (
 	// targetKept and targetNew are how many questions per second a virtual address is to leave of those to the pod itself: on
 	// connections that are kept, and with a new one for each.
-	targetKept, targetNew = 0.9, 0.7
+	targetKept, targetNew = 0.95, 0.7
 	// targetGrowth is by how much other Services may change the bytes of a change: numbers of rows have more digits.
 	targetGrowth = 1.02
 )
