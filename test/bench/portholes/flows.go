@@ -27,6 +27,8 @@ type flowCounts struct {
 	PerNetwork float64 `json:"perNetwork"`
 	Empty      int     `json:"empty"`
 	Full       int     `json:"full"`
+	// Dialled are those of Full that are there for pods which dial a face inside its own Network.
+	Dialled int `json:"dialled"`
 }
 
 // Networks, and pods in each, of which flows are counted where no node runs.
@@ -86,14 +88,39 @@ func countFlowsWith(ctx context.Context, o options, args ...string) (out flowCou
 	if err := makePods(ctx, l, pods[flowPods:]); err != nil {
 		return out, err
 	}
-	out.Full, err = labFlows(ctx, l)
+	if out.Full, err = labFlows(ctx, l); err != nil {
+		return out, err
+	}
+	left, err := flowsUndialled(ctx, l)
+	out.Dialled = out.Full - left
 	return out, err
 }
 
-// perPod is what each pod added.
-func (c flowCounts) perPod() float64 {
-	return float64(c.Full-c.Empty) / ((flowNetworks - 1) * flowPods)
+// flowsUndialled ends the controller, empties the load balancers by which faces are dialled, and counts again.
+func flowsUndialled(ctx context.Context, l *lab.Lab) (int, error) {
+	l.Controller.End()
+	text, err := l.Database.NBCtl(ctx, "--bare", "--columns=name", "list", "Load_Balancer")
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range strings.Fields(text) {
+		if !strings.Contains(name, ":faces:") {
+			continue
+		}
+		if _, err := l.Database.NBCtl(ctx, "clear", "Load_Balancer", name, "vips"); err != nil {
+			return 0, err
+		}
+	}
+	return labFlows(ctx, l)
 }
+
+// perPod is what each pod added, without what it takes to dial its face.
+func (c flowCounts) perPod() float64 {
+	return float64(c.Full-c.Empty)/((flowNetworks-1)*flowPods) - c.dialled()
+}
+
+// dialled is what each pod's face takes to be dialled inside its Network.
+func (c flowCounts) dialled() float64 { return float64(c.Dialled) / (flowNetworks * flowPods) }
 
 func podsOfFlows() []lab.Pod {
 	var out []lab.Pod

@@ -46,9 +46,11 @@ type options struct {
 
 // The parts of a run, in their order.
 const (
-	partFlows   = "flows"
-	partNames   = "names"
-	partMemory  = "memory"
+	partFlows  = "flows"
+	partNames  = "names"
+	partMemory = "memory"
+	// partRemoval cannot be chosen: each run on nodes ends with it.
+	partRemoval = "removal"
 	partAlone   = "alone"
 	partHost    = "host"
 	partDefault = "default"
@@ -109,12 +111,14 @@ func run(ctx context.Context, o options) (err error) {
 		if out.Flows, err = countFlows(ctx, o); err != nil {
 			return fmt.Errorf("count logical flows: %w", err)
 		}
+		out.Measured = append(out.Measured, partFlows)
 		progress.Done("logical flows, with and without faces")
 	}
 	if o.runs(partNames) {
 		if out.Names, err = namesAlone(ctx); err != nil {
 			return fmt.Errorf("measure DNS servers: %w", err)
 		}
+		out.Measured = append(out.Measured, partNames)
 		progress.Done("DNS servers alone")
 	}
 
@@ -169,11 +173,13 @@ func (c *cluster) measure(ctx context.Context, o options, out *results) error {
 		if err := part.run(); err != nil {
 			return fmt.Errorf("measure %s: %w", part.done, err)
 		}
+		out.Measured = append(out.Measured, part.name)
 		c.progress.Done(part.done)
 	}
 	if out.Removal, err = c.removeAll(ctx, empty); err != nil {
 		return fmt.Errorf("measure removal: %w", err)
 	}
+	out.Measured = append(out.Measured, partRemoval)
 	c.progress.Done("removal")
 	return nil
 }

@@ -32,19 +32,70 @@ type memory struct {
 // weight is what is held at a moment, in bytes.
 type weight struct{ kernel, heap, rss, ovs, goroutines float64 }
 
-// weigh gives a node two pods each of some Networks, one after the other, and takes them away again.
+// weighings is how often is measured: what else the machine does to its memory meanwhile is in some of them only.
+const weighings = 5
+
+// weigh gives a node two pods each of some Networks, some Networks after the other, and takes them away again. Each
+// figure is the middle one of the weighings.
 func (c *cluster) weigh(ctx context.Context, networks int) (out memory, err error) {
-	node := c.box.Nodes()[0]
+	if networks < weighings {
+		return out, fmt.Errorf("measure memory by %d Networks: needs at least %d", networks, weighings)
+	}
 	if err := c.watchOthers(); err != nil {
 		return out, err
 	}
+	var all []memory
+	for of := range slices.Chunk(sequence(networks), networks/weighings) {
+		m, err := c.weighSome(ctx, of)
+		if err != nil {
+			return out, err
+		}
+		all = append(all, m)
+	}
+	if out.Others, err = c.usedByOthers(); err != nil {
+		return out, err
+	}
+	middle := func(of func(memory) float64) float64 {
+		var values []float64
+		for _, m := range all {
+			values = append(values, of(m))
+		}
+		slices.Sort(values)
+		return values[len(values)/2]
+	}
+	out.Portholes = networks
+	out.Kernel = middle(func(m memory) float64 { return m.Kernel })
+	out.PodKernel = middle(func(m memory) float64 { return m.PodKernel })
+	out.Heap = middle(func(m memory) float64 { return m.Heap })
+	out.PodHeap = middle(func(m memory) float64 { return m.PodHeap })
+	out.RSS = middle(func(m memory) float64 { return m.RSS })
+	out.Switch = middle(func(m memory) float64 { return m.Switch })
+	out.Goroutines = middle(func(m memory) float64 { return m.Goroutines })
+	if err := c.deletePods(ctx); err != nil {
+		return out, err
+	}
+	return out, c.noPortholes(ctx)
+}
+
+// sequence is 0 to n-1.
+func sequence(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// weighSome gives a node two pods of each of these Networks, which stay.
+func (c *cluster) weighSome(ctx context.Context, networks []int) (out memory, err error) {
+	node := c.box.Nodes()[0]
 	var at [3]weight
 	if at[0], err = c.weighNode(ctx, node); err != nil {
 		return out, err
 	}
 	for round := range 2 {
 		var pods []pod
-		for n := range networks {
+		for _, n := range networks {
 			pods = append(pods, pod{network: n, name: fmt.Sprintf("sample-%d-%d", n, round), node: node})
 		}
 		if _, err := c.apply(ctx, pods); err != nil {
@@ -54,24 +105,17 @@ func (c *cluster) weigh(ctx context.Context, networks int) (out memory, err erro
 			return out, err
 		}
 	}
-	if out.Others, err = c.usedByOthers(); err != nil {
-		return out, err
-	}
 	each := func(of func(weight) float64) (porthole, pod float64) {
-		pod = (of(at[2]) - of(at[1])) / float64(networks)
-		return (of(at[1])-of(at[0]))/float64(networks) - pod, pod
+		pod = (of(at[2]) - of(at[1])) / float64(len(networks))
+		return (of(at[1])-of(at[0]))/float64(len(networks)) - pod, pod
 	}
 	const kib = 1024
-	out.Portholes = networks
 	out.Kernel, out.PodKernel = each(func(w weight) float64 { return w.kernel / kib })
 	out.Heap, out.PodHeap = each(func(w weight) float64 { return w.heap / kib })
 	out.RSS, _ = each(func(w weight) float64 { return w.rss / kib })
 	out.Switch, _ = each(func(w weight) float64 { return w.ovs / kib })
 	out.Goroutines, _ = each(func(w weight) float64 { return w.goroutines })
-	if err := c.deletePods(ctx); err != nil {
-		return out, err
-	}
-	return out, c.noPortholes(ctx)
+	return out, nil
 }
 
 // weighNode reads what is held now, after the agent has collected its garbage.

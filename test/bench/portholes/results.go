@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ type results struct {
 	Pods       int `json:"pods"`
 	Portholes  int `json:"portholes"`
 	Processors int `json:"processors"`
+	// Measured are the parts that the run measured: of others there is nothing.
+	Measured []string `json:"measured"`
 
 	Flows       flows   `json:"flows"`
 	FlowsPerPod float64 `json:"flowsPerPod"`
@@ -101,6 +104,9 @@ func verdict(met bool) string {
 	return "MISSED"
 }
 
+// same is for numbers of rows, each for one of many: they differ by no more than their computation does.
+func same(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
 // lighter judges a memory. What is below nothing was not measured: others took or gave back more meanwhile.
 func lighter(kib float64) string {
 	if kib < 0 {
@@ -109,57 +115,94 @@ func lighter(kib float64) string {
 	return verdict(kib < targetKiB)
 }
 
-// print writes a table for people.
+// print writes a table for people, of what was measured.
 func (r results) print(to io.Writer) error {
 	t := table{tabwriter.NewWriter(to, 0, 0, 2, ' ', 0), r.Processors}
 	fmt.Fprintf(t.to, "%d pods in %d Networks of the same addresses: %d portholes on 3 nodes\n\n", r.Pods, r.Networks, r.Portholes)
 	fmt.Fprintln(t.to, "what\ttarget\tmeasured\tverdict\tprocessors used by others\t")
-	times := func(d distribution) string {
-		return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, mean %.1f ms (%d)", d.P50, d.P99, d.Mean, d.Count)
-	}
-	limit := fmt.Sprintf("< %.0f KiB", targetKiB)
-	m, f := r.Memory, r.Flows
-
-	for _, p := range []struct {
-		when string
-		part
-	}{{"pods one after the other", r.Alone}, {"all pods at once", r.Burst}} {
-		t.row("porthole made, "+p.when, fmt.Sprintf("p50 < %.0f ms", targetMade), times(p.Made), verdict(p.Made.Count > 0 && p.Made.P50 < targetMade), p.Others)
-	}
-	t.row("kernel memory of a porthole", limit, fmt.Sprintf("%.0f KiB", m.Kernel), lighter(m.Kernel), m.Others)
-	t.row("agent's memory for it, live", limit, fmt.Sprintf("%.0f KiB, %.1f goroutines", m.Heap, m.Goroutines), lighter(m.Heap), m.Others)
-	t.row("agent's memory for it, resident", limit, fmt.Sprintf("%.0f KiB", m.RSS), lighter(m.RSS), m.Others)
-	t.row("logical flows per pod, by its face", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", f.With.perPod()-f.Without.perPod(), f.With.perPod(), f.Without.perPod()),
-		verdict(f.With.perPod() == f.Without.perPod()), nobody)
-	t.row("logical flows per Network, by faces", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", f.With.PerNetwork-f.Without.PerNetwork, f.With.PerNetwork, f.Without.PerNetwork),
-		verdict(f.With.PerNetwork == f.Without.PerNetwork), nobody)
-	t.row("left after removal", "nothing", left(r.Removal.Left), verdict(len(r.Removal.Left) == 0), nobody)
+	r.printTargets(t)
 	fmt.Fprintln(t.to)
+	r.printRest(t)
+	return t.to.Flush()
+}
 
-	for _, a := range []struct {
-		what string
-		arrival
-	}{{"pods Ready", r.Arrival}, {"pods of the default Network Ready", r.InDefault}, {"pods with their node's network Ready", r.OnHost}} {
-		if a.Pods > 0 {
-			t.row(fmt.Sprintf("%d %s", a.Pods, a.what), "", fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", a.Seconds, a.P50, a.P99), "", a.Others)
-			t.row("  processor time", "", a.busiest(), "", nobody)
+func (r results) has(part string) bool { return slices.Contains(r.Measured, part) }
+
+// printTargets writes what has a target.
+func (r results) printTargets(t table) {
+	for _, p := range []struct {
+		name, when string
+		part
+	}{{partAlone, "pods one after the other", r.Alone}, {partBurst, "all pods at once", r.Burst}} {
+		if r.has(p.name) {
+			t.row("porthole made, "+p.when, fmt.Sprintf("p50 < %.0f ms", targetMade), times(p.Made), verdict(p.Made.Count > 0 && p.Made.P50 < targetMade), p.Others)
 		}
 	}
-	t.row("porthole had waited for others, all at once", "", times(r.Burst.Waited), "", r.Burst.Others)
-	t.row("pod added to a porthole, one after the other", "", times(r.Alone.Joined), "", r.Alone.Others)
-	t.row("pod added to a porthole, all at once", "", times(r.Burst.Joined), "", r.Burst.Others)
-	t.row("ADD, one after the other", "", times(r.Alone.ADD), "", r.Alone.Others)
-	t.row("ADD, all at once", "", times(r.Burst.ADD), "", r.Burst.Others)
-	for _, phase := range phases {
-		t.row("  "+phase, "", times(r.Burst.Phases[phase]), "", nobody)
+	if r.has(partMemory) {
+		limit, m := fmt.Sprintf("< %.0f KiB", targetKiB), r.Memory
+		t.row("kernel memory of a porthole", limit, fmt.Sprintf("%.0f KiB", m.Kernel), lighter(m.Kernel), m.Others)
+		t.row("agent's memory for it, live", limit, fmt.Sprintf("%.0f KiB, %.1f goroutines", m.Heap, m.Goroutines), lighter(m.Heap), m.Others)
+		t.row("agent's memory for it, resident", limit, fmt.Sprintf("%.0f KiB", m.RSS), lighter(m.RSS), m.Others)
 	}
-	t.row("OVS and ovn-controller for a porthole", "", fmt.Sprintf("%.0f KiB resident", m.Switch), "", m.Others)
-	t.row("DNS server of a Network", "", fmt.Sprintf("%.0f KiB, %.1f goroutines (in the agent's, above)", r.Names.Heap, r.Names.Goroutines), "", nobody)
-	t.row("one more pod", "", fmt.Sprintf("%.0f KiB of the kernel, container included; %.0f KiB of the agent", m.PodKernel, m.PodHeap), "", m.Others)
-	t.row("logical flows, 3 nodes' faces", "", fmt.Sprintf("%d of %d, for all nodes' routes and all Networks' ways together", f.With.Empty-f.Without.Empty, f.With.Empty), "", nobody)
-	t.row("logical flows per pod in the sandbox", "", fmt.Sprintf("%.2f", r.FlowsPerPod), "", nobody)
-	t.row("removal", "", fmt.Sprintf("pods %.1f s, portholes %.1f s, all %.1f s", r.Removal.Pods, r.Removal.Portholes, r.Removal.All), "", r.Removal.Others)
-	return t.to.Flush()
+	if r.has(partFlows) {
+		with, without := r.Flows.With, r.Flows.Without
+		t.row("logical flows per pod, by its face", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.perPod()-without.perPod(), with.perPod(), without.perPod()),
+			verdict(same(with.perPod(), without.perPod())), nobody)
+		t.row("logical flows per Network, by faces", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.PerNetwork-without.PerNetwork, with.PerNetwork, without.PerNetwork),
+			verdict(same(with.PerNetwork, without.PerNetwork)), nobody)
+	}
+	if r.has(partRemoval) {
+		t.row("left after removal", "nothing", left(r.Removal.Left), verdict(len(r.Removal.Left) == 0), nobody)
+	}
+}
+
+// printRest writes what has none.
+func (r results) printRest(t table) {
+	for _, p := range []struct {
+		name, what string
+		arrival
+	}{{partBurst, "pods Ready", r.Arrival}, {partDefault, "pods of the default Network Ready", r.InDefault}, {partHost, "pods with their node's network Ready", r.OnHost}} {
+		if r.has(p.name) {
+			t.row(fmt.Sprintf("%d %s", p.Pods, p.what), "", fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", p.Seconds, p.P50, p.P99), "", p.Others)
+			t.row("  processor time", "", p.busiest(), "", nobody)
+		}
+	}
+	for _, p := range []struct {
+		name, when string
+		part
+	}{{partAlone, ", one after the other", r.Alone}, {partBurst, ", all at once", r.Burst}} {
+		if !r.has(p.name) {
+			continue
+		}
+		t.row("porthole had waited for others"+p.when, "", times(p.Waited), "", p.Others)
+		t.row("pod added to a porthole"+p.when, "", times(p.Joined), "", p.Others)
+		t.row("ADD"+p.when, "", times(p.ADD), "", p.Others)
+		for _, phase := range phases {
+			t.row("  "+phase, "", times(p.Phases[phase]), "", nobody)
+		}
+	}
+	if r.has(partMemory) {
+		m := r.Memory
+		t.row("OVS and ovn-controller for a porthole", "", fmt.Sprintf("%.0f KiB resident", m.Switch), "", m.Others)
+		t.row("one more pod", "", fmt.Sprintf("%.0f KiB of the kernel, container included; %.0f KiB of the agent", m.PodKernel, m.PodHeap), "", m.Others)
+	}
+	if r.has(partNames) {
+		t.row("DNS server of a Network", "", fmt.Sprintf("%.0f KiB, %.1f goroutines (in the agent's, above)", r.Names.Heap, r.Names.Goroutines), "", nobody)
+	}
+	if f := r.Flows; r.has(partFlows) {
+		t.row("logical flows, 3 nodes' faces", "", fmt.Sprintf("%d of %d, for all nodes' routes and all Networks' ways together", f.With.Empty-f.Without.Empty, f.With.Empty), "", nobody)
+		t.row("logical flows per pod, to dial its face in its Network", "", fmt.Sprintf("%.2f", f.With.dialled()), "", nobody)
+	}
+	if r.has(partBurst) {
+		t.row("logical flows per pod in the sandbox", "", fmt.Sprintf("%.2f", r.FlowsPerPod), "", nobody)
+	}
+	if r.has(partRemoval) {
+		t.row("removal", "", fmt.Sprintf("pods %.1f s, portholes %.1f s, all %.1f s", r.Removal.Pods, r.Removal.Portholes, r.Removal.All), "", r.Removal.Others)
+	}
+}
+
+func times(d distribution) string {
+	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, mean %.1f ms (%d)", d.P50, d.P99, d.Mean, d.Count)
 }
 
 // busiest are the programs that used most.
