@@ -14,6 +14,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
@@ -184,6 +185,12 @@ func (a *Agent) settle(ctx context.Context, w wanted) error {
 				err, w.port.IfaceID)
 		}
 		return err
+	}
+	// The first port of a Network on a node is marked before the Network's flows are there.
+	if len(w.nic.faces) > 0 {
+		if err := a.keeper.Answered(ctx, porthole.IDOf(w.nic.networkUID)); err != nil {
+			return fmt.Errorf("wait for the flows of Network %s: %w; see ovn-controller's log on this node", w.nic.network, err)
+		}
 	}
 	pod, found := a.pods.get(w.pod.key)
 	if !found || pod.uid != w.pod.uid {

@@ -214,6 +214,16 @@ func (n *node) playController() {
 	n.tb.Cleanup(func() { stop(); <-ended; ovs.Close() })
 }
 
+// playRouters answers, in the bridge, whoever asks for the address that each Network's router has at its edge, as its flows
+// do. Nothing else of OVN is there.
+func (n *node) playRouters() {
+	n.tb.Helper()
+	router := model.EdgeAddresses()[0].Addr()
+	n.run("ovs-ofctl", "add-flow", "unix:"+filepath.Join(n.dir, "br-int.mgmt"), fmt.Sprintf("priority=100,arp,arp_tpa=%s,arp_op=1,"+
+		"actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:%[2]s->eth_src,set_field:2->arp_op,move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[],"+
+		"set_field:%[2]s->arp_sha,move:NXM_OF_ARP_SPA[]->NXM_OF_ARP_TPA[],set_field:%[1]s->arp_spa,in_port", router, model.EdgeMAC))
+}
+
 type eventFuncs struct {
 	see func(string, dbmodel.Model)
 }

@@ -20,6 +20,7 @@ import (
 func TestManyGuestsAtOnce(t *testing.T) {
 	n := newNode(t)
 	n.playController()
+	n.playRouters()
 	a := n.agent()
 	const networks, pods = 4, 5
 	var all []*model.Network

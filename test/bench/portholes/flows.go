@@ -103,7 +103,7 @@ func flowsUndialled(ctx context.Context, l *lab.Lab) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, name := range strings.Fields(text) {
+	for name := range strings.FieldsSeq(text) {
 		if !strings.Contains(name, ":faces:") {
 			continue
 		}
