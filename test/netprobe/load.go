@@ -52,7 +52,7 @@ type asker interface {
 // loadAll asks until ctx ends.
 func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker func() asker) wire.Load {
 	started := time.Now()
-	sum := wire.Load{By: map[string]int{}, Errors: map[string]int{}}
+	sum := wire.Load{By: map[string]int{}, Spans: map[string]wire.Span{}, Errors: map[string]int{}}
 	var took []time.Duration
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -63,15 +63,17 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 			for i := 0; ctx.Err() == nil; i++ {
 				began := time.Now()
 				by, made, err := a.ask(fmt.Sprintf("load-%d-%d", worker, i))
+				passed := time.Since(began)
 				mu.Lock()
-				took = append(took, time.Since(began))
+				took = append(took, passed)
 				if made {
 					sum.Connections++
 				}
 				if err != nil {
-					sum.Errors[err.Error()]++
+					note(&sum, wire.Failure{Asked: began, Took: passed, Error: err.Error()})
 				} else {
 					sum.By[by.UID]++
+					sum.Spans[by.UID] = widened(sum.Spans[by.UID], began)
 					sum.Answers++
 				}
 				mu.Unlock()
@@ -89,6 +91,25 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 	sum.Seconds = time.Since(started).Seconds()
 	sum.P50, sum.P99, sum.Max = took[len(took)/2], took[len(took)*99/100], took[len(took)-1]
 	return sum
+}
+
+// note counts what failed.
+func note(sum *wire.Load, f wire.Failure) {
+	sum.Errors[f.Error]++
+	if len(sum.Failures) < wire.MaxFailures {
+		sum.Failures = append(sum.Failures, f)
+	}
+}
+
+// widened is a span that holds another moment, too.
+func widened(s wire.Span, at time.Time) wire.Span {
+	if s.First.IsZero() || at.Before(s.First) {
+		s.First = at
+	}
+	if at.After(s.Last) {
+		s.Last = at
+	}
+	return s
 }
 
 // loadPatience bounds one question; a client of a Service waits no longer.

@@ -206,14 +206,23 @@ func TestLoad(t *testing.T) {
 		if load.Answers < 4 || load.By["u-1"] != load.Answers || len(load.Errors) != 0 || load.Connections != made || load.P50 > load.P99 || load.P99 > load.Max {
 			t.Errorf("way %d: %+v", i, load)
 		}
+		if span := load.Spans["u-1"]; len(load.Spans) != 1 || !span.First.Before(span.Last) || span.Last.After(time.Now()) {
+			t.Errorf("way %d: answered %+v", i, load.Spans)
+		}
 	}
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
 	for i, way := range ways {
-		if load := run(way.newAsker, way.port); load.Answers != 0 || len(load.Errors) != 1 {
+		load := run(way.newAsker, way.port)
+		if load.Answers != 0 || len(load.Errors) != 1 || len(load.Spans) != 0 {
 			t.Errorf("way %d, nobody there: %+v", i, load)
+		}
+		for words, n := range load.Errors {
+			if want := min(n, wire.MaxFailures); len(load.Failures) != want || load.Failures[0].Error != words || load.Failures[0].Asked.IsZero() {
+				t.Errorf("way %d, nobody there: %d times %q, told as %+v", i, n, words, load.Failures)
+			}
 		}
 	}
 }

@@ -3,14 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-net/atoll/test/lab"
 	"github.com/atoll-net/atoll/test/matrix"
@@ -23,8 +18,6 @@ const (
 	rounds = 11
 	// askers is how many ask at once.
 	askers = 4
-	// replicas are those of the Deployment that is replaced.
-	replicas = 3
 )
 
 // pace is how fast questions were answered.
@@ -45,28 +38,11 @@ type asked struct {
 
 func (a asked) ratio() float64 { return a.Virtual.PerSecond / a.Direct.PerSecond }
 
-// rolling is what came of one way of asking while pods were replaced.
-type rolling struct {
-	What            string         `json:"what"`
-	Answers         int            `json:"answers"`
-	Errors          map[string]int `json:"errors,omitempty"`
-	MaxMilliseconds float64        `json:"maxMilliseconds"`
-	// Lossy: nobody promises an answer to each question.
-	Lossy bool `json:"lossy,omitempty"`
-}
-
-func (r rolling) failed() int {
-	sum := 0
-	for _, n := range r.Errors {
-		sum += n
-	}
-	return sum
-}
-
 // packetResults are those of the part in the sandbox.
 type packetResults struct {
 	Asked          []asked   `json:"asked"`
 	Rolling        []rolling `json:"rolling"`
+	Ended          []ended   `json:"ended"`
 	Rollouts       int       `json:"rollouts"`
 	Replicas       int       `json:"replicas"`
 	RollingSeconds float64   `json:"rollingSeconds"`
@@ -110,7 +86,7 @@ func measurePackets(ctx context.Context, o options, progress *lab.Progress) (*pa
 				progress.Done(a.What)
 			}
 		}
-		err = c.replace(ctx, client.Name, o, out)
+		err = c.replace(ctx, client.Name, o, out, progress)
 		progress.Done("rollouts")
 		return err
 	})
@@ -158,92 +134,4 @@ func middle(of []pace) pace {
 		return 1
 	})
 	return sorted[len(sorted)/2]
-}
-
-// margin is how long clients ask after the last pod has been replaced.
-const margin = 3 * time.Second
-
-// replace replaces all pods of a Deployment, again and again, while clients ask its Service in each way.
-func (c *cluster) replace(ctx context.Context, client string, o options, out *packetResults) error {
-	const app = "rolling"
-	virtual, err := c.deploy(ctx, app, "", replicas)
-	if err != nil {
-		return err
-	}
-	if err := c.serves(ctx, client, netip.AddrPortFrom(virtual, wire.DefaultPort)); err != nil {
-		return err
-	}
-	// The first rollout says how long one takes.
-	took, err := c.restart(ctx, app)
-	if err != nil {
-		return err
-	}
-	duration := time.Duration(o.rollouts)*took*5/4 + margin
-	before, err := lab.ReadUsage(c.families...)
-	if err != nil {
-		return err
-	}
-	ways := map[wire.LoadBy]struct {
-		what string
-		port uint16
-	}{
-		wire.LoadTCP:  {"a connection for each question", wire.DefaultPort},
-		wire.LoadHTTP: {"connections that are kept", wire.HTTPPort},
-		wire.LoadUDP:  {"UDP from one port", wire.DefaultPort},
-	}
-	var mu sync.Mutex
-	var running sync.WaitGroup
-	failed := make(chan error, len(ways))
-	for by, way := range ways {
-		running.Go(func() {
-			load, err := c.load(ctx, client, netip.AddrPortFrom(virtual, way.port), by, duration, "-workers=4", "-pause=5ms")
-			if err != nil {
-				failed <- err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			out.Rolling = append(out.Rolling, rolling{
-				What: way.what, Answers: load.Answers, Errors: maps.Clone(load.Errors), Lossy: by == wire.LoadUDP,
-				MaxMilliseconds: load.Max.Seconds() * 1000,
-			})
-		})
-	}
-	start := time.Now()
-	for range o.rollouts {
-		if _, err := c.restart(ctx, app); err != nil {
-			return err
-		}
-	}
-	out.RollingSeconds = time.Since(start).Seconds()
-	running.Wait()
-	if out.RollingSeconds > duration.Seconds() {
-		return fmt.Errorf("pods were replaced for %.0f s, and clients asked for %.0f", out.RollingSeconds, duration.Seconds())
-	}
-	slices.SortFunc(out.Rolling, func(a, b rolling) int {
-		if a.What < b.What {
-			return -1
-		}
-		return 1
-	})
-	after, err := lab.ReadUsage(c.families...)
-	programs, machines := before.Foreign(after)
-	out.RollingOthers = programs + machines
-	select {
-	case lost := <-failed:
-		return lost
-	default:
-		return err
-	}
-}
-
-// restart replaces all pods of a Deployment, as kubectl rollout restart does, and says how long it took.
-func (c *cluster) restart(ctx context.Context, app string) (time.Duration, error) {
-	start := time.Now()
-	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, start.Format(time.RFC3339Nano))
-	d, err := c.kube.AppsV1().Deployments(home).Patch(ctx, app, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		return 0, fmt.Errorf("restart Deployment %s: %w", app, err)
-	}
-	err = c.rolledOut(ctx, d)
-	return time.Since(start), err
 }

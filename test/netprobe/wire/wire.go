@@ -170,15 +170,34 @@ type Load struct {
 	Answers int `json:"answers"`
 	// Connections that were made, or sockets.
 	Connections int `json:"connections"`
-	// By counts the answers of each server, by its UID.
-	By map[string]int `json:"by"`
-	// Errors counts what failed, by its words.
-	Errors  map[string]int `json:"errors,omitempty"`
-	Seconds float64        `json:"seconds"`
+	// By counts the answers of each server, by its UID; Spans say from when until when it answered.
+	By    map[string]int  `json:"by"`
+	Spans map[string]Span `json:"spans,omitempty"`
+	// Errors counts what failed, by its words; Failures are the first of them, at most MaxFailures.
+	Errors   map[string]int `json:"errors,omitempty"`
+	Failures []Failure      `json:"failures,omitempty"`
+	Seconds  float64        `json:"seconds"`
 	// P50, P99 and Max are times from a question to its answer or failure.
 	P50 time.Duration `json:"p50Nanoseconds"`
 	P99 time.Duration `json:"p99Nanoseconds"`
 	Max time.Duration `json:"maxNanoseconds"`
+}
+
+// Span is when the first and the last question were asked that a server answered.
+type Span struct {
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+}
+
+// MaxFailures bounds how many failures of a load are told one by one.
+const MaxFailures = 100
+
+// Failure is a question that was not answered.
+type Failure struct {
+	// Asked is when, and Took how long it was until that was clear.
+	Asked time.Time     `json:"asked"`
+	Took  time.Duration `json:"tookNanoseconds"`
+	Error string        `json:"error"`
 }
 
 // Said is what a DNS server answered to one question.
