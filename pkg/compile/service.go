@@ -17,7 +17,8 @@ type Backends struct {
 	Ports [][]netip.AddrPort
 	// VIPs are further virtual addresses that the Service has there.
 	VIPs []netip.Addr
-	// Left: for each port, the endpoints that take none any more and still serve those who know them; nil when there are none.
+	// Left: for each port, endpoints by UDP that take none any more, and that nodes are to forget when they are not named here
+	// any more; nil when there are none.
 	Left [][]netip.AddrPort
 	// DNS are addresses at which the Network's pods ask for names, when this Service answers.
 	DNS []netip.Addr
@@ -87,15 +88,12 @@ func vipsOf(s model.Service, b Backends) []vip {
 	return out
 }
 
-// left gives the load balancer of endpoints by UDP that are going. No packet meets it: its switches' load balancers have
+// left gives the load balancer of endpoints by UDP that have been left. No packet meets it: its switches' load balancers have
 // translated the virtual addresses before the router. But nodes know of it, and when an endpoint goes out of it they forget
-// who was led there.
+// who was led there. They do so when it goes out of the switches' load balancer, too, but then it may be too early: see the
+// controller's departures.
 //
-// They do so when it goes out of the switches' load balancer, too, but too early for a client that sends much: Open vSwitch
-// leads packets by what it has cached for some milliseconds more, and so makes the connection again. Its packets would go
-// to an address where nobody is for as long as it sends.
-//
-// The load balancer is there whether any endpoint is going or not: ovn-northd ends when one goes and comes back too soon. (See
+// The load balancer is there whether anything is in it or not: ovn-northd ends when one goes and comes back too soon. (See
 // the engine's graves.)
 func left(s model.Service, b Backends) nb.Facts {
 	text := string(model.UDP)

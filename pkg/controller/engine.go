@@ -208,9 +208,10 @@ func (r *round) takeOver(ctx context.Context) error {
 func (r *round) serve(ctx context.Context) error {
 	r.graph.TouchAll()
 	r.state.Connected()
-	look, again, all := time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTicker(compareAllEvery)
+	look, again, turn, all := time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTicker(compareAllEvery)
 	defer look.Stop()
 	defer again.Stop()
+	defer turn.Stop()
 	defer all.Stop()
 	alive := time.NewTicker(beatEvery)
 	defer alive.Stop()
@@ -224,6 +225,9 @@ func (r *round) serve(ctx context.Context) error {
 		}
 		if d, ok := r.retry.next(time.Now()); ok {
 			again.Reset(d)
+		}
+		if due, ok := r.state.Due(); ok {
+			turn.Reset(time.Until(due))
 		}
 		// An answer comes first: the server waits for the next transaction.
 		select {
@@ -248,6 +252,7 @@ func (r *round) serve(ctx context.Context) error {
 				return err
 			}
 		case <-look.C:
+		case <-turn.C:
 		case <-again.C:
 			for _, w := range r.retry.due(time.Now()) {
 				r.graph.Return(w)
@@ -280,6 +285,7 @@ func (r *round) pump(ctx context.Context) error {
 	if !r.primed && !r.cfg.Source.Synced() {
 		return nil
 	}
+	r.state.Turn(time.Now())
 	// Synced comes before Take: so the first Take holds the whole of every first list.
 	r.state.Apply(r.cfg.Source.Take())
 	r.primed = true

@@ -145,41 +145,6 @@ func TestEndpointsThatAreReadyOrGoing(t *testing.T) {
 	}
 }
 
-func TestEndpointsByUDPThatAreGoing(t *testing.T) {
-	w, _, s := servedWorld(t)
-	q := pod("r", "q", "")
-	w.setPod(q)
-	w.settle()
-	both := service("r", "web", "10.96.0.5")
-	both.Ports = []model.ServicePort{{Protocol: model.TCP, Port: 80}, {Protocol: model.UDP, Port: 80}}
-	w.setService(both)
-	s.Ports = append(s.Ports, model.SlicePort{Protocol: model.UDP, Port: 8080})
-	faces := []string{w.attachment(model.PodKey{Namespace: "r", Name: "p"}).Faces[0].String(), w.attachment(q.Key).Faces[0].String()}
-	for _, test := range []struct {
-		what           string
-		ready, serving [2]bool
-		leads, left    string
-	}{
-		{"both ready", [2]bool{true, true}, [2]bool{true, true}, "10.0.0.2:8080,10.0.0.3:8080", ""},
-		{"one is going", [2]bool{false, true}, [2]bool{true, true}, "10.0.0.3:8080", "10.0.0.2:8080"},
-		{"one is gone", [2]bool{false, true}, [2]bool{false, true}, "10.0.0.3:8080", ""},
-		{"both are going", [2]bool{false, false}, [2]bool{true, true}, "10.0.0.2:8080,10.0.0.3:8080", ""},
-	} {
-		s.Endpoints = nil
-		for i, name := range []string{"p", "q"} {
-			e := endpoint("r", name, faces[i])
-			e.Ready, e.Serving = test.ready[i], test.serving[i]
-			s.Endpoints = append(s.Endpoints, e)
-		}
-		w.setSlice(s)
-		w.settle()
-		got := w.lbs("r", "web")
-		if got["red"]["10.96.0.5:80"] != test.leads || got["red:left"]["10.96.0.5:80"] != test.left {
-			t.Errorf("%s: %v", test.what, got)
-		}
-	}
-}
-
 func TestWhatATenantWritesIntoASlice(t *testing.T) {
 	w, p, s := servedWorld(t)
 	stranger := pod("a", "infra", "")

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/atoll-net/atoll/pkg/alloc"
 	"github.com/atoll-net/atoll/pkg/graph"
@@ -82,6 +83,7 @@ type State struct {
 	vips          vipChanges
 	gateways      gateways
 	policies      policies
+	departures    departures
 }
 
 // pod is a pod and where it is.
@@ -118,6 +120,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		vips:        newVIPChanges(),
 		gateways:    newGateways(),
 		policies:    newPolicies(),
+		departures:  newDepartures(),
 	}
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
@@ -127,6 +130,18 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 	}
 	return s
 }
+
+// Turn moves time on: what the next Apply decides is of that moment. Some of it changes by nothing but time.
+func (s *State) Turn(now time.Time) {
+	for _, owner := range s.departures.turn(now) {
+		if key, ok := serviceOf(owner); ok {
+			s.services.dirty[key] = struct{}{}
+		}
+	}
+}
+
+// Due is when something changes by itself next; false when nothing does.
+func (s *State) Due() (time.Time, bool) { return s.departures.next, !s.departures.next.IsZero() }
 
 // Apply takes changes in: afterwards the graph wants what the cluster as a whole asks for. Pods that have
 // addresses are looked at before pods that want one, and older before younger, so that nobody loses an

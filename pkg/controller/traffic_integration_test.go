@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
@@ -151,38 +150,6 @@ func TestEndpointsThatLeaveWithPackets(t *testing.T) {
 				said(udp, "one")
 			}
 		})
-	}
-}
-
-// The database says who has been left, for as long as it serves, where no packet meets it.
-func TestEndpointsThatAreGoingWithPackets(t *testing.T) {
-	s := newStage(t)
-	client := s.pod("r", "client")
-	for _, name := range []string{"one", "two"} {
-		s.serve(s.pod("r", name), 8080, name)
-	}
-	s.setService(dualService("r", "web"))
-	s.behind("r", "web", false, "one", "two")
-	one, two := netip.AddrPortFrom(s.own("r", "one", false), 8080), netip.AddrPortFrom(s.own("r", "two", false), 8080)
-	s.leads("red", "r/web", "udp", vip4, one, two)
-	slice := *s.slices[model.SliceKey{Namespace: "r", Name: "web-4"}]
-	going := slice
-	going.Endpoints = slices.Clone(slice.Endpoints)
-	going.Endpoints[0].Ready = false
-	s.setSlice(going)
-	s.leads("red", "r/web", "udp", vip4, two)
-	s.leads("red", "r/web", "udp:left", vip4, one)
-	for range 24 {
-		if got := asks(t, client, "udp", vip4); !strings.HasPrefix(got, "two") {
-			t.Fatalf("a new client: %q", got)
-		}
-	}
-	s.behind("r", "web", false, "two")
-	eventually(t, 10*time.Second, "", func() string {
-		return nbctl(t, s.central, "--bare", "--columns=vips", "find", "Load_Balancer", `name="red/r/web:udp:left"`)
-	})
-	if got := asks(t, client, "udp", vip4); !strings.HasPrefix(got, "two") {
-		t.Errorf("when it has gone: %q", got)
 	}
 }
 

@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// departures remember where virtual addresses lead by UDP, and what they led to a short while ago.
+//
+// A client that sends from one port all the time stays with an endpoint that takes nothing new: connection tracking leads its
+// packets, until nodes forget that client. They do when an endpoint goes out of a load balancer that has ct_flush, at the moment
+// at which they change their flows. That is too early for a client that sends much: Open vSwitch leads packets by what it has
+// cached for some milliseconds more, and so makes the connection again. An endpoint that has left is therefore put into a
+// second load balancer, where no packet meets it, and taken out of that one when flows have long been changed.
+type departures struct {
+	now time.Time
+	// of is where each owner's virtual addresses lead, or led.
+	of map[nb.Owner]map[lead]departure
+	// due is when something changes for an owner by itself, and next the first of these; zero: never.
+	due  map[nb.Owner]time.Time
+	next time.Time
+}
+
+// lead is an endpoint that a port of virtual addresses leads to in a Network, by UDP.
+type lead struct {
+	network  string
+	port     uint16
+	endpoint netip.AddrPort
+}
+
+// departure says since when a lead is none any more.
+type departure struct {
+	left  bool
+	since time.Time
+}
+
+func newDepartures() departures {
+	return departures{of: map[nb.Owner]map[lead]departure{}, due: map[nb.Owner]time.Time{}}
+}
+
+// What an endpoint that has left goes through, by the time since. It is in the second load balancer from listed to forgotten,
+// and once more, for nodes that were late, from listedAgain to forgottenAgain or until it serves nobody.
+const (
+	listed         = 200 * time.Millisecond
+	forgotten      = time.Second
+	listedAgain    = 2 * time.Second
+	forgottenAgain = 4 * time.Second
+)
+
+// standing says whether an endpoint is in the second load balancer so long after it left, and when that changes by itself;
+// 0: never. serves: it still answers those who know it.
+func standing(passed time.Duration, serves bool) (in bool, until time.Duration) {
+	switch {
+	case passed < listed:
+		return false, listed
+	case passed < forgotten:
+		return true, forgotten
+	case passed < listedAgain:
+		return false, listedAgain
+	case passed < forgottenAgain:
+		return true, forgottenAgain
+	}
+	return serves, 0
+}
+
+// look notes where an owner's virtual addresses lead now, and returns what nodes are to be told to forget: what is in the
+// second load balancer. Those in going still serve without getting anything new; of one that was not seen to leave, nobody
+// knows since when.
+func (d *departures) look(owner nb.Owner, leads, going map[lead]struct{}) map[lead]struct{} {
+	was, now, list := d.of[owner], make(map[lead]departure, len(leads)), map[lead]struct{}{}
+	var due time.Time
+	for l := range leads {
+		now[l] = departure{}
+	}
+	for l, before := range was {
+		if _, leads := leads[l]; leads {
+			continue
+		}
+		if !before.left {
+			before = departure{left: true, since: d.now}
+		}
+		_, serves := going[l]
+		in, until := standing(d.now.Sub(before.since), serves)
+		if in {
+			list[l] = struct{}{}
+		}
+		if until > 0 {
+			now[l] = before
+			due = earlier(due, before.since.Add(until))
+		}
+	}
+	for l := range going {
+		if _, seen := was[l]; !seen {
+			list[l] = struct{}{}
+		}
+	}
+	d.note(owner, now, due)
+	return list
+}
+
+// forget drops an owner that has no virtual addresses any more.
+func (d *departures) forget(owner nb.Owner) { d.note(owner, nil, time.Time{}) }
+
+func (d *departures) note(owner nb.Owner, of map[lead]departure, due time.Time) {
+	delete(d.of, owner)
+	delete(d.due, owner)
+	if len(of) > 0 {
+		d.of[owner] = of
+	}
+	if !due.IsZero() {
+		d.due[owner] = due
+		d.next = earlier(d.next, due)
+	}
+}
+
+// turn moves time on and returns the owners for whom something changes.
+func (d *departures) turn(now time.Time) []nb.Owner {
+	d.now = now
+	if d.next.IsZero() || now.Before(d.next) {
+		return nil
+	}
+	var owners []nb.Owner
+	d.next = time.Time{}
+	for owner, due := range d.due {
+		if due.After(now) {
+			d.next = earlier(d.next, due)
+			continue
+		}
+		owners = append(owners, owner)
+	}
+	return owners
+}
+
+// earlier is the first of two moments; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
