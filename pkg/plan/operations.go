@@ -102,6 +102,7 @@ func (e Encoder) Operations(units []Unit) ([]ovsdb.Operation, error) {
 			deletes = append(deletes, ovsdb.Operation{Op: ovsdb.OperationDelete, Table: string(ref.Table), Where: byUUID(ref.UUID)})
 		}
 	}
+	leaves.dropReplaced(joins)
 	for _, step := range []struct {
 		sets *bySet
 		how  ovsdb.Mutator
@@ -190,6 +191,23 @@ type bySet struct {
 }
 
 func newBySet() *bySet { return &bySet{values: map[nb.Set][]string{}, seen: map[nb.Member]bool{}} }
+
+// dropReplaced leaves away the pairs of maps at whose keys others join: that takes them out. It halves what is written when the
+// value of a pair changes. What leaves alone goes with its value, so that it cannot take away what somebody else has put there.
+func (b *bySet) dropReplaced(joins *bySet) {
+	b.order = slices.DeleteFunc(b.order, func(s nb.Set) bool {
+		if !s.IsMap() || len(joins.values[s]) == 0 {
+			return false
+		}
+		comes := make(map[string]bool, len(joins.values[s]))
+		for _, pair := range joins.values[s] {
+			key, _ := nb.SplitPair(pair)
+			comes[key] = true
+		}
+		b.values[s] = slices.DeleteFunc(b.values[s], func(pair string) bool { key, _ := nb.SplitPair(pair); return comes[key] })
+		return len(b.values[s]) == 0
+	})
+}
 
 func (b *bySet) add(m nb.Member) {
 	if b.seen[m] {
