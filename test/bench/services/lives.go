@@ -112,10 +112,16 @@ func (l *lives) lived() []life {
 	return out
 }
 
+// forgotten is how long after its end a pod has no part in what happens.
+const forgotten = 5 * time.Second
+
 // standing says what had happened to each pod at a moment, and how long before.
 func standing(all []life, at time.Time) string {
 	var out []string
 	for _, p := range all {
+		if !p.gone.IsZero() && p.gone.Add(forgotten).Before(at) {
+			continue
+		}
 		var said []string
 		for _, step := range []struct {
 			what string

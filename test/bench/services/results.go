@@ -117,7 +117,7 @@ func (r packetResults) print(t table) {
 			fmt.Sprintf("%d of %d, longest %.0f ms %v", l.failed(), l.Answers+l.failed(), l.MaxMilliseconds, l.Errors), met, r.RollingOthers)
 	}
 	for _, e := range r.Ended {
-		t.row("a pod told to end was asked for, "+e.What, "", fmt.Sprintf("p50 %.0f ms, longest %.0f ms, of %d pods", e.P50, e.Max, e.Pods), "", nobody)
+		t.row("a pod that is told to end "+e.What, "", fmt.Sprintf("p50 %.0f ms, longest %.0f ms, of %d pods", e.P50, e.Max, e.Pods), "", nobody)
 	}
 	t.row("", "", fmt.Sprintf("%d rollouts of %d pods in %.0f s", r.Rollouts, r.Replicas, r.RollingSeconds), "", nobody)
 }

@@ -56,9 +56,10 @@ func TestLives(t *testing.T) {
 		{name: "older", uid: "2", ready: at(0), told: at(900)},
 		{name: "never asked", uid: "3", ready: at(0), told: at(500)},
 		{name: "new", uid: "4", ready: at(1500)},
+		{name: "long gone", uid: "5", told: at(-9000), gone: at(-4000)},
 	}
 	way := rolling{What: "asked", spans: map[string]wire.Span{"1": {First: at(200), Last: at(1250)}, "2": {First: at(200), Last: at(800)}, "4": {First: at(1600), Last: at(7000)}}}
-	if diff := cmp.Diff(ended{What: "asked", Pods: 2, P50: 0, Max: 250}, endedOf(way, all)); diff != "" {
+	if diff := cmp.Diff([]ended{{What: "was asked for, asked", Pods: 2, Max: 250}, {What: "was in the Service's slices for", Pods: 1, P50: 200, Max: 200}}, []ended{endedOf(way, all), unlisted(all)}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want := "old: ready for 1.200 s, listed for 1.100 s, told to end for 0.200 s, not listed for 0.000 s; " +

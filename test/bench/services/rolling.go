@@ -30,6 +30,7 @@ type rolling struct {
 
 	spans    map[string]wire.Span
 	failures []wire.Failure
+	slowest  time.Time
 }
 
 func (r rolling) failed() int {
@@ -75,7 +76,7 @@ func (c *cluster) replace(ctx context.Context, client string, o options, out *pa
 	if err != nil {
 		return err
 	}
-	duration := time.Duration(o.rollouts)*took*5/4 + margin
+	duration := time.Duration(o.rollouts)*took*3/2 + margin
 	lives, err := c.watchLives(ctx, app)
 	if err != nil {
 		return err
@@ -103,23 +104,32 @@ func (c *cluster) replace(ctx context.Context, client string, o options, out *pa
 	if err := <-failed; err != nil {
 		return err
 	}
-	if out.RollingSeconds > duration.Seconds() {
-		return fmt.Errorf("pods were replaced for %.0f s, and clients asked for %.0f", out.RollingSeconds, duration.Seconds())
-	}
 	after, err := lab.ReadUsage(c.families...)
+	if err != nil {
+		return err
+	}
 	programs, machines := before.Foreign(after)
 	out.RollingOthers = programs + machines
 	gone := lives.lived()
+	out.Ended = append(out.Ended, unlisted(gone))
 	for _, way := range out.Rolling {
 		if e := endedOf(way, gone); e.Pods > 0 {
 			out.Ended = append(out.Ended, e)
+		}
+		if way.Lossy {
+			continue
 		}
 		for _, f := range way.failures {
 			progress.Say("%s, asked %.3f s after the start: %s after %.0f ms; %s",
 				way.What, f.Asked.Sub(start).Seconds(), f.Error, f.Took.Seconds()*1000, standing(gone, f.Asked))
 		}
+		progress.Say("%s, asked %.3f s after the start: %.0f ms were the longest; %s",
+			way.What, way.slowest.Sub(start).Seconds(), way.MaxMilliseconds, standing(gone, way.slowest))
 	}
-	return err
+	if out.RollingSeconds > duration.Seconds() {
+		return fmt.Errorf("pods were replaced for %.0f s, and clients asked for %.0f", out.RollingSeconds, duration.Seconds())
+	}
+	return nil
 }
 
 // askAll asks a virtual address in all ways at once.
@@ -131,7 +141,7 @@ func (c *cluster) askAll(ctx context.Context, client string, at netip.Addr, dura
 			load, err := c.load(ctx, client, netip.AddrPortFrom(at, way.port), way.by, duration, "-workers=4", "-pause=5ms")
 			out[i] = rolling{
 				What: way.what, Answers: load.Answers, Errors: load.Errors, Lossy: way.by == wire.LoadUDP,
-				MaxMilliseconds: load.Max.Seconds() * 1000, spans: load.Spans, failures: load.Failures,
+				MaxMilliseconds: load.Max.Seconds() * 1000, spans: load.Spans, failures: load.Failures, slowest: load.MaxAsked,
 			}
 			errs[i] = err
 		})
@@ -169,7 +179,22 @@ func endedOf(way rolling, all []life) ended {
 			took = append(took, max(span.Last.Sub(l.told), 0))
 		}
 	}
-	out := ended{What: way.What, Pods: len(took)}
+	return newEnded("was asked for, "+way.What, took)
+}
+
+// unlisted looks at Kubernetes' own part of that: until the Service's slices do not say any more that a pod is ready.
+func unlisted(all []life) ended {
+	var took []time.Duration
+	for _, l := range all {
+		if !l.told.IsZero() && !l.unlisted.IsZero() {
+			took = append(took, max(l.unlisted.Sub(l.told), 0))
+		}
+	}
+	return newEnded("was in the Service's slices for", took)
+}
+
+func newEnded(what string, took []time.Duration) ended {
+	out := ended{What: what, Pods: len(took)}
 	if len(took) > 0 {
 		slices.Sort(took)
 		out.P50, out.Max = lab.Percentile(took, 50), lab.Percentile(took, 100)

@@ -181,6 +181,8 @@ type Load struct {
 	P50 time.Duration `json:"p50Nanoseconds"`
 	P99 time.Duration `json:"p99Nanoseconds"`
 	Max time.Duration `json:"maxNanoseconds"`
+	// MaxAsked is when the question was asked that took longest.
+	MaxAsked time.Time `json:"maxAsked"`
 }
 
 // Span is when the first and the last question were asked that a server answered.
