@@ -16,6 +16,8 @@ type GatewayPort struct {
 	Port     uint16
 	// Parts of its traffic and where each goes; with none it refuses connections.
 	Parts []Part
+	// Left: endpoints by UDP that get nothing new any more, and that nodes are to forget when they are not named here any more.
+	Left []netip.AddrPort
 }
 
 // Part is a part of a port's traffic.
@@ -30,25 +32,27 @@ type Part struct {
 // values of a hash at most. (ofproto-dpif.c, dp_hash.)
 const maxBackends = 256
 
-// Gateway gives the rows of a Gateway that has addresses: one load balancer for each protocol, in its Network.
+// Gateway gives the rows of a Gateway that has addresses: one load balancer for each protocol, in its Network, and with UDP one
+// of what has been left.
 func Gateway(g model.Gateway, l Layout, addresses []netip.Addr, ports []GatewayPort) nb.Facts {
 	var facts nb.Facts
 	for _, protocol := range []model.Protocol{model.TCP, model.UDP} {
-		vips := map[string]string{}
+		vips, gone := map[string]string{}, map[string]string{}
 		for _, p := range ports {
 			if p.Protocol != protocol {
 				continue
 			}
 			for _, a := range addresses {
-				vips[netip.AddrPortFrom(a, p.Port).String()] = weighted(a.Is4(), p.Parts)
+				at := netip.AddrPortFrom(a, p.Port).String()
+				vips[at], gone[at] = weighted(a.Is4(), p.Parts), backendsOf(a.Is4(), p.Left)
 			}
 		}
 		if len(vips) == 0 {
 			continue
 		}
-		text := string(protocol)
+		text, key := string(protocol), l.UID+"/gateway/"+g.UID
 		lb := &nb.LoadBalancer{
-			UUID:     nb.UUID(nb.TableLoadBalancer, l.UID+"/gateway/"+g.UID+"/"+text),
+			UUID:     nb.UUID(nb.TableLoadBalancer, key+"/"+text),
 			Name:     l.Name + "/" + g.Key.String() + ":gateway:" + text,
 			Protocol: &text,
 			Options:  optionsOf(protocol),
@@ -60,6 +64,9 @@ func Gateway(g model.Gateway, l Layout, addresses []netip.Addr, ports []GatewayP
 		}
 		facts.Rows = append(facts.Rows, lb)
 		facts.Members = append(facts.Members, balanced(l, lb, vips)...)
+		if protocol == model.UDP {
+			facts.Add(left(l, lb, key, gone))
+		}
 	}
 	return facts
 }

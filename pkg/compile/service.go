@@ -32,7 +32,7 @@ type Backends struct {
 func Service(s model.Service, known []Backends) nb.Facts {
 	var facts nb.Facts
 	for _, b := range known {
-		facts.Add(left(s, b))
+		facts.Add(leftOf(s, b))
 		byProtocol := map[model.Protocol]map[string]string{}
 		for _, v := range vipsOf(s, b) {
 			protocol := s.Ports[v.port].Protocol
@@ -88,46 +88,22 @@ func vipsOf(s model.Service, b Backends) []vip {
 	return out
 }
 
-// left gives the load balancer of endpoints by UDP that have been left. No packet meets it: its switches' load balancers have
-// translated the virtual addresses before the router. But nodes know of it, and when an endpoint goes out of it they forget
-// who was led there. They do so when it goes out of the switches' load balancer, too, but then it may be too early: see the
-// controller's departures.
-//
-// The load balancer is there whether anything is in it or not: ovn-northd ends when one goes and comes back too soon. (See
-// the engine's graves.)
-func left(s model.Service, b Backends) nb.Facts {
-	text := string(model.UDP)
-	lb := &nb.LoadBalancer{
-		UUID:        nb.UUID(nb.TableLoadBalancer, b.Layout.UID+"/"+s.UID+"/"+text+"/left"),
-		Name:        b.Layout.Name + "/" + s.Key.String() + ":" + text + ":left",
-		Protocol:    &text,
-		Options:     map[string]string{"ct_flush": "true", "neighbor_responder": "none"},
-		ExternalIDs: idsOfService(s, b.Layout),
-	}
+// leftOf gives the load balancer of endpoints by UDP that have been left; nothing for a Service without UDP.
+func leftOf(s model.Service, b Backends) nb.Facts {
 	known, pairs := false, map[string]string{}
 	for _, v := range vipsOf(s, b) {
 		if s.Ports[v.port].Protocol != model.UDP {
 			continue
 		}
 		known = true
-		if b.Left == nil {
-			continue
-		}
-		if backends := backendsOf(v.at.Addr().Is4(), b.Left[v.port]); backends != "" {
-			pairs[v.at.String()] = backends
+		if b.Left != nil {
+			pairs[v.at.String()] = backendsOf(v.at.Addr().Is4(), b.Left[v.port])
 		}
 	}
 	if !known {
 		return nb.Facts{}
 	}
-	facts := nb.Facts{Rows: []nb.Row{lb}, Members: []nb.Member{{
-		Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(b.Layout)}, Column: nb.ColumnLoadBalancers},
-		Value: lb.UUID,
-	}}}
-	for _, at := range slices.Sorted(maps.Keys(pairs)) {
-		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips}, Value: nb.Pair(at, pairs[at])})
-	}
-	return facts
+	return left(b.Layout, loadBalancer(s, b.Layout, model.UDP), b.Layout.UID+"/"+s.UID, pairs)
 }
 
 // dnsPort is the port of DNS. (RFC 1035.)

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
@@ -139,4 +141,60 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// departFromService replaces the endpoints that have been left by those whose clients by UDP nodes are to forget.
+func (s *State) departFromService(service model.Service, known []compile.Backends) {
+	leads, going := map[lead]struct{}{}, map[lead]struct{}{}
+	for at := range known {
+		b := &known[at]
+		for i, port := range service.Ports {
+			if port.Protocol != model.UDP {
+				continue
+			}
+			for _, e := range b.Ports[i] {
+				leads[lead{b.Layout.Name, port.Port, e}] = struct{}{}
+			}
+			for _, e := range b.Left[i] {
+				going[lead{b.Layout.Name, port.Port, e}] = struct{}{}
+			}
+		}
+		clear(b.Left)
+	}
+	for l := range s.departures.look(serviceOwner(service.Key), leads, going) {
+		for _, b := range known {
+			if b.Layout.Name != l.network {
+				continue
+			}
+			for i, port := range service.Ports {
+				if port.Protocol == model.UDP && port.Port == l.port {
+					b.Left[i] = append(b.Left[i], l.endpoint)
+				}
+			}
+		}
+	}
+}
+
+// departFromGateway says of a Gateway's ports which endpoints have been left.
+func (s *State) departFromGateway(g *gateway, n *network, ports []compile.GatewayPort) {
+	leads := map[lead]struct{}{}
+	for _, p := range ports {
+		if p.Protocol != model.UDP {
+			continue
+		}
+		for _, part := range p.Parts {
+			for _, e := range part.Endpoints {
+				if part.Weight > 0 {
+					leads[lead{n.name, p.Port, e}] = struct{}{}
+				}
+			}
+		}
+	}
+	for l := range s.departures.look(nb.GatewayOwner(g.Key.Namespace, g.Key.Name), leads, nil) {
+		for i, p := range ports {
+			if l.network == n.name && p.Protocol == model.UDP && p.Port == l.port {
+				ports[i].Left = append(ports[i].Left, l.endpoint)
+			}
+		}
+	}
 }

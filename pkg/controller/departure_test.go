@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 // TestEndpointsByUDPThatHaveLeft: what nodes are to forget is in a load balancer of its own for a while, and taken out of it
@@ -128,4 +129,49 @@ func (w *world) turn(to time.Time) {
 	}
 	w.state.Turn(to)
 	w.settle()
+}
+
+// TestAGatewayLeavesEndpointsByUDP: it does as a Service does, and so for what a route that changes leads to no more.
+func TestAGatewayLeavesEndpointsByUDP(t *testing.T) {
+	w, change := departing(t)
+	all := [2]bool{true, true}
+	change(all, all)
+	w.setClass(model.GatewayClass{Name: "atoll", UID: "class", Generation: 1, Version: "v1.6.3"})
+	g := tcpGateway("r", "front")
+	g.Listeners = []model.Listener{{
+		Name: "udp", Protocol: model.UDP, Asked: "UDP", Port: 1000, Kinds: []model.RouteKind{model.UDPRoute}, From: model.RoutesFromSame,
+	}}
+	w.setGateway(g)
+	r := tcpRoute("r", "web", "front", "web")
+	r.Key.Kind = model.UDPRoute
+	w.setRoute(r)
+	start := time.Unix(1000, 0)
+	w.turn(start)
+	const vip, one, two = "198.18.0.1:1000", "10.0.0.2:8080", "10.0.0.3:8080"
+	want := func(leads, left string) {
+		t.Helper()
+		got := w.lbsOf(nb.GatewayOwner("r", "front"))
+		if got["red"][vip] != leads || got["red:left"][vip] != left {
+			t.Errorf("%v, want %s and %s left", got, leads, left)
+		}
+	}
+	want(one+","+two, "")
+	change([2]bool{false, true}, all)
+	want(two, "")
+	w.turn(start.Add(500 * time.Millisecond))
+	want(two, one)
+	w.turn(start.Add(5 * time.Second))
+	want(two, "")
+	r.Backends[0].Weight = 0
+	w.setRoute(r)
+	w.settle()
+	want("", "")
+	w.turn(start.Add(5500 * time.Millisecond))
+	want("", two)
+	w.deleteGateway(front)
+	w.settle()
+	w.turn(start.Add(time.Hour))
+	if due, ok := w.state.Due(); ok {
+		t.Errorf("something is due at %s", due)
+	}
 }

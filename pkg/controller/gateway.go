@@ -193,6 +193,7 @@ func (s *State) keepGateways() []*gateway {
 	for key := range g.dirty {
 		gw := g.byKey[key]
 		if gw == nil {
+			s.departures.forget(nb.GatewayOwner(key.Namespace, key.Name))
 			s.graph.Delete(nb.GatewayOwner(key.Namespace, key.Name))
 			s.unparent(key)
 			continue
@@ -256,6 +257,7 @@ func (s *State) serveGateway(g *gateway) {
 	s.consider(g, concern{what: aboutNamespace, namespace: g.Key.Namespace})
 	if !g.ours {
 		g.written, g.denied = false, nil
+		s.departures.forget(owner)
 		s.graph.Delete(owner)
 		s.unparent(g.Key)
 		return
@@ -268,13 +270,16 @@ func (s *State) serveGateway(g *gateway) {
 	s.address(g, n)
 	if len(g.addresses) == 0 {
 		g.written, g.denied = false, nil
+		s.departures.forget(owner)
 		s.graph.Delete(owner)
 		return
 	}
 	if _, had := s.graph.Facts(owner); !had {
 		g.written = false
 	}
-	s.graph.Set(owner, compile.Gateway(*g.Gateway, n.layout, g.addresses, s.portsOf(g, n)))
+	ports := s.portsOf(g, n)
+	s.departFromGateway(g, n, ports)
+	s.graph.Set(owner, compile.Gateway(*g.Gateway, n.layout, g.addresses, ports))
 }
 
 // consider remembers that a Gateway is to be decided about again when something changes.

@@ -185,41 +185,9 @@ func (s *State) serveOne(key model.ServiceKey) {
 		s.graph.Delete(owner)
 		return
 	}
-	s.depart(*service, known)
+	s.departFromService(*service, known)
 	s.graph.Set(owner, compile.Service(*service, known))
 	s.warnOfLocal(service)
-}
-
-// depart replaces the endpoints that have been left by those whose clients by UDP nodes are to forget.
-func (s *State) depart(service model.Service, known []compile.Backends) {
-	leads, going := map[lead]struct{}{}, map[lead]struct{}{}
-	for at := range known {
-		b := &known[at]
-		for i, port := range service.Ports {
-			if port.Protocol != model.UDP {
-				continue
-			}
-			for _, e := range b.Ports[i] {
-				leads[lead{b.Layout.Name, port.Port, e}] = struct{}{}
-			}
-			for _, e := range b.Left[i] {
-				going[lead{b.Layout.Name, port.Port, e}] = struct{}{}
-			}
-		}
-		clear(b.Left)
-	}
-	for l := range s.departures.look(serviceOwner(service.Key), leads, going) {
-		for _, b := range known {
-			if b.Layout.Name != l.network {
-				continue
-			}
-			for i, port := range service.Ports {
-				if port.Protocol == model.UDP && port.Port == l.port {
-					b.Left[i] = append(b.Left[i], l.endpoint)
-				}
-			}
-		}
-	}
 }
 
 // warnOfLocal tells a Service's owner, once, that pods reach endpoints of other nodes than their own: a load balancer is the

@@ -137,6 +137,9 @@ func (s *State) Turn(now time.Time) {
 		if key, ok := serviceOf(owner); ok {
 			s.services.dirty[key] = struct{}{}
 		}
+		if key, ok := gatewayOf(owner); ok {
+			s.gateways.dirty[key] = struct{}{}
+		}
 	}
 }
 
