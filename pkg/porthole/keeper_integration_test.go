@@ -118,15 +118,23 @@ func state(tb testing.TB, uid string) string {
 	return regexp.MustCompile("(@if[0-9]+)? +").ReplaceAllString(out, " ")
 }
 
+// settled is the state once all links are up: one that was set up is shown as down until the kernel has seen its carrier, some
+// time later.
+func settled(tb testing.TB, uid string) string {
+	tb.Helper()
+	now := state(tb, uid)
+	for until := time.Now().Add(5 * time.Second); strings.Contains(now, " DOWN ") && time.Now().Before(until); {
+		now = state(tb, uid)
+	}
+	return now
+}
+
 func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
 	k := keeper(t)
 	must(t, k.EnsureHost(t.Context(), testHost()))
 	spec := testSpec("u1")
 	must(t, k.Ensure(t.Context(), spec))
-	want := state(t, "u1")
-	for until := time.Now().Add(5 * time.Second); strings.Contains(want, " DOWN ") && time.Now().Before(until); {
-		want = state(t, "u1")
-	}
+	want := settled(t, "u1")
 	for _, fact := range []string{"100.64.0.5 via 169.254.100.6", "unreachable 100.64.0.0/24", "10.129.0.0/16 via 10.128.0.1", "100.64.0.0/10 via 10.128.0.1"} {
 		if !strings.Contains(want, fact) {
 			t.Errorf("missing: %s", fact)
@@ -158,28 +166,19 @@ func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			must(t, breakIt())
 			must(t, k.Repair(t.Context(), spec))
-			becomes(t, want, "u1")
+			if diff := cmp.Diff(want, settled(t, "u1")); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
 		})
 	}
 	t.Run("restart", func(t *testing.T) {
 		k := keeper(t)
 		must(t, k.EnsureHost(t.Context(), testHost()))
 		must(t, k.Ensure(t.Context(), spec))
-		becomes(t, want, "u1")
+		if diff := cmp.Diff(want, settled(t, "u1")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
 	})
-}
-
-// becomes waits until the state is as wanted: a link that was set up is shown as up once the kernel has seen its carrier, some
-// milliseconds later.
-func becomes(t *testing.T, want, uid string) {
-	t.Helper()
-	diff := "not looked at"
-	for until := time.Now().Add(5 * time.Second); diff != "" && time.Now().Before(until); {
-		diff = cmp.Diff(want, state(t, uid))
-	}
-	if diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
 }
 
 func TestPodsComeAndGoOneByOne(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/atoll-net/atoll/test/bench/table"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -72,7 +73,7 @@ func run(ctx context.Context, o options) error {
 		return errors.Join(err, printErr)
 	}
 	if o.json != "" {
-		err = errors.Join(err, results.write(o.json))
+		err = errors.Join(err, table.Write(o.json, results))
 	}
 	return err
 }

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
 
+	"github.com/atoll-net/atoll/test/bench/table"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -88,10 +87,10 @@ func (r results) print(to io.Writer) error {
 	burst := fmt.Sprintf("> %d pods/s", goalBurst)
 	row("object to NB row", "here", "goal", "", "ovn-kubernetes (UDN)", "kube-ovn")
 	row("one pod at a time", ms(r.Single), "", "", "", "")
-	row("10 pods/s", ms(r.Paced), fmt.Sprintf("p50 < %.0f ms", goalPaced), verdict(r.Paced.P50 < goalPaced), "p50 7 to 12 ms", "p50 6 to 11 ms")
-	row("burst of 500", rate(r.Burst500), burst, verdict(r.Burst500.PodsPerSecond > goalBurst), "23 to 59 pods/s", "38 to 60 pods/s")
-	row(fmt.Sprintf("burst of %d", r.Burst.Pods), rate(r.Burst), burst, verdict(r.Burst.PodsPerSecond > goalBurst), "", "")
-	row("API writes per pod", fmt.Sprintf("%.2f", r.PatchesPerPod), fmt.Sprintf("%.0f", goalPatches), verdict(r.PatchesPerPod < goalPatches+0.005), "1 to 2", "about 6.3")
+	row("10 pods/s", ms(r.Paced), fmt.Sprintf("p50 < %.0f ms", goalPaced), table.Verdict(r.Paced.P50 < goalPaced), "p50 7 to 12 ms", "p50 6 to 11 ms")
+	row("burst of 500", rate(r.Burst500), burst, table.Verdict(r.Burst500.PodsPerSecond > goalBurst), "23 to 59 pods/s", "38 to 60 pods/s")
+	row(fmt.Sprintf("burst of %d", r.Burst.Pods), rate(r.Burst), burst, table.Verdict(r.Burst.PodsPerSecond > goalBurst), "", "")
+	row("API writes per pod", fmt.Sprintf("%.2f", r.PatchesPerPod), fmt.Sprintf("%.0f", goalPatches), table.Verdict(r.PatchesPerPod < goalPatches+0.005), "1 to 2", "about 6.3")
 	row("writes of Networks' status", fmt.Sprint(r.StatusWrites), "", "", "", "")
 	row("processor time per pod", fmt.Sprintf("controller %.2f ms, everything %.2f ms", r.CPUPerPod, r.AllCPUPerPod), "", "", "", "")
 	row("memory of the controller", fmt.Sprintf("%.0f MB at %d pods", r.ControllerMB, r.pods()), "", "", "235 MB at 300 pods", "313 MB at 26,000 ports")
@@ -112,22 +111,3 @@ func (r results) print(to io.Writer) error {
 }
 
 func (r results) pods() int { return r.Single.Pods + r.Paced.Pods + r.Burst500.Pods + r.Burst.Pods }
-
-func verdict(met bool) string {
-	if met {
-		return "met"
-	}
-	return "MISSED"
-}
-
-// write leaves the results in a file for programs.
-func (r results) write(path string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode results: %w", err)
-	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write results: %w", err)
-	}
-	return nil
-}

@@ -28,6 +28,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/atoll-net/atoll/test/bench/table"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -90,7 +91,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if err = results.print(os.Stdout); o.json != "" {
-		err = errors.Join(err, results.write(o.json))
+		err = errors.Join(err, table.Write(o.json, results))
 	}
 	if o.plot != "" {
 		err = errors.Join(err, os.WriteFile(o.plot, results.plot(), 0o644))

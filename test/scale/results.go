@@ -2,9 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -145,16 +142,4 @@ func (r results) rowsPerNetwork() (float64, bool) {
 		linear = linear && c.Rows-first.Rows == int(each)*(c.Networks-first.Networks)
 	}
 	return each, linear
-}
-
-// write leaves the results in a file for programs.
-func (r results) write(path string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode results: %w", err)
-	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write results: %w", err)
-	}
-	return nil
 }

@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
+
+	"github.com/atoll-net/atoll/test/bench/table"
 )
 
 // The targets. Those of rates through the API server are ten times what other projects do (23 to 60 pods/s, on the
@@ -19,59 +20,21 @@ const (
 	targetGoroutines = 200.0
 )
 
-// table is what is printed: the targets first, then figures that have none.
-type table struct {
-	to         *tabwriter.Writer
-	processors int
-}
-
-func (t table) row(columns ...string) {
-	for _, c := range columns {
-		fmt.Fprint(t.to, c, "\t")
-	}
-	fmt.Fprintln(t.to)
-}
-
-// judged is a row with a target; others is how many processors others used meanwhile.
-func (t table) judged(what, target, measured string, met bool, others float64) {
-	verdict := "MISSED"
-	if met {
-		verdict = "met"
-	}
-	t.row(what, target, measured, verdict, t.others(others))
-}
-
-func (t table) figure(what, measured string, others float64) {
-	t.row(what, "", measured, "", t.others(others))
-}
-
-func (t table) others(n float64) string {
-	if n < 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.1f of %d", n, t.processors)
-}
-
-// unknown stands for the use of others where it does not matter.
-const unknown = -1.0
-
 // print writes a table for people.
 func (r results) print(to io.Writer) error {
-	t := table{tabwriter.NewWriter(to, 0, 0, 2, ' ', 0), r.Processors}
-	fmt.Fprintf(t.to, "%d pods in %d Networks of the same addresses, %d nodes\n\n", r.Pods, r.Networks, r.Nodes)
-	t.row("what", "target", "measured", "", "processors used by others")
+	t := table.New(to, r.Processors, fmt.Sprintf("%d pods in %d Networks of the same addresses, %d nodes", r.Pods, r.Networks, r.Nodes))
 	r.printTargets(t)
-	fmt.Fprintln(t.to)
+	t.Gap()
 	r.printFigures(t)
-	return t.to.Flush()
+	return t.Flush()
 }
 
-func (r results) printTargets(t table) {
+func (r results) printTargets(t table.Table) {
 	ratio := r.Known.Annotated.RowsPerSecond / r.Known.Raw
-	t.judged("rows, objects known", fmt.Sprintf("%.0f %% of the library alone", targetOfRaw*100),
+	t.Judged("rows, objects known", fmt.Sprintf("%.0f %% of the library alone", targetOfRaw*100),
 		fmt.Sprintf("%.0f %%: %.0f of %.0f rows/s", ratio*100, r.Known.Annotated.RowsPerSecond, r.Known.Raw), ratio >= targetOfRaw, r.Known.Annotated.Others)
 	ratio = r.Known.New.RowsPerSecond / r.Known.Raw
-	t.judged("  same, and their annotations", fmt.Sprintf("%.0f %% of the library alone", targetOfRaw*100),
+	t.Judged("  same, and their annotations", fmt.Sprintf("%.0f %% of the library alone", targetOfRaw*100),
 		fmt.Sprintf("%.0f %%: %.0f of %.0f rows/s", ratio*100, r.Known.New.RowsPerSecond, r.Known.Raw), ratio >= targetOfRaw, r.Known.New.Others)
 	empty := r.Sizes[0].burst().PodsPerSecond
 	for i, at := range r.Sizes {
@@ -82,60 +45,60 @@ func (r results) printTargets(t table) {
 			target, met = fmt.Sprintf(">= %.0f %% of the first", targetOfEmpty*100), got.PodsPerSecond >= targetOfEmpty*empty
 			measured = fmt.Sprintf("%.0f %%: %s", 100*got.PodsPerSecond/empty, measured)
 		}
-		t.judged(fmt.Sprintf("%s onto %d", what, at.Ports), target, measured, met, got.Others)
+		t.Judged(fmt.Sprintf("%s onto %d", what, at.Ports), target, measured, met, got.Others)
 	}
 	for _, at := range r.Sizes {
-		t.judged(fmt.Sprintf("%d pods/s onto %d", perSecond, at.Ports), fmt.Sprintf("p50 < %.0f ms, p99 < %.0f ms", targetP50, targetP99),
+		t.Judged(fmt.Sprintf("%d pods/s onto %d", perSecond, at.Ports), fmt.Sprintf("p50 < %.0f ms, p99 < %.0f ms", targetP50, targetP99),
 			ms(at.Paced), at.Paced.P50 < targetP50 && at.Paced.P99 < targetP99, at.Paced.Others)
 	}
-	t.judged("restart, nothing changed", "0 transactions",
+	t.Judged("restart, nothing changed", "0 transactions",
 		fmt.Sprintf("%d (%d by its own count), %d annotations", r.Restart.Transactions, r.Restart.Counted, r.Restart.Annotations),
-		r.Restart.Transactions == 0 && r.Restart.Counted == 0 && r.Restart.Annotations == 0, unknown)
-	t.judged("restart to first new pod", fmt.Sprintf("< %.0f s", targetFirstPod), fmt.Sprintf("%.1f s", r.Restart.FirstPod), r.Restart.FirstPod < targetFirstPod, unknown)
+		r.Restart.Transactions == 0 && r.Restart.Counted == 0 && r.Restart.Annotations == 0, table.Nobody)
+	t.Judged("restart to first new pod", fmt.Sprintf("< %.0f s", targetFirstPod), fmt.Sprintf("%.1f s", r.Restart.FirstPod), r.Restart.FirstPod < targetFirstPod, table.Nobody)
 	memory := max(r.ControllerMB, r.Restart.ControllerMB)
-	t.judged("memory of the controller", fmt.Sprintf("< %.0f MB", targetMB),
-		fmt.Sprintf("%.0f MB after all that, %.0f MB after a restart", r.ControllerMB, r.Restart.ControllerMB), memory < targetMB, unknown)
-	t.judged("its goroutines", fmt.Sprintf("< %.0f", targetGoroutines), fmt.Sprintf("%.0f", r.Goroutines), r.Goroutines < targetGoroutines, unknown)
+	t.Judged("memory of the controller", fmt.Sprintf("< %.0f MB", targetMB),
+		fmt.Sprintf("%.0f MB after all that, %.0f MB after a restart", r.ControllerMB, r.Restart.ControllerMB), memory < targetMB, table.Nobody)
+	t.Judged("its goroutines", fmt.Sprintf("< %.0f", targetGoroutines), fmt.Sprintf("%.0f", r.Goroutines), r.Goroutines < targetGoroutines, table.Nobody)
 	each, linear := r.rowsPerNetwork()
-	t.judged("rows per Network", "linear", fmt.Sprintf("%.0f", each), linear, unknown)
-	t.judged("rows of Networks for nodes", "0", fmt.Sprintf("%d of all changed or came with %d nodes", r.OfNodes.Changed, r.Nodes), r.OfNodes.Changed == 0, unknown)
+	t.Judged("rows per Network", "linear", fmt.Sprintf("%.0f", each), linear, table.Nobody)
+	t.Judged("rows of Networks for nodes", "0", fmt.Sprintf("%d of all changed or came with %d nodes", r.OfNodes.Changed, r.Nodes), r.OfNodes.Changed == 0, table.Nobody)
 	if k := r.Soak; k.Seconds > 0 {
 		measured := "none"
 		if !k.Same {
 			measured = "some, see above"
 		}
-		t.judged(fmt.Sprintf("differences after %.0f s of chance", k.Seconds), "none",
+		t.Judged(fmt.Sprintf("differences after %.0f s of chance", k.Seconds), "none",
 			fmt.Sprintf("%s; %d controllers killed, %d pods made, %d deleted, %d ports taken away, %d Networks deleted",
-				measured, k.Kills, k.Made, k.Deleted, k.Ports, k.Networks), k.Same, unknown)
+				measured, k.Kills, k.Made, k.Deleted, k.Ports, k.Networks), k.Same, table.Nobody)
 	}
 }
 
-func (r results) printFigures(t table) {
+func (r results) printFigures(t table.Table) {
 	for i, c := range r.Census {
 		added := c.Networks
 		if i > 0 {
 			added -= r.Census[i-1].Networks
 		}
 		if c.NorthdSeconds > 0 {
-			t.figure(fmt.Sprintf("northd, %d Networks added, to %d", added, c.Networks), fmt.Sprintf("%.2f s after they were ready", c.NorthdSeconds), unknown)
+			t.Figure(fmt.Sprintf("northd, %d Networks added, to %d", added, c.Networks), fmt.Sprintf("%.2f s after they were ready", c.NorthdSeconds), table.Nobody)
 		}
 		if c.ControllerSeconds > 0 {
-			t.figure(fmt.Sprintf("ovn-controller, Network %d added", c.Networks), fmt.Sprintf("%.3f s from a pod's interface to its flows", c.ControllerSeconds), unknown)
+			t.Figure(fmt.Sprintf("ovn-controller, Network %d added", c.Networks), fmt.Sprintf("%.3f s from a pod's interface to its flows", c.ControllerSeconds), table.Nobody)
 		}
 	}
-	t.figure("rows of nodes", fmt.Sprintf("%.1f for each node, in %d Network", float64(r.OfNodes.Rows)/float64(r.Nodes), r.OfNodes.Networks), unknown)
-	t.figure(fmt.Sprintf("%d Networks ready", r.Networks), fmt.Sprintf("%.1f s; the last one alone %.2f s", r.NetworksSeconds, r.Census[len(r.Census)-1].ReadySeconds), unknown)
+	t.Figure("rows of nodes", fmt.Sprintf("%.1f for each node, in %d Network", float64(r.OfNodes.Rows)/float64(r.Nodes), r.OfNodes.Networks), table.Nobody)
+	t.Figure(fmt.Sprintf("%d Networks ready", r.Networks), fmt.Sprintf("%.1f s; the last one alone %.2f s", r.NetworksSeconds, r.Census[len(r.Census)-1].ReadySeconds), table.Nobody)
 	for _, a := range []struct {
 		what string
 		arrival
 	}{{"objects known, rows missing", r.Known.Annotated}, {"  same, annotations missing too", r.Known.New}} {
-		t.figure(a.what, fmt.Sprintf("all rows %.1f s after the controller's start", a.Seconds), a.Others)
+		t.Figure(a.what, fmt.Sprintf("all rows %.1f s after the controller's start", a.Seconds), a.Others)
 	}
-	t.figure("pods deleted, others made", fmt.Sprintf("%.0f pairs/s; made %s; deleted %s", r.Came.PodsPerSecond, ms(r.Came), ms(r.Went)), r.Came.Others)
-	t.figure("all objects known after a restart", fmt.Sprintf("%.1f s", r.Restart.AllKnown), unknown)
-	t.figure("heap of the controller", fmt.Sprintf("%.0f MB in use", r.HeapMB), unknown)
-	t.figure("library alone", fmt.Sprintf("%.0f rows/s in batches of %v", r.Known.Raw, r.Known.Batches), r.Known.RawOthers)
-	t.figure("API server without a controller", fmt.Sprintf("%.0f pods/s created", r.Known.APIAlone), unknown)
+	t.Figure("pods deleted, others made", fmt.Sprintf("%.0f pairs/s; made %s; deleted %s", r.Came.PodsPerSecond, ms(r.Came), ms(r.Went)), r.Came.Others)
+	t.Figure("all objects known after a restart", fmt.Sprintf("%.1f s", r.Restart.AllKnown), table.Nobody)
+	t.Figure("heap of the controller", fmt.Sprintf("%.0f MB in use", r.HeapMB), table.Nobody)
+	t.Figure("library alone", fmt.Sprintf("%.0f rows/s in batches of %v", r.Known.Raw, r.Known.Batches), r.Known.RawOthers)
+	t.Figure("API server without a controller", fmt.Sprintf("%.0f pods/s created", r.Known.APIAlone), table.Nobody)
 }
 
 func ms(s series) string {

@@ -2,15 +2,14 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/atoll-net/atoll/test/bench/table"
 )
 
 // results of a run. Times are in milliseconds unless they say otherwise. Others is how many processors were used by
@@ -80,30 +79,6 @@ const (
 	targetKiB  = 1024.0 // of each: kernel and agent
 )
 
-// table is what is printed.
-type table struct {
-	to         *tabwriter.Writer
-	processors int
-}
-
-// row is one line; others below 0: does not matter.
-func (t table) row(what, target, measured, verdict string, others float64) {
-	used := ""
-	if others >= 0 {
-		used = fmt.Sprintf("%.1f of %d", others, t.processors)
-	}
-	fmt.Fprintln(t.to, strings.Join([]string{what, target, measured, verdict, used}, "\t")+"\t")
-}
-
-const nobody = -1.0
-
-func verdict(met bool) string {
-	if met {
-		return "met"
-	}
-	return "MISSED"
-}
-
 // same is for numbers of rows, each for one of many: they differ by no more than their computation does.
 func same(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
@@ -112,59 +87,57 @@ func lighter(kib float64) string {
 	if kib < 0 {
 		return "unknown"
 	}
-	return verdict(kib < targetKiB)
+	return table.Verdict(kib < targetKiB)
 }
 
 // print writes a table for people, of what was measured.
 func (r results) print(to io.Writer) error {
-	t := table{tabwriter.NewWriter(to, 0, 0, 2, ' ', 0), r.Processors}
-	fmt.Fprintf(t.to, "%d pods in %d Networks of the same addresses: %d portholes on 3 nodes\n\n", r.Pods, r.Networks, r.Portholes)
-	fmt.Fprintln(t.to, "what\ttarget\tmeasured\tverdict\tprocessors used by others\t")
+	t := table.New(to, r.Processors, fmt.Sprintf("%d pods in %d Networks of the same addresses: %d portholes on 3 nodes", r.Pods, r.Networks, r.Portholes))
 	r.printTargets(t)
-	fmt.Fprintln(t.to)
+	t.Gap()
 	r.printRest(t)
-	return t.to.Flush()
+	return t.Flush()
 }
 
 func (r results) has(part string) bool { return slices.Contains(r.Measured, part) }
 
 // printTargets writes what has a target.
-func (r results) printTargets(t table) {
+func (r results) printTargets(t table.Table) {
 	for _, p := range []struct {
 		name, when string
 		part
 	}{{partAlone, "pods one after the other", r.Alone}, {partBurst, "all pods at once", r.Burst}} {
 		if r.has(p.name) {
-			t.row("porthole made, "+p.when, fmt.Sprintf("p50 < %.0f ms", targetMade), times(p.Made), verdict(p.Made.Count > 0 && p.Made.P50 < targetMade), p.Others)
+			t.Judged("porthole made, "+p.when, fmt.Sprintf("p50 < %.0f ms", targetMade), times(p.Made), p.Made.Count > 0 && p.Made.P50 < targetMade, p.Others)
 		}
 	}
 	if r.has(partMemory) {
 		limit, m := fmt.Sprintf("< %.0f KiB", targetKiB), r.Memory
-		t.row("kernel memory of a porthole", limit, fmt.Sprintf("%.0f KiB", m.Kernel), lighter(m.Kernel), m.Others)
-		t.row("agent's memory for it, live", limit, fmt.Sprintf("%.0f KiB, %.1f goroutines", m.Heap, m.Goroutines), lighter(m.Heap), m.Others)
-		t.row("agent's memory for it, resident", limit, fmt.Sprintf("%.0f KiB", m.RSS), lighter(m.RSS), m.Others)
+		t.Row("kernel memory of a porthole", limit, fmt.Sprintf("%.0f KiB", m.Kernel), lighter(m.Kernel), m.Others)
+		t.Row("agent's memory for it, live", limit, fmt.Sprintf("%.0f KiB, %.1f goroutines", m.Heap, m.Goroutines), lighter(m.Heap), m.Others)
+		t.Row("agent's memory for it, resident", limit, fmt.Sprintf("%.0f KiB", m.RSS), lighter(m.RSS), m.Others)
 	}
 	if r.has(partFlows) {
 		with, without := r.Flows.With, r.Flows.Without
-		t.row("logical flows per pod, by its face", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.perPod()-without.perPod(), with.perPod(), without.perPod()),
-			verdict(same(with.perPod(), without.perPod())), nobody)
-		t.row("logical flows per Network, by faces", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.PerNetwork-without.PerNetwork, with.PerNetwork, without.PerNetwork),
-			verdict(same(with.PerNetwork, without.PerNetwork)), nobody)
+		t.Judged("logical flows per pod, by its face", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.perPod()-without.perPod(), with.perPod(), without.perPod()),
+			same(with.perPod(), without.perPod()), table.Nobody)
+		t.Judged("logical flows per Network, by faces", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.PerNetwork-without.PerNetwork, with.PerNetwork, without.PerNetwork),
+			same(with.PerNetwork, without.PerNetwork), table.Nobody)
 	}
 	if r.has(partRemoval) {
-		t.row("left after removal", "nothing", left(r.Removal.Left), verdict(len(r.Removal.Left) == 0), nobody)
+		t.Judged("left after removal", "nothing", left(r.Removal.Left), len(r.Removal.Left) == 0, table.Nobody)
 	}
 }
 
 // printRest writes what has none.
-func (r results) printRest(t table) {
+func (r results) printRest(t table.Table) {
 	for _, p := range []struct {
 		name, what string
 		arrival
 	}{{partBurst, "pods Ready", r.Arrival}, {partDefault, "pods of the default Network Ready", r.InDefault}, {partHost, "pods with their node's network Ready", r.OnHost}} {
 		if r.has(p.name) {
-			t.row(fmt.Sprintf("%d %s", p.Pods, p.what), "", fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", p.Seconds, p.P50, p.P99), "", p.Others)
-			t.row("  processor time", "", p.busiest(), "", nobody)
+			t.Figure(fmt.Sprintf("%d %s", p.Pods, p.what), fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", p.Seconds, p.P50, p.P99), p.Others)
+			t.Figure("  processor time", p.busiest(), table.Nobody)
 		}
 	}
 	for _, p := range []struct {
@@ -174,30 +147,30 @@ func (r results) printRest(t table) {
 		if !r.has(p.name) {
 			continue
 		}
-		t.row("porthole had waited for others"+p.when, "", times(p.Waited), "", p.Others)
-		t.row("pod added to a porthole"+p.when, "", times(p.Joined), "", p.Others)
-		t.row("ADD"+p.when, "", times(p.ADD), "", p.Others)
+		t.Figure("porthole had waited for others"+p.when, times(p.Waited), p.Others)
+		t.Figure("pod added to a porthole"+p.when, times(p.Joined), p.Others)
+		t.Figure("ADD"+p.when, times(p.ADD), p.Others)
 		for _, phase := range phases {
-			t.row("  "+phase, "", times(p.Phases[phase]), "", nobody)
+			t.Figure("  "+phase, times(p.Phases[phase]), table.Nobody)
 		}
 	}
 	if r.has(partMemory) {
 		m := r.Memory
-		t.row("OVS and ovn-controller for a porthole", "", fmt.Sprintf("%.0f KiB resident", m.Switch), "", m.Others)
-		t.row("one more pod", "", fmt.Sprintf("%.0f KiB of the kernel, container included; %.0f KiB of the agent", m.PodKernel, m.PodHeap), "", m.Others)
+		t.Figure("OVS and ovn-controller for a porthole", fmt.Sprintf("%.0f KiB resident", m.Switch), m.Others)
+		t.Figure("one more pod", fmt.Sprintf("%.0f KiB of the kernel, container included; %.0f KiB of the agent", m.PodKernel, m.PodHeap), m.Others)
 	}
 	if r.has(partNames) {
-		t.row("DNS server of a Network", "", fmt.Sprintf("%.0f KiB, %.1f goroutines (in the agent's, above)", r.Names.Heap, r.Names.Goroutines), "", nobody)
+		t.Figure("DNS server of a Network", fmt.Sprintf("%.0f KiB, %.1f goroutines (in the agent's, above)", r.Names.Heap, r.Names.Goroutines), table.Nobody)
 	}
 	if f := r.Flows; r.has(partFlows) {
-		t.row("logical flows, 3 nodes' faces", "", fmt.Sprintf("%d of %d, for all nodes' routes and all Networks' ways together", f.With.Empty-f.Without.Empty, f.With.Empty), "", nobody)
-		t.row("logical flows per pod, to dial its face in its Network", "", fmt.Sprintf("%.2f", f.With.dialled()), "", nobody)
+		t.Figure("logical flows, 3 nodes' faces", fmt.Sprintf("%d of %d, for all nodes' routes and all Networks' ways together", f.With.Empty-f.Without.Empty, f.With.Empty), table.Nobody)
+		t.Figure("logical flows per pod, to dial its face in its Network", fmt.Sprintf("%.2f", f.With.dialled()), table.Nobody)
 	}
 	if r.has(partBurst) {
-		t.row("logical flows per pod in the sandbox", "", fmt.Sprintf("%.2f", r.FlowsPerPod), "", nobody)
+		t.Figure("logical flows per pod in the sandbox", fmt.Sprintf("%.2f", r.FlowsPerPod), table.Nobody)
 	}
 	if r.has(partRemoval) {
-		t.row("removal", "", fmt.Sprintf("pods %.1f s, portholes %.1f s, all %.1f s", r.Removal.Pods, r.Removal.Portholes, r.Removal.All), "", r.Removal.Others)
+		t.Figure("removal", fmt.Sprintf("pods %.1f s, portholes %.1f s, all %.1f s", r.Removal.Pods, r.Removal.Portholes, r.Removal.All), r.Removal.Others)
 	}
 }
 
@@ -226,16 +199,4 @@ func left(things []string) string {
 		return "nothing"
 	}
 	return fmt.Sprintf("%d: %s", len(things), things[0])
-}
-
-// write leaves the results in a file for programs.
-func (r results) write(path string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode results: %w", err)
-	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write results: %w", err)
-	}
-	return nil
 }

@@ -27,6 +27,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/bench/table"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -95,7 +96,7 @@ func run(ctx context.Context, o options) (err error) {
 	// What was measured before a failure is of use, too.
 	err = errors.Join(err, out.print(os.Stdout))
 	if o.json != "" {
-		err = errors.Join(err, out.write(o.json))
+		err = errors.Join(err, table.Write(o.json, out))
 	}
 	return err
 }
