@@ -179,6 +179,24 @@ func (s *stage) leads(network, service, protocol, vip string, endpoints ...netip
 	s.sync()
 }
 
+// leadsTo puts pods behind a Service that dualService made, and waits until its virtual address of one IP family leads to
+// exactly these on the node itself.
+func (s *stage) leadsTo(ns, service string, v6 bool, pods ...string) {
+	s.t.Helper()
+	s.behind(ns, service, v6, pods...)
+	var endpoints []netip.AddrPort
+	for _, pod := range pods {
+		endpoints = append(endpoints, netip.AddrPortFrom(s.own(ns, pod, v6), 8080))
+	}
+	vip := vips(ns)[0]
+	if v6 {
+		vip = vips(ns)[1]
+	}
+	for _, protocol := range []string{"udp", "sctp", "tcp"} {
+		s.leads(homes[ns], ns+"/"+service, protocol, vip, endpoints...)
+	}
+}
+
 // sync waits until the node has what the northbound database has.
 func (s *stage) sync() {
 	s.t.Helper()

@@ -39,13 +39,8 @@ func TestServicesWithPackets(t *testing.T) {
 				}
 			}
 			for i, vip := range vips(ns) {
-				v6 := i == 1
-				s.behind(ns, "web", v6, "one", "two")
-				for _, protocol := range []string{"udp", "sctp", "tcp"} {
-					s.leads(network, ns+"/web", protocol, vip,
-						netip.AddrPortFrom(s.own(ns, "one", v6), 8080), netip.AddrPortFrom(s.own(ns, "two", v6), 8080))
-				}
-				source := s.own(ns, "client", v6)
+				s.leadsTo(ns, "web", i == 1, "one", "two")
+				source := s.own(ns, "client", i == 1)
 				want := []string{fmt.Sprintf("one sees %s", source), fmt.Sprintf("two sees %s", source)}
 				for _, protocol := range []string{"tcp", "udp"} {
 					seen := map[string]int{}
@@ -76,9 +71,8 @@ func TestAPodReachesItselfWithPackets(t *testing.T) {
 			s.serve(one, 8080, "one")
 			s.setService(dualService(ns, "web"))
 			for i, vip := range vips(ns) {
-				s.behind(ns, "web", i == 1, "one")
+				s.leadsTo(ns, "web", i == 1, "one")
 				for _, protocol := range []string{"tcp", "udp"} {
-					s.leads(network, ns+"/web", protocol, vip, netip.AddrPortFrom(s.own(ns, "one", i == 1), 8080))
 					want := "one sees " + netip.MustParseAddrPort(vip).Addr().String()
 					for range 3 {
 						if got := asks(t, one, protocol, vip); got != want {
@@ -104,17 +98,9 @@ func TestEndpointsThatLeaveWithPackets(t *testing.T) {
 			}
 			s.setService(dualService(ns, "web"))
 			for i, vip := range vips(ns) {
-				v6 := i == 1
 				to := func(names ...string) {
 					t.Helper()
-					s.behind(ns, "web", v6, names...)
-					var endpoints []netip.AddrPort
-					for _, name := range names {
-						endpoints = append(endpoints, netip.AddrPortFrom(s.own(ns, name, v6), 8080))
-					}
-					for _, protocol := range []string{"udp", "sctp", "tcp"} {
-						s.leads(network, ns+"/web", protocol, vip, endpoints...)
-					}
+					s.leadsTo(ns, "web", i == 1, names...)
 				}
 				said := func(c talk, want string) {
 					t.Helper()
@@ -156,7 +142,7 @@ func TestEndpointsThatLeaveWithPackets(t *testing.T) {
 // A client keeps its endpoint, another client may have another, and one whose endpoint leaves gets the next.
 func TestSessionAffinityWithPackets(t *testing.T) {
 	s := newStage(t)
-	const ns, network = "r", "red"
+	const ns = "r"
 	var names []string
 	for i := range 4 {
 		name := fmt.Sprintf("server-%d", i)
@@ -167,17 +153,9 @@ func TestSessionAffinityWithPackets(t *testing.T) {
 	web.Affinity = 60
 	s.setService(web)
 	for i, vip := range vips(ns) {
-		v6 := i == 1
 		to := func(names ...string) {
 			t.Helper()
-			s.behind(ns, "web", v6, names...)
-			var endpoints []netip.AddrPort
-			for _, name := range names {
-				endpoints = append(endpoints, netip.AddrPortFrom(s.own(ns, name, v6), 8080))
-			}
-			for _, protocol := range []string{"udp", "sctp", "tcp"} {
-				s.leads(network, ns+"/web", protocol, vip, endpoints...)
-			}
+			s.leadsTo(ns, "web", i == 1, names...)
 		}
 		to(names...)
 		for _, protocol := range []string{"tcp", "udp"} {
