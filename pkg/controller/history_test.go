@@ -31,7 +31,7 @@ func anyHistory(t *rapid.T) {
 	settings := withFaces("100.64.0.0/10")
 	w := newWorldOf(settings)
 	namespaces := map[string]map[string]string{}
-	for range rapid.IntRange(1, 50).Draw(t, "steps") {
+	for step := range rapid.IntRange(1, 50).Draw(t, "steps") {
 		name := rapid.SampledFrom([]string{"red", "blue", "default"}).Draw(t, "network")
 		ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
 		who := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
@@ -80,6 +80,7 @@ func anyHistory(t *rapid.T) {
 			w.deletePod(model.PodKey{Namespace: ns, Name: who})
 		case 6:
 			w.settle()
+			w.turn(time.Unix(0, int64(step)*int64(300*time.Millisecond)))
 		case 7:
 			if w.nodes[on] == nil {
 				w.setNode(node(on, 1))
@@ -89,6 +90,9 @@ func anyHistory(t *rapid.T) {
 		case 9:
 			s := service(ns, rapid.SampledFrom([]string{"web", "api", "db"}).Draw(t, "service"), "10.96.0.9")
 			s.Created = time.Unix(int64(rapid.IntRange(0, 3).Draw(t, "age")), 0)
+			if rapid.Bool().Draw(t, "by UDP, too") {
+				s.Ports = append(s.Ports, model.ServicePort{Protocol: model.UDP, Port: 80})
+			}
 			if rapid.Bool().Draw(t, "wants") {
 				s.Wanted = []netip.Addr{at(fmt.Sprintf("10.9.0.%d", rapid.IntRange(0, 7).Draw(t, "wanted")))}
 			}
@@ -105,9 +109,14 @@ func anyHistory(t *rapid.T) {
 			w.deletePolicy(model.PolicyKey{Kind: model.NetworkPolicy, Namespace: ns, Name: who})
 		case 11:
 			s := slice(ns, "web-"+who, "web")
+			s.Ports = append(s.Ports, model.SlicePort{Protocol: model.UDP, Port: 8080})
 			for i := range rapid.IntRange(0, 3).Draw(t, "endpoints") {
 				name := rapid.SampledFrom([]string{"a", "b", "c", "d", ""}).Draw(t, "behind")
-				s.Endpoints = append(s.Endpoints, endpoint(ns, name, fmt.Sprintf("100.64.0.%d", i+1)))
+				e := endpoint(ns, name, fmt.Sprintf("100.64.0.%d", i+1))
+				if e.Ready = rapid.Bool().Draw(t, "ready"); !e.Ready {
+					e.Serving = rapid.Bool().Draw(t, "serving")
+				}
+				s.Endpoints = append(s.Endpoints, e)
 			}
 			w.setSlice(s)
 			if rapid.Bool().Draw(t, "gone again") {
@@ -142,6 +151,8 @@ func anyHistory(t *rapid.T) {
 		}
 	}
 	w.settle()
+	// What is left for a while only has been.
+	w.turn(time.Unix(1e6, 0))
 	distinctGateways(t, w)
 
 	held := map[string]model.PodKey{}
