@@ -94,7 +94,9 @@ func (d *departures) look(owner nb.Owner, leads, going map[lead]struct{}) map[le
 		}
 	}
 	for l := range going {
-		if _, seen := was[l]; !seen {
+		_, seen := was[l]
+		// Another slice may say that it is ready.
+		if _, leads := leads[l]; !seen && !leads {
 			list[l] = struct{}{}
 		}
 	}

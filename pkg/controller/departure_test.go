@@ -1,6 +1,8 @@
 package controller_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +91,32 @@ func TestAControllerThatStartsLate(t *testing.T) {
 	change([2]bool{false, true}, [2]bool{false, true})
 	if left := w.lbs("r", "web")["red:left"]["10.96.0.5:80"]; left != "" {
 		t.Errorf("when it has gone: %q", left)
+	}
+}
+
+// TestSlicesThatContradictEachOther: who is ready by one slice and going by another leads, and is not left.
+func TestSlicesThatContradictEachOther(t *testing.T) {
+	w, change := departing(t)
+	change([2]bool{false, true}, [2]bool{true, true})
+	other := *w.slices[model.SliceKey{Namespace: "r", Name: "web-1"}]
+	other.Key.Name, other.UID, other.Endpoints = "by-hand", "uid-by-hand", slices.Clone(other.Endpoints)
+	other.Endpoints[0].Ready = true
+	w.setSlice(other)
+	w.settle()
+	fresh := newWorldOf(withFaces("100.64.0.0/10"))
+	maps.Copy(fresh.nodes, w.nodes)
+	maps.Copy(fresh.networks, w.networks)
+	maps.Copy(fresh.pods, w.pods)
+	maps.Copy(fresh.services, w.services)
+	maps.Copy(fresh.slices, w.slices)
+	fresh.replay(map[string]map[string]string{"r": {model.LabelNetwork: "red"}})
+	fresh.settle()
+	w.turn(time.Unix(1000, 0))
+	for what, w := range map[string]*world{"after history": w, "after a fresh start": fresh} {
+		got := w.lbs("r", "web")
+		if got["red"]["10.96.0.5:80"] != "10.0.0.2:8080,10.0.0.3:8080" || got["red:left"]["10.96.0.5:80"] != "" {
+			t.Errorf("%s: %v", what, got)
+		}
 	}
 }
 
