@@ -17,6 +17,7 @@ SCALE    ?= -soak=60s
 SERVICES ?=
 CONFORMANCE ?= -network=default,vpc
 POLICY   ?= -clusters=200
+PACKETS  ?= -packets=10000
 
 # The programs run wherever they are copied to: no C library is linked. Go stamps each with the version that git gives the
 # source (`go version -m bin/atoll-agent`).
@@ -51,7 +52,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race test-integration policy test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services scale vulnerabilities
+.PHONY: test verify lint test-unit race test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services scale vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -70,7 +71,10 @@ test-integration: build ## tests against a real API server, OVN and Open vSwitch
 	$(suites) integration
 
 policy: ## what OVN does with 10,000 random packets under network policy, and what the API says; POLICY="-clusters=2000 -seed=7000" is more (as root)
-	go run ./test/suites -exec go test -tags integration -count=1 -timeout=0 -v -run TestRandom ./test/policy/agree $(POLICY)
+	go run ./test/suites -exec go test -tags integration -count=1 -timeout=0 -v -run 'TestRandom$$' ./test/policy/agree $(POLICY)
+
+policy-packets: ## the same of real packets between two nodes: 10,000; PACKETS="-packets=100000 -seed=7000" is more (as root)
+	go run ./test/suites -exec go test -tags integration -count=1 -timeout=0 -v -run 'TestRandomWithPackets$$' ./test/policy/agree $(PACKETS)
 
 test-e2e: build ## tests on a cluster of three nodes on this machine (as root)
 	$(suites) e2e

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,10 +29,12 @@ type ChassisOptions struct {
 	Southbound string
 	// Datapath is the datapath_type of its bridge.
 	Datapath string
+	// Tunnel is the node's address on the cable to another node (Link); nodes without a cable need none.
+	Tunnel netip.Addr
 }
 
-// Chassis is one node's Open vSwitch, in a network namespace of its own, with a real ovn-controller. Nothing leaves it:
-// there is no way to other nodes.
+// Chassis is one node's Open vSwitch, in a network namespace of its own, with a real ovn-controller. Nothing leaves it
+// but by a cable to another node (Link).
 type Chassis struct {
 	options ChassisOptions
 	parts   parts.OVN
@@ -54,6 +57,9 @@ func StartChassis(ctx context.Context, o ChassisOptions) (_ *Chassis, err error)
 			c.Stop()
 		}
 	}()
+	if !c.options.Tunnel.IsValid() {
+		c.options.Tunnel = netip.MustParseAddr("192.0.2.1")
+	}
 	if _, err := c.run(ctx, "ovsdb-tool", "create", c.path("conf.db"), found.SwitchSchema); err != nil {
 		return nil, err
 	}
@@ -69,7 +75,7 @@ func StartChassis(ctx context.Context, o ChassisOptions) (_ *Chassis, err error)
 		"--", "set", "Open_vSwitch", ".",
 		"external_ids:system-id="+o.Name, "external_ids:hostname="+o.Name,
 		"external_ids:ovn-remote="+o.Southbound, "external_ids:ovn-bridge-datapath-type="+o.Datapath,
-		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=192.0.2.1"); err != nil {
+		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip="+c.options.Tunnel.String()); err != nil {
 		return nil, err
 	}
 	arguments := []string{c.database()}

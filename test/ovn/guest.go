@@ -53,19 +53,51 @@ func (c *Chassis) Plug(ctx context.Context, i Interface) (*Guest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bring up %s: %w", g.end, err)
 	}
-	set := []string{
-		"add-port", "br-int", g.end, "--", "set", "Interface", g.end, fmt.Sprintf("external_ids:iface-id=%q", i.Port),
-	}
-	if i.UID != "" {
-		set = append(set, "external_ids:iface-id-ver="+i.UID)
-	}
-	_, err = c.VSCtl(ctx, set...)
+	_, err = c.VSCtl(ctx, append([]string{"add-port", "br-int", g.end, "--"}, g.bind(i)...)...)
 	return g, err
 }
 
-// Installed waits until the node has the flows of a guest. Ports of type localport are never said to be there.
-func (c *Chassis) Installed(ctx context.Context, g *Guest) error {
-	_, err := c.VSCtl(ctx, "--timeout=30", "wait-until", "Interface", g.end, "external_ids:ovn-installed=true")
+// bind are the words of ovs-vsctl that make a guest the logical switch port of i.
+func (g *Guest) bind(i Interface) []string {
+	out := []string{"set", "Interface", g.end, fmt.Sprintf("external_ids:iface-id=%q", i.Port)}
+	if i.UID != "" {
+		out = append(out, "external_ids:iface-id-ver="+i.UID)
+	}
+	return out
+}
+
+// Bind makes guests other ports, all at once. Their interfaces stay as they are, whatever the ports' addresses.
+func (c *Chassis) Bind(ctx context.Context, ports map[*Guest]Interface) error {
+	var words []string
+	for g, i := range ports {
+		words = append(append(append(words, "--"), g.release()...), "--")
+		words = append(words, g.bind(i)...)
+	}
+	_, err := c.VSCtl(ctx, words...)
+	return err
+}
+
+// Release has guests be no port of anything, all at once.
+func (c *Chassis) Release(ctx context.Context, guests ...*Guest) error {
+	var words []string
+	for _, g := range guests {
+		words = append(append(words, "--"), g.release()...)
+	}
+	_, err := c.VSCtl(ctx, words...)
+	return err
+}
+
+func (g *Guest) release() []string {
+	return []string{"remove", "Interface", g.end, "external_ids", "iface-id", "iface-id-ver", "ovn-installed"}
+}
+
+// Installed waits until the node has the flows of guests. Ports of type localport are never said to be there.
+func (c *Chassis) Installed(ctx context.Context, guests ...*Guest) error {
+	words := []string{"--timeout=60"}
+	for _, g := range guests {
+		words = append(words, "--", "wait-until", "Interface", g.end, "external_ids:ovn-installed=true")
+	}
+	_, err := c.VSCtl(ctx, words...)
 	return err
 }
 

@@ -15,7 +15,9 @@ import (
 // event is one line of `go test -json` (go doc test2json).
 type event struct {
 	Action, Package, ImportPath, Test, Output string
-	Elapsed                                   float64
+	// Key and Value of what a test says of itself (testing.T.Attr).
+	Key, Value string
+	Elapsed    float64
 }
 
 // goTest runs go test and adds its tests to out. A test that fails is counted there; the error is for go test itself.
@@ -56,6 +58,8 @@ type packageTally struct {
 	// outcomes of its tests by name; a test with subtests is not counted itself.
 	outcomes map[string]string
 	outputs  map[string]*strings.Builder
+	// said is what tests say of themselves, in their order.
+	said []string
 }
 
 func newTally(r *result) *tally {
@@ -108,6 +112,8 @@ func (t *tally) add(e event) {
 			return
 		}
 		p.print(e.Test, e.Output)
+	case "attr":
+		p.said = append(p.said, e.Test+": "+e.Key+": "+e.Value)
 	case "pass", "fail", "skip":
 		if e.Test != "" {
 			p.outcomes[e.Test] = e.Action
@@ -133,6 +139,9 @@ func (t *tally) finish(e event, p *packageTally) {
 	t.result.passed += passed
 	t.result.failed += len(bad)
 	fmt.Fprintf(t.result.out, "%s  %-60s %4d passed %8.1fs\n", verdict(len(bad) == 0), strings.TrimPrefix(e.Package, "github.com/atoll-net/atoll/"), passed, e.Elapsed)
+	for _, text := range p.said {
+		fmt.Fprintln(t.result.out, indent(text))
+	}
 	for _, test := range bad {
 		p.explain(t.result.out, test)
 	}

@@ -75,6 +75,15 @@ func TestTally(t *testing.T) {
 			shows:  []string{"timed out"},
 		},
 		{
+			name: "what a test says of itself is shown",
+			events: `
+{"Action":"attr","Package":"p","Test":"TestA","Key":"packets","Value":"800 agree"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}`,
+			passed: 1,
+			shows:  []string{"TestA: packets: 800 agree"},
+		},
+		{
 			name:   "a package without tests",
 			events: `{"Action":"skip","Package":"p"}`,
 		},

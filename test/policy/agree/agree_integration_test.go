@@ -3,6 +3,7 @@
 package agree_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -27,18 +28,24 @@ func open(t *testing.T) *agree.Bench {
 
 // TestCases: OVN does with the rows of each case what the case says.
 func TestCases(t *testing.T) {
+	bench := open(t)
+	eachCase(t, bench.Try)
+}
+
+// eachCase tries the cases that are files.
+func eachCase(t *testing.T, try trier) {
+	t.Helper()
 	files, err := filepath.Glob("../cases/testdata/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("there are no cases: %v", err)
 	}
-	bench := open(t)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			c, err := cases.Read(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			disagreements, err := bench.Try(t.Context(), c)
+			disagreements, err := try(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,18 +84,24 @@ func TestRandom(t *testing.T) {
 			}
 		}
 		if len(disagreements) > 0 {
-			t.Fatalf("seed %d: %d of %d packets: %s", s, len(disagreements), len(c.Packets), explain(t, bench, c, disagreements[0]))
+			t.Fatalf("seed %d: %d of %d packets: %s", s, len(disagreements), len(c.Packets), explain(t, bench.Try, c, disagreements[0]))
 		}
 	}
-	t.Logf("%d packets in %d clusters agree; %d are to be denied", packets, *clusters, denied)
+	said(t, "ovn-trace", packets, *clusters, denied)
+}
+
+// said has a test say what it did, for suites to print.
+func said(t *testing.T, who string, packets, clusters, denied int) {
+	t.Helper()
+	t.Attr("packets", fmt.Sprintf("%d in %d clusters: %s agrees with the oracle; %d were to be denied", packets, clusters, who, denied))
 }
 
 // explain makes a case smaller in which a packet fails, and says what is left.
-func explain(t *testing.T, bench *agree.Bench, c cases.Case, d agree.Disagreement) string {
+func explain(t *testing.T, try trier, c cases.Case, d agree.Disagreement) string {
 	t.Helper()
 	c.Packets = []cases.Packet{d.Packet}
 	small := cases.Shrink(c, func(c cases.Case) bool {
-		got, err := bench.Try(t.Context(), c)
+		got, err := try(t.Context(), c)
 		if err != nil || len(got) == 0 || got[0].What != d.What {
 			return false
 		}
@@ -102,3 +115,6 @@ func explain(t *testing.T, bench *agree.Bench, c cases.Case, d agree.Disagreemen
 	}
 	return fmt.Sprintf("%s\n%s\n%s", d, text, d.Trace)
 }
+
+// trier tries a case and returns what disagrees.
+type trier func(context.Context, cases.Case) ([]agree.Disagreement, error)

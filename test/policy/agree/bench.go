@@ -74,11 +74,11 @@ func (b *Bench) Try(ctx context.Context, c cases.Case) ([]Disagreement, error) {
 		if !traceable(packet.Packet, verdict) {
 			continue
 		}
-		there, err := made.sendingOf(packet)
+		there, err := made.sendingOf(packet, clientPort)
 		if err != nil {
 			return nil, err
 		}
-		back, err := made.answerOf(packet.Packet)
+		back, err := made.answerOf(packet.Packet, entrance(reversed(packet.Packet)), clientPort)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func compare(v oracle.Verdict, there, back asked) (what, trace string, err error
 		if arrived, err = back.arrives(); err != nil || arrived {
 			return "", "", err
 		}
-		trace, err = back.tracer.Detail(back.microflow)
+		trace, err = back.tracer.Detail(back.microflow())
 		return "let through, and its answer dropped", trace, err
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func compare(v oracle.Verdict, there, back asked) (what, trace string, err error
 	if arrived {
 		what = "let through"
 	}
-	trace, err = there.tracer.Detail(there.microflow)
+	trace, err = there.tracer.Detail(there.microflow())
 	return what, trace, err
 }
 
@@ -126,14 +126,16 @@ type asked struct {
 
 // arrives reports whether the packet comes out where it should.
 func (a asked) arrives() (bool, error) {
-	said, err := a.tracer.Ask(a.microflow)
+	said, err := a.tracer.Ask(a.microflow())
 	return strings.Contains(said, fmt.Sprintf("output(%q)", a.out)), err
 }
 
 // traceable reports whether ovn-trace can tell: a packet of a pod to itself does not leave it, and ovn-trace takes every
 // port for one of the pod's own chassis, by which in the default Network a pod tells its own node from another.
 func traceable(p oracle.Packet, v oracle.Verdict) bool {
-	itself := p.From.Pod != "" && p.From.Pod == p.To.Pod
 	otherNode := p.Network == cases.Default && p.From.Node != "" && v.Ingress.Why != oracle.OwnNode
-	return !itself && !otherNode
+	return !ofItself(p) && !otherNode
 }
+
+// ofItself: what a pod sends to itself does not leave it.
+func ofItself(p oracle.Packet) bool { return p.From.Pod != "" && p.From.Pod == p.To.Pod }
