@@ -15,7 +15,8 @@ import (
 )
 
 // memory is a northbound database that fits in a test: it keeps rows and sets, and like the real one it
-// refuses dangling references and collects rows that no set refers to.
+// refuses dangling references, collects rows that no set refers to, and takes rows that have gone out of the sets that
+// refer to them weakly.
 type memory struct {
 	rows map[nb.Ref]nb.Row
 	sets map[nb.Set]map[string]bool
@@ -106,7 +107,7 @@ func (m *memory) collect(t *rapid.T) []nb.Ref {
 	maps.DeleteFunc(m.sets, func(s nb.Set, elements map[string]bool) bool { return m.rows[s.In] == nil || len(elements) == 0 })
 	referred := map[nb.Ref]bool{}
 	for s, elements := range m.sets {
-		if s.IsMap() {
+		if s.IsMap() || isWeak(s) {
 			continue
 		}
 		for v := range elements {
@@ -123,8 +124,15 @@ func (m *memory) collect(t *rapid.T) []nb.Ref {
 			gone = append(gone, ref)
 		}
 	}
+	for s, elements := range m.sets {
+		if isWeak(s) {
+			maps.DeleteFunc(elements, func(v string, _ bool) bool { return m.rows[nb.Member{Set: s, Value: v}.Ref()] == nil })
+		}
+	}
 	return gone
 }
+
+func isWeak(s nb.Set) bool { return nb.IsWeak(nb.Column{Table: s.In.Table, Name: s.Column}) }
 
 // world is a graph, a database, and owners in waiting: they need a row that does not exist yet, and outlast one call
 // as they do in the engine.
@@ -148,6 +156,7 @@ func (w *world) gather(t *rapid.T, there plan.Actual, busy func(graph.Work) bool
 			continue
 		}
 		u := plan.Compare(work, w.Graph, there, coming)
+		w.comesWhole(t, u, there)
 		for _, ref := range u.Blocked {
 			w.waiting[ref] = append(w.waiting[ref], u.Owner)
 		}
@@ -219,26 +228,6 @@ func (w *world) giveBack(units []plan.Unit) {
 	}
 }
 
-// network and pod make facts like those of package compile, small enough for many collisions.
-func network(n, variant int) nb.Facts {
-	id := fmt.Sprintf("net%d", n)
-	sw := &nb.LogicalSwitch{UUID: nb.UUID(nb.TableLogicalSwitch, id), Name: id, OtherConfig: map[string]string{"v": fmt.Sprint(variant)}, ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + id}}
-	lb := &nb.LoadBalancer{UUID: nb.UUID(nb.TableLoadBalancer, id), Name: id, ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + id}}
-	return nb.Facts{Rows: []nb.Row{sw, lb}}
-}
-
-func pod(p, n, variant int) nb.Facts {
-	id := fmt.Sprintf("pod%d", p)
-	port := &nb.LogicalSwitchPort{UUID: nb.UUID(nb.TableLogicalSwitchPort, id), Name: id, Addresses: []string{fmt.Sprint(variant)}, ExternalIDs: map[string]string{nb.KeyOwner: "Pod/" + id}}
-	return nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{
-		Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: nb.UUID(nb.TableLogicalSwitch, fmt.Sprintf("net%d", n))}, Column: nb.ColumnPorts},
-		Value: port.UUID,
-	}, {
-		Set:   nb.Set{In: nb.Ref{Table: nb.TableLoadBalancer, UUID: nb.UUID(nb.TableLoadBalancer, fmt.Sprintf("net%d", n))}, Column: nb.ColumnVips},
-		Value: nb.Pair(id, fmt.Sprint(variant)),
-	}}}
-}
-
 // TestHistoriesConverge: whatever the order in which owners come, change, move and go, and whatever somebody
 // else does to the database meanwhile, it ends with the rows that the last facts of each owner ask for.
 func TestHistoriesConverge(t *testing.T) { rapid.Check(t, histories) }
@@ -248,27 +237,8 @@ func FuzzHistoriesConverge(f *testing.F) { f.Fuzz(rapid.MakeFuzz(histories)) }
 
 func histories(t *rapid.T) {
 	w := &world{graph.New(), newMemory(), map[nb.Ref][]nb.Owner{}}
-	last := map[nb.Owner]nb.Facts{}
-	change := func() {
-		n := rapid.IntRange(0, 2).Draw(t, "network")
-		p := rapid.IntRange(0, 5).Draw(t, "pod")
-		variant := rapid.IntRange(0, 2).Draw(t, "variant")
-		netOwner, podOwner := nb.NetworkOwner(fmt.Sprintf("net%d", n)), nb.PodOwner("ns", fmt.Sprintf("pod%d", p))
-		switch rapid.IntRange(0, 4).Draw(t, "step") {
-		case 0:
-			last[netOwner] = network(n, variant)
-			w.Set(netOwner, last[netOwner])
-		case 1:
-			delete(last, netOwner)
-			w.Delete(netOwner)
-		case 2, 3:
-			last[podOwner] = pod(p, n, variant)
-			w.Set(podOwner, last[podOwner])
-		case 4:
-			delete(last, podOwner)
-			w.Delete(podOwner)
-		}
-	}
+	c := newCluster(w.Graph)
+	change := func() { c.change(t) }
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		switch rapid.IntRange(0, 6).Draw(t, "kind") {
 		case 5:
@@ -280,7 +250,7 @@ func histories(t *rapid.T) {
 		}
 	}
 	w.settle(t, change)
-	want := expected(last)
+	want := expected(c.last)
 	if got := content(w.memory); !reflect.DeepEqual(got, want) {
 		t.Fatalf("the database holds\n%v\nwant\n%v", got, want)
 	}
@@ -321,6 +291,10 @@ func tamper(t *rapid.T, g *graph.Graph, m *memory) {
 		tamperPair(t, g, m, nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips})
 		return
 	}
+	if group, ok := m.rows[ref].(*nb.PortGroup); ok && wanted && rapid.Bool().Draw(t, "change") {
+		tamperPlace(t, g, m, nb.Set{In: nb.RefOf(group), Column: nb.ColumnPorts})
+		return
+	}
 	lost := maps.Clone(m.sets[nb.Set{In: ref, Column: nb.ColumnVips}])
 	delete(m.rows, ref)
 	for _, elements := range m.sets {
@@ -357,27 +331,27 @@ func tamperPair(t *rapid.T, g *graph.Graph, m *memory, set nb.Set) {
 
 // expected is the content that facts ask for: a port is there only where its switch is.
 func expected(owners map[nb.Owner]nb.Facts) map[string]string {
-	rows, out := map[nb.Ref]bool{}, map[string]string{}
+	rows, out := map[nb.Ref]nb.Row{}, map[string]string{}
 	for _, f := range owners {
 		for _, r := range f.Rows {
-			rows[nb.RefOf(r)] = true
+			rows[nb.RefOf(r)] = r
+			if nb.IsRoot(r.Table()) {
+				out[nb.RefOf(r).UUID] = describe(r)
+			}
 		}
 	}
-	for _, f := range owners {
-		for _, r := range f.Rows {
-			if sw, ok := r.(*nb.LogicalSwitch); ok {
-				out[sw.UUID] = fmt.Sprintf("switch %s %v", sw.Name, sw.OtherConfig)
-			}
-			if lb, ok := r.(*nb.LoadBalancer); ok {
-				out[lb.UUID] = "load balancer " + lb.Name
-			}
-		}
-		for _, x := range f.Members {
-			if rows[x.In] && x.IsMap() {
-				out[x.In.UUID+" "+x.Value] = "pair"
-			} else if rows[x.In] {
-				port := f.Rows[0].(*nb.LogicalSwitchPort)
-				out[port.UUID] = fmt.Sprintf("port %s %v in %s", port.Name, port.Addresses, x.In.UUID)
+	// First all that live by a set, then those whom others refer to while they live.
+	for _, weak := range []bool{false, true} {
+		for _, f := range owners {
+			for _, x := range f.Members {
+				_, lives := out[x.Value]
+				if rows[x.In] == nil || isWeak(x.Set) != weak || weak && !lives {
+					continue
+				}
+				out[x.In.UUID+" "+x.Column+" "+x.Value] = "member"
+				if !weak && !x.IsMap() {
+					out[x.Value] = describe(rows[x.Ref()])
+				}
 			}
 		}
 	}
@@ -387,22 +361,29 @@ func expected(owners map[nb.Owner]nb.Facts) map[string]string {
 func content(m *memory) map[string]string {
 	out := map[string]string{}
 	for ref, r := range m.rows {
-		if sw, ok := r.(*nb.LogicalSwitch); ok {
-			out[ref.UUID] = fmt.Sprintf("switch %s %v", sw.Name, sw.OtherConfig)
-		}
-		if lb, ok := r.(*nb.LoadBalancer); ok {
-			out[ref.UUID] = "load balancer " + lb.Name
-		}
+		out[ref.UUID] = describe(r)
 	}
 	for s, elements := range m.sets {
 		for v := range elements {
-			if s.IsMap() {
-				out[s.In.UUID+" "+v] = "pair"
-				continue
-			}
-			port := m.rows[nb.Member{Set: s, Value: v}.Ref()].(*nb.LogicalSwitchPort)
-			out[v] = fmt.Sprintf("port %s %v in %s", port.Name, port.Addresses, s.In.UUID)
+			out[s.In.UUID+" "+s.Column+" "+v] = "member"
 		}
 	}
 	return out
+}
+
+// describe is what is in a row, its members apart.
+func describe(r nb.Row) string {
+	switch r := r.(type) {
+	case *nb.LogicalSwitch:
+		return fmt.Sprintf("switch %s %v", r.Name, r.OtherConfig)
+	case *nb.LoadBalancer:
+		return "load balancer " + r.Name
+	case *nb.LogicalSwitchPort:
+		return fmt.Sprintf("port %s %v", r.Name, r.Addresses)
+	case *nb.PortGroup:
+		return fmt.Sprintf("group %s %v", r.Name, r.ExternalIDs)
+	case *nb.ACL:
+		return fmt.Sprintf("ACL %s %s", r.Match, r.Action)
+	}
+	return fmt.Sprintf("%T", r)
 }
