@@ -4,6 +4,8 @@ package controller_test
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,7 @@ import (
 )
 
 // BenchmarkPoliciesInOVN is a pod that comes onto 10,000, without policies and with 1,000, from the object to the southbound
-// database. It also says what the policies are in OVN.
+// database; and what of that is ovn-northd's work. It also says what the policies are in OVN.
 func BenchmarkPoliciesInOVN(b *testing.B) {
 	for _, policies := range []int{0, 1_000} {
 		b.Run(fmt.Sprint("policies=", policies), func(b *testing.B) {
@@ -29,7 +31,8 @@ func BenchmarkPoliciesInOVN(b *testing.B) {
 				}
 			}
 			sync()
-			n := benchPods
+			northd(b, central, "inc-engine/clear-stats")
+			before, n := northdCPU(b, central), benchPods
 			for b.Loop() {
 				n++
 				p := benchPod(n)
@@ -37,6 +40,9 @@ func BenchmarkPoliciesInOVN(b *testing.B) {
 				awaitPort(b, central, p.Key.String())
 				sync()
 			}
+			cpu := northdCPU(b, central) - before
+			b.ReportMetric(float64(cpu.Milliseconds())/float64(n-benchPods), "northd-ms/op")
+			b.Logf("of %d pods ovn-northd recomputed: %s", n-benchPods, recomputed(northd(b, central, "inc-engine/show-stats")))
 			count := func(ctl func(...string) (string, error), table string) float64 {
 				out, err := ctl("--no-headings", "--columns=_uuid", "list", table)
 				if err != nil {
@@ -51,6 +57,46 @@ func BenchmarkPoliciesInOVN(b *testing.B) {
 			b.ReportMetric(count(south, "Logical_Flow"), "flows")
 		})
 	}
+}
+
+func northd(b *testing.B, c *ovn.Central, args ...string) string {
+	b.Helper()
+	out, err := c.Ask(b.Context(), "northd", args...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return out
+}
+
+// northdCPU is the processor time that ovn-northd has used. (proc_pid_stat(5).)
+func northdCPU(b *testing.B, c *ovn.Central) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", c.PID("northd")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	nanoseconds, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(nanoseconds)
+}
+
+// recomputed are the nodes of ovn-northd's incremental engine that did not get by with changes, and how often. Those that
+// are tables are inputs, which have nothing to compute.
+func recomputed(stats string) string {
+	var out []string
+	name := ""
+	for line := range strings.Lines(stats) {
+		line = strings.TrimSpace(line)
+		if found, isNode := strings.CutPrefix(line, "Node: "); isNode {
+			name = found
+		}
+		if times, is := strings.CutPrefix(line, "- recompute:"); is && strings.TrimSpace(times) != "0" && !strings.HasPrefix(name, "NB_") && !strings.HasPrefix(name, "SB_") {
+			out = append(out, name+" "+strings.TrimSpace(times))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // awaitPort waits until a port is in the northbound database.

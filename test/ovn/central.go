@@ -113,6 +113,11 @@ func (c *Central) SBCtl(ctx context.Context, args ...string) (string, error) {
 	return c.ctl(ctx, "ovn-sbctl", append([]string{"--db=" + c.SBAddress(), "--timeout=20"}, args...)...)
 }
 
+// Ask sends a command to one of: nb, sb, northd (ovs-appctl(8)) and returns what it prints.
+func (c *Central) Ask(ctx context.Context, name string, args ...string) (string, error) {
+	return c.ctl(ctx, "ovs-appctl", append([]string{"-t", c.path(name + ".ctl")}, args...)...)
+}
+
 // StartDatabase starts the server of nb or sb on the database file that is there.
 func (c *Central) StartDatabase(ctx context.Context, db string) error {
 	if err := c.start(db, "ovsdb-server", "--remote=punix:"+c.path(db+".sock"), "--unixctl="+c.path(db+".ctl"),
