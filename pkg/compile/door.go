@@ -13,9 +13,9 @@ import (
 
 // Door is an address that pods of a vpc Network dial, where pods of other clusters reach something that rules name in other
 // words: the cluster's DNS is pods there, and the Kubernetes API has its servers' addresses. Here both answer in the
-// porthole. A rule that means what is behind a door means the door.
+// porthole, or a Service of the tenant answers questions for names. A rule that means what is behind a door means the door.
 type Door struct {
-	// Dial is where pods dial.
+	// Dial is where packets go once they have been balanced: where pods dial, or an endpoint of the tenant's Service.
 	Dial     netip.AddrPort
 	Protocol model.Protocol
 	// Pods are behind the door, or Servers.
@@ -28,6 +28,8 @@ type DoorPod struct {
 	match.Target
 	// Port is the pod's that the door leads to; its name is empty when it has none.
 	Port model.PodPort
+	// Node is the address of a pod on its node's own network, by which rules may mean it, too.
+	Node netip.Addr
 }
 
 // compileDoors makes the ACLs of the doors that the rule means.
@@ -68,15 +70,19 @@ func (c policyCompiler) means(d Door) bool {
 }
 
 func (c policyCompiler) meansPod(p DoorPod) bool {
-	peer := c.rule.AnyPeer || slices.ContainsFunc(c.rule.Peers, func(peer model.Peer) bool {
+	peer := c.rule.AnyPeer || p.Node.IsValid() && c.meansAddress(p.Node) || slices.ContainsFunc(c.rule.Peers, func(peer model.Peer) bool {
 		return peer.Pods != nil && peer.Pods.Matches(p.Target)
 	})
 	return peer && c.rule.HasPort(p.Port)
 }
 
 func (c policyCompiler) meansServer(s netip.AddrPort, protocol model.Protocol) bool {
-	peer := c.rule.AnyPeer || slices.ContainsFunc(c.rule.Peers, func(peer model.Peer) bool {
-		return slices.ContainsFunc(c.blocks(peer), func(b model.Block) bool { return b.Contains(s.Addr()) })
+	return (c.rule.AnyPeer || c.meansAddress(s.Addr())) && c.rule.HasPort(model.PodPort{Protocol: protocol, Port: s.Port()})
+}
+
+// meansAddress reports whether a range of the rule's peers contains an address.
+func (c policyCompiler) meansAddress(a netip.Addr) bool {
+	return slices.ContainsFunc(c.rule.Peers, func(peer model.Peer) bool {
+		return slices.ContainsFunc(c.blocks(peer), func(b model.Block) bool { return b.Contains(a) })
 	})
-	return peer && c.rule.HasPort(model.PodPort{Protocol: protocol, Port: s.Port()})
 }

@@ -80,7 +80,7 @@ func vipsOf(s model.Service, b Backends) []vip {
 			out = append(out, vip{netip.AddrPortFrom(ip, port.Port), i})
 		}
 	}
-	for _, i := range dnsPorts(s) {
+	for _, i := range DNSPorts(s) {
 		for _, ip := range b.DNS {
 			out = append(out, vip{netip.AddrPortFrom(ip, dnsPort), i})
 		}
@@ -109,9 +109,9 @@ func leftOf(s model.Service, b Backends) nb.Facts {
 // dnsPort is the port of DNS. (RFC 1035.)
 const dnsPort = 53
 
-// dnsPorts are the places of the ports of a Service that answer questions for names: for UDP and for TCP the one called
+// DNSPorts are the places of the ports of a Service that answer questions for names: for UDP and for TCP the one called
 // dns, with or without the protocol behind it, else port 53.
-func dnsPorts(s model.Service) []int {
+func DNSPorts(s model.Service) []int {
 	var out []int
 	for _, protocol := range []model.Protocol{model.UDP, model.TCP} {
 		found := -1

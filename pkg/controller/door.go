@@ -18,7 +18,7 @@ const dnsPort = 53
 func (s *State) clusterDoors() []compile.Door {
 	var out []compile.Door
 	s.eachPort(s.defaults.DNS, func(dial netip.AddrPort, port model.ServicePort) {
-		if pods := s.podsBehind(s.defaults.DNS, port); dial.Port() == dnsPort && len(pods) > 0 {
+		if pods := s.podsBehind(s.defaults.DNS, port, dial.Addr()); dial.Port() == dnsPort && len(pods) > 0 {
 			out = append(out, compile.Door{Dial: dial, Protocol: port.Protocol, Pods: pods})
 		}
 	})
@@ -66,25 +66,35 @@ func (s *State) eachEndpoint(key model.ServiceKey, port model.ServicePort, do fu
 	}
 }
 
-// podsBehind are the pods behind a port of a Service, ready or not.
-func (s *State) podsBehind(key model.ServiceKey, port model.ServicePort) []compile.DoorPod {
+// podsBehind are the pods behind a port of a Service at one of its addresses, ready or not.
+func (s *State) podsBehind(key model.ServiceKey, port model.ServicePort, dial netip.Addr) []compile.DoorPod {
 	var out []compile.DoorPod
-	seen := map[model.PodKey]bool{}
+	ns, seen := s.namespaces[key.Namespace], map[model.PodKey]bool{}
+	if ns == nil {
+		return nil
+	}
 	s.eachEndpoint(key, port, func(e model.Endpoint, number uint16) {
-		p, ns := s.pods[e.Pod], s.namespaces[e.Pod.Namespace]
-		if p == nil || ns == nil || seen[e.Pod] {
+		if e.Pod.Name == "" || seen[e.Pod] {
+			return
+		}
+		behind := compile.DoorPod{
+			Target: match.Target{Namespace: ns.Name, NamespaceLabels: ns.Labels}, Port: model.PodPort{Protocol: port.Protocol, Port: number},
+		}
+		switch p := s.pods[e.Pod]; {
+		case p != nil:
+			behind.Labels = p.Labels
+			for _, own := range p.Ports {
+				if own.Protocol == port.Protocol && own.Port == number {
+					behind.Port.Name = own.Name
+				}
+			}
+		case s.isNode(e.Address) && e.Address.Is4() == dial.Is4():
+			// Of a pod on its node's own network nothing is known but what the Service asks of its pods.
+			behind.Labels, behind.Node = s.services.byKey[key].Selector, e.Address
+		default:
 			return
 		}
 		seen[e.Pod] = true
-		behind := compile.DoorPod{
-			Target: match.Target{Namespace: ns.Name, NamespaceLabels: ns.Labels, Labels: p.Labels},
-			Port:   model.PodPort{Protocol: port.Protocol, Port: number},
-		}
-		for _, own := range p.Ports {
-			if own.Protocol == port.Protocol && own.Port == number {
-				behind.Port.Name = own.Name
-			}
-		}
 		out = append(out, behind)
 	})
 	return out
@@ -97,15 +107,57 @@ func (s *State) doorsOf(n *network) []compile.Door {
 	}
 	var out []compile.Door
 	for _, d := range s.policies.doors {
-		if len(d.Pods) == 0 || n.model.DNS == model.DNSNode {
+		switch {
+		case len(d.Pods) == 0, n.model.DNS == model.DNSNode:
 			out = append(out, d)
+		case n.model.DNS == model.DNSService:
+			// Packets are judged where they end up: at an endpoint of the tenant's Service.
+			for _, a := range s.policies.answers[model.ServiceKey(n.model.DNSService)][n.name] {
+				if a.protocol == d.Protocol && a.at.Addr().Is4() == d.Dial.Addr().Is4() {
+					out = append(out, compile.Door{Dial: a.at, Protocol: a.protocol, Pods: d.Pods})
+				}
+			}
 		}
 	}
 	return out
 }
 
+// answer is an endpoint of a tenant's Service that answers a Network's questions for names.
+type answer struct {
+	at       netip.AddrPort
+	protocol model.Protocol
+}
+
+// noteAnswers notes, of a Service that may answer questions for names, where these lead in each Network; policies there are
+// compiled anew when that has changed.
+func (s *State) noteAnswers(key model.ServiceKey, known []compile.Backends) {
+	now := map[string][]answer{}
+	for _, b := range known {
+		if len(b.DNS) == 0 {
+			continue
+		}
+		service := s.services.byKey[key]
+		for _, i := range compile.DNSPorts(*service) {
+			for _, at := range b.Ports[i] {
+				now[b.Layout.Name] = append(now[b.Layout.Name], answer{at, service.Ports[i].Protocol})
+			}
+		}
+	}
+	before := s.policies.answers[key]
+	for _, of := range []map[string][]answer{before, now} {
+		for network := range of {
+			if !slices.Equal(before[network], now[network]) {
+				s.policies.rearrange(network)
+			}
+		}
+	}
+	if s.policies.answers[key] = now; len(now) == 0 {
+		delete(s.policies.answers, key)
+	}
+}
+
 func sameDoorPod(a, b compile.DoorPod) bool {
-	return a.Namespace == b.Namespace && a.Port == b.Port && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.NamespaceLabels, b.NamespaceLabels)
+	return a.Namespace == b.Namespace && a.Port == b.Port && a.Node == b.Node && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.NamespaceLabels, b.NamespaceLabels)
 }
 
 func sameDoor(a, b compile.Door) bool {

@@ -29,6 +29,8 @@ type policies struct {
 	// doors are those that policies were compiled with; nodesMoved: they may have been with other nodes.
 	doors      []compile.Door
 	nodesMoved bool
+	// answers are the endpoints of Services that answer questions for names, by Network.
+	answers map[model.ServiceKey]map[string][]answer
 	// logged counts the policies that log.
 	logged int
 }
@@ -70,7 +72,7 @@ func newPolicies() policies {
 	return policies{
 		byKey: map[model.PolicyKey]*policy{}, index: match.NewIndex(), selectors: map[string]*selector{},
 		of: map[model.PodKey]*selected{}, groups: map[groupIn]*group{}, dirty: map[policyIn]struct{}{},
-		pods: map[model.PodKey]struct{}{},
+		pods: map[model.PodKey]struct{}{}, answers: map[model.ServiceKey]map[string][]answer{},
 	}
 }
 

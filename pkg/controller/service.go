@@ -149,22 +149,23 @@ func (s *services) detach(key model.ServiceKey) {
 func (s *State) serve() {
 	mirrors := make(map[model.ServiceKey][]model.Mirror, len(s.services.dirty))
 	for key := range s.services.dirty {
-		s.serveOne(key)
+		s.noteAnswers(key, s.serveOne(key))
 		mirrors[key] = s.mirrorsOf(key)
 	}
 	clear(s.services.dirty)
 	s.sink.WriteMirrors(mirrors)
 }
 
-// serveOne compiles one Service. Its pods' places are looked up each time: there is no second copy to keep right.
-func (s *State) serveOne(key model.ServiceKey) {
+// serveOne compiles one Service and returns what it leads to, by Network. Its pods' places are looked up each time: there is
+// no second copy to keep right.
+func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 	owner, service := nb.ServiceOwner(key.Namespace, key.Name), s.services.byKey[key]
 	s.services.detach(key)
 	ns := s.namespaces[key.Namespace]
 	if ns == nil || service == nil && len(s.services.of[key]) == 0 {
 		s.departures.forget(owner)
 		s.graph.Delete(owner)
-		return
+		return nil
 	}
 	// A Service without virtual addresses is mirrored when its pods or its Networks change.
 	resolved := s.resolve(key, *ns)
@@ -183,11 +184,12 @@ func (s *State) serveOne(key model.ServiceKey) {
 	if len(known) == 0 {
 		s.departures.forget(owner)
 		s.graph.Delete(owner)
-		return
+		return nil
 	}
 	s.departFromService(*service, known)
 	s.graph.Set(owner, compile.Service(*service, known))
 	s.warnOfLocal(service)
+	return known
 }
 
 // warnOfLocal tells a Service's owner, once, that pods reach endpoints of other nodes than their own: a load balancer is the

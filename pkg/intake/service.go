@@ -20,6 +20,7 @@ func Service(in *corev1.Service) *model.Service {
 	}
 	out := &model.Service{
 		Key: model.ServiceKey{Namespace: in.Namespace, Name: in.Name}, UID: string(in.UID), Created: in.CreationTimestamp.Time,
+		Selector: in.Spec.Selector,
 		Assigned: ServiceAddresses(in.Annotations[model.AnnotationServiceAddresses], string(in.UID)),
 	}
 	var err error

@@ -32,6 +32,8 @@ type Service struct {
 	// ClusterIPs are the virtual addresses, at most one per IP family.
 	ClusterIPs []netip.Addr
 	Ports      []ServicePort
+	// Selector holds the labels of the pods behind it; none when somebody writes its slices by hand.
+	Selector map[string]string
 	// Affinity is for how many seconds a client keeps its endpoint; 0: it need not.
 	Affinity int32
 	// Wanted are the addresses that AnnotationServiceIPs asks for, at most one per IP family; WantedError says in plain words

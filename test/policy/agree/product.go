@@ -3,8 +3,10 @@ package agree
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/intake"
@@ -75,6 +77,12 @@ func changesOf(c cases.Case) model.Changes {
 		Policies:   map[model.PolicyKey]*model.Policy{},
 	}
 	for _, n := range cases.Networks() {
+		for _, r := range c.Resolvers {
+			if r.Network == n.Name {
+				namespace, name, _ := strings.Cut(r.Service, "/")
+				n.Spec.DNS = &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSService, Service: &v1alpha1.ServiceReference{Namespace: namespace, Name: name}}
+			}
+		}
 		out.Networks[n.Name] = intake.Network(&n)
 	}
 	for _, n := range c.Nodes {
@@ -109,11 +117,13 @@ func changesOf(c cases.Case) model.Changes {
 		out.Policies[p.Key] = p
 	}
 	for _, p := range c.Packets {
-		if p.Dial.IsValid() {
+		// A door's Service is there already.
+		isDoor := slices.ContainsFunc(c.Doors, func(d oracle.Door) bool { return d.Address == p.Dial.Addr() })
+		if p.Dial.IsValid() && !isDoor {
 			serviceOf(p).into(out)
 		}
 	}
-	for _, s := range doors(c.Doors) {
+	for _, s := range slices.Concat(doors(c.Cluster), resolvers(c.Cluster)) {
 		s.into(out)
 	}
 	return out

@@ -2,7 +2,9 @@ package agree
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,8 +32,13 @@ func newService(namespace, name string) *service {
 // add adds a virtual address and port, and the endpoints behind it: pods of the Service's namespace, or addresses that are
 // no pods'.
 func (s *service) add(dial netip.AddrPort, protocol corev1.Protocol, port uint16, pods []string, addresses []netip.Addr) {
-	name := fmt.Sprintf("p%d", len(s.Spec.Ports))
 	s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, dial.Addr().String())
+	s.addPort(dial, protocol, port, pods, addresses)
+}
+
+// addPort adds a port alone.
+func (s *service) addPort(dial netip.AddrPort, protocol corev1.Protocol, port uint16, pods []string, addresses []netip.Addr) {
+	name := fmt.Sprintf("p%d", len(s.Spec.Ports))
 	s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: name, Protocol: protocol, Port: int32(dial.Port())})
 	number, family := int32(port), discoveryv1.AddressTypeIPv4
 	if dial.Addr().Is6() {
@@ -76,13 +83,14 @@ func serviceOf(p cases.Packet) *service {
 }
 
 // doors are the two Services behind doors: the cluster's DNS and the Kubernetes API.
-func doors(list []oracle.Door) []*service {
+func doors(c oracle.Cluster) []*service {
 	dns, api := newService(cases.DNSNamespace, "dns"), newService("default", "kubernetes")
 	var out []*service
-	for _, d := range list {
+	for _, d := range c.Doors {
 		dial := netip.AddrPortFrom(d.Address, d.Port)
 		if len(d.Pods) > 0 {
 			dns.add(dial, d.Protocol, d.TargetPort, d.Pods, nil)
+			dns.onNodes(c, d.Pods)
 			continue
 		}
 		var servers []netip.Addr
@@ -95,6 +103,42 @@ func doors(list []oracle.Door) []*service {
 		if len(s.Spec.Ports) > 0 {
 			out = append(out, s)
 		}
+	}
+	return out
+}
+
+// onNodes gives endpoints of the last port that are on their nodes' own network the addresses of these; and the Service a
+// selector, of what all pods have in common.
+func (s *service) onNodes(c oracle.Cluster, pods []string) {
+	last := s.slices[len(s.slices)-1].Endpoints
+	for i, name := range pods {
+		at := slices.IndexFunc(c.Pods, func(p oracle.Pod) bool { return p.Key() == name })
+		if at < 0 {
+			continue
+		}
+		pod := c.Pods[at]
+		if pod.Spec.HostNetwork {
+			last[i].Addresses = []string{pod.Status.HostIP}
+		}
+		if s.Spec.Selector == nil {
+			s.Spec.Selector = maps.Clone(pod.Labels)
+		}
+		maps.DeleteFunc(s.Spec.Selector, func(key, value string) bool { return pod.Labels[key] != value })
+	}
+}
+
+// resolvers are the Services that answer questions for names. Nobody dials them by addresses of their own.
+func resolvers(c oracle.Cluster) []*service {
+	var out []*service
+	for i, r := range c.Resolvers {
+		namespace, name, _ := strings.Cut(r.Service, "/")
+		at := slices.IndexFunc(out, func(s *service) bool { return s.Namespace == namespace && s.Name == name })
+		if at < 0 {
+			at = len(out)
+			out = append(out, newService(namespace, name))
+			out[at].Spec.ClusterIPs = []string{netip.AddrFrom4([4]byte{10, 98, 0, byte(i + 1)}).String()}
+		}
+		out[at].addPort(netip.AddrPortFrom(netip.MustParseAddr(out[at].Spec.ClusterIPs[0]), 53), r.Protocol, r.TargetPort, r.Pods, nil)
 	}
 	return out
 }

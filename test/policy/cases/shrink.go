@@ -47,6 +47,10 @@ func (c Case) clone() Case {
 		c.ClusterPolicies[i].DeepCopyInto(&out.ClusterPolicies[i])
 	}
 	out.Packets, out.Doors = slices.Clone(c.Packets), slices.Clone(c.Doors)
+	out.Resolvers = slices.Clone(c.Resolvers)
+	for i, r := range c.Resolvers {
+		out.Resolvers[i].Pods = slices.Clone(r.Pods)
+	}
 	for i, d := range c.Doors {
 		out.Doors[i].Pods, out.Doors[i].Servers = slices.Clone(d.Pods), slices.Clone(d.Servers)
 	}

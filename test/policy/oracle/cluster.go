@@ -21,6 +21,18 @@ type Cluster struct {
 	ClusterPolicies []policyv1alpha2.ClusterNetworkPolicy `json:"clusterPolicies,omitempty"`
 	// Doors are in every Network of type vpc.
 	Doors []Door `json:"doors,omitempty"`
+	// Resolvers answer questions for names in their Networks, in place of the door to the DNS.
+	Resolvers []Resolver `json:"resolvers,omitempty"`
+}
+
+// Resolver is a Service of a Network that answers its questions for names (dns.mode: service).
+type Resolver struct {
+	Network string `json:"network"`
+	// Service is namespace/name; Pods are behind it, each namespace/name, and TargetPort is the port of each.
+	Service    string          `json:"service"`
+	Protocol   corev1.Protocol `json:"protocol"`
+	Pods       []string        `json:"pods"`
+	TargetPort uint16          `json:"targetPort"`
 }
 
 // Door is an address outside of a Network that stands for what users' rules call by other names: the cluster's DNS, which

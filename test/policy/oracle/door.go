@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"net/netip"
 	"slices"
 
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
@@ -12,14 +13,18 @@ import (
 
 // behind is the packet as it would be without a door, once for each pod or server behind it; nothing if it goes to none.
 //
-// A pod behind a door is meant by its labels, not by its address, which nobody in this Network dials.
+// A pod behind a door is meant by its labels, not by its address, which nobody in this Network dials; one on its node's own
+// network by the node's address, too. Where a Service of the Network answers questions for names, its pods are the door.
 func (c Cluster) behind(t traffic) []traffic {
-	if t.direction != Egress || t.peerPod != nil {
+	if t.direction != Egress {
 		return nil
 	}
 	var out []traffic
+	resolved := c.resolves(t)
 	for _, d := range c.Doors {
-		if d.Address != t.packet.To.Address || d.Protocol != t.packet.Protocol || d.Port != t.packet.Port {
+		dialled := t.peerPod == nil && d.Address == t.packet.To.Address && d.Protocol == t.packet.Protocol && d.Port == t.packet.Port
+		answered := resolved && len(d.Pods) > 0 && d.Protocol == t.packet.Protocol && d.Address.Is4() == t.packet.To.Address.Is4()
+		if !dialled && !answered {
 			continue
 		}
 		for _, name := range d.Pods {
@@ -29,6 +34,9 @@ func (c Cluster) behind(t traffic) []traffic {
 			}
 			view := t
 			view.peer, view.peerPod, view.target = End{Pod: name}, &c.Pods[i], &c.Pods[i]
+			if c.Pods[i].Spec.HostNetwork {
+				view.peer.Address, _ = netip.ParseAddr(c.Pods[i].Status.HostIP)
+			}
 			view.packet.Port = d.TargetPort
 			out = append(out, view)
 		}
@@ -39,6 +47,13 @@ func (c Cluster) behind(t traffic) []traffic {
 		}
 	}
 	return out
+}
+
+// resolves reports whether a packet goes to a pod that answers its Network's questions for names.
+func (c Cluster) resolves(t traffic) bool {
+	return t.peerPod != nil && slices.ContainsFunc(c.Resolvers, func(r Resolver) bool {
+		return r.Network == t.packet.Network && r.Protocol == t.packet.Protocol && r.TargetPort == t.packet.Port && slices.Contains(r.Pods, t.peerPod.Key())
+	})
 }
 
 // allows reports whether a rule of a NetworkPolicy, of that namespace, matches a packet or what is behind its door.
