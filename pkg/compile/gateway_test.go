@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,7 +11,6 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -22,44 +19,25 @@ import (
 
 // TestGoldenGateways compiles each testdata/gateways/*.in.yaml: a Network, a Gateway, and what was decided about it.
 func TestGoldenGateways(t *testing.T) {
-	inputs, err := filepath.Glob("testdata/gateways/*.in.yaml")
-	if err != nil || len(inputs) == 0 {
-		t.Fatalf("no cases (%v)", err)
+	compareFiles(t, "testdata/gateways", ".out.yaml", compileGateway)
+}
+
+func compileGateway(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	_, layout, _, documents := planFile(t, raw)
+	var g gatewayv1.Gateway
+	var decided struct {
+		Addresses []netip.Addr
+		Ports     []compile.GatewayPort
 	}
-	for _, in := range inputs {
-		raw, err := os.ReadFile(in)
-		if err != nil {
+	for i, into := range []any{&g, &decided} {
+		if err := yaml.UnmarshalStrict([]byte(documents[i]), into); err != nil {
 			t.Fatal(err)
 		}
-		documents := strings.Split(string(raw), "\n---\n")
-		var n v1alpha1.Network
-		var g gatewayv1.Gateway
-		var decided struct {
-			Addresses []netip.Addr
-			Ports     []compile.GatewayPort
-		}
-		for i, into := range []any{&n, &g, &decided} {
-			if err := yaml.UnmarshalStrict([]byte(documents[i]), into); err != nil {
-				t.Fatal(err)
-			}
-		}
-		layout, _ := compile.Plan(*intake.Network(&n), netip.MustParsePrefix("10.128.0.0/14"))
-		var got bytes.Buffer
-		write(t, &got, nb.GatewayOwner(g.Namespace, g.Name), compile.Gateway(*intake.Gateway(&g), layout, decided.Addresses, decided.Ports))
-		out := strings.TrimSuffix(in, ".in.yaml") + ".out.yaml"
-		if *update {
-			if err := os.WriteFile(out, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got.String()); diff != "" {
-			t.Errorf("%s (-want +got; run with -update when it is meant):\n%s", out, diff)
-		}
 	}
+	var out bytes.Buffer
+	write(t, &out, nb.GatewayOwner(g.Namespace, g.Name), compile.Gateway(*intake.Gateway(&g), layout, decided.Addresses, decided.Ports))
+	return out.Bytes()
 }
 
 // shares are how often each port's number appears among the backends of a Gateway with these parts.

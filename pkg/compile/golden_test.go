@@ -28,10 +28,15 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestGolden compiles each testdata/*.in.yaml, a Network followed by pods that carry their attachments and Services that
 // carry their addresses, each before its slices, and compares rows and problems with the .out.yaml beside it. A pair of files is a case.
-func TestGolden(t *testing.T) {
-	inputs, err := filepath.Glob("testdata/*.in.yaml")
+func TestGolden(t *testing.T) { compareFiles(t, "testdata", ".out.yaml", compileFile) }
+
+// compareFiles compiles each .in.yaml of a directory and compares what comes of it with the file beside it that has the
+// other ending.
+func compareFiles(t *testing.T, directory, ending string, compiled func(*testing.T, []byte) []byte) {
+	t.Helper()
+	inputs, err := filepath.Glob(filepath.Join(directory, "*.in.yaml"))
 	if err != nil || len(inputs) == 0 {
-		t.Fatalf("no cases in testdata (%v)", err)
+		t.Fatalf("no cases in %s (%v)", directory, err)
 	}
 	for _, in := range inputs {
 		t.Run(strings.TrimSuffix(filepath.Base(in), ".in.yaml"), func(t *testing.T) {
@@ -39,8 +44,8 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := compileFile(t, raw)
-			out := strings.TrimSuffix(in, ".in.yaml") + ".out.yaml"
+			got := compiled(t, raw)
+			out := strings.TrimSuffix(in, ".in.yaml") + ending
 			if *update {
 				if err := os.WriteFile(out, got, 0o644); err != nil {
 					t.Fatal(err)
@@ -53,27 +58,38 @@ func TestGolden(t *testing.T) {
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf("%s (-want +got; run with -update when it is meant):\n%s", out, diff)
 			}
-			if again := compileFile(t, raw); !bytes.Equal(got, again) {
+			if again := compiled(t, raw); !bytes.Equal(got, again) {
 				t.Error("compiling again gives other bytes")
 			}
 		})
 	}
 }
 
-func compileFile(t *testing.T, raw []byte) []byte {
+// planFile reads the documents of a case, and plans the Network that is the first one. The defaults are those of a cluster
+// that says nothing else.
+func planFile(t *testing.T, raw []byte) (n *model.Network, l compile.Layout, problems []model.Problem, others []string) {
 	t.Helper()
 	documents := strings.Split(string(raw), "\n---\n")
-	var n v1alpha1.Network
-	if err := yaml.UnmarshalStrict([]byte(documents[0]), &n); err != nil {
+	var in v1alpha1.Network
+	if err := yaml.UnmarshalStrict([]byte(documents[0]), &in); err != nil {
 		t.Fatal(err)
 	}
-	layout, problems := compile.Plan(*intake.Network(&n), netip.MustParsePrefix("10.128.0.0/14"))
-	layout.Faces = true
+	n = intake.Network(&in)
+	l, problems = compile.Plan(*n, defaultSubnet())
+	l.Faces = true
+	return n, l, problems, documents[1:]
+}
+
+func defaultSubnet() netip.Prefix { return netip.MustParsePrefix("10.128.0.0/14") }
+
+func compileFile(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	n, layout, problems, documents := planFile(t, raw)
 	var out bytes.Buffer
 	for _, p := range problems {
 		fmt.Fprintf(&out, "# %s: %s\n", p.Reason, p.Message)
 	}
-	ranges, problems := compile.PlanServices(*intake.Network(&n), netip.MustParsePrefix("10.128.0.0/14"))
+	ranges, problems := compile.PlanServices(*n, defaultSubnet())
 	for _, p := range problems {
 		fmt.Fprintf(&out, "# %s: %s\n", p.Reason, p.Message)
 	}
@@ -81,7 +97,7 @@ func compileFile(t *testing.T, raw []byte) []byte {
 		fmt.Fprintf(&out, "# service range %s\n", r)
 	}
 	write(t, &out, nb.NetworkOwner(n.Name), compile.Network(layout))
-	for i, d := range documents[1:] {
+	for i, d := range documents {
 		var kind metav1.TypeMeta
 		if err := yaml.Unmarshal([]byte(d), &kind); err != nil {
 			t.Fatal(err)
@@ -90,7 +106,7 @@ func compileFile(t *testing.T, raw []byte) []byte {
 			continue
 		}
 		if kind.Kind == "Service" {
-			service, backends := readService(t, documents[1+i:])
+			service, backends := readService(t, documents[i:])
 			backends.Layout = layout
 			write(t, &out, nb.ServiceOwner(service.Key.Namespace, service.Key.Name), compile.Service(service, []compile.Backends{backends}))
 			continue

@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/match"
@@ -29,35 +25,7 @@ import (
 // TestGoldenPolicies compiles each testdata/policies/*.in.yaml, a Network followed by policies, and compares the ACLs and
 // what cannot be understood with the .out.txt beside it. In there a port group's name is its words.
 func TestGoldenPolicies(t *testing.T) {
-	inputs, err := filepath.Glob("testdata/policies/*.in.yaml")
-	if err != nil || len(inputs) == 0 {
-		t.Fatalf("no cases in testdata/policies (%v)", err)
-	}
-	for _, in := range inputs {
-		t.Run(strings.TrimSuffix(filepath.Base(in), ".in.yaml"), func(t *testing.T) {
-			raw, err := os.ReadFile(in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := compilePolicies(t, raw)
-			out := strings.TrimSuffix(in, ".in.yaml") + ".out.txt"
-			if *update {
-				if err := os.WriteFile(out, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := gocmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("%s (-want +got; run with -update when it is meant):\n%s", out, diff)
-			}
-			if again := compilePolicies(t, raw); !bytes.Equal(got, again) {
-				t.Error("compiling again gives other bytes")
-			}
-		})
-	}
+	compareFiles(t, "testdata/policies", ".out.txt", compilePolicies)
 }
 
 // surroundings are what policies of every case meet: two pods call a port http and one dns, node n1 has two addresses, and
@@ -96,16 +64,10 @@ func surroundings(l compile.Layout, p model.Policy) compile.Around {
 
 func compilePolicies(t *testing.T, raw []byte) []byte {
 	t.Helper()
-	documents := strings.Split(string(raw), "\n---\n")
-	var n v1alpha1.Network
-	if err := yaml.UnmarshalStrict([]byte(documents[0]), &n); err != nil {
-		t.Fatal(err)
-	}
-	layout, _ := compile.Plan(*intake.Network(&n), netip.MustParsePrefix("10.128.0.0/14"))
-	layout.Faces = true
+	_, layout, _, documents := planFile(t, raw)
 	var out bytes.Buffer
 	groups := map[compile.Group]string{}
-	for _, d := range documents[1:] {
+	for _, d := range documents {
 		p := readPolicy(t, []byte(d))
 		fmt.Fprintf(&out, "# %s\n", p.Key)
 		for _, problem := range p.Problems {
