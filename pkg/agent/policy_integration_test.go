@@ -268,3 +268,37 @@ func TestAPodIsIsolatedFromItsFirstMoment(t *testing.T) {
 		}
 	}
 }
+
+// A policy for a pod of the default Network is nothing to others of it: they reach their node, its services and the outside
+// as before, and so does the pod itself where the policy permits it.
+func TestPoliciesLeavePodsOfTheDefaultNetworkTheirWayOut(t *testing.T) {
+	j := newJudged(t)
+	j.change(func(c *model.Changes) { c.Namespaces["plain"] = &model.Namespace{Name: "plain"} })
+	web, friend := j.pod("plain", "web", "10.128.0.50", "web"), j.pod("plain", "friend", "10.128.0.51", "friend")
+	serveName(t, here, testEncapIP+":8099", "node")
+	serveName(t, j.world.inside, j.world.v4+":80", "outside")
+	reached := func(p *testPod, when string) {
+		t.Helper()
+		for _, address := range []string{testEncapIP + ":8099", j.world.v4 + ":80"} {
+			if answer, err := ask(p.inside, address); err != nil {
+				t.Errorf("%s, %s: %q (%v)", when, address, answer, err)
+			}
+		}
+	}
+	reached(web, "without a policy")
+	seen := countArrivals(t, web, 9000, 9000)
+	own := web.nic.Addresses[0].Addr()
+	j.policy(allowing("plain", "friends", "web", "friend", 9000, 9000))
+	arrives(t, friend, own, 9000, seen, "friend")
+	j.nbctl("--wait=hv", "sync")
+	reached(friend, "another pod is isolated")
+	reached(web, "the pod is isolated")
+	out := allowing("plain", "friends", "web", "friend", 9000, 9000)
+	out.Isolates[model.PolicyEgress] = true
+	out.Rules[model.PolicyEgress] = []model.Rule{{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{
+		{Block: &model.Block{CIDR: netip.MustParsePrefix(testEncapIP + "/32")}}, {Block: &model.Block{CIDR: netip.MustParsePrefix(j.world.v4 + "/32")}},
+	}}}
+	j.policy(out)
+	j.nbctl("--wait=hv", "sync")
+	reached(web, "the pod may send there only")
+}

@@ -48,8 +48,14 @@ func groupPorts(t *testing.T, c *ovn.Central, l compile.Layout, g compile.Group)
 
 func TestPoliciesBecomeGroupsAndACLs(t *testing.T) {
 	central, c := ovn.Start(t, true), newCluster()
+	nbctl(t, central, "init")
+	nbctl(t, central, "set", "NB_Global", ".", "options:northd_probe_interval=7000")
 	startEngine(t, c, central.NBAddress(), "one")
 	twoNetworks(c)
+	eventually(t, 10*time.Second, "false 7000", func() string {
+		return strings.Trim(nbctl(t, central, "get", "NB_Global", ".", "options:use_ct_inv_match"), `"`) + " " +
+			strings.Trim(nbctl(t, central, "get", "NB_Global", ".", "options:northd_probe_interval"), `"`)
+	})
 	eventually(t, 10*time.Second, redFront, func() string { return ports(t, central, "red/front") })
 	c.setPolicy(webOnly("red"))
 	red := compile.Layout{Name: "red", UID: "uid-red"}

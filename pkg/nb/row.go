@@ -46,6 +46,14 @@ const (
 	KeyEpoch = "atoll.dev/epoch"
 )
 
+// OptionInvalid is the option of the NB_Global row by which OVN drops, wherever an ACL of a switch allows something, what
+// connection tracking takes for no part of a connection. It is false here. (ovn-nb(5), NB_Global, use_ct_inv_match.)
+//
+// What pods of the default Network send to nodes, to the Kubernetes API and outside leaves by their node's porthole, and its answers
+// come by the node's own port in the Network, where connection tracking has not seen the question: of TCP these are invalid
+// there. What is invalid matches nothing that an ACL allows, and so pods that are isolated do not get it either way.
+const OptionInvalid = "use_ct_inv_match"
+
 // Table is the name of a table.
 type Table string
 

@@ -46,30 +46,29 @@ func (e Encoder) EpochGuard(epoch, global string) (ovsdb.Operation, error) {
 	}, nil
 }
 
-// SetEpoch gives the operations that put the database into an epoch; the NB_Global row is made if a fresh
-// database has none. global is the row's UUID, empty when there is none.
+// SetEpoch gives the operations that put the database into an epoch, with the options of OVN as a whole that our rows need; the
+// NB_Global row is made if a fresh database has none. global is the row's UUID, empty when there is none.
 func (e Encoder) SetEpoch(epoch, global string) ([]ovsdb.Operation, error) {
-	value, err := ovsdb.NewOvsMap(map[string]string{nb.KeyEpoch: epoch})
-	if err != nil {
-		return nil, fmt.Errorf("encode epoch: %w", err)
+	row := ovsdb.Row{}
+	var changes []ovsdb.Mutation
+	for _, pair := range []struct{ column, key, value string }{{"external_ids", nb.KeyEpoch, epoch}, {"options", nb.OptionInvalid, "false"}} {
+		value, err := ovsdb.NewOvsMap(map[string]string{pair.key: pair.value})
+		if err != nil {
+			return nil, fmt.Errorf("encode epoch: %w", err)
+		}
+		key, err := ovsdb.NewOvsSet([]string{pair.key})
+		if err != nil {
+			return nil, fmt.Errorf("encode epoch: %w", err)
+		}
+		row[pair.column] = value
+		changes = append(changes,
+			*ovsdb.NewMutation(pair.column, ovsdb.MutateOperationDelete, key),
+			*ovsdb.NewMutation(pair.column, ovsdb.MutateOperationInsert, value))
 	}
 	if global == "" {
-		return []ovsdb.Operation{{
-			Op: ovsdb.OperationInsert, Table: string(nb.TableGlobal), UUIDName: "global",
-			Row: ovsdb.Row{"external_ids": value},
-		}}, nil
+		return []ovsdb.Operation{{Op: ovsdb.OperationInsert, Table: string(nb.TableGlobal), UUIDName: "global", Row: row}}, nil
 	}
-	keys, err := ovsdb.NewOvsSet([]string{nb.KeyEpoch})
-	if err != nil {
-		return nil, fmt.Errorf("encode epoch: %w", err)
-	}
-	return []ovsdb.Operation{{
-		Op: ovsdb.OperationMutate, Table: string(nb.TableGlobal), Where: byUUID(global),
-		Mutations: []ovsdb.Mutation{
-			*ovsdb.NewMutation("external_ids", ovsdb.MutateOperationDelete, keys),
-			*ovsdb.NewMutation("external_ids", ovsdb.MutateOperationInsert, value),
-		},
-	}}, nil
+	return []ovsdb.Operation{{Op: ovsdb.OperationMutate, Table: string(nb.TableGlobal), Where: byUUID(global), Mutations: changes}}, nil
 }
 
 // Operations writes units as the operations of one transaction. Elements that join or leave the same set
