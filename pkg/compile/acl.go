@@ -117,6 +117,15 @@ func PolicyLog() nb.Facts {
 	return nb.Facts{Rows: []nb.Row{meter, band}}
 }
 
+// fromItself lets a pod reach itself through a Service, a Gateway or its face, whatever a policy says: no pod is kept from
+// itself. OVN turns such a packet back at the pod's own port before it judges what the pod sends, and gives it the virtual address as its
+// source, which no rule means. It lets packets out where they came in only if they have flags.loopback, and nobody but OVN
+// itself sets that. (ovn-northd(8), Ingress Table: Hairpin.)
+func (b aclBuilder) fromItself(g Group) nb.Facts {
+	return b.acl(g, "itself", model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform,
+		fmt.Sprintf("outport == @%s && flags.loopback && ip", GroupName(b.layout, g)))
+}
+
 // fromNode lets in what the pod's own node sends, kubelet's probes above all, whatever a policy says. In a vpc Network it
 // comes through the porthole, which stands on the pod's own node, under an address that nobody else has.
 func (b aclBuilder) fromNode(g Group) nb.Facts {

@@ -47,7 +47,7 @@ func GroupOwner(l Layout, g Group) nb.Owner { return nb.PortGroupOwner(l.Name, G
 
 // PortGroup gives the rows of a port group, without its ports, whose pods have the places; and what is the same for all
 // its ports: pods that are isolated receive or send nothing unless a policy says otherwise, and pods that are judged hear
-// their own node.
+// themselves and their own node.
 func PortGroup(l Layout, g Group) nb.Facts {
 	name, owner := GroupName(l, g), GroupOwner(l, g)
 	facts := nb.Facts{Rows: []nb.Row{&nb.PortGroup{
@@ -63,6 +63,7 @@ func PortGroup(l Layout, g Group) nb.Facts {
 	case IsolatedGroup(model.PolicyEgress):
 		facts.Add(b.acl(g, "isolated", model.PolicyEgress, verdictOf(model.Deny), TierTenant, PriorityIsolated, "inport == @"+name+" && ip"))
 	case JudgedGroup():
+		facts.Add(b.fromItself(g))
 		// In the default Network each node has an ACL of its own, see NodeAccess.
 		if l.Faces {
 			facts.Add(b.fromNode(g))
