@@ -22,6 +22,8 @@ type Around struct {
 	Nodes map[string][]netip.Addr
 	// Doors lead from the Network to what is somewhere else in other clusters.
 	Doors []Door
+	// Faces are the ranges of the faces of the Network's pods; none where they have none.
+	Faces []netip.Prefix
 }
 
 // NamedPorts asks for the ports of that name of the pods that a selector selects. Protocol is empty for any.
@@ -53,10 +55,17 @@ func Policy(p model.Policy, in Around) nb.Facts {
 	return facts
 }
 
-// Groups are the port groups that a policy's rows need, each with the text of a selector whose pods are in it.
-func Groups(p model.Policy, in Around) map[Group]string {
-	subject := p.Subject.String()
-	groups := map[Group]string{PodsGroup(p.Subject): subject}
+// Members say whose ports are in a group: those of pods that a selector selects, by its text, or of some of them; or, without
+// one, those of the pods that a block means.
+type Members struct {
+	Selector string
+	Block    model.Block
+}
+
+// Groups are the port groups that a policy's rows need.
+func Groups(p model.Policy, in Around) map[Group]Members {
+	subject := Members{Selector: p.Subject.String()}
+	groups := map[Group]Members{PodsGroup(p.Subject): subject}
 	for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
 		if p.Isolates[d] {
 			groups[IsolatedGroup(d)] = subject
@@ -64,13 +73,16 @@ func Groups(p model.Policy, in Around) map[Group]string {
 		for _, r := range p.Rules[d] {
 			for _, peer := range r.Peers {
 				if peer.Pods != nil {
-					groups[PodsGroup(*peer.Pods)] = peer.Pods.String()
+					groups[PodsGroup(*peer.Pods)] = Members{Selector: peer.Pods.String()}
+				}
+				if peer.Block != nil && in.byPods(*peer.Block) {
+					groups[BlockGroup(*peer.Block)] = Members{Block: *peer.Block}
 				}
 			}
 			for _, port := range r.Ports {
 				for _, pods := range namers(p, d, r) {
 					for _, named := range in.Named[NamedPorts{pods.String(), port.Name, port.Protocol}] {
-						groups[NamedGroup(pods, named)] = pods.String()
+						groups[NamedGroup(pods, named)] = Members{Selector: pods.String()}
 					}
 				}
 			}
@@ -211,22 +223,32 @@ func (c policyCompiler) peerElements(v4 bool) (elements []string, all bool) {
 	sets := map[string]struct{}{}
 	for _, peer := range c.rule.Peers {
 		if peer.Pods != nil {
-			sets["$"+GroupName(c.layout, PodsGroup(*peer.Pods))+"_"+familyOf(v4)] = struct{}{}
+			sets[c.addressSet(PodsGroup(*peer.Pods), v4)] = struct{}{}
 		}
 	}
-	prefixes := c.prefixes(v4)
+	blocks, all := c.blockElements(v4)
+	return append(slices.Sorted(maps.Keys(sets)), blocks...), all
+}
+
+// blockElements are those that its blocks and nodes are; all: these are all addresses.
+func (c policyCompiler) blockElements(v4 bool) (elements []string, all bool) {
+	var prefixes []netip.Prefix
+	sets := map[string]struct{}{}
+	for _, peer := range c.rule.Peers {
+		if peer.Block != nil && peer.Block.CIDR.Addr().Is4() == v4 && c.in.byPods(*peer.Block) {
+			sets[c.addressSet(BlockGroup(*peer.Block), v4)] = struct{}{}
+		}
+		for _, b := range c.blocks(peer) {
+			prefixes = append(prefixes, c.in.addresses(b, v4)...)
+		}
+	}
+	prefixes = distinct(prefixes)
 	return append(slices.Sorted(maps.Keys(sets)), textsOf(prefixes)...), len(prefixes) > 0 && prefixes[0].Bits() == 0
 }
 
-// prefixes are the addresses of one IP family that the rule's peers are, as far as those are no pods.
-func (c policyCompiler) prefixes(v4 bool) []netip.Prefix {
-	var out []netip.Prefix
-	for _, peer := range c.rule.Peers {
-		for _, b := range c.blocks(peer) {
-			out = append(out, blockPrefixes(b, v4)...)
-		}
-	}
-	return distinct(out)
+// addressSet is the set of the addresses of a group's ports that OVN keeps.
+func (c policyCompiler) addressSet(g Group, v4 bool) string {
+	return "$" + GroupName(c.layout, g) + "_" + familyOf(v4)
 }
 
 // blocks are the ranges of addresses that a peer is.
@@ -327,14 +349,14 @@ func (c policyCompiler) namedPeers(pods match.Pods, named Group) []alternative {
 		var out []alternative
 		for _, v4 := range []bool{true, false} {
 			family := familyOf(v4)
-			words := c.side(c.group) + " && " + family + ".dst == $" + GroupName(c.layout, named) + "_" + family
+			words := c.side(c.group) + " && " + family + ".dst == " + c.addressSet(named, v4)
 			if !c.meansAll(pods) {
-				prefixes := textsOf(c.prefixes(v4))
-				if len(prefixes) == 0 {
+				elements, all := c.blockElements(v4)
+				if len(elements) == 0 {
 					continue
 				}
-				if prefixes[0] != "0.0.0.0/0" && prefixes[0] != "::/0" {
-					words += " && " + family + ".dst == " + anyOf(prefixes)
+				if !all {
+					words += " && " + family + ".dst == " + anyOf(elements)
 				}
 			}
 			if c.layout.Has(v4) {

@@ -29,9 +29,11 @@ func TestGoldenPolicies(t *testing.T) {
 }
 
 // surroundings are what policies of every case meet: two pods call a port http and one dns, node n1 has two addresses, and
-// behind the doors are two DNS pods and two API servers.
+// behind the doors are two DNS pods and two API servers. Faces come from the ranges that a cluster has that says nothing else.
 func surroundings(l compile.Layout, p model.Policy) compile.Around {
-	in := compile.Around{Layout: l, Named: map[compile.NamedPorts][]model.PodPort{}, Nodes: map[string][]netip.Addr{}}
+	in := compile.Around{Layout: l, Named: map[compile.NamedPorts][]model.PodPort{}, Nodes: map[string][]netip.Addr{}, Faces: []netip.Prefix{
+		netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64"),
+	}}
 	for ask := range compile.Names(p) {
 		switch ask.Name {
 		case "http":
@@ -66,7 +68,7 @@ func compilePolicies(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	_, layout, _, documents := planFile(t, raw)
 	var out bytes.Buffer
-	groups := map[compile.Group]string{}
+	groups := map[compile.Group]compile.Members{}
 	for _, d := range documents {
 		p := readPolicy(t, []byte(d))
 		fmt.Fprintf(&out, "# %s\n", p.Key)
@@ -105,7 +107,7 @@ func readPolicy(t *testing.T, raw []byte) *model.Policy {
 }
 
 // writeACLs prints a line per ACL, in the order in which OVN asks them.
-func writeACLs(out *bytes.Buffer, l compile.Layout, facts nb.Facts, groups map[compile.Group]string) {
+func writeACLs(out *bytes.Buffer, l compile.Layout, facts nb.Facts, groups map[compile.Group]compile.Members) {
 	var words []string
 	for g := range groups {
 		words = append(words, compile.GroupName(l, g), "["+string(g)+"]")

@@ -262,10 +262,13 @@ func drawPolicy(t *rapid.T, ns, name string) model.Policy {
 	for d := range p.Rules {
 		for range rapid.IntRange(0, 2).Draw(t, "rules") {
 			r := model.Rule{Verdict: verdict, AnyPort: true}
-			if rapid.Bool().Draw(t, "any peer") {
+			switch rapid.SampledFrom([]string{"anybody", "pods", "block"}).Draw(t, "peer") {
+			case "anybody":
 				r.AnyPeer = true
-			} else {
+			case "pods":
 				r.Peers = []model.Peer{{Pods: &match.Pods{Labels: labels("peer")}}}
+			case "block":
+				r.Peers = []model.Peer{{Block: drawBlock(t)}}
 			}
 			if rapid.Bool().Draw(t, "named") {
 				r.AnyPort, r.Ports = false, []model.PolicyPort{{Name: "http", Protocol: model.TCP}}
@@ -274,6 +277,15 @@ func drawPolicy(t *rapid.T, ns, name string) model.Policy {
 		}
 	}
 	return p
+}
+
+// drawBlock is a block of faces, or of everything without some.
+func drawBlock(t *rapid.T) *model.Block {
+	faces := netip.MustParsePrefix(rapid.SampledFrom([]string{"100.64.0.1/32", "100.64.0.2/31", "100.64.2.0/30", "100.64.0.0/23"}).Draw(t, "faces"))
+	if rapid.Bool().Draw(t, "all but them") {
+		return &model.Block{CIDR: netip.MustParsePrefix("0.0.0.0/0"), Except: []netip.Prefix{faces}}
+	}
+	return &model.Block{CIDR: faces}
 }
 
 func refs(g *graph.Graph) []string {

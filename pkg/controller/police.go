@@ -89,19 +89,39 @@ func (s *State) compilePolicy(p *policy, network string) (nb.Facts, bool) {
 	return compile.Policy(*p.Policy, around), true
 }
 
-// need takes a port group of a selector's pods; the first one who needs it has it made.
-func (s *State) need(at groupIn, of string, l compile.Layout) {
+// need takes a port group; the first one who needs it has it made.
+func (s *State) need(at groupIn, of compile.Members, l compile.Layout) {
 	g := s.policies.groups[at]
 	if g == nil {
 		g = &group{layout: l, row: compile.GroupRef(l, at.group), of: of}
 		s.policies.groups[at] = g
 		s.graph.Set(compile.GroupOwner(l, at.group), compile.PortGroup(l, at.group))
-		sel := s.policies.selectors[of]
-		sel.groups++
-		maps.Copy(s.policies.pods, sel.in[at.network])
+		if sel := s.policies.selectors[of.Selector]; sel != nil {
+			sel.groups++
+		} else {
+			s.policies.blocksOf(at.uid).add(of.Block)
+		}
+		s.move(at, of)
 		s.admitNodes(at)
 	}
 	g.users++
+}
+
+// move has the ports in a group written down anew, which comes or goes.
+func (s *State) move(at groupIn, of compile.Members) {
+	if sel := s.policies.selectors[of.Selector]; sel != nil {
+		maps.Copy(s.policies.pods, sel.in[at.network])
+		return
+	}
+	n := s.networks[at.network]
+	if n == nil {
+		return
+	}
+	for key := range n.attached {
+		if p := s.pods[key]; p != nil && p.plugged && of.Block.Means(knownBy(*p.attachment)) {
+			s.policies.pods[key] = struct{}{}
+		}
+	}
 }
 
 // admitNodes has the nodes' rows written anew when pods of the default Network begin to be judged, or end.
@@ -143,11 +163,16 @@ func (s *State) giveBack(at groupIn) {
 	}
 	delete(s.policies.groups, at)
 	s.graph.Delete(compile.GroupOwner(g.layout, at.group))
-	sel := s.policies.selectors[g.of]
 	s.admitNodes(at)
-	sel.groups--
-	maps.Copy(s.policies.pods, sel.in[at.network])
-	s.unused(g.of)
+	s.move(at, g.of)
+	if sel := s.policies.selectors[g.of.Selector]; sel != nil {
+		sel.groups--
+		s.unused(g.of.Selector)
+		return
+	}
+	if blocks := s.policies.blocksOf(at.uid); blocks.remove(g.of.Block) {
+		delete(s.policies.blocks, at.uid)
+	}
 }
 
 // givePlaces writes down the ports of pods whose places may have changed.
@@ -232,6 +257,9 @@ func (s *State) around(p *model.Policy, n *network) compile.Around {
 		}
 	}
 	out.Doors = s.doorsOf(n)
+	if n.layout.Faces {
+		out.Faces = s.defaults.Faces
+	}
 	return out
 }
 

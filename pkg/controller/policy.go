@@ -23,6 +23,8 @@ type policies struct {
 	selectors map[string]*selector
 	of        map[model.PodKey]*selected
 	groups    map[groupIn]*group
+	// blocks are those that a Network has groups for, by its UID.
+	blocks map[string]*blocks
 	// dirty policies are compiled in a Network, and pods get their places, when all has been looked at.
 	dirty map[policyIn]struct{}
 	pods  map[model.PodKey]struct{}
@@ -63,8 +65,8 @@ type groupIn struct {
 type group struct {
 	layout compile.Layout
 	row    nb.Ref
-	// of is the selector of its pods, or of some of them.
-	of    string
+	// of says whose ports are in it.
+	of    compile.Members
 	users int
 }
 
@@ -72,7 +74,7 @@ func newPolicies() policies {
 	return policies{
 		byKey: map[model.PolicyKey]*policy{}, index: match.NewIndex(), selectors: map[string]*selector{},
 		of: map[model.PodKey]*selected{}, groups: map[groupIn]*group{}, dirty: map[policyIn]struct{}{},
-		pods: map[model.PodKey]struct{}{}, answers: map[model.ServiceKey]map[string][]answer{},
+		pods: map[model.PodKey]struct{}{}, answers: map[model.ServiceKey]map[string][]answer{}, blocks: map[string]*blocks{},
 	}
 }
 

@@ -232,5 +232,10 @@ func (s *State) groupsOf(key model.PodKey, n *network) []nb.Ref {
 			enter(compile.JudgedGroup())
 		}
 	}
+	if of := s.policies.blocks[n.model.UID]; of != nil {
+		for _, b := range of.meaning(knownBy(*s.pods[key].attachment)) {
+			enter(compile.BlockGroup(b))
+		}
+	}
 	return slices.SortedFunc(maps.Keys(groups), func(a, b nb.Ref) int { return strings.Compare(a.UUID, b.UUID) })
 }

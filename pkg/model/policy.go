@@ -3,6 +3,8 @@ package model
 import (
 	"cmp"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/atoll-net/atoll/pkg/match"
 )
@@ -143,6 +145,28 @@ func (b Block) Contains(a netip.Addr) bool {
 		}
 	}
 	return true
+}
+
+// Means reports whether the block means who has these addresses: it holds one of them and leaves none out. A pod of a vpc
+// Network has two, its own and its face.
+func (b Block) Means(addresses []netip.Addr) bool {
+	holds := false
+	for _, a := range addresses {
+		if slices.ContainsFunc(b.Except, func(e netip.Prefix) bool { return e.Contains(a) }) {
+			return false
+		}
+		holds = holds || b.CIDR.Contains(a)
+	}
+	return holds
+}
+
+// String is the block as text: that of blocks with the same addresses may differ.
+func (b Block) String() string {
+	words := []string{b.CIDR.String()}
+	for _, e := range b.Except {
+		words = append(words, e.String())
+	}
+	return strings.Join(words, " except ")
 }
 
 // PolicyPort is some of the destination ports of a protocol. With a Name it is the port that the destination pod calls
