@@ -87,9 +87,9 @@ func changesOf(c cases.Case) model.Changes {
 	}
 	for _, n := range c.Nodes {
 		node := intake.Node(&n)
-		place := cases.NodeAddresses(n.Name)
+		place, faces := cases.NodeAddresses(n.Name), cases.FaceBlocks(n.Name)
 		node.Assigned = &model.NodeNetwork{
-			NodeUID: node.UID, Network: cases.Default, NetworkUID: string(cases.UID("network", cases.Default)), Addresses: place[:],
+			NodeUID: node.UID, Network: cases.Default, NetworkUID: string(cases.UID("network", cases.Default)), Addresses: place[:], Faces: faces[:],
 		}
 		out.Nodes[n.Name] = node
 	}
@@ -133,6 +133,7 @@ func changesOf(c cases.Case) model.Changes {
 func placeOf(p oracle.Pod, uid string) model.Attachment {
 	out := model.Attachment{
 		PodUID: uid, Interface: model.DefaultInterface, Network: p.Network, NetworkUID: string(cases.UID("network", p.Network)),
+		Faces: p.Faces,
 	}
 	for _, a := range p.Addresses {
 		subnet, _ := cases.SubnetOf(p.Network, a)

@@ -56,6 +56,14 @@ func NodeAddresses(node string) [2]netip.Prefix {
 	return [2]netip.Prefix{netip.MustParsePrefix("10.128.0.252/24"), netip.MustParsePrefix("fd00:128::252/64")}
 }
 
+// FaceBlocks are where the faces of a node's pods come from.
+func FaceBlocks(node string) [2]netip.Prefix {
+	if node == Node1 {
+		return [2]netip.Prefix{netip.MustParsePrefix("100.64.0.0/23"), netip.MustParsePrefix("fd64:a701::/119")}
+	}
+	return [2]netip.Prefix{netip.MustParsePrefix("100.64.2.0/23"), netip.MustParsePrefix("fd64:a701::200/119")}
+}
+
 // OwnNodeAddresses are those under which a node's pods in a Network of type vpc see it.
 func OwnNodeAddresses() [2]netip.Addr {
 	return [2]netip.Addr{netip.MustParseAddr("169.254.100.5"), netip.MustParseAddr("fdd7:5e3c:91a4::a702:1")}

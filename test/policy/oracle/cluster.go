@@ -55,6 +55,8 @@ type Pod struct {
 	Network string `json:"network,omitempty"`
 	// Addresses are the pod's own in that Network, at most one per IP family.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// Faces are those that Kubernetes' API shows for a pod of a Network of type vpc (status.podIPs).
+	Faces []netip.Addr `json:"faces,omitempty"`
 }
 
 // Key names the pod: namespace/name.

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,7 +90,7 @@ func (c Cluster) matchClusterPeer(p policyv1alpha2.ClusterNetworkPolicyEgressPee
 			if err != nil {
 				return unreadable
 			}
-			found = max(found, matchIf(network.Contains(t.peer.Address)))
+			found = max(found, matchIf(slices.ContainsFunc(t.known(), network.Contains)))
 		}
 		return found
 	}

@@ -53,10 +53,25 @@ func (c Cluster) matchNamespacedRule(namespace string, r namespacedRule, t traff
 	return peers && ports
 }
 
+// known are the addresses that the other end is known by: the one in the packet, and for a pod of the Network the one that
+// Kubernetes' API shows, from which somebody who writes a policy has it.
+func (t traffic) known() []netip.Addr {
+	out := []netip.Addr{t.peer.Address}
+	if t.peerPod == nil {
+		return out
+	}
+	for _, face := range t.peerPod.Faces {
+		if face.Is4() == t.peer.Address.Is4() {
+			out = append(out, face)
+		}
+	}
+	return out
+}
+
 // matchPeer: an ipBlock matches addresses, whoever has them; selectors match pods of the subject's Network.
 func (c Cluster) matchPeer(namespace string, p netv1.NetworkPolicyPeer, t traffic) bool {
 	if p.IPBlock != nil {
-		return matchBlock(*p.IPBlock, t.peer.Address)
+		return matchBlock(*p.IPBlock, t.known())
 	}
 	switch {
 	case t.peerPod == nil, p.NamespaceSelector == nil && p.PodSelector == nil:
@@ -69,14 +84,15 @@ func (c Cluster) matchPeer(namespace string, p netv1.NetworkPolicyPeer, t traffi
 	return c.selectsNamespace(p.NamespaceSelector, t.peerPod.Namespace)
 }
 
-// matchBlock: within the range and in none of the exceptions. One that cannot be read contains nothing.
-func matchBlock(b netv1.IPBlock, a netip.Addr) bool {
+// matchBlock: one of the addresses within the range, and none of them in an exception. One that cannot be read contains
+// nothing.
+func matchBlock(b netv1.IPBlock, addresses []netip.Addr) bool {
 	whole, err := netip.ParsePrefix(b.CIDR)
-	if err != nil || !whole.Contains(a) {
+	if err != nil || !slices.ContainsFunc(addresses, whole.Contains) {
 		return false
 	}
 	for _, text := range b.Except {
-		if except, err := netip.ParsePrefix(text); err != nil || except.Contains(a) {
+		if except, err := netip.ParsePrefix(text); err != nil || slices.ContainsFunc(addresses, except.Contains) {
 			return false
 		}
 	}

@@ -53,7 +53,7 @@ func cluster(t *rapid.T) oracle.Cluster {
 	drawn := append(rapid.SliceOfN(pod(), minPods, maxPods).Draw(t, "pods"), rapid.SliceOfN(homeless(), 0, 2).Draw(t, "pods without a place")...)
 	for i, p := range drawn {
 		p.Name = "p" + strconv.Itoa(i)
-		c.Pods = append(c.Pods, place(p, members[p.Network]))
+		c.Pods = append(c.Pods, face(place(p, members[p.Network]), i))
 		members[p.Network]++
 	}
 	c.Doors = doors(t, c)
@@ -154,6 +154,17 @@ func place(p oracle.Pod, n int) oracle.Pod {
 	subnets := cases.Subnets(p.Network)
 	for _, r := range subnets[n%len(subnets)].Ranges {
 		p.Addresses = append(p.Addresses, host(r, firstHost+n))
+	}
+	return p
+}
+
+// face gives a pod of a vpc Network its faces: its own in the whole cluster.
+func face(p oracle.Pod, n int) oracle.Pod {
+	if p.Network == "" || p.Network == cases.Default {
+		return p
+	}
+	for _, r := range cases.FaceBlocks(p.Spec.NodeName) {
+		p.Faces = append(p.Faces, host(r, firstHost+n))
 	}
 	return p
 }

@@ -127,6 +127,8 @@ func strangers(network string) [2][]netip.Addr {
 		{"2001:db8:9::9", "2001:db8:8::1", "2001:db8::11", "2001:db8::12"},
 	}
 	others := [2][]string{{"10.128.0.10", "10.128.0.11", "10.128.0.12"}, {"fd00:128::a", "fd00:128::b", "fd00:128::c"}}
+	// Faces are other addresses there; and in a Network, faces of the pods of others.
+	others[0], others[1] = append(others[0], "100.64.1.9"), append(others[1], "fd64:a701::19")
 	if network == cases.Default {
 		others = [2][]string{{"10.0.0.10", "10.0.1.11", "10.0.0.12"}, {"fd00:10::a", "fd00:11::b", "fd00:10::c"}}
 	}

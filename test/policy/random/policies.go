@@ -106,12 +106,15 @@ func block(t *rapid.T) *netv1.IPBlock {
 	return out
 }
 
-// ranges are what blocks are made of: everything, subnets of the Networks and parts of them, single pods, nodes, Services, outside.
+// ranges are what blocks are made of: everything, subnets of the Networks and parts of them, single pods, faces, nodes,
+// Services, outside.
 func ranges() []string {
 	return []string{
 		"0.0.0.0/0", "::/0", "10.0.0.0/24", "10.0.0.10/32", "10.0.0.8/30", "10.0.1.0/24", "10.0.0.0/8", "10.128.0.0/16",
 		"10.128.0.10/32", "fd00:10::/64", "fd00:10::a/128", "fd00::/16", "fd00:11::/64", "fd00:128::/64", "203.0.113.0/24",
 		"203.0.113.8/31", "2001:db8:9::/48", "2001:db8::/32", "192.0.2.0/24", "192.0.2.12/32", "10.96.0.0/16", "10.97.0.0/28",
+		"100.64.0.0/10", "96.0.0.0/4", "100.64.0.10/32", "100.64.0.8/29", "100.64.2.8/29", "100.64.1.0/24",
+		"fd64:a701::/64", "fd64:a701::a/128", "fd64:a701::8/125", "fd64:a701::208/125",
 	}
 }
 
