@@ -60,19 +60,21 @@ func (o options) start(ctx context.Context) (*cluster, error) {
 	var images string
 	var references []string
 	err = steps.Do("images of the tests' pods", func() (err error) {
-		images, references, err = archive(ctx, c.tests, sandbox.DefaultCache)
+		images, references, err = archive(ctx, c.tests, o.sandbox.Source, sandbox.DefaultCache)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	listed, err := upstream(ctx, c.tests, "--list-tests")
-	if err != nil {
-		return nil, err
-	}
-	c.all = parseList(listed)
-	if c.chosen, err = choose(c.all, o.list, o.focus); err != nil {
-		return nil, err
+	if o.list != clusterPolicyList {
+		listed, err := upstream(ctx, c.tests, "--list-tests")
+		if err != nil {
+			return nil, err
+		}
+		c.all = parseList(listed)
+		if c.chosen, err = choose(c.all, o.list, o.focus); err != nil {
+			return nil, err
+		}
 	}
 	c.found = o.runs(ctx)
 	if c.box, err = sandbox.Up(ctx, o.sandbox, o.out); err == nil {

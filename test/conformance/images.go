@@ -24,16 +24,20 @@ const repository = "atoll.dev/e2e"
 const repositoryVariable = "KUBE_TEST_REPO=" + repository
 
 // packing is part of the archive's name: it changes with how an image is made of its recipe.
-const packing = 1
+const packing = 2
 
 // recipe says what an image of upstream's is made of here.
 type recipe struct {
 	// tag is a part of the tag that names the image and its version, as the binary lists it.
 	tag string
+	// also are names under which other tests look for the image.
+	also []string
 	// tree: with a file system of Debian packages.
 	tree bool
 	// programs are copied into the root, from where they are.
 	programs []string
+	// files are copied to the key from the value.
+	files map[string]string
 	// links from the key to the value.
 	links   map[string]string
 	command v1.Config
@@ -41,9 +45,14 @@ type recipe struct {
 
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// recipes of the images that the listed specs use. Upstream's are of Alpine or Debian with the same programs in them.
-func recipes(e parts.E2E, applets []string) []recipe {
+// recipes of the images that the listed specs use. Upstream's are of Alpine or Debian with the same programs in them. sctp is
+// the program that stands before agnhost; empty where none is needed.
+func recipes(e parts.E2E, applets []string, sctp string) []recipe {
 	agnhost := func(file string) string { return filepath.Join(e.Programs, file) }
+	programs := map[string]string{"agnhost": agnhost("agnhost")}
+	if sctp != "" {
+		programs = map[string]string{"agnhost": sctp, "upstream/agnhost": agnhost("agnhost")}
+	}
 	environment := []string{searchPath}
 	links := map[string]string{}
 	for _, applet := range applets {
@@ -53,8 +62,9 @@ func recipes(e parts.E2E, applets []string) []recipe {
 	}
 	return []recipe{
 		{
-			tag: "-agnhost-2-63-0-", tree: true,
-			programs: []string{agnhost("agnhost"), agnhost("localhost.crt"), agnhost("localhost.key")},
+			tag: "-agnhost-2-63-0-", also: []string{clusterPolicyImage}, tree: true,
+			programs: []string{agnhost("localhost.crt"), agnhost("localhost.key")},
+			files:    programs,
 			links:    map[string]string{"agnhost-2": "agnhost"},
 			command:  v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}, Env: environment},
 		},
@@ -71,8 +81,13 @@ func recipes(e parts.E2E, applets []string) []recipe {
 	}
 }
 
-// archive packs the images into one file, which is kept in the cache, and returns it with the images' names.
-func archive(ctx context.Context, e parts.E2E, cache string) (path string, references []string, err error) {
+// archive packs the images into one file, which is kept in the cache, and returns it with the images' names. source is the
+// source tree.
+func archive(ctx context.Context, e parts.E2E, source, cache string) (path string, references []string, err error) {
+	sctp, err := standIn(ctx, source, cache)
+	if err != nil {
+		return "", nil, err
+	}
 	listed, err := upstream(ctx, e, "--list-images")
 	if err != nil {
 		return "", nil, err
@@ -81,13 +96,15 @@ func archive(ctx context.Context, e parts.E2E, cache string) (path string, refer
 	if err != nil {
 		return "", nil, fmt.Errorf("list what busybox can do: %w", err)
 	}
-	list := recipes(e, strings.Fields(string(applets)))
-	tags := make([]name.Tag, len(list))
+	list := recipes(e, strings.Fields(string(applets)), sctp)
+	tags := make([][]name.Tag, len(list))
 	for i, r := range list {
-		if tags[i], err = tagOf(listed, r.tag); err != nil {
+		if tags[i], err = tagsOf(listed, r); err != nil {
 			return "", nil, err
 		}
-		references = append(references, tags[i].Name())
+		for _, tag := range tags[i] {
+			references = append(references, tag.Name())
+		}
 	}
 	// The programs and the tree are in the cache, under names that change with their content.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %+v %s %+v %q %q", packing, list, e.Tree, completed, left, references))
@@ -99,7 +116,7 @@ func archive(ctx context.Context, e parts.E2E, cache string) (path string, refer
 }
 
 // write packs the images. The file appears complete or not at all.
-func write(path string, e parts.E2E, list []recipe, tags []name.Tag) error {
+func write(path string, e parts.E2E, list []recipe, tags [][]name.Tag) error {
 	scratch, err := os.MkdirTemp(filepath.Dir(path), ".e2e-*")
 	if err != nil {
 		return fmt.Errorf("make archive: %w", err)
@@ -112,8 +129,12 @@ func write(path string, e parts.E2E, list []recipe, tags []name.Tag) error {
 	}
 	images := map[name.Tag]v1.Image{}
 	for i, r := range list {
-		if images[tags[i]], err = pack(r, base, filepath.Join(scratch, fmt.Sprintf("%d.tar", i))); err != nil {
-			return fmt.Errorf("pack image %s: %w", tags[i], err)
+		image, err := pack(r, base, filepath.Join(scratch, fmt.Sprintf("%d.tar", i)))
+		if err != nil {
+			return fmt.Errorf("pack image %s: %w", tags[i][0], err)
+		}
+		for _, tag := range tags[i] {
+			images[tag] = image
 		}
 	}
 	partial := filepath.Join(scratch, "archive.tar")
@@ -124,6 +145,23 @@ func write(path string, e parts.E2E, list []recipe, tags []name.Tag) error {
 		return fmt.Errorf("keep archive: %w", err)
 	}
 	return nil
+}
+
+// tagsOf are an image's names.
+func tagsOf(listed string, r recipe) ([]name.Tag, error) {
+	first, err := tagOf(listed, r.tag)
+	if err != nil {
+		return nil, err
+	}
+	out := []name.Tag{first}
+	for _, text := range r.also {
+		tag, err := name.NewTag(text)
+		if err != nil {
+			return nil, fmt.Errorf("parse image name: %w", err)
+		}
+		out = append(out, tag)
+	}
+	return out, nil
 }
 
 // tagOf finds the name of the one image with this tag.

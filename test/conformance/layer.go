@@ -88,6 +88,11 @@ func pack(r recipe, base v1.Layer, file string) (v1.Image, error) {
 				return err
 			}
 		}
+		for _, name := range sorted(r.files) {
+			if err := w.file(name, r.files[name], 0o755); err != nil {
+				return err
+			}
+		}
 		if !r.tree {
 			if err := w.entry(tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, nil); err != nil {
 				return err

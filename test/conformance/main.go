@@ -6,6 +6,7 @@
 //	conformance --network=default,vpc both, one after the other
 //	conformance --list=short          a few specs that tell much in little time
 //	conformance --list=netpol         those of NetworkPolicy
+//	conformance --list=clusternetpol  the tests of ClusterNetworkPolicy, which are network-policy-api's
 //	conformance --focus=REGEXP        only the specs of the list whose name matches
 //
 // In flow the list (specs.go), the exceptions with their reasons (exceptions-*.yaml), and a sandbox, which is started if
@@ -34,7 +35,7 @@ func main() {
 	defer stop()
 	o := options{out: os.Stdout}
 	networks := flag.String("network", string(defaultNetwork), "where the pods of the tests live: default, vpc, or both with a comma between")
-	flag.StringVar(&o.list, "list", "full", "which specs: full, short or netpol")
+	flag.StringVar(&o.list, "list", "full", "which specs: full, short, netpol or clusternetpol")
 	focus := flag.String("focus", "", "only specs whose name matches this regular expression")
 	flag.IntVar(&o.procs, "procs", 6, "specs that run at a time")
 	flag.StringVar(&o.reports, "reports", "bin/conformance", "directory for the reports, below this one")
@@ -55,8 +56,8 @@ func main() {
 }
 
 func (o *options) parse(networks, focus string) (err error) {
-	if _, ok := lists()[o.list]; !ok {
-		return fmt.Errorf("find list %q: there are full, short and netpol", o.list)
+	if _, ok := lists()[o.list]; !ok && o.list != clusterPolicyList {
+		return fmt.Errorf("find list %q: there are full, short, netpol and clusternetpol", o.list)
 	}
 	for name := range strings.SplitSeq(networks, ",") {
 		n, err := networkNamed(name)

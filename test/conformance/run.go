@@ -43,21 +43,33 @@ func (c *cluster) test(ctx context.Context, n network) (v verdict, err error) {
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return verdict{}, fmt.Errorf("make directory of the reports: %w", err)
 	}
+	began := time.Now()
+	if c.list == clusterPolicyList {
+		v, err = c.judgeClusterPolicies(ctx, n, dir, list.ofClusterPolicies(true))
+	} else {
+		v, err = c.judgeSpecs(ctx, n, dir, list.ofClusterPolicies(false))
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	v.took = time.Since(began)
+	v.pauses, err = c.pauses(began)
+	return v, err
+}
+
+// judgeSpecs runs the specs of a list of the e2e tests.
+func (c *cluster) judgeSpecs(ctx context.Context, n network, dir string, list exceptions) (verdict, error) {
 	chosen := c.chosen
 	if c.list == "short" {
 		// What fails as said takes minutes to do so, and says nothing new.
 		chosen = slices.DeleteFunc(slices.Clone(chosen), func(name string) bool { _, ok := list.reason(name); return ok })
 	}
 	fmt.Fprintf(c.out, "\n== %d specs, %d at a time, pods in the %s Network; reports in %s\n", len(chosen), c.procs, n, dir)
-	began := time.Now()
 	outcomes, err := c.ginkgo(ctx, dir, chosen, newWatcher(c.out, chosen, list))
 	if err != nil {
 		return verdict{}, err
 	}
-	v = judge(n, chosen, c.all, outcomes, list)
-	v.took = time.Since(began)
-	v.pauses, err = c.pauses(began)
-	return v, err
+	return judge(n, chosen, c.all, outcomes, list), nil
 }
 
 // ginkgo runs the specs on several processes in the control plane's place, as upstream's own scripts run them on a host

@@ -28,7 +28,8 @@ func lists() map[string][]selection {
 			{"[sig-node]", "Probing container", "Conformance]"},
 			{"[sig-node]", "Lifecycle Hook", "Conformance]"},
 		},
-		// Pods that reach pods, nodes that reach pods, Services, DNS, the API and a probe of each kind that ends soon.
+		// Pods that reach pods, nodes that reach pods, Services, DNS, the API, a probe of each kind that ends soon, and two policies: one
+		// by an address that the API shows, and one that comes and goes.
 		"short": {
 			{"[sig-network] DNS should provide DNS for the cluster [Conformance]"},
 			{"[sig-network] DNS should provide DNS for services [Conformance]"},
@@ -37,15 +38,18 @@ func lists() map[string][]selection {
 			{"[sig-network] Services should be able to create a functioning NodePort service"},
 			{"[sig-network] Services should serve multiport endpoints from pods"},
 			{"[sig-network] EndpointSlice should create Endpoints and EndpointSlices for Pods matching a Service"},
+			{"[sig-network] Netpol NetworkPolicy between server and client should ensure an IP overlapping both IPBlock.CIDR and IPBlock.Except is allowed"},
+			{"[sig-network] Netpol NetworkPolicy between server and client should stop enforcing policies after they are deleted"},
 			{"[sig-network] Proxy version v1 A set of valid responses are returned for both pod and service Proxy [Conformance]"},
 			{"[sig-node] Probing container should be restarted with a /healthz http liveness probe"},
 			{"[sig-node] Probing container with readiness probe should not be ready before initial delay and never restart"},
 			{"[sig-node] Container Lifecycle Hook when create a pod with lifecycle hook should execute prestop http hook properly"},
 		},
-		// NetworkPolicy, without SCTP, which a node's kernel need not have.
+		// NetworkPolicy, with SCTP: see sctp.go.
 		"netpol": {
 			{"[sig-network] Netpol NetworkPolicy between server and client", "[Feature:NetworkPolicy]"},
 			{"[sig-network] Netpol [LinuxOnly] NetworkPolicy between server and client using UDP", "[Feature:NetworkPolicy]"},
+			{"[sig-network] Netpol [Feature:SCTPConnectivity]", "[Feature:NetworkPolicy]"},
 			{"[sig-network] Netpol API"},
 		},
 	}
