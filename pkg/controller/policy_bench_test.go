@@ -98,6 +98,44 @@ func BenchmarkPodEvent(b *testing.B) {
 	}
 }
 
+// BenchmarkPodEventFaces is the same where pods have faces, and policies allow single pods by them: a block each.
+func BenchmarkPodEventFaces(b *testing.B) {
+	const perNode = 500
+	for _, policies := range []int{0, 1_000} {
+		b.Run(fmt.Sprint("policies=", policies), func(b *testing.B) {
+			w := facedWorld("100.64.0.0/10")
+			for i := range benchPods/perNode + 1 {
+				w.setNode(node(fmt.Sprint("node-", i), 1))
+			}
+			w.settle()
+			fill(w.cluster, 0)
+			on := func(i int) model.Pod {
+				p := benchPod(i)
+				p.Node = fmt.Sprint("node-", i/perNode)
+				return p
+			}
+			for i := range benchPods {
+				w.setPod(on(i))
+			}
+			w.settle()
+			for i := range policies {
+				p := benchPolicy(i)
+				face := w.attachment(on(i).Key).Faces[0]
+				p.Rules[model.PolicyIngress][0].Peers = []model.Peer{{Block: &model.Block{CIDR: netip.PrefixFrom(face, face.BitLen())}}}
+				w.setPolicy(p)
+			}
+			w.settle()
+			for b.Loop() {
+				p := on(benchPods + 1)
+				w.setPod(p)
+				w.settleOnce()
+				w.deletePod(p.Key)
+				w.settleOnce()
+			}
+		})
+	}
+}
+
 // BenchmarkPolicyEvent is a policy that comes and goes, onto 10,000 pods and 1,000 policies.
 func BenchmarkPolicyEvent(b *testing.B) {
 	w := newWorld()
