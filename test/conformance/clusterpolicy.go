@@ -83,7 +83,7 @@ func (c *cluster) clusterPolicies(ctx context.Context, dir string, live io.Write
 	defer log.Close()
 	// Where namespaces get the label of a Network, it is by the label that those of the e2e framework have.
 	run, err := c.box.Command(ctx, sandbox.Central, program, "-test.v", "-test.timeout="+suiteLimit.String(),
-		"-test.run=^TestClusterNetworkPolicy$/"+c.focus.String(), "-labels=e2e-run=conformance")
+		"-test.run=^TestClusterNetworkPolicy$/("+c.focus.String()+")", "-labels=e2e-run=conformance")
 	if err != nil {
 		return nil, err
 	}
