@@ -63,6 +63,7 @@ func command() *cobra.Command {
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "file with the API server's address and credentials (default: those of the pod)")
 	flags.StringVar(&config.Node, "node-name", os.Getenv("NODE_NAME"), "name of this node")
 	flags.StringVar(&config.OVSDB, "ovs-db", "unix:/var/run/openvswitch/db.sock", "address of the local Open vSwitch database")
+	flags.StringVar(&config.Southbound, "sb-address", "", "servers of the southbound database, separated by commas, by which the packets of policies are counted (default: ovn-controller's)")
 	flags.StringVar(&config.Bridge, "bridge", "br-int", "bridge that OVN uses")
 	flags.StringVar(&config.Socket, "socket", cni.DefaultSocket, "socket on which atoll-cni's requests are served")
 	flags.StringVar(&config.ConfDir, "cni-conf-dir", "/etc/cni/net.d", "where the container runtime looks for network configurations")
@@ -74,7 +75,7 @@ func command() *cobra.Command {
 	reach.add(flags)
 	flags.StringVar(&config.ResolvConf, "resolv-conf", "/etc/resolv.conf", "file with the node's resolvers, which are asked for names outside of the cluster")
 	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
-	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /healthz and /readyz; empty: none")
+	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /verdicts, /healthz and /readyz; empty: none")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	return cmd
 }

@@ -26,6 +26,8 @@ type Config struct {
 	Node string
 	// OVSDB is the address of the local Open vSwitch database, Bridge the bridge that OVN uses.
 	OVSDB, Bridge string
+	// Southbound are the servers of OVN's southbound database, separated by commas; empty: those of ovn-controller.
+	Southbound string
 	// Socket is where the plugin's requests are served.
 	Socket string
 	// ConfDir and BinDir are the runtime's directories for network configurations and plugins.
@@ -72,8 +74,10 @@ type Agent struct {
 	locks, turns *locks
 
 	metrics *metrics
-	mtu     int
-	log     *slog.Logger
+	// verdicts count what policies decide.
+	verdicts *verdicts
+	mtu      int
+	log      *slog.Logger
 	// nri is nil when containers are left as they are.
 	nri *nri.Plugin
 	// nudge asks for a sweep before its time. It holds at most one.
@@ -116,6 +120,9 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 		return err
 	}
 	defer a.names.close()
+	if err := registry.Register(newVerdictCollector(a.verdicts, log)); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	if config.NRISocket != "" {
 		if a.nri, err = a.newNRI(config, registry); err != nil {
 			return err
@@ -130,19 +137,20 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 
 func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metrics *metrics, log *slog.Logger) *Agent {
 	return &Agent{
-		node:    config.Node,
-		ovs:     ovs,
-		pods:    newPods(),
-		world:   newWorld(config.Node, config.Infrastructure),
-		guests:  newGuests(),
-		keeper:  keeper,
-		locks:   newLocks(),
-		turns:   newLocks(),
-		metrics: metrics,
-		mtu:     config.MTU,
-		log:     log,
-		nudge:   make(chan struct{}, 1),
-		swept:   make(chan struct{}),
+		node:     config.Node,
+		ovs:      ovs,
+		pods:     newPods(),
+		world:    newWorld(config.Node, config.Infrastructure),
+		guests:   newGuests(),
+		keeper:   keeper,
+		locks:    newLocks(),
+		turns:    newLocks(),
+		metrics:  metrics,
+		verdicts: newVerdicts(config.Node, bridgeSocket(config.OVSDB, config.Bridge), southboundOf(config.Southbound, ovs), log),
+		mtu:      config.MTU,
+		log:      log,
+		nudge:    make(chan struct{}, 1),
+		swept:    make(chan struct{}),
 	}
 }
 
@@ -170,6 +178,7 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	for name, watch := range a.watchNames(api) {
 		part(name, watch)
 	}
+	part("count verdicts", a.verdicts.serve)
 	part("sweep", a.sweepForever)
 	part("tend portholes", a.tendPortholes)
 	if a.nri != nil {

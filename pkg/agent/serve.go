@@ -65,6 +65,7 @@ func (a *Agent) serveMetrics(ctx context.Context, address string, registry *prom
 		}
 		fmt.Fprintln(w, "ok")
 	})
+	mux.HandleFunc("GET /verdicts", a.serveVerdicts)
 	return serveUntil(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener)
 }
 

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -21,8 +22,11 @@ const (
 	// PriorityPlatform: nothing in that tier contradicts another.
 	PriorityPlatform = 1000
 	// PriorityAllowed is above PriorityIsolated: what a NetworkPolicy allows, no other forbids.
-	PriorityAllowed  = 1001
-	PriorityIsolated = 1000
+	PriorityAllowed = 1001
+	// PriorityIsolationLogged is above PriorityIsolated, so that a drop is logged if any policy that isolates the pod asks for
+	// it.
+	PriorityIsolationLogged = 1000
+	PriorityIsolated        = 999
 	// PriorityFirst is that of the first rule of a ClusterNetworkPolicy of priority 0, the one that is asked first. Each
 	// priority of the API has a range of MaxRules, the rules of one policy in their order.
 	PriorityFirst = 32000
@@ -62,14 +66,21 @@ func verdictOf(v model.Verdict) string {
 	return "drop"
 }
 
+// verdictIn is the word for OVN's action: what is allowed with its answers is allowed.
+func verdictIn(action string) string {
+	word, _, _ := strings.Cut(action, "-")
+	return word
+}
+
 // aclBuilder makes ACLs of one owner in one Network.
 type aclBuilder struct {
 	layout Layout
 	owner  nb.Owner
 	uid    string
-	// name is what logs say; logged: the ACLs write them.
-	name   string
-	logged bool
+	// origin is what they say of themselves: of it the policy and the rule.
+	origin nb.Origin
+	// name is what logs say; meter, if not empty, bounds them: the ACLs write them.
+	name, meter string
 }
 
 // acl gives one ACL of a port group. key tells it from the owner's others.
@@ -77,9 +88,11 @@ type aclBuilder struct {
 // What a pod sends is judged after load balancing (apply-after-lb): by the endpoint that a Service led to, not by the
 // Service's address, as the API means it. (ovn-nb(5).)
 func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, tier, priority int, match string) nb.Facts {
+	origin := b.origin
+	origin.Network, origin.Direction, origin.Verdict = b.layout.Name, d.String(), verdictIn(action)
 	row := &nb.ACL{
 		UUID: nb.UUID(nb.TableACL, b.layout.UID+"/"+string(b.owner)+"/"+b.uid+"/"+key), Tier: tier, Priority: priority,
-		Direction: "to-lport", Match: match, Action: action,
+		Direction: "to-lport", Match: match + origin.Comment(), Action: action,
 		ExternalIDs: map[string]string{nb.KeyOwner: string(b.owner), nb.KeyUID: b.uid, nb.KeyNetwork: b.layout.Name},
 	}
 	if b.name != "" {
@@ -89,32 +102,14 @@ func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, t
 	if d == model.PolicyEgress {
 		row.Direction, row.Options = "from-lport", map[string]string{"apply-after-lb": "true"}
 	}
-	if b.logged {
-		meter := logMeter
+	if b.meter != "" {
+		meter := b.meter
 		row.Log, row.Meter = true, &meter
 	}
 	return nb.Facts{
 		Rows:    []nb.Row{row},
 		Members: []nb.Member{{Set: nb.Set{In: GroupRef(b.layout, g), Column: nb.ColumnACLs}, Value: row.UUID}},
 	}
-}
-
-// Logs of policies are bounded: each ACL on each node logs so many packets a second, since a tenant decides that they are
-// logged, and ovn-controller writes them.
-const (
-	logMeter = "atoll_policy_log"
-	logRate  = 10
-)
-
-// PolicyLog gives the rows by which the logs of policies are bounded.
-func PolicyLog() nb.Facts {
-	ids := func() map[string]string { return map[string]string{nb.KeyOwner: string(nb.LogOwner())} }
-	fair := true
-	band := &nb.MeterBand{UUID: nb.UUID(nb.TableMeterBand, logMeter), Action: "drop", Rate: logRate, ExternalIDs: ids()}
-	meter := &nb.Meter{
-		UUID: nb.UUID(nb.TableMeter, logMeter), Name: logMeter, Unit: "pktps", Fair: &fair, Bands: []string{band.UUID}, ExternalIDs: ids(),
-	}
-	return nb.Facts{Rows: []nb.Row{meter, band}}
 }
 
 // fromItself lets a pod reach itself through a Service, a Gateway or its face, whatever a policy says: no pod is kept from

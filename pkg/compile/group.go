@@ -56,16 +56,18 @@ func PortGroup(l Layout, g Group) nb.Facts {
 			nb.KeyOwner: string(owner), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: string(g),
 		},
 	}}}
-	b := aclBuilder{layout: l, owner: owner, uid: l.UID, name: string(g)}
+	b := aclBuilder{layout: l, owner: owner, uid: l.UID, name: string(g), origin: nb.Origin{Policy: nb.Isolation}}
 	switch g {
 	case IsolatedGroup(model.PolicyIngress):
 		facts.Add(b.acl(g, "isolated", model.PolicyIngress, verdictOf(model.Deny), TierTenant, PriorityIsolated, "outport == @"+name+" && ip"))
 	case IsolatedGroup(model.PolicyEgress):
 		facts.Add(b.acl(g, "isolated", model.PolicyEgress, verdictOf(model.Deny), TierTenant, PriorityIsolated, "inport == @"+name+" && ip"))
 	case JudgedGroup():
+		b.origin.Policy = nb.Itself
 		facts.Add(b.fromItself(g))
 		// In the default Network each node has an ACL of its own, see NodeAccess.
 		if l.Faces {
+			b.origin.Policy = nb.OwnNode
 			facts.Add(b.fromNode(g))
 		}
 	}

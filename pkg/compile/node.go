@@ -67,7 +67,7 @@ func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 // NodeAccess gives the ACL by which a node reaches its own pods in the default Network, whatever a policy says: those whose
 // ports are bound where the node's own is. Other nodes are judged by their addresses.
 func NodeAccess(l Layout, node string, n model.NodeNetwork) nb.Facts {
-	b := aclBuilder{layout: l, owner: nb.NodeOwner(node), uid: n.NodeUID}
+	b := aclBuilder{layout: l, owner: nb.NodeOwner(node), uid: n.NodeUID, origin: nb.Origin{Policy: nb.OwnNode}}
 	var facts nb.Facts
 	for _, prefix := range n.Addresses {
 		family := familyOf(prefix.Addr().Is4())

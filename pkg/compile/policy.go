@@ -43,13 +43,19 @@ func Policy(p model.Policy, in Around) nb.Facts {
 	var facts nb.Facts
 	c := policyCompiler{
 		policy: p, in: in, group: PodsGroup(p.Subject), facts: &facts,
-		aclBuilder: aclBuilder{layout: in.Layout, owner: nb.PolicyOwner(p.Key.String(), in.Layout.Name), uid: p.UID, logged: p.Log},
+		aclBuilder: aclBuilder{
+			layout: in.Layout, owner: nb.PolicyOwner(p.Key.String(), in.Layout.Name), uid: p.UID,
+			origin: nb.Origin{Policy: p.Key.String()}, meter: meterOf(p),
+		},
 	}
 	for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
 		for i, r := range p.Rules[d] {
 			c.direction, c.index, c.rule = d, i, r
-			c.name = aclName(p.Key, d, i)
+			c.place(strconv.Itoa(i))
 			c.compile()
+		}
+		if p.Isolates[d] && p.Log {
+			c.logIsolation(d)
 		}
 	}
 	return facts
@@ -372,10 +378,10 @@ func (c policyCompiler) namedPeers(pods match.Pods, named Group) []alternative {
 	return peers
 }
 
-// aclName is what logs say of an ACL: the policy, and which of its rules.
-func aclName(key model.PolicyKey, d model.Direction, rule int) string {
+// aclName is what logs say of an ACL: the policy, and which of its rules, or that it isolates.
+func aclName(key model.PolicyKey, d model.Direction, rule string) string {
 	const longest = 63
-	tail := ":" + d.String() + ":" + strconv.Itoa(rule)
+	tail := ":" + d.String() + ":" + rule
 	name := strings.TrimPrefix(key.Namespace+"/"+key.Name, "/")
 	if len(name)+len(tail) > longest {
 		name = name[:longest-len(tail)]

@@ -38,7 +38,8 @@ func (w *world) doors() []string {
 	facts, _ := w.graph.Facts(nb.PolicyOwner(askingNames().Key.String(), "red"))
 	var out []string
 	for _, row := range facts.Rows {
-		words := strings.Split(row.(*nb.ACL).Match, " && ")
+		match, _, _ := strings.Cut(row.(*nb.ACL).Match, " /*")
+		words := strings.Split(match, " && ")
 		if address, isDoor := strings.CutPrefix(words[1], "ip4.dst == "); isDoor && !strings.HasPrefix(address, "$") {
 			out = append(out, fmt.Sprint(address, " ", words[2]))
 		}

@@ -33,8 +33,8 @@ type policies struct {
 	nodesMoved bool
 	// answers are the endpoints of Services that answer questions for names, by Network.
 	answers map[model.ServiceKey]map[string][]answer
-	// logged counts the policies that log.
-	logged int
+	// logged counts the policies that log, by whom they share the bound of it with.
+	logged map[string]int
 }
 
 // policy is a policy and what it needs, by Network.
@@ -75,6 +75,7 @@ func newPolicies() policies {
 		byKey: map[model.PolicyKey]*policy{}, index: match.NewIndex(), selectors: map[string]*selector{},
 		of: map[model.PodKey]*selected{}, groups: map[groupIn]*group{}, dirty: map[policyIn]struct{}{},
 		pods: map[model.PodKey]struct{}{}, answers: map[model.ServiceKey]map[string][]answer{}, blocks: map[string]*blocks{},
+		logged: map[string]int{},
 	}
 }
 
@@ -143,11 +144,7 @@ func (s *State) applyPolicies(changed map[model.PolicyKey]*model.Policy) {
 // enlist counts a policy in the books of its selectors, or with -1 out of them.
 func (s *State) enlist(m *model.Policy, by int) {
 	if m.Log {
-		if s.policies.logged += by; s.policies.logged > 0 {
-			s.graph.Set(nb.LogOwner(), compile.PolicyLog())
-		} else {
-			s.graph.Delete(nb.LogOwner())
-		}
+		s.countLogs(compile.LogsOf(*m), by)
 	}
 	all := mentions(m)
 	for _, pods := range all {
@@ -179,6 +176,16 @@ func (s *State) enlist(m *model.Policy, by int) {
 	}
 	for _, pods := range all {
 		s.unused(pods.String())
+	}
+}
+
+// countLogs has what bounds logs be there while a policy logs.
+func (s *State) countLogs(of string, by int) {
+	tally(s.policies.logged, of, by)
+	if s.policies.logged[of] > 0 {
+		s.graph.Set(nb.LogOwner(of), compile.PolicyLogs(of))
+	} else {
+		s.graph.Delete(nb.LogOwner(of))
 	}
 }
 

@@ -4,6 +4,7 @@ package controller_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,10 +75,25 @@ func TestPoliciesBecomeGroupsAndACLs(t *testing.T) {
 	logs := webOnly("red")
 	logs.Log = true
 	c.setPolicy(logs)
-	eventually(t, 10*time.Second, "red/web-only:Ingress:0", func() string {
-		return nbctl(t, central, "--bare", "--columns=name", "find", "ACL", "log=true", "meter=atoll_policy_log")
+	eventually(t, 10*time.Second, "red/web-only:Ingress:0 red/web-only:Ingress:isolation", func() string {
+		names := strings.Fields(nbctl(t, central, "--bare", "--columns=name", "find", "ACL", "log=true", "meter=atoll_policy_log_red"))
+		slices.Sort(names)
+		return strings.Join(names, " ")
 	})
-	eventually(t, 10*time.Second, "pktps", func() string { return nbctl(t, central, "--bare", "--columns=unit", "list", "Meter") })
+	meters := func() string { return nbctl(t, central, "--bare", "--columns=name,unit,fair", "list", "Meter") }
+	eventually(t, 10*time.Second, "atoll_policy_log_red\npktps\nfalse", meters)
+	// Another policy of the namespace shares the meter, and it stays for as long as either logs.
+	also := webOnly("red")
+	also.Key.Name, also.UID, also.Log = "also", "uid-also", true
+	c.setPolicy(also)
+	eventually(t, 10*time.Second, "4", func() string {
+		return strconv.Itoa(len(strings.Fields(nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL", "meter=atoll_policy_log_red"))))
+	})
+	c.deletePolicy(also.Key)
+	eventually(t, 10*time.Second, "2", func() string {
+		return strconv.Itoa(len(strings.Fields(nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL", "meter=atoll_policy_log_red"))))
+	})
+	eventually(t, 10*time.Second, "atoll_policy_log_red\npktps\nfalse", meters)
 	c.deletePolicy(webOnly("red").Key)
 	eventually(t, 10*time.Second, "", func() string { return nbctl(t, central, "--bare", "--columns=name", "list", "Port_Group") })
 	eventually(t, 10*time.Second, "", func() string { return nbctl(t, central, "--bare", "--columns=match", "list", "ACL") })

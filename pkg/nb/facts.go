@@ -23,8 +23,13 @@ func GatewayOwner(namespace, name string) Owner { return Owner("Gateway/" + name
 // PortGroupOwner is the owner of a port group of a Network.
 func PortGroupOwner(network, name string) Owner { return Owner("PortGroup/" + network + "/" + name) }
 
-// LogOwner is the owner of what bounds the logs of policies.
-func LogOwner() Owner { return "Log/policies" }
+// LogOwner is the owner of what bounds the logs of a namespace's policies; of those of the cluster when it is empty.
+func LogOwner(namespace string) Owner {
+	if namespace == "" {
+		return "Log/policies"
+	}
+	return Owner("Log/policies/" + namespace)
+}
 
 // PolicyOwner is the owner of what a policy needs in one Network. policy is its kind, namespace and name.
 func PolicyOwner(policy, network string) Owner { return Owner("Policy/" + network + "/" + policy) }

@@ -165,6 +165,15 @@ func (c *Client) EncapIP(ctx context.Context) (string, error) {
 	return firstOf(addresses), err
 }
 
+// Southbound are the servers of the southbound database as ovn-controller finds them, separated by commas.
+func (c *Client) Southbound(ctx context.Context) (string, error) {
+	servers, err := c.setting(ctx, keyRemote)
+	if err == nil && servers == "" {
+		err = fmt.Errorf("%w: external_ids:%s is not set; is this node set up for OVN?", ErrUnavailable, keyRemote)
+	}
+	return servers, err
+}
+
 // setting is what the node's owner told OVN under a key; empty when nothing.
 func (c *Client) setting(ctx context.Context, key string) (string, error) {
 	if err := c.synced(ctx); err != nil {

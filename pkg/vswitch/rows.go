@@ -63,6 +63,7 @@ const (
 // Keys of the root row's external_ids, ovn-controller(8): the tunnel's address, and the datapath of the bridge.
 const (
 	keyEncapIP  = "ovn-encap-ip"
+	keyRemote   = "ovn-remote"
 	keyDatapath = "ovn-bridge-datapath-type"
 )
 

@@ -111,6 +111,11 @@ func (c *Chassis) VSCtl(ctx context.Context, args ...string) (string, error) {
 	return c.run(ctx, "ovs-vsctl", append([]string{"--db=" + c.database(), "--timeout=300"}, args...)...)
 }
 
+// OFCtl runs ovs-ofctl, to which bridges of the node are known by their names, and returns what it prints.
+func (c *Chassis) OFCtl(ctx context.Context, args ...string) (string, error) {
+	return c.run(ctx, "ovs-ofctl", args...)
+}
+
 // Ask sends a command to a daemon of the node (ovs-appctl(8)) and returns what it prints.
 func (c *Chassis) Ask(ctx context.Context, daemon string, args ...string) (string, error) {
 	return c.run(ctx, "ovs-appctl", append([]string{"-t", c.path(daemon + ".ctl")}, args...)...)
