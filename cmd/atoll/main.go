@@ -17,7 +17,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := cli.Command(filepath.Base(os.Args[0])).ExecuteContext(ctx)
 	stop()
-	if err != nil && !errors.Is(err, cli.ErrDifferences) {
+	if err != nil && !errors.Is(err, cli.ErrDifferences) && !errors.Is(err, cli.ErrDropped) {
 		fmt.Fprintln(os.Stderr, "atoll:", err)
 	}
 	os.Exit(cli.ExitStatus(err))

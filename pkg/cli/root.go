@@ -19,13 +19,13 @@ const (
 	statusFailed
 )
 
-// ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences, 2 when
-// a command could not do its work.
+// ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences or a packet is
+// dropped, 2 when a command could not do its work.
 func ExitStatus(err error) int {
 	switch {
 	case err == nil:
 		return statusDone
-	case errors.Is(err, ErrDifferences):
+	case errors.Is(err, ErrDifferences), errors.Is(err, ErrDropped):
 		return statusDifferences
 	}
 	return statusFailed
@@ -42,6 +42,6 @@ func Command(program string) *cobra.Command {
 	if program == pluginName {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
-	root.AddCommand(checkCommand())
+	root.AddCommand(checkCommand(), policyCommand())
 	return root
 }

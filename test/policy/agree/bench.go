@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/atoll-net/atoll/pkg/trace"
 	"github.com/atoll-net/atoll/test/ovn"
 	"github.com/atoll-net/atoll/test/policy/cases"
 	"github.com/atoll-net/atoll/test/policy/oracle"
@@ -28,7 +29,7 @@ func Open(ctx context.Context, central *ovn.Central) (*Bench, error) {
 // Close ends the connection to the database.
 func (b *Bench) Close() { b.nb.close() }
 
-// Disagreement is a packet of which OVN does something else than the oracle says.
+// Disagreement is a packet of which OVN, or the tracer of the command line, does something else than the oracle says.
 type Disagreement struct {
 	Packet  cases.Packet
 	Verdict oracle.Verdict
@@ -69,8 +70,20 @@ func (b *Bench) Try(ctx context.Context, c cases.Case) ([]Disagreement, error) {
 	}
 	defer answers.Stop()
 	var out []Disagreement
+	rows := trace.New(b.nb.session.Rows)
 	for _, packet := range c.Packets {
 		verdict := c.Judge(packet.Packet)
+		itself := packet.From.Pod != "" && packet.From.Pod == packet.To.Pod
+		if !itself {
+			what, err := follow(rows, packet, verdict)
+			if err != nil {
+				return nil, err
+			}
+			if what != "" {
+				out = append(out, Disagreement{packet, verdict, what, ""})
+				continue
+			}
+		}
 		if !traceable(packet.Packet, verdict) {
 			continue
 		}
@@ -82,12 +95,12 @@ func (b *Bench) Try(ctx context.Context, c cases.Case) ([]Disagreement, error) {
 		if err != nil {
 			return nil, err
 		}
-		what, trace, err := compare(verdict, asked{first, there}, asked{answers, back})
+		what, steps, err := compare(verdict, asked{first, there}, asked{answers, back})
 		if err != nil {
 			return nil, err
 		}
 		if what != "" {
-			out = append(out, Disagreement{packet, verdict, what, trace})
+			out = append(out, Disagreement{packet, verdict, what, steps})
 		}
 	}
 	return out, nil
@@ -95,7 +108,7 @@ func (b *Bench) Try(ctx context.Context, c cases.Case) ([]Disagreement, error) {
 
 // compare says in words what OVN does otherwise than the verdict, with all that ovn-trace has to say about it; nothing if it
 // agrees. What arrives is answered.
-func compare(v oracle.Verdict, there, back asked) (what, trace string, err error) {
+func compare(v oracle.Verdict, there, back asked) (what, steps string, err error) {
 	arrived, err := there.arrives()
 	if err == nil && arrived == v.Allowed {
 		if !arrived {
@@ -104,8 +117,8 @@ func compare(v oracle.Verdict, there, back asked) (what, trace string, err error
 		if arrived, err = back.arrives(); err != nil || arrived {
 			return "", "", err
 		}
-		trace, err = back.tracer.Detail(back.microflow())
-		return "let through, and its answer dropped", trace, err
+		steps, err = back.tracer.Detail(back.microflow())
+		return "let through, and its answer dropped", steps, err
 	}
 	if err != nil {
 		return "", "", err
@@ -114,8 +127,8 @@ func compare(v oracle.Verdict, there, back asked) (what, trace string, err error
 	if arrived {
 		what = "let through"
 	}
-	trace, err = there.tracer.Detail(there.microflow())
-	return what, trace, err
+	steps, err = there.tracer.Detail(there.microflow())
+	return what, steps, err
 }
 
 // asked is a packet that a tracer is asked about.

@@ -1,0 +1,133 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Database is what the northbound database has, with the ways from one row to the next. It is for one goroutine.
+type Database struct {
+	ports      map[string]*nb.LogicalSwitchPort
+	portByID   map[string]*nb.LogicalSwitchPort
+	switches   map[string]*nb.LogicalSwitch
+	groups     []*nb.PortGroup
+	groupNames map[string]*nb.PortGroup
+	acls       map[string]*nb.ACL
+	balancers  map[string]*nb.LoadBalancer
+	shared     map[string]*nb.LoadBalancerGroup
+	// sets are those that matches have named so far: many name the same.
+	sets map[string][]value
+}
+
+// New takes the rows of a database; read lists those of a table.
+func New(read func(nb.Table) []nb.Row) *Database {
+	db := &Database{
+		ports: map[string]*nb.LogicalSwitchPort{}, portByID: map[string]*nb.LogicalSwitchPort{}, switches: map[string]*nb.LogicalSwitch{},
+		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{},
+		shared: map[string]*nb.LoadBalancerGroup{}, sets: map[string][]value{},
+	}
+	for _, table := range []nb.Table{
+		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup,
+	} {
+		for _, row := range read(table) {
+			db.add(row)
+		}
+	}
+	slices.SortFunc(db.groups, func(a, b *nb.PortGroup) int { return cmp.Compare(a.Name, b.Name) })
+	return db
+}
+
+func (db *Database) add(row nb.Row) {
+	switch row := row.(type) {
+	case *nb.LogicalSwitchPort:
+		db.ports[row.Name], db.portByID[row.UUID] = row, row
+	case *nb.LogicalSwitch:
+		for _, port := range row.Ports {
+			db.switches[port] = row
+		}
+	case *nb.PortGroup:
+		db.groups, db.groupNames[row.Name] = append(db.groups, row), row
+	case *nb.ACL:
+		db.acls[row.UUID] = row
+	case *nb.LoadBalancer:
+		db.balancers[row.UUID] = row
+	case *nb.LoadBalancerGroup:
+		db.shared[row.UUID] = row
+	}
+}
+
+// Port is a switch port by its name; nil when there is none.
+func (db *Database) Port(name string) *nb.LogicalSwitchPort { return db.ports[name] }
+
+// At finds the port of a Network's pod with an address; nil when there is none.
+func (db *Database) At(network string, a netip.Addr) *nb.LogicalSwitchPort {
+	for _, port := range db.ports {
+		if port.ExternalIDs[nb.KeyNetwork] == network && strings.HasPrefix(port.ExternalIDs[nb.KeyOwner], "Pod/") && slices.Contains(Addresses(port), a) {
+			return port
+		}
+	}
+	return nil
+}
+
+// Addresses are the IP addresses of a port.
+func Addresses(port *nb.LogicalSwitchPort) []netip.Addr {
+	var out []netip.Addr
+	for _, line := range port.Addresses {
+		for text := range strings.FieldsSeq(line) {
+			// The first word of each is a MAC address, or a keyword.
+			if a, err := netip.ParseAddr(text); err == nil {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+func (db *Database) group(name string) *nb.PortGroup { return db.groupNames[name] }
+
+// chassisOf is where a port is to be bound; empty when that is not known.
+func (db *Database) chassisOf(port string) string {
+	if p := db.ports[port]; p != nil {
+		return p.Options["requested-chassis"]
+	}
+	return ""
+}
+
+// addresses are those of an address set: of the ones that OVN makes of a port group, one for each IP family. (ovn-nb(5),
+// Port_Group.)
+func (db *Database) addresses(set string) ([]value, error) {
+	name, v4 := strings.CutSuffix(set, "_ip4")
+	if !v4 {
+		name, _ = strings.CutSuffix(set, "_ip6")
+	}
+	g := db.groupNames[name]
+	if g == nil || name == set {
+		return nil, fmt.Errorf("there is no port group with the address set %s", set)
+	}
+	return db.set(set, func() []value {
+		var out []value
+		for _, port := range db.portsOf(g) {
+			for _, a := range Addresses(port) {
+				if a.Is4() == v4 {
+					out = append(out, value{addresses: netip.PrefixFrom(a, a.BitLen())})
+				}
+			}
+		}
+		return out
+	}), nil
+}
+
+// set is what a set holds.
+func (db *Database) set(name string, read func() []value) []value {
+	known, has := db.sets[name]
+	if !has {
+		known = read()
+		db.sets[name] = known
+	}
+	return known
+}

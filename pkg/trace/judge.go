@@ -1,0 +1,144 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Decision is what ACLs decide about a packet at one pod.
+type Decision struct {
+	// Allowed: by ACL, or because none decides.
+	Allowed bool
+	// ACL decides; nil when none does.
+	ACL *nb.ACL
+	// Also are further ACLs of the same tier and priority that the packet meets: OVN takes any one of them.
+	Also []*nb.ACL
+	// Passed are those that left the decision to a later tier.
+	Passed []*nb.ACL
+}
+
+// Origin says whose the ACL is; false when it is none of ours, or none decides.
+func (d Decision) Origin() (nb.Origin, bool) {
+	if d.ACL == nil {
+		return nb.Origin{}, false
+	}
+	return nb.OriginOf(d.ACL.Match)
+}
+
+// UndecidedError says that ACLs of one tier and priority disagree: OVN takes any one of them.
+type UndecidedError struct{ A, B *nb.ACL }
+
+// Error implements error.
+func (e *UndecidedError) Error() string {
+	return fmt.Sprintf("ACLs %s (%s) and %s (%s) of tier %d and priority %d disagree: OVN takes any one of them",
+		e.A.UUID, e.A.Action, e.B.UUID, e.B.Action, e.A.Tier, e.A.Priority)
+}
+
+// Send judges what a port sends: first as it dials, then after load balancing. The two are the same where nothing balances.
+func (db *Database) Send(port *nb.LogicalSwitchPort, dialled, balanced Packet) (Decision, error) {
+	dialled.in, balanced.in = port.Name, port.Name
+	first, err := db.judge(port, dialled, func(a *nb.ACL) bool { return a.Direction == fromPort && a.Options[afterBalancing] != "true" })
+	if err != nil || !first.Allowed {
+		return first, err
+	}
+	second, err := db.judge(port, balanced, func(a *nb.ACL) bool { return a.Direction == fromPort && a.Options[afterBalancing] == "true" })
+	if err == nil && second.ACL == nil {
+		return first, nil
+	}
+	return second, err
+}
+
+// Receive judges what a port receives.
+func (db *Database) Receive(port *nb.LogicalSwitchPort, p Packet) (Decision, error) {
+	p.out = port.Name
+	return db.judge(port, p, func(a *nb.ACL) bool { return a.Direction == toPort })
+}
+
+// Directions and options of ACLs. (ovn-nb(5), ACL.)
+const (
+	fromPort       = "from-lport"
+	toPort         = "to-lport"
+	afterBalancing = "apply-after-lb"
+)
+
+// judge asks the ACLs of a port's switch, tier by tier, in each the higher priority first.
+func (db *Database) judge(port *nb.LogicalSwitchPort, p Packet, of func(*nb.ACL) bool) (Decision, error) {
+	p.chassis = db.chassisOf(port.Name)
+	all := slices.DeleteFunc(db.aclsAt(port), func(a *nb.ACL) bool { return !of(a) })
+	slices.SortFunc(all, func(a, b *nb.ACL) int {
+		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.UUID, b.UUID))
+	})
+	out := Decision{Allowed: true}
+	passed := -1
+	for _, a := range all {
+		if d := out.ACL; d != nil && (a.Tier != d.Tier || a.Priority != d.Priority) {
+			return out, nil
+		}
+		if a.Tier == passed && a.Priority != out.Passed[len(out.Passed)-1].Priority {
+			continue
+		}
+		meets, err := db.meets(a, p)
+		switch {
+		case err != nil:
+			return Decision{}, err
+		case !meets:
+		case a.Tier == passed && a.Action != actionPass:
+			return Decision{}, &UndecidedError{out.Passed[len(out.Passed)-1], a}
+		case out.ACL != nil && allows(out.ACL) != allows(a), out.ACL != nil && a.Action == actionPass:
+			return Decision{}, &UndecidedError{out.ACL, a}
+		case a.Action == actionPass:
+			out.Passed, passed = append(out.Passed, a), a.Tier
+		case out.ACL != nil:
+			out.Also = append(out.Also, a)
+		default:
+			out.ACL, out.Allowed = a, allows(a)
+		}
+	}
+	return out, nil
+}
+
+const actionPass = "pass"
+
+func allows(a *nb.ACL) bool {
+	return a.Action == "allow" || a.Action == "allow-related" || a.Action == "allow-stateless"
+}
+
+// meets reports whether an ACL is about the packet.
+func (db *Database) meets(a *nb.ACL, p Packet) (bool, error) {
+	e, err := db.parseMatch(a.Match)
+	meets := false
+	if err == nil {
+		meets, err = e(p, false)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read match of ACL %s (%s): %w", a.UUID, a.Match, err)
+	}
+	return meets, nil
+}
+
+// aclsAt are the ACLs that a switch asks about a port's packets: those of each port group with any port of the switch.
+func (db *Database) aclsAt(port *nb.LogicalSwitchPort) []*nb.ACL {
+	here := map[string]bool{}
+	if sw := db.switches[port.UUID]; sw != nil {
+		for _, id := range sw.Ports {
+			here[id] = true
+		}
+	}
+	var out []*nb.ACL
+	taken := map[string]bool{}
+	for _, g := range db.groups {
+		if !slices.ContainsFunc(g.Ports, func(id string) bool { return here[id] }) {
+			continue
+		}
+		for _, id := range g.ACLs {
+			if a := db.acls[id]; a != nil && !taken[id] {
+				taken[id] = true
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
