@@ -1,0 +1,111 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/cli"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/netprobe/wire"
+)
+
+// policyCommand runs `atoll policy` in the control plane's namespace, and reads what it prints.
+func policyCommand(ctx context.Context, into any, args ...string) error {
+	args = append(append([]string{"policy"}, args...), "-o", "json", "--kubeconfig", env.box.Kubeconfig())
+	out, err := env.box.Exec(ctx, sandbox.Central, append([]string{filepath.Join(env.options.Bin, "atoll")}, args...)...)
+	if bad := json.Unmarshal(out, into); bad != nil {
+		return fmt.Errorf("atoll %v: %w: %s", args, err, out)
+	}
+	return nil
+}
+
+// TestPolicyVerdicts: whoever runs the cluster is told by name what decides about a packet, and how many packets each policy
+// admitted and isolation dropped, from all nodes by way of the API server. In the sandbox the agents are no pods: here pods on
+// the nodes' own network stand for them, whose loopback interface is the agents'.
+func TestPolicyVerdicts(t *testing.T) {
+	const ns = "verdicts"
+	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+	env.namespace(t, ns, ns)
+	pods := env.waitReady(t,
+		env.pod(t, podSpec{namespace: ns, name: "db", node: "n2", app: "db"}),
+		env.pod(t, podSpec{namespace: ns, name: "web", node: "n1", app: "web"}),
+		env.pod(t, podSpec{namespace: ns, name: "stranger", node: "n1", app: "stranger"}),
+	)
+	db, web, stranger := pods[0], pods[1], pods[2]
+	var doors []*corev1.Pod
+	for _, node := range env.box.Nodes() {
+		door := onHost("atoll-system", "door-"+node, node)
+		door.Labels["app.kubernetes.io/name"] = "atoll-agent"
+		doors = append(doors, env.make(t, door))
+	}
+	port, tcp := intstr.FromInt32(wire.DefaultPort), corev1.ProtocolTCP
+	_, err := env.clients.Kube.NetworkingV1().NetworkPolicies(ns).Create(t.Context(), &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "db-from-web"},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{
+				From:  []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}},
+				Ports: []networkingv1.NetworkPolicyPort{{Protocol: &tcp, Port: &port}},
+			}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.waitReady(t, doors...)
+	const policy = "NetworkPolicy/" + ns + "/db-from-web"
+	eventually(t, 30*time.Second, "atoll policy trace names the policy and the isolation", func(ctx context.Context) error {
+		number := fmt.Sprint(wire.DefaultPort)
+		var allowed, dropped cli.Trace
+		if err := policyCommand(ctx, &allowed, "trace", ns+"/web", ns+"/db", "--port", number, "--nb-address", env.box.NBAddress()); err != nil {
+			return err
+		}
+		if err := policyCommand(ctx, &dropped, "trace", ns+"/stranger", ns+"/db", "--port", number, "--nb-address", env.box.NBAddress()); err != nil {
+			return err
+		}
+		if at := allowed.Paths[0].Steps[1]; at.Verdict != "allow" || at.Policy != policy || at.Rule != "0" {
+			return fmt.Errorf("of web: %+v", at)
+		}
+		if at := dropped.Paths[0].Steps[1]; at.Verdict != "drop" || len(at.Isolating) != 1 || at.Isolating[0] != policy {
+			return fmt.Errorf("of the stranger: %+v", at)
+		}
+		return nil
+	})
+	target := wire.Target{Address: attachmentOf(t, db).Addresses[0].Addr(), Protocol: wire.TCP}
+	arrives(t, web, db, target, nil)
+	silent(t, stranger, target)
+	eventually(t, 30*time.Second, "atoll policy verdicts counts both", func(ctx context.Context) error {
+		var v cli.Verdicts
+		if err := policyCommand(ctx, &v, "verdicts", "--network", ns); err != nil {
+			return err
+		}
+		counts := map[string]uint64{}
+		for _, r := range v.Rows {
+			counts[r.Policy+" "+r.Verdict+" on "+r.Node] += r.Packets
+		}
+		if v.Nodes != len(env.box.Nodes()) || counts[policy+" allow on n2"] == 0 || counts[nb.Isolation+" drop on n2"] == 0 {
+			return fmt.Errorf("%d nodes: %v", v.Nodes, counts)
+		}
+		if len(v.Isolated) != 1 || v.Isolated[0].Pod != ns+"/db" || len(v.Isolated[0].Policies) != 1 || v.Isolated[0].Policies[0] != policy {
+			return fmt.Errorf("isolated: %+v", v.Isolated)
+		}
+		return nil
+	})
+	for _, p := range doors {
+		env.deletePod(t, p)
+	}
+	env.waitGone(t, doors...)
+}
