@@ -120,7 +120,7 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 		return err
 	}
 	defer a.names.close()
-	if err := registry.Register(newVerdictCollector(a.verdicts, log)); err != nil {
+	if err := registry.Register(newVerdictCollector(a.verdicts)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	if config.NRISocket != "" {

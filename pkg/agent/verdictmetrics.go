@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,12 +25,11 @@ type verdictCollector struct {
 	verdicts *verdicts
 	packets  *prometheus.Desc
 	failures prometheus.Counter
-	log      *slog.Logger
 }
 
-func newVerdictCollector(v *verdicts, log *slog.Logger) *verdictCollector {
+func newVerdictCollector(v *verdicts) *verdictCollector {
 	return &verdictCollector{
-		verdicts: v, log: log,
+		verdicts: v,
 		packets: prometheus.NewDesc("atoll_agent_policy_packets_total",
 			"Packets of this node's pods that the rules of policies decided about; policy isolation: that no policy allowed.",
 			[]string{"network", "policy", "direction", "verdict"}, nil),
@@ -55,7 +53,6 @@ func (c *verdictCollector) Collect(to chan<- prometheus.Metric) {
 	counts, err := c.verdicts.ask(ctx, false)
 	if err != nil {
 		c.failures.Inc()
-		c.log.Warn("packets of policies not counted", "error", err)
 	}
 	for labels, packets := range seriesOf(counts, maxVerdictSeries) {
 		to <- prometheus.MustNewConstMetric(c.packets, prometheus.CounterValue, float64(packets), labels.network, labels.policy, labels.direction, labels.verdict)

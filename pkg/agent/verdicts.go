@@ -52,6 +52,8 @@ type verdicts struct {
 	// tables are those of the bridge, by stage.
 	tables  map[string]uint8
 	counted time.Time
+	// said is the last reason that was logged; empty when all is well.
+	said string
 }
 
 // verdictQuestion is somebody's, who takes one answer.
@@ -101,9 +103,22 @@ func (v *verdicts) serve(ctx context.Context) error {
 			return nil
 		case q := <-v.asked:
 			counts, err := v.count(ctx, q.now)
+			v.complain(err)
 			q.reply <- verdictAnswer{counts, err}
 		}
 	}
+}
+
+// complain logs why nothing can be counted, once for each reason: monitoring systems ask all the time.
+func (v *verdicts) complain(err error) {
+	reason := ""
+	if err != nil {
+		reason = err.Error()
+	}
+	if reason != "" && reason != v.said {
+		v.log.Warn("packets of policies not counted", "error", err)
+	}
+	v.said = reason
 }
 
 // ask asks serve.

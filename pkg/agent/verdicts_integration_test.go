@@ -118,7 +118,7 @@ func TestVerdictsAreCounted(t *testing.T) {
 		}
 		return nil
 	})
-	wantSeries(t, newVerdictCollector(v, j.agent.log), []string{
+	wantSeries(t, newVerdictCollector(v), []string{
 		fmt.Sprintf(`atoll_agent_policy_packets_total{direction="Ingress",network="red",policy="isolation",verdict="drop"} %d`, 2*many),
 		fmt.Sprintf(`atoll_agent_policy_packets_total{direction="Ingress",network="red",policy="NetworkPolicy/red/friends",verdict="allow"} %d`, total+1),
 	})

@@ -8,9 +8,9 @@ import (
 
 // flow is an ofp_flow_stats of table 45: priority 9, 7 packets, metadata 3 and reg15 6, with an instruction behind it.
 func flow() []byte {
-	out := make([]byte, 48)
-	out[2], out[13], out[39] = 45, 9, 7
-	out = append(out, 0, 1, 0, 4+12+8)
+	var fixed [48]byte
+	fixed[2], fixed[13], fixed[39] = 45, 9, 7
+	out := append(fixed[:], 0, 1, 0, 4+12+8)
 	out = append(out, 0x80, 0, 2<<1, 8, 0, 0, 0, 0, 0, 0, 0, 3)
 	out = append(out, 0, 1, 15<<1, 4, 0, 0, 0, 6)
 	out = append(out, 0, 4, 0, 8, 0, 0, 0, 0)
