@@ -152,6 +152,7 @@ func TestTraceThatCannotFollow(t *testing.T) {
 		{from: "192.0.2.1", to: "192.0.2.2", protocol: "tcp", port: 1, want: "one of them must be a pod"},
 		{from: "::ffff:192.0.2.1", to: "red/web-1", protocol: "tcp", port: 1, want: "write an IPv4 address as IPv4"},
 		{from: "red/web-0", to: "red/web-0", protocol: "tcp", port: 1, want: "never leaves it"},
+		{from: "10.0.0.2", to: "red/web-0", protocol: "tcp", port: 1, want: "10.0.0.2 is red/web-0: what a pod sends to itself"},
 		{from: "red/web-9", to: "red/web-0", protocol: "tcp", port: 1, want: "pod red/web-9 has no port"},
 		{from: "red/web-0", to: "blue/web-0", protocol: "tcp", port: 1, want: "red/web-0 is in Network red and blue/web-0 in Network blue"},
 		{from: "red/web-0", to: "svc/red/db", protocol: "udp", port: 80, want: "svc/red/db has no udp port 80"},

@@ -64,6 +64,9 @@ func (t *tracer) trace(q question) (Trace, error) {
 		// An address of the Network is some pod's, which must be allowed to send.
 		from = t.rows.At(out.Network, q.from.address)
 	}
+	if from != nil && from == to {
+		return out, fmt.Errorf("%s is %s: what a pod sends to itself never leaves it", q.from, q.to)
+	}
 	routes, err := t.routes(q, from, to)
 	if err != nil {
 		return out, err
@@ -178,7 +181,7 @@ func (t *tracer) follow(q question, r route, from *nb.LogicalSwitchPort, network
 		return path, nil
 	}
 	to := t.rows.At(network, r.to)
-	balanced := trace.Packet{From: r.from, To: r.to, Protocol: q.protocol, Port: r.port}
+	balanced := trace.Packet{From: r.from, To: r.to, Protocol: q.protocol, Port: r.port, Loopback: from != nil && from == to}
 	if from != nil {
 		dialled := balanced
 		if r.dialled.IsValid() {
@@ -197,7 +200,7 @@ func (t *tracer) follow(q question, r route, from *nb.LogicalSwitchPort, network
 		path.Outside = true
 		return path, nil
 	}
-	if from == to && r.dialled.IsValid() {
+	if balanced.Loopback {
 		// A packet that its own Service leads back comes from the Service's address. (ovn-nb(5), Load_Balancer.)
 		balanced.From = r.dialled.Addr()
 	}
@@ -214,6 +217,9 @@ func (t *tracer) step(port *nb.LogicalSwitchPort, direction model.Direction, d t
 	s := Step{Pod: port.Name, Direction: direction.String(), Verdict: verdictWord(d.Allowed)}
 	origin, ours := d.Origin()
 	switch {
+	case d.ACL == nil && d.TurnedBack:
+		s.By = "OVN turns it back at the pod's own port before it judges what the pod sends"
+		return s
 	case d.ACL == nil:
 		s.By = "no rule is about it, and no policy isolates the pod"
 		return s
@@ -259,6 +265,8 @@ func words(o nb.Origin) string {
 	switch o.Policy {
 	case nb.OwnNode:
 		return "a pod's own node always reaches it"
+	case nb.Itself:
+		return "a pod always reaches itself"
 	case nb.Isolation:
 		return nb.Isolation
 	}

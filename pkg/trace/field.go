@@ -19,6 +19,8 @@ type Packet struct {
 	Protocol model.Protocol
 	// Port is the one that it goes to; 0 for ICMP. Which one it comes from nobody knows before it is sent.
 	Port uint16
+	// Loopback: a load balancer has led it back to who sent it, and it goes out where it came in.
+	Loopback bool
 
 	// in and out are the ports of the switch where it is judged; out is empty before the switch has looked it up.
 	in, out string
@@ -61,8 +63,9 @@ var fields = map[string]field{
 	"ip6.src": {needs: is6, compare: compareAddress(func(p Packet) netip.Addr { return p.From })},
 	"ip6.dst": {needs: is6, compare: compareAddress(func(p Packet) netip.Addr { return p.To })},
 	"tcp.dst": portField(model.TCP), "udp.dst": portField(model.UDP), "sctp.dst": portField(model.SCTP),
-	"inport":  {compare: compareSwitchPort(func(p Packet) string { return p.in })},
-	"outport": {compare: compareSwitchPort(func(p Packet) string { return p.out })},
+	"flags.loopback": {is: func(p Packet) bool { return p.Loopback }},
+	"inport":         {compare: compareSwitchPort(func(p Packet) string { return p.in })},
+	"outport":        {compare: compareSwitchPort(func(p Packet) string { return p.out })},
 }
 
 func portField(protocol model.Protocol) field {

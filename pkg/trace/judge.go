@@ -18,6 +18,8 @@ type Decision struct {
 	Also []*nb.ACL
 	// Passed are those that left the decision to a later tier.
 	Passed []*nb.ACL
+	// TurnedBack: what is judged after load balancing has not judged it, since it came back to its sender.
+	TurnedBack bool
 }
 
 // Origin says whose the ACL is; false when it is none of ours, or none decides.
@@ -38,11 +40,16 @@ func (e *UndecidedError) Error() string {
 }
 
 // Send judges what a port sends: first as it dials, then after load balancing. The two are the same where nothing balances.
+// What comes back to its sender is turned back before the second. (ovn-northd(8), Ingress Table: Hairpin.)
 func (db *Database) Send(port *nb.LogicalSwitchPort, dialled, balanced Packet) (Decision, error) {
 	dialled.in, balanced.in = port.Name, port.Name
 	first, err := db.judge(port, dialled, func(a *nb.ACL) bool { return a.Direction == fromPort && a.Options[afterBalancing] != "true" })
 	if err != nil || !first.Allowed {
 		return first, err
+	}
+	if balanced.Loopback {
+		first.TurnedBack = true
+		return first, nil
 	}
 	second, err := db.judge(port, balanced, func(a *nb.ACL) bool { return a.Direction == fromPort && a.Options[afterBalancing] == "true" })
 	if err == nil && second.ACL == nil {

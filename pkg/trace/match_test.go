@@ -103,6 +103,32 @@ func TestMatchesThatAreNotUnderstood(t *testing.T) {
 	}
 }
 
+// What a load balancer leads back to its sender is judged as it is dialled and as it is received, and not in between.
+func TestWhatComesBackToItsSender(t *testing.T) {
+	rows := map[nb.Table][]nb.Row{
+		nb.TableLogicalSwitch:     {&nb.LogicalSwitch{UUID: "s", Ports: []string{"1"}}},
+		nb.TableLogicalSwitchPort: {&nb.LogicalSwitchPort{UUID: "1", Name: "a"}},
+		nb.TablePortGroup:         {&nb.PortGroup{UUID: "g", Name: "g", Ports: []string{"1"}, ACLs: []string{"after", "itself", "drop"}}},
+		nb.TableACL: {
+			&nb.ACL{UUID: "after", Direction: fromPort, Match: "ip", Action: "drop", Options: map[string]string{afterBalancing: "true"}},
+			&nb.ACL{UUID: "itself", Direction: toPort, Match: "outport == @g && flags.loopback && ip", Action: "allow-related", Priority: 2},
+			&nb.ACL{UUID: "drop", Direction: toPort, Match: "outport == @g && ip", Action: "drop", Priority: 1},
+		},
+	}
+	db := New(func(t nb.Table) []nb.Row { return rows[t] })
+	p := Packet{From: netip.MustParseAddr("10.0.0.1"), To: netip.MustParseAddr("10.0.0.1"), Protocol: model.TCP, Port: 80}
+	for _, back := range []bool{true, false} {
+		p.Loopback = back
+		sent, err := db.Send(db.Port("a"), p, p)
+		if err != nil || sent.Allowed != back {
+			t.Errorf("led back: %t; sending: %+v, %v", back, sent, err)
+		}
+		if got, err := db.Receive(db.Port("a"), p); err != nil || got.Allowed != back {
+			t.Errorf("led back: %t; receiving: %+v, %v", back, got, err)
+		}
+	}
+}
+
 func FuzzMatch(f *testing.F) {
 	for _, seed := range []string{`outport == @g && ip4.src == {$g_ip4, 10.0.0.0/8} && tcp.dst == 0x50/0xfffe /* atoll */`, `!(ip6 || is_chassis_resident("a"))`, "tcp.dst <= 5 // end"} {
 		f.Add(seed)
