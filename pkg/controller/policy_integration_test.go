@@ -54,7 +54,7 @@ func TestPoliciesBecomeGroupsAndACLs(t *testing.T) {
 	startEngine(t, c, central.NBAddress(), "one")
 	twoNetworks(c)
 	eventually(t, 10*time.Second, "false 7000", func() string {
-		return strings.Trim(nbctl(t, central, "get", "NB_Global", ".", "options:use_ct_inv_match"), `"`) + " " +
+		return strings.Trim(nbctl(t, central, "--if-exists", "get", "NB_Global", ".", "options:use_ct_inv_match"), `"`) + " " +
 			strings.Trim(nbctl(t, central, "get", "NB_Global", ".", "options:northd_probe_interval"), `"`)
 	})
 	eventually(t, 10*time.Second, redFront, func() string { return ports(t, central, "red/front") })
