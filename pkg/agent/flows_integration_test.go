@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ func TestAddWaitsForTheFlowsOfItsNetwork(t *testing.T) {
 	a.seesCluster([]netip.AddrPort{netip.MustParseAddrPort(testEncapIP + ":6443")}, nil, vpc("red"))
 	a.world.setNode(self)
 	t.Cleanup(func() { n.clearPortholes(a) })
+	before := n.ours()
 	p := newGuest(t, a, "red", "one", 5, 5)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -27,7 +29,7 @@ func TestAddWaitsForTheFlowsOfItsNetwork(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "wait for the flows of Network red") {
 		t.Errorf("ADD: %v", err)
 	}
-	if left := n.ours(); len(left) > 0 {
-		t.Errorf("left: %v", left)
+	if after := n.ours(); !slices.Equal(before, after) {
+		t.Errorf("left: %v\nbefore: %v", after, before)
 	}
 }
