@@ -313,12 +313,19 @@ func TestSweepMendsPortholes(t *testing.T) {
 		return netlink.LinkDel(found)
 	}
 	for name, breakIt := range map[string]func(){
-		"nothing":                     func() {},
-		"the node's rules":            func() { unguard(t) },
-		"a link to the bridge":        func() { must(t, remove(id.Name())) },
-		"a link to the node":          func() { must(t, remove(id.HostLink())) },
-		"a port":                      func() { n.vsctl("del-port", id.Name()) },
-		"the node's ports":            func() { n.vsctl("del-port", porthole.NodePort, "--", "del-port", porthole.EdgePort) },
+		"nothing":              func() {},
+		"the node's rules":     func() { unguard(t) },
+		"a link to the bridge": func() { must(t, remove(id.Name())) },
+		"a link to the node":   func() { must(t, remove(id.HostLink())) },
+		"a port": func() {
+			n.vsctl("del-port", id.Name())
+			seesPort(t, a, id.Name(), false)
+		},
+		"the node's ports": func() {
+			n.vsctl("del-port", porthole.NodePort, "--", "del-port", porthole.EdgePort)
+			seesPort(t, a, porthole.NodePort, false)
+			seesPort(t, a, porthole.EdgePort, false)
+		},
 		"the node's links":            func() { must(t, errors.Join(remove("atoll0"), remove("atoll1"))) },
 		"a porthole":                  func() { must(t, a.keeper.Remove(id)) },
 		"a namespace's mount":         func() { must(t, unix.Unmount(id.NetnsPath(), unix.MNT_DETACH)) },
@@ -327,6 +334,7 @@ func TestSweepMendsPortholes(t *testing.T) {
 			name := porthole.IDOf("gone").Name()
 			n.vsctl("add-port", "br-int", name, "--", "set", "Interface", name, "external_ids:atoll.dev/porthole=gone",
 				"--", "set", "Port", name, "external_ids:atoll.dev/porthole=gone")
+			seesPort(t, a, name, true)
 		},
 		"a route of a pod that has gone": func() {
 			must(t, exec.Command("ip", "route", "add", "100.64.1.99/32", "via", "169.254.100.6", "dev", id.HostLink(), "onlink", "proto", "167").Run())
@@ -354,6 +362,22 @@ func settled(t *testing.T, check func()) {
 		}
 	}
 	check()
+}
+
+// seesPort waits until the agent has heard that a port is there, or is not: what it has not heard of, a sweep mends a minute
+// later.
+func seesPort(t *testing.T, a *Agent, name string, there bool) {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); ; {
+		_, has, err := a.ovs.Find(t.Context(), name)
+		must(t, err)
+		if has == there {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("port %s: the agent still sees %t", name, has)
+		}
+	}
 }
 
 // successor is the agent that comes after another one died: it knows what the API server shows, and nothing else.
