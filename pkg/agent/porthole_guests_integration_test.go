@@ -108,21 +108,7 @@ func TestLargeTransfers(t *testing.T) {
 	red := n.addGuest(a, "red", "one", 5, 5)
 	n.addService(world.nodeV4, red.nic.Faces[0].String())
 	for _, inside := range []func(func() error) error{red.inside, world.inside} {
-		var listener net.Listener
-		must(t, inside(func() (err error) {
-			listener, err = net.Listen("tcp", ":80")
-			return err
-		}))
-		t.Cleanup(func() { _ = listener.Close() })
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				go func() { _, _ = io.Copy(conn, conn) }()
-			}
-		}()
+		serveEcho(t, inside)
 	}
 	for name, test := range map[string]struct {
 		from    func(func() error) error

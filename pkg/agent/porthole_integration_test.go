@@ -185,6 +185,26 @@ func (n *node) addPodPort(network string, p *testPod) {
 		"--", "set", "Logical_Switch_Port", name, "options:requested-chassis="+n.name, "options:iface-id-ver="+p.request.Pod.UID)
 }
 
+// serveEcho sends back what comes by TCP to port 80, until the test ends.
+func serveEcho(tb testing.TB, inside func(func() error) error) {
+	tb.Helper()
+	var listener net.Listener
+	must(tb, inside(func() (err error) {
+		listener, err = net.Listen("tcp", ":80")
+		return err
+	}))
+	tb.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(conn, conn) }()
+		}
+	}()
+}
+
 // serveName answers each TCP connection to a port with a name and the client's address, until the test ends.
 func serveName(tb testing.TB, inside func(func() error) error, address, name string) {
 	tb.Helper()

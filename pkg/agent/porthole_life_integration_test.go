@@ -114,25 +114,8 @@ func TestConnectionsEndWithTheirPod(t *testing.T) {
 func TestAChangeCountsAtOnce(t *testing.T) {
 	n, a, world := portholeNode(t, nil)
 	red := n.addGuest(a, "red", "one", 5, 5)
-	echo := func(inside func(func() error) error, address string) {
-		var listener net.Listener
-		must(t, inside(func() (err error) {
-			listener, err = net.Listen("tcp", address)
-			return err
-		}))
-		t.Cleanup(func() { _ = listener.Close() })
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				go func() { _, _ = io.Copy(conn, conn) }()
-			}
-		}()
-	}
-	echo(world.inside, ":80")
-	echo(red.inside, ":80")
+	serveEcho(t, world.inside)
+	serveEcho(t, red.inside)
 	dial := func(inside func(func() error) error, address string) (conn net.Conn) {
 		must(t, inside(func() (err error) {
 			conn, err = net.DialTimeout("tcp", address, 3*time.Second)

@@ -78,15 +78,19 @@ func (r Report) printJSON(out io.Writer) error {
 	if r.Differences == nil {
 		r.Differences = []Difference{}
 	}
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	err := e.Encode(struct {
+	return printJSON(out, "report", struct {
 		Report
 		Verdict string `json:"verdict"`
 	}{r, r.Verdict()})
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
+}
+
+// printJSON writes a value for programs; what names it in the error.
+func printJSON(out io.Writer, what string, value any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
 	}
 	return nil
 }

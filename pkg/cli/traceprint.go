@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -117,20 +116,14 @@ func (t Trace) next() string {
 
 // Print writes the trace in a format: table or json.
 func (t Trace) Print(out io.Writer, format string) error {
-	var text strings.Builder
 	if format == formatJSON {
-		e := json.NewEncoder(&text)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		if err := e.Encode(struct {
+		return printJSON(out, "trace", struct {
 			Trace
 			Verdict string `json:"verdict"`
-		}{t, t.Verdict()}); err != nil {
-			return fmt.Errorf("write trace: %w", err)
-		}
-	} else {
-		t.printTable(&text)
+		}{t, t.Verdict()})
 	}
+	var text strings.Builder
+	t.printTable(&text)
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return fmt.Errorf("write trace: %w", err)
 	}

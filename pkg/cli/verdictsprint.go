@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -92,23 +91,17 @@ func listed(names []string) string {
 
 // Print writes the counts in a format: table or json.
 func (v Verdicts) Print(out io.Writer, format string) error {
-	var text strings.Builder
 	if format == formatJSON {
 		if v.Rows == nil {
 			v.Rows = []VerdictRow{}
 		}
-		e := json.NewEncoder(&text)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		if err := e.Encode(struct {
+		return printJSON(out, "verdicts", struct {
 			Verdicts
 			Verdict string `json:"verdict"`
-		}{v, v.Verdict()}); err != nil {
-			return fmt.Errorf("write verdicts: %w", err)
-		}
-	} else {
-		v.printTable(&text)
+		}{v, v.Verdict()})
 	}
+	var text strings.Builder
+	v.printTable(&text)
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return fmt.Errorf("write verdicts: %w", err)
 	}

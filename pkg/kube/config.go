@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
@@ -88,18 +89,22 @@ func newClients(cfg *rest.Config) (clients, error) {
 }
 
 func newNetworkClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {
+	return newClient(cfg, transport, "Network", v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme)
+}
+
+// newClient gives a client for the kinds of one version, which install makes known; what names them in errors.
+func newClient(cfg *rest.Config, transport *http.Client, what string, version schema.GroupVersion, install func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register Network: %w", err)
+	if err := install(scheme); err != nil {
+		return nil, fmt.Errorf("register %s: %w", what, err)
 	}
-	version := v1alpha1.SchemeGroupVersion
 	cfg = rest.CopyConfig(cfg)
 	cfg.APIPath = "/apis"
 	cfg.GroupVersion = &version
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	client, err := rest.RESTClientForConfigAndClient(cfg, transport)
 	if err != nil {
-		return nil, fmt.Errorf("make Network client: %w", err)
+		return nil, fmt.Errorf("make %s client: %w", what, err)
 	}
 	return client, nil
 }

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -182,18 +180,5 @@ func sameGateway(a, b *model.Gateway) bool {
 }
 
 func newGatewayClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {
-	scheme := runtime.NewScheme()
-	if err := gatewayv1.Install(scheme); err != nil {
-		return nil, fmt.Errorf("register Gateway: %w", err)
-	}
-	version := schema.GroupVersion(gatewayv1.GroupVersion)
-	cfg = rest.CopyConfig(cfg)
-	cfg.APIPath = "/apis"
-	cfg.GroupVersion = &version
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientForConfigAndClient(cfg, transport)
-	if err != nil {
-		return nil, fmt.Errorf("make Gateway client: %w", err)
-	}
-	return client, nil
+	return newClient(cfg, transport, "Gateway", schema.GroupVersion(gatewayv1.GroupVersion), gatewayv1.Install)
 }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"reflect"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -28,21 +26,11 @@ import (
 const askAgain = 10 * time.Second
 
 func newPolicyClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {
-	scheme := runtime.NewScheme()
-	if err := policyv1alpha2.Install(scheme); err != nil {
-		return nil, fmt.Errorf("register ClusterNetworkPolicy: %w", err)
-	}
 	version := schema.GroupVersion(policyv1alpha2.GroupVersion)
-	metav1.AddToGroupVersion(scheme, version)
-	cfg = rest.CopyConfig(cfg)
-	cfg.APIPath = "/apis"
-	cfg.GroupVersion = &version
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientForConfigAndClient(cfg, transport)
-	if err != nil {
-		return nil, fmt.Errorf("make ClusterNetworkPolicy client: %w", err)
-	}
-	return client, nil
+	return newClient(cfg, transport, "ClusterNetworkPolicy", version, func(scheme *runtime.Scheme) error {
+		metav1.AddToGroupVersion(scheme, version)
+		return policyv1alpha2.Install(scheme)
+	})
 }
 
 // clusterPolicies lists and watches ClusterNetworkPolicies. Their CustomResourceDefinition is not ours: where there is none,
