@@ -21,18 +21,17 @@ func Create(spec Spec) error {
 	if err := Delete(spec.Owner); err != nil {
 		return err
 	}
-	host, err := addPair(spec, netns)
-	if err != nil {
+	if err := addPair(spec, netns); err != nil {
 		return err
 	}
-	if err := configure(spec, host, netns); err != nil {
+	if err := configure(spec, netns); err != nil {
 		return errors.Join(err, Delete(spec.Owner))
 	}
 	return nil
 }
 
 // addPair adds both ends at once, each in its namespace, so that no step between is seen by anyone.
-func addPair(spec Spec, netns ns.NetNS) (netlink.Link, error) {
+func addPair(spec Spec, netns ns.NetNS) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = spec.Owner.HostName()
 	attrs.MTU = spec.MTU
@@ -45,20 +44,12 @@ func addPair(spec Spec, netns ns.NetNS) (netlink.Link, error) {
 	}
 	if err := netlink.LinkAdd(pair); err != nil {
 		if errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("add veth %s: interface %s exists already in the pod's network namespace: %w",
+			return fmt.Errorf("add veth %s: interface %s exists already in the pod's network namespace: %w",
 				attrs.Name, spec.Owner.Interface, err)
 		}
-		return nil, fmt.Errorf("add veth %s: %w", attrs.Name, err)
+		return fmt.Errorf("add veth %s: %w", attrs.Name, err)
 	}
-	host, err := netlink.LinkByName(attrs.Name)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("find veth %s: %w", attrs.Name, err), Delete(spec.Owner))
-	}
-	// Linux takes no alias with a new link.
-	if err := netlink.LinkSetAlias(host, spec.Owner.Alias()); err != nil {
-		return nil, errors.Join(fmt.Errorf("set alias of %s: %w", attrs.Name, err), Delete(spec.Owner))
-	}
-	return host, nil
+	return nil
 }
 
 // OneQueue has both ends of a veth pair made with the one queue that a veth uses unless it is told otherwise. Without a word
@@ -68,12 +59,18 @@ func addPair(spec Spec, netns ns.NetNS) (netlink.Link, error) {
 func OneQueue(attrs *netlink.LinkAttrs) { attrs.NumTxQueues, attrs.NumRxQueues = 1, 1 }
 
 // configure brings both ends up.
-func configure(spec Spec, host netlink.Link, netns ns.NetNS) error {
-	if err := Quieten(host.Attrs().Name); err != nil {
+func configure(spec Spec, netns ns.NetNS) error {
+	name := spec.Owner.HostName()
+	if err := Quieten(name); err != nil {
 		return err
 	}
-	if err := netlink.LinkSetUp(host); err != nil {
-		return fmt.Errorf("bring up %s: %w", host.Attrs().Name, err)
+	host, err := LinkOf(name)
+	if err != nil {
+		return err
+	}
+	// Linux takes no alias with a new link.
+	if err := RaiseAs(host, spec.Owner.Alias()); err != nil {
+		return err
 	}
 	return netns.Do(func(ns.NetNS) error { return configurePod(spec) })
 }
@@ -143,9 +140,9 @@ func (s Spec) defaultRoute(index int, gateway netip.Addr) *netlink.Route {
 }
 
 func bringUp(name string) (netlink.Link, error) {
-	link, err := netlink.LinkByName(name)
+	link, err := LinkOf(name)
 	if err != nil {
-		return nil, fmt.Errorf("find %s in the pod: %w", name, err)
+		return nil, fmt.Errorf("%w in the pod", err)
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return nil, fmt.Errorf("bring up %s in the pod: %w", name, err)

@@ -298,9 +298,9 @@ func (k *Keeper) changeFaces(spec Spec, gone, come []Pod) error {
 
 // faceLink is the index of the node's end of the link to a porthole, over which its faces are reached.
 func faceLink(spec Spec) (int, error) {
-	link, err := netlink.LinkByName(spec.id().HostLink())
+	link, err := netdev.LinkOf(spec.id().HostLink())
 	if err != nil {
-		return 0, fmt.Errorf("find %s: %w", spec.id().HostLink(), err)
+		return 0, err
 	}
 	for _, family := range families(spec.hasIPv6()) {
 		if err := neighbour(link, hopFor(family).porthole, portholeMAC); err != nil {

@@ -1,6 +1,7 @@
 package porthole
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -22,44 +23,63 @@ const (
 	wayOutRule = 100
 )
 
-// harden sets what all interfaces of a porthole get, before there are any. It runs inside.
+// harden sets what the namespace has for all interfaces, and what those to come get, before there are any. It runs inside.
 func harden(ipv6 bool) error {
-	// First: changing it changes others.
-	if err := netdev.Set("", netdev.Setting{Protocol: "ipv4", Key: "ip_forward", Value: "1"}); err != nil {
-		return err
-	}
-	off := "1"
+	all := append(strict(), disabled(!ipv6))
 	if ipv6 {
-		off = "0"
+		all = append(all, netdev.Setting{Protocol: "ipv6", Key: "forwarding", Value: "1"})
 	}
-	for _, which := range []string{netdev.AllInterfaces, "default"} {
-		err := netdev.Set(which, []netdev.Setting{
-			// The table judges sources, more strictly, and what comes from the Network has a route of its own.
-			{Protocol: "ipv4", Key: "rp_filter", Value: "0"},
-			{Protocol: "ipv4", Key: "send_redirects", Value: "0"},
-			{Protocol: "ipv4", Key: "accept_redirects", Value: "0"},
-			{Protocol: "ipv4", Key: "accept_source_route", Value: "0"},
-			{Protocol: "ipv6", Key: "disable_ipv6", Value: off},
-			{Protocol: "ipv6", Key: "forwarding", Value: "1"},
-			{Protocol: "ipv6", Key: "accept_ra", Value: "0"},
-			{Protocol: "ipv6", Key: "accept_redirects", Value: "0"},
-			{Protocol: "ipv6", Key: "accept_source_route", Value: "-1"},
-			{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
-			// Link-local addresses are only those that are set.
-			{Protocol: "ipv6", Key: "addr_gen_mode", Value: "1"},
-		}...)
-		if err != nil {
+	return errors.Join(netdev.Set(netdev.AllInterfaces, all...), netdev.Set(netdev.NewInterfaces, append(strict(), forwarding())...))
+}
+
+// forwarding is that of IPv4: an interface's own, while that of IPv6 is the namespace's. So there is no need of ip_forward, for
+// which the kernel would lock all links.
+func forwarding() netdev.Setting {
+	return netdev.Setting{Protocol: "ipv4", Key: "forwarding", Value: "1"}
+}
+
+// disabled says whether there is no IPv6.
+func disabled(off bool) netdev.Setting {
+	value := "0"
+	if off {
+		value = "1"
+	}
+	return netdev.Setting{Protocol: "ipv6", Key: "disable_ipv6", Value: value}
+}
+
+// strict is what every interface of a porthole has.
+func strict() []netdev.Setting {
+	return []netdev.Setting{
+		// The table judges sources, more strictly, and what comes from the Network has a route of its own.
+		{Protocol: "ipv4", Key: "rp_filter", Value: "0"},
+		{Protocol: "ipv4", Key: "send_redirects", Value: "0"},
+		{Protocol: "ipv4", Key: "accept_redirects", Value: "0"},
+		{Protocol: "ipv4", Key: "accept_source_route", Value: "0"},
+		{Protocol: "ipv6", Key: "accept_ra", Value: "0"},
+		{Protocol: "ipv6", Key: "accept_redirects", Value: "0"},
+		{Protocol: "ipv6", Key: "accept_source_route", Value: "-1"},
+		{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
+	}
+}
+
+// settle readies one of a porthole's links, which is not up yet or was made before. It runs inside.
+func settle(link netlink.Link, ipv6 bool, upon before) error {
+	if upon == something {
+		// Somebody may have changed what the link got when it was made.
+		wanted := append(strict(), forwarding(), disabled(!ipv6))
+		if err := netdev.Set(link.Attrs().Name, wanted...); err != nil {
 			return err
 		}
 	}
-	return nil
+	// Link-local addresses are only those that are set.
+	return netdev.NoLinkLocal(link)
 }
 
 // furnish brings both links up, with addresses, neighbours and routes, and takes away what is too many. It runs inside.
 func furnish(spec Spec, upon before) error {
-	lo, err := netlink.LinkByName("lo")
+	lo, err := netdev.LinkOf("lo")
 	if err != nil {
-		return fmt.Errorf("find lo: %w", err)
+		return err
 	}
 	var dns []netip.Prefix
 	for _, a := range spec.DNS {
@@ -70,13 +90,18 @@ func furnish(spec Spec, upon before) error {
 	if err := setAddresses(lo, dns, upon); err != nil {
 		return err
 	}
-	network, err := netlink.LinkByName(networkSide)
+	network, err := netdev.LinkOf(networkSide)
 	if err != nil {
-		return fmt.Errorf("find %s: %w", networkSide, err)
+		return err
 	}
-	node, err := netlink.LinkByName(hostSide)
+	node, err := netdev.LinkOf(hostSide)
 	if err != nil {
-		return fmt.Errorf("find %s: %w", hostSide, err)
+		return err
+	}
+	for _, link := range []netlink.Link{network, node} {
+		if err := settle(link, spec.hasIPv6(), upon); err != nil {
+			return err
+		}
 	}
 	if spec.Offload == netdev.PodChecksums {
 		if err := netdev.DisableTxChecksums(networkSide); err != nil {

@@ -111,11 +111,28 @@ func state(tb testing.TB, uid string) string {
 	} {
 		show(append(in, strings.Fields(command)...)...)
 	}
+	show(append(in, "sh", "-c", "cd /proc/sys/net && grep -s . "+strings.Join(settings(), " "))...)
 	show("ip", "route", "show", "proto", "167")
 	show("ip", "-6", "route", "show", "proto", "167")
 	show("ip", "neigh", "show", "dev", IDOf(uid).HostLink())
 	// Without the index of the other end of a pair, which is another in each pair, and the blanks that it costs.
 	return regexp.MustCompile("(@if[0-9]+)? +").ReplaceAllString(out, " ")
+}
+
+// settings are the files below /proc/sys/net that decide what a porthole lets through.
+func settings() (files []string) {
+	for _, iface := range []string{"all", networkSide, hostSide} {
+		for _, key := range []string{"rp_filter", "send_redirects", "accept_redirects", "accept_source_route"} {
+			files = append(files, "ipv4/conf/"+iface+"/"+key)
+		}
+		for _, key := range []string{"disable_ipv6", "accept_ra", "accept_redirects", "accept_source_route"} {
+			files = append(files, "ipv6/conf/"+iface+"/"+key)
+		}
+	}
+	for _, iface := range []string{networkSide, hostSide} {
+		files = append(files, "ipv4/conf/"+iface+"/forwarding", "ipv6/conf/"+iface+"/addr_gen_mode")
+	}
+	return append(files, "ipv6/conf/all/forwarding")
 }
 
 // settled is the state once all links are up: one that was set up is shown as down until the kernel has seen its carrier, some
@@ -135,7 +152,10 @@ func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
 	spec := testSpec("u1")
 	must(t, k.Ensure(t.Context(), spec))
 	want := settled(t, "u1")
-	for _, fact := range []string{"100.64.0.5 via 169.254.100.6", "unreachable 100.64.0.0/24", "10.129.0.0/16 via 10.128.0.1", "100.64.0.0/10 via 10.128.0.1"} {
+	for _, fact := range []string{
+		"ipv4/conf/ovn0/forwarding:1", "ipv4/conf/host0/forwarding:1", "ipv6/conf/all/forwarding:1", "ipv4/conf/all/rp_filter:0",
+		"ipv6/conf/ovn0/addr_gen_mode:1", "ipv6/conf/host0/disable_ipv6:0", "ipv4/conf/host0/accept_redirects:0", "100.64.0.5 via 169.254.100.6", "unreachable 100.64.0.0/24", "10.129.0.0/16 via 10.128.0.1", "100.64.0.0/10 via 10.128.0.1",
+	} {
 		if !strings.Contains(want, fact) {
 			t.Errorf("missing: %s", fact)
 		}
@@ -146,8 +166,20 @@ func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
 			return exec.Command("ip", append([]string{"netns", "exec", IDOf("u1").Name()}, strings.Fields(command)...)...).Run()
 		}
 	}
+	set := func(file, value string) func() error {
+		return func() error {
+			command := exec.Command("ip", "netns", "exec", IDOf("u1").Name(), "tee", "/proc/sys/net/"+file)
+			command.Stdin = strings.NewReader(value)
+			return command.Run()
+		}
+	}
 	for name, breakIt := range map[string]func() error{
 		"nothing":             func() error { return nil },
+		"a link forwards not": set("ipv4/conf/ovn0/forwarding", "0"),
+		"IPv6 forwards not":   set("ipv6/conf/all/forwarding", "0"),
+		"IPv6 is off":         set("ipv6/conf/all/disable_ipv6", "1"),
+		"redirects are taken": set("ipv4/conf/host0/accept_redirects", "1"),
+		"sources are checked": set("ipv4/conf/all/rp_filter", "1"),
 		"rules flushed":       in("nft flush ruleset"),
 		"an element gone":     in("nft delete element inet atoll pods4 {10.0.0.5}"),
 		"a link down":         in("ip link set ovn0 down"),

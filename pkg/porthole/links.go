@@ -92,26 +92,20 @@ func (c cable) make(netns ns.NetNS) error {
 	return nil
 }
 
-// dress marks the outer end as ours, readies it, and brings it up.
+// dress readies the outer end, marks it as ours, and brings it up.
 func (c cable) dress() error {
-	outer, err := netlink.LinkByName(c.outer)
+	outer, err := netdev.LinkOf(c.outer)
 	if err != nil {
-		return fmt.Errorf("find %s: %w", c.outer, err)
-	}
-	if err := netlink.LinkSetAlias(outer, c.alias); err != nil {
-		return fmt.Errorf("set alias of %s: %w", c.outer, err)
+		return err
 	}
 	ready := hostEnd
 	if c.bridged {
-		ready = netdev.Quieten
+		ready = func(link netlink.Link) error { return netdev.Quieten(link.Attrs().Name) }
 	}
-	if err := ready(c.outer); err != nil {
+	if err := ready(outer); err != nil {
 		return err
 	}
-	if err := netlink.LinkSetUp(outer); err != nil {
-		return fmt.Errorf("bring up %s: %w", c.outer, err)
-	}
-	return nil
+	return netdev.RaiseAs(outer, c.alias)
 }
 
 // ensure makes the pair unless it is whole, and brings the outer end up.
@@ -130,9 +124,9 @@ func (c cable) ensure(netns ns.NetNS, upon before) error {
 }
 
 func (c cable) bringUp() error {
-	outer, err := netlink.LinkByName(c.outer)
+	outer, err := netdev.LinkOf(c.outer)
 	if err != nil {
-		return fmt.Errorf("find %s: %w", c.outer, err)
+		return err
 	}
 	if err := netlink.LinkSetUp(outer); err != nil {
 		return fmt.Errorf("bring up %s: %w", c.outer, err)
@@ -154,8 +148,8 @@ func removeLink(outer string) error {
 }
 
 // hostEnd readies the node's end of a link to a porthole. The table checks by reverse path where packets come from.
-func hostEnd(name string) error {
-	return netdev.Set(name, []netdev.Setting{
+func hostEnd(link netlink.Link) error {
+	err := netdev.Set(link.Attrs().Name, []netdev.Setting{
 		{Protocol: "ipv4", Key: "forwarding", Value: "1"},
 		{Protocol: "ipv4", Key: "rp_filter", Value: looseReversePath},
 		{Protocol: "ipv4", Key: "accept_redirects", Value: "0"},
@@ -164,11 +158,14 @@ func hostEnd(name string) error {
 		// Answer ARP for none of the node's addresses: the porthole knows the one that it needs.
 		{Protocol: "ipv4", Key: "arp_ignore", Value: "8"},
 		{Protocol: "ipv6", Key: "disable_ipv6", Value: "0"},
-		// No link-local address: there would be something to talk to.
-		{Protocol: "ipv6", Key: "addr_gen_mode", Value: "1"},
 		{Protocol: "ipv6", Key: "accept_ra", Value: "0"},
 		{Protocol: "ipv6", Key: "accept_redirects", Value: "0"},
 	}...)
+	if err != nil {
+		return err
+	}
+	// There would be something to talk to.
+	return netdev.NoLinkLocal(link)
 }
 
 // looseReversePath has the kernel take packets from wherever a route back exists by any interface; the larger of this
