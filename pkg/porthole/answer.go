@@ -17,8 +17,13 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// askAgain is how long an answer of the router is waited for, which is in the next process.
-const askAgain = 10 * time.Millisecond
+// askAgain is how long an answer of the router, which is in the next process, is waited for at first before it is asked again.
+// Each further wait is twice as long, up to askSeldom: on a busy node the answers come late, and many who ask would have
+// the switch do nothing else.
+const (
+	askAgain  = 10 * time.Millisecond
+	askSeldom = 320 * time.Millisecond
+)
 
 // Answered waits until the Network's router answers in its porthole: then all of the Network's flows are on this node.
 //
@@ -33,12 +38,13 @@ func (k *Keeper) Answered(ctx context.Context, id ID) error {
 	if err != nil {
 		return fmt.Errorf("ask the Network's router in porthole %s: %w", id, err)
 	}
-	defer link.Close()
-	for {
+	// Linux waits, with each socket of this kind that is closed, until no processor can be using it.
+	defer func() { go link.Close() }() //nolint:errcheck // nothing to lose
+	for patience := askAgain; ; patience = min(2*patience, askSeldom) {
 		if ctx.Err() != nil {
 			return fmt.Errorf("the Network's router does not answer in its porthole %s: %w", id.Name(), context.Cause(ctx))
 		}
-		answered, err := askRouter(link)
+		answered, err := askRouter(link, patience)
 		if err != nil {
 			return fmt.Errorf("ask the Network's router in porthole %s: %w", id, err)
 		}
@@ -77,8 +83,8 @@ func openPacket(id ID) (*os.File, error) {
 	return os.NewFile(uintptr(fd), networkSide), nil
 }
 
-// askRouter asks for the router's address once, and waits a little for the answer.
-func askRouter(link *os.File) (bool, error) {
+// askRouter asks for the router's address once, and waits for the answer, be it to an earlier question.
+func askRouter(link *os.File, patience time.Duration) (bool, error) {
 	router, own := model.EdgeAddresses()[0].Addr(), model.PortholeAddresses()[0].Addr()
 	question, err := arpRequest(model.PortholeMAC, own, router)
 	if err != nil {
@@ -87,8 +93,7 @@ func askRouter(link *os.File) (bool, error) {
 	if _, err := link.Write(question); err != nil {
 		return false, err
 	}
-	until := time.Now().Add(askAgain)
-	if err := link.SetReadDeadline(until); err != nil {
+	if err := link.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return false, err
 	}
 	frame := make([]byte, 128)
