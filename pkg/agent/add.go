@@ -18,23 +18,15 @@ import (
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
-const (
-	// addTimeout bounds an ADD, most of which is waiting for others. It is shorter than the plugin's patience,
-	// so that the error that reaches the pod's Events says what was waited for.
-	addTimeout = 60 * time.Second
-	// undoTimeout bounds the clearing up after a failed ADD, whose own context has often ended.
-	undoTimeout = 10 * time.Second
-)
-
-// errTookTooLong is the cause that ends an ADD after addTimeout.
-var errTookTooLong = fmt.Errorf("gave up after %s", addTimeout)
+// undoTimeout bounds the clearing up after a failed ADD, whose own context has often ended.
+const undoTimeout = 10 * time.Second
 
 // Add gives a container its interface, and returns when packets can flow. Asked again for a container that
 // has its interface, it returns the same result and changes nothing.
 func (a *Agent) Add(ctx context.Context, request cni.Request) (*current.Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, addTimeout, errTookTooLong)
-	defer cancel()
 	watch := a.metrics.watchAdd()
+	ctx, cancel := a.metrics.progress.patience(ctx, watch.now)
+	defer cancel()
 	result, err := a.add(ctx, request, watch)
 	watch.done(err)
 	if err != nil {
@@ -68,10 +60,9 @@ func (a *Agent) add(ctx context.Context, request cni.Request, watch *addWatch) (
 	if err != nil {
 		return nil, err
 	}
-	if err := a.settle(ctx, w); err != nil {
+	if err := a.settle(ctx, w, watch); err != nil {
 		return nil, errors.Join(err, undo())
 	}
-	watch.phase(phaseInstalled)
 	return w.result(), nil
 }
 
@@ -178,7 +169,7 @@ func sameBinding(a, b vswitch.Port) bool {
 
 // settle waits for OVN, and then looks whether the pod is still the one that was connected: the controller
 // may have replaced what somebody else had written on it, and only its word may reach the pod's status.
-func (a *Agent) settle(ctx context.Context, w wanted) error {
+func (a *Agent) settle(ctx context.Context, w wanted, watch *addWatch) error {
 	if err := a.ovs.Installed(ctx, w.port.Name); err != nil {
 		if errors.Is(err, vswitch.ErrNotInstalled) {
 			return fmt.Errorf("%w; see ovn-controller's log on this node and `ovn-sbctl find Port_Binding logical_port=%q`",
@@ -186,11 +177,13 @@ func (a *Agent) settle(ctx context.Context, w wanted) error {
 		}
 		return err
 	}
+	watch.phase(phaseInstalled)
 	// The first port of a Network on a node is marked before the Network's flows are there.
 	if len(w.nic.faces) > 0 {
 		if err := a.keeper.Answered(ctx, porthole.IDOf(w.nic.networkUID)); err != nil {
 			return fmt.Errorf("wait for the flows of Network %s: %w; see ovn-controller's log on this node", w.nic.network, err)
 		}
+		watch.phase(phaseAnswered)
 	}
 	pod, found := a.pods.get(w.pod.key)
 	if !found || pod.uid != w.pod.uid {

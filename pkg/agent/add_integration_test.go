@@ -182,9 +182,9 @@ func TestAddSaysWhichUIDItWaitsFor(t *testing.T) {
 	request := p.request
 	request.Pod.UID = "another"
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errTookTooLong)
+	cancel(errEnough)
 	_, _, err := a.pods.await(ctx, request.Pod, "eth0")
-	if err == nil || !strings.Contains(err.Error(), p.request.Pod.UID) || !errors.Is(err, errTookTooLong) {
+	if err == nil || !strings.Contains(err.Error(), p.request.Pod.UID) || !errors.Is(err, errEnough) {
 		t.Errorf("error %v", err)
 	}
 }

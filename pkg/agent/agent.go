@@ -108,6 +108,7 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 	if err != nil {
 		return err
 	}
+	keeper.OnStep = metrics.step
 	a := newAgent(config, ovs, keeper, metrics, log)
 	err = errors.Join(
 		gauge(registry, "atoll_agent_ovsdb_connected", "1 while the Open vSwitch database answers.", ovs.Connected),

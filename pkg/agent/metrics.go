@@ -2,13 +2,16 @@ package agent
 
 import (
 	"errors"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
 // The phases of an ADD.
@@ -21,8 +24,23 @@ const (
 	phaseLink = "link"
 	// phasePort: the transaction with Open vSwitch.
 	phasePort = "port"
-	// phaseInstalled: waiting for OVN's flows.
+	// phaseInstalled: waiting for OVN's flows for the port.
 	phaseInstalled = "installed"
+	// phaseAnswered: waiting for the first answer of the Network's router.
+	phaseAnswered = "answered"
+)
+
+// phases are those of an ADD in their order.
+func phases() []string {
+	return []string{phaseAttachment, phasePorthole, phaseLink, phasePort, phaseInstalled, phaseAnswered}
+}
+
+// The steps of making a porthole that are not the keeper's.
+const (
+	// stepPort is the transaction with Open vSwitch.
+	stepPort porthole.Step = "port"
+	// stepNames starts the DNS server.
+	stepNames porthole.Step = "names"
 )
 
 // What was done to a porthole.
@@ -39,15 +57,19 @@ type metrics struct {
 	phases    *prometheus.HistogramVec
 	adds      prometheus.Histogram
 	portholes *prometheus.HistogramVec
+	steps     *prometheus.HistogramVec
 	waits     prometheus.Histogram
 	requests  *prometheus.CounterVec
 	sweeps    *prometheus.CounterVec
 	watches   *prometheus.CounterVec
+	// progress is of the phases of ADDs.
+	progress *progress
 }
 
 // newMetrics registers the agent's metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
+		progress: newProgress(),
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "atoll_agent_add_phase_seconds",
 			Help:    "How long each phase of successful and failed ADDs took.",
@@ -63,6 +85,11 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help:    "How long it took to make a porthole, to change its pods, and to remove it, with its port on the bridge and its DNS server.",
 			Buckets: prometheus.ExponentialBuckets(0.002, 1.5, 24),
 		}, []string{"change"}),
+		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "atoll_agent_porthole_step_seconds",
+			Help:    "How long each step took of portholes that were made.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+		}, []string{"step"}),
 		waits: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "atoll_agent_porthole_wait_seconds",
 			Help:    "How long portholes that were made had waited until those before were.",
@@ -81,7 +108,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "How often a watch of the API server's objects failed.",
 		}, []string{"of"}),
 	}
-	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.waits, m.requests, m.sweeps, m.watches} {
+	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.steps, m.waits, m.requests, m.sweeps, m.watches} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -102,6 +129,11 @@ func gauge(registry prometheus.Registerer, name, help string, value func() bool)
 // porthole records what was done to a porthole since its turn came.
 func (m *metrics) porthole(since time.Time, change string) {
 	m.portholes.WithLabelValues(change).Observe(time.Since(since).Seconds())
+}
+
+// step records how long a step of making a porthole took.
+func (m *metrics) step(step porthole.Step, took time.Duration) {
+	m.steps.WithLabelValues(string(step)).Observe(took.Seconds())
 }
 
 // count records the end of a request.
@@ -125,22 +157,35 @@ func (m *metrics) swept(what string, err error) {
 	m.sweeps.WithLabelValues(what, result).Inc()
 }
 
-// addWatch measures one ADD. It belongs to one goroutine.
+// addWatch measures one ADD. It belongs to one goroutine, but for now.
 type addWatch struct {
-	m               *metrics
-	started, phase0 time.Time
+	m       *metrics
+	started time.Time
+	at      atomic.Pointer[stage]
+}
+
+// stage is where an ADD is: in which phase, and since when.
+type stage struct {
+	phase string
+	since time.Time
 }
 
 func (m *metrics) watchAdd() *addWatch {
-	now := time.Now()
-	return &addWatch{m: m, started: now, phase0: now}
+	w := &addWatch{m: m, started: time.Now()}
+	w.at.Store(&stage{phases()[0], w.started})
+	return w
 }
+
+// now is where the ADD is; anybody may ask.
+func (w *addWatch) now() stage { return *w.at.Load() }
 
 // phase ends the current phase under a name; the next begins.
 func (w *addWatch) phase(name string) {
 	now := time.Now()
-	w.m.phases.WithLabelValues(name).Observe(now.Sub(w.phase0).Seconds())
-	w.phase0 = now
+	w.m.phases.WithLabelValues(name).Observe(now.Sub(w.now().since).Seconds())
+	w.m.progress.passed(name, now)
+	order := phases()
+	w.at.Store(&stage{order[min(slices.Index(order, name)+1, len(order)-1)], now})
 }
 
 func (w *addWatch) done(err error) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,10 +103,10 @@ func TestAwaitSaysWhatIsMissing(t *testing.T) {
 			if test.pod != nil {
 				s.set(*test.pod)
 			}
-			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errTookTooLong)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errEnough)
 			defer cancel()
 			_, _, err := s.await(ctx, ref, "eth0")
-			for _, says := range append(test.says, errTookTooLong.Error()) {
+			for _, says := range append(test.says, errEnough.Error()) {
 				if err == nil || !strings.Contains(err.Error(), says) {
 					t.Errorf("%s: %v does not say %q", test.name, err, says)
 				}
@@ -161,3 +162,6 @@ func TestWatchKeepsPodsApart(t *testing.T) {
 		t.Error("pods are left")
 	}
 }
+
+// errEnough ends contexts of tests.
+var errEnough = errors.New("gave up after all")

@@ -111,6 +111,7 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 	if spec.MTU, spec.Offload, err = a.fabric(ctx); err != nil {
 		return err
 	}
+	var kept, plugged time.Time
 	if how == doubting || !known || a.keeper.Ensure(ctx, spec) != nil {
 		// From the beginning, whatever is missing.
 		err = a.plug(ctx,
@@ -123,14 +124,20 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 				}
 				return whole, err
 			},
-			func() error { return a.keeper.Repair(ctx, spec) })
+			func() error {
+				defer func() { kept = time.Now() }()
+				return a.keeper.Repair(ctx, spec)
+			})
 	}
+	plugged = time.Now()
 	if err == nil {
 		err = a.serveNames(ctx, id, spec)
 	}
 	switch {
 	case err != nil, how == doubting: // what a sweep mends is counted elsewhere
 	case !known:
+		a.metrics.step(stepPort, plugged.Sub(kept))
+		a.metrics.step(stepNames, time.Since(plugged))
 		a.metrics.porthole(began, portholeMade)
 	case had != len(doors):
 		a.metrics.porthole(began, portholePods)

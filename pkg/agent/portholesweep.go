@@ -32,9 +32,20 @@ func (a *Agent) tendPortholes(ctx context.Context) error {
 func (a *Agent) refreshPortholes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	failed := []error{a.openHost(ctx)}
-	for _, uid := range a.guests.networks() {
-		failed = append(failed, a.openPorthole(ctx, uid, trusting))
+	return errors.Join(a.openHost(ctx), a.openPortholes(ctx, trusting))
+}
+
+// openPortholes brings the portholes of all Networks with guests to the state that their guests need, as far as there is time.
+func (a *Agent) openPortholes(ctx context.Context, how care) error {
+	var failed []error
+	networks := a.guests.networks()
+	for i, uid := range networks {
+		if err := a.openPorthole(ctx, uid, how); ctx.Err() != nil {
+			// One says it for all.
+			return errors.Join(append(failed, fmt.Errorf("%d of %d portholes not looked at: %w", len(networks)-i, len(networks), err))...)
+		} else if err != nil {
+			failed = append(failed, fmt.Errorf("open porthole of Network %s: %w", uid, err))
+		}
 	}
 	return errors.Join(failed...)
 }
@@ -48,13 +59,7 @@ func (a *Agent) sweepPortholes(ctx context.Context) error {
 	if err := a.recount(); err != nil {
 		return err
 	}
-	var failed []error
-	for _, uid := range a.guests.networks() {
-		if err := a.openPorthole(ctx, uid, doubting); err != nil {
-			failed = append(failed, fmt.Errorf("open porthole of Network %s: %w", uid, err))
-		}
-	}
-	return errors.Join(append(failed, a.removeStrays(ctx))...)
+	return errors.Join(a.openPortholes(ctx, doubting), a.removeStrays(ctx))
 }
 
 // recount brings the guests in line with the links of pods. A container with a request in flight is left alone.

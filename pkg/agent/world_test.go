@@ -92,9 +92,9 @@ func TestAwaitIsWokenByTheWorld(t *testing.T) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errTookTooLong)
+	cancel(errEnough)
 	err := w.await(ctx, guestNIC("blue", "10.0.0.5", "100.64.1.5"))
-	if !errors.Is(err, errTookTooLong) || !strings.Contains(err.Error(), "Network blue") {
+	if !errors.Is(err, errEnough) || !strings.Contains(err.Error(), "Network blue") {
 		t.Errorf("error %v", err)
 	}
 	if len(w.waiting) > 0 {

@@ -20,9 +20,11 @@ const (
 	patience = 10 * time.Second
 	// knock is how often it tries meanwhile.
 	knock = 50 * time.Millisecond
-	// requestTimeout ends a request whatever happens. It is longer than the agent's own deadlines, so that
-	// the agent's answer says what it waited for.
+	// requestTimeout and addTimeout end a request whatever happens. They are longer than the agent's own deadlines, so that the
+	// agent's answer says what it waited for, and shorter than kubelet's (2 minutes, and 4 for a new sandbox, unless it is told
+	// otherwise), so that this is what a pod's Events show.
 	requestTimeout = 90 * time.Second
+	addTimeout     = 220 * time.Second
 )
 
 // client sends requests to the agent behind one socket.
@@ -33,7 +35,11 @@ type client struct {
 
 // call sends a request. It returns an awayError when no agent answers.
 func (c client) call(ctx context.Context, request Request) (*current.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	timeout := requestTimeout
+	if request.Command == Add {
+		timeout = addTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	body, err := json.Marshal(request)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
@@ -17,11 +18,46 @@ import (
 //
 // Calls for different portholes may run at the same time; calls for one follow each other, which the caller sees to.
 type Keeper struct {
+	// OnStep is told how long each step took of a porthole that was made where there was nothing; nil tells nobody.
+	OnStep func(step Step, took time.Duration)
+
 	nft knftables.Interface
 
 	mu    sync.Mutex
 	known map[ID]known
 	host  knownHost
+}
+
+// Step is a part of making a porthole.
+type Step string
+
+// The steps, in their order.
+const (
+	// StepNamespace makes the network namespace and sets what all its links get.
+	StepNamespace Step = "namespace"
+	// StepRules has nft write the rules.
+	StepRules Step = "rules"
+	// StepLinks makes both veth pairs.
+	StepLinks Step = "links"
+	// StepAddresses gives them addresses, neighbours and routes, inside.
+	StepAddresses Step = "addresses"
+	// StepFaces leads the node to the faces.
+	StepFaces Step = "faces"
+)
+
+// stopwatch tells how long each step took.
+type stopwatch struct {
+	tell  func(Step, time.Duration)
+	since time.Time
+}
+
+// done ends a step; the next begins.
+func (w *stopwatch) done(step Step) {
+	if w.tell != nil {
+		now := time.Now()
+		w.tell(step, now.Sub(w.since))
+		w.since = now
+	}
 }
 
 // known is what was last made of a porthole.
@@ -114,16 +150,21 @@ func (k *Keeper) forget(id ID) {
 func (k *Keeper) build(ctx context.Context, spec Spec) error {
 	last, has := k.recall(spec.id())
 	k.forget(spec.id())
+	watch := stopwatch{since: time.Now()}
 	netns, upon, err := openNetns(spec.id().NetnsPath())
 	if err != nil {
 		return err
 	}
 	defer netns.Close()
+	if upon == nothing {
+		watch.tell = k.OnStep
+	}
 	now := known{spec: spec}
 	err = inside(netns, func() error {
 		if err := harden(spec.hasIPv6()); err != nil {
 			return err
 		}
+		watch.done(StepNamespace)
 		if upon == nothing {
 			now.generation, err = k.writeTable(ctx, spec, nothing)
 		} else {
@@ -134,14 +175,17 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
+	watch.done(StepRules)
 	for _, c := range spec.cables() {
 		if err := c.ensure(netns, upon); err != nil {
 			return err
 		}
 	}
+	watch.done(StepLinks)
 	if err := inside(netns, func() error { return furnish(spec, upon) }); err != nil {
 		return err
 	}
+	watch.done(StepAddresses)
 	if has {
 		if err := endConnections(netns, missing(last.spec.Pods, spec.Pods)); err != nil {
 			return err
@@ -155,6 +199,7 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
+	watch.done(StepFaces)
 	k.remember(spec.id(), now)
 	return nil
 }

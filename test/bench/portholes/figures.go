@@ -20,6 +20,8 @@ const agentMetrics = "127.0.0.1:9411"
 // Names of the agent's metrics.
 const (
 	metricPorthole = "atoll_agent_porthole_seconds"
+	metricStep     = "atoll_agent_porthole_step_seconds"
+	metricRequests = "atoll_agent_requests_total"
 	metricWait     = "atoll_agent_porthole_wait_seconds"
 	metricADD      = "atoll_agent_add_seconds"
 	metricPhase    = "atoll_agent_add_phase_seconds"

@@ -48,12 +48,16 @@ type part struct {
 type agents struct {
 	// Made is the creation of portholes, Joined that of a pod's place in one that is there.
 	Made distribution `json:"made"`
+	// Steps are those of making one.
+	Steps map[string]distribution `json:"steps"`
 	// Waited is what those that were made had waited before, for others to be made.
 	Waited distribution `json:"waited"`
 	Joined distribution `json:"joined"`
 	// ADD and its Phases are the agent's part of a pod's start.
 	ADD    distribution            `json:"add"`
 	Phases map[string]distribution `json:"phases"`
+	// Failed are the ADDs that ended with an error, which the runtime answers with a new sandbox.
+	Failed int `json:"failed"`
 }
 
 func readAgents(before, after figures) agents {
@@ -63,6 +67,15 @@ func readAgents(before, after figures) agents {
 		Joined: between(before, after, metricPorthole, `change="pods"`),
 		ADD:    between(before, after, metricADD, ""),
 		Phases: map[string]distribution{},
+		Steps:  map[string]distribution{},
+	}
+	for series, n := range after {
+		if strings.HasPrefix(series, metricRequests+`{`) && strings.Contains(series, `command="ADD"`) && !strings.Contains(series, `code="0"`) {
+			out.Failed += int(n - before[series])
+		}
+	}
+	for _, step := range steps {
+		out.Steps[step] = between(before, after, metricStep, fmt.Sprintf("step=%q", step))
 	}
 	for _, phase := range phases {
 		out.Phases[phase] = between(before, after, metricPhase, fmt.Sprintf("phase=%q", phase))
@@ -71,7 +84,10 @@ func readAgents(before, after figures) agents {
 }
 
 // phases of an ADD, in their order. (docs/design/node.md.)
-var phases = []string{"attachment", "porthole", "link", "port", "installed"}
+var phases = []string{"attachment", "porthole", "link", "port", "installed", "answered"}
+
+// steps of making a porthole, in their order. (docs/design/node.md.)
+var steps = []string{"namespace", "rules", "links", "addresses", "faces", "port", "names"}
 
 // The targets.
 const (
@@ -147,9 +163,13 @@ func (r results) printRest(t table.Table) {
 		if !r.has(p.name) {
 			continue
 		}
+		t.Figure("a porthole's steps"+p.when, "", p.Others)
+		for _, step := range steps {
+			t.Figure("  "+step, times(p.Steps[step]), table.Nobody)
+		}
 		t.Figure("porthole had waited for others"+p.when, times(p.Waited), p.Others)
 		t.Figure("pod added to a porthole"+p.when, times(p.Joined), p.Others)
-		t.Figure("ADD"+p.when, times(p.ADD), p.Others)
+		t.Figure("ADD"+p.when, fmt.Sprintf("%s; %d failed", times(p.ADD), p.Failed), p.Others)
 		for _, phase := range phases {
 			t.Figure("  "+phase, times(p.Phases[phase]), table.Nobody)
 		}

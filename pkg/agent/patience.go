@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// addPatience is how long an ADD waits while no ADD of this node gets beyond the phase that it is in. Most of an ADD is
+	// waiting for others. Where they get on, only slowly, as when all pods of a node start at once, whoever gave up would be
+	// replaced by a new sandbox that waits as long, with more work for everybody.
+	addPatience = 60 * time.Second
+	// addLongest ends an ADD in any case. With what it takes to undo it, it is shorter than the patience of the plugin, which is
+	// shorter than kubelet's: so that the error that reaches the pod's Events says what was waited for. (kubelet gives a
+	// sandbox twice its --runtime-request-timeout, which is 4 minutes by default.)
+	addLongest = 200 * time.Second
+)
+
+// progress knows when an ADD last got beyond each phase.
+type progress struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func newProgress() *progress { return &progress{last: map[string]time.Time{}} }
+
+// passed records that an ADD has got beyond a phase.
+func (p *progress) passed(phase string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last[phase] = now
+}
+
+// lastOf is when an ADD at a stage got there, or another one beyond its phase, whatever came later.
+func (p *progress) lastOf(at stage) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last := p.last[at.phase]; last.After(at.since) {
+		return last
+	}
+	return at.since
+}
+
+// tookTooLong is the cause that ends an ADD which has waited in vain.
+type tookTooLong struct{ after time.Duration }
+
+func (e *tookTooLong) Error() string {
+	return fmt.Sprintf("gave up after %s", e.after.Round(time.Second))
+}
+
+// patience bounds an ADD. now is where it is; it is called from another goroutine.
+func (p *progress) patience(ctx context.Context, now func() stage) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() { // ends with ctx
+		began := time.Now()
+		longest := began.Add(addLongest)
+		for {
+			until := p.lastOf(now()).Add(addPatience)
+			if until.After(longest) {
+				until = longest
+			}
+			rest := time.Until(until)
+			if rest <= 0 {
+				cancel(&tookTooLong{time.Since(began)})
+				return
+			}
+			select {
+			case <-time.After(rest):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
