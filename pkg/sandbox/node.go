@@ -73,7 +73,7 @@ func nodeSpec(r record, n node) place.Spec {
 }
 
 // switchNice is the nice value that ovs-ctl(8) and ovn-ctl(8) give to the daemons of Open vSwitch and OVN when nobody asks for
-// another.
+// another. The agent has it, too: a pod's network comes before what the pods before it do.
 const switchNice = -10
 
 func switchDaemons(r record, n node) []place.DaemonSpec {
@@ -105,7 +105,8 @@ func switchDaemons(r record, n node) []place.DaemonSpec {
 			}, quiet...),
 			After: []string{"ovsdb-server"},
 			Ready: place.Check{Socket: switchControl},
-			Nice:  switchNice,
+			// Without the nice value that its script gives it: on the userspace datapath each packet wakes it, and then it asks all
+			// ports' sockets in turn. With hundreds of pods, first in turn, it left little of the two processors to anybody else.
 			// The bridge's interface and its address go with the process, so each start brings them back.
 			Settle: [][]string{{r.Options.Program, "bridges", n.tunnel().String()}},
 		},
@@ -167,6 +168,7 @@ func agentDaemon(r record, n node) place.DaemonSpec {
 		},
 		After: []string{"ovs-vswitchd"},
 		Ready: place.Check{Socket: agentSocket},
+		Nice:  switchNice,
 		Held:  true,
 	}
 }
