@@ -206,6 +206,7 @@ func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 		{"create", "Logical_Switch", "name=left", `external_ids={"atoll.dev/owner"="Network/gone"}`},
 		{"add", "Logical_Switch", "blue/back", "ports", uuid("Logical_Switch_Port", "red/web-2")},
 		{"add", "Logical_Switch", "blue/back", "ports", uuid("Logical_Switch_Port", "blue/web-0"), "--", "remove", "Logical_Switch", "blue/front", "ports", uuid("Logical_Switch_Port", "blue/web-0")},
+		{"remove", "NB_Global", ".", "options", "use_ct_inv_match"},
 		// Somebody else's: not our business.
 		{"ls-add", "theirs", "--", "lsp-add", "theirs", "their-port"},
 	} {
@@ -226,6 +227,7 @@ func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 		"Pod/red/web-3 annotation-differs: annotation atoll.dev/attachments",
 		"Network/gone row-surplus: Logical_Switch left",
 		"Network/red column-differs: Logical_Router_Port red/back:gateway networks",
+		"OVN column-differs: NB_Global . options",
 		"Pod/blue/web-0 element-missing: Logical_Switch blue/front ports",
 		"Pod/blue/web-0 element-surplus: Logical_Switch blue/back ports",
 		"Pod/blue/web-1 column-differs: Logical_Switch_Port blue/web-1 external_ids",

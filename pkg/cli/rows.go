@@ -15,7 +15,7 @@ type northbound interface {
 // compareRows finds what the controller would write, by the code by which it would. Somebody else's rows are
 // not looked at, as they are not by the controller.
 func (w wanted) compareRows(have northbound) []Difference {
-	var out []Difference
+	out := compareGlobal(have)
 	w.graph.TouchAll()
 	for {
 		work, ok := w.graph.Next()
@@ -39,6 +39,22 @@ func (w wanted) compareRows(have northbound) []Difference {
 		}
 	}
 	return out
+}
+
+// everybody is the owner of what no object alone asks for.
+const everybody nb.Owner = "OVN"
+
+// compareGlobal finds what the controller wants of OVN as a whole. The controller of a database without the row has not begun.
+func compareGlobal(have northbound) []Difference {
+	for _, row := range have.Rows(nb.TableGlobal) {
+		if global, ok := row.(*nb.Global); ok && global.Options[nb.OptionInvalid] != nb.InvalidUnmatched {
+			return []Difference{{
+				Owner: everybody, Place: PlaceNorthbound, Kind: ColumnDiffers, Object: describe(row), Column: "options",
+				Want: nb.OptionInvalid + "=" + nb.InvalidUnmatched, Have: nb.OptionInvalid + "=" + global.Options[nb.OptionInvalid],
+			}}
+		}
+	}
+	return nil
 }
 
 // compareOwner finds what one owner wants and has not.

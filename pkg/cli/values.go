@@ -21,6 +21,8 @@ func describe(r nb.Row) string {
 		name = field.String()
 	}
 	switch r := r.(type) {
+	case *nb.Global:
+		name = "." // as ovn-nbctl calls the one row of a table
 	case *nb.StaticRoute:
 		name = r.IPPrefix + " via " + r.Nexthop
 	case *nb.PortGroup:

@@ -63,6 +63,10 @@ func (r *round) observe() {
 	changes := r.session.Take()
 	var orphans []nb.Ref
 	for ref := range changes.Rows {
+		if ref.Table == nb.TableGlobal {
+			r.global = true
+			continue
+		}
 		r.wake(ref)
 		if r.asWanted(ref) || r.graph.Touch(ref) {
 			continue

@@ -163,6 +163,8 @@ type round struct {
 	drift  *drift
 	// begun: the database is in our epoch, and what others left in it has been looked for.
 	begun bool
+	// global: the NB_Global row has changed since it was last looked at.
+	global bool
 }
 
 func newRound(e *Engine, session *ovsdb.Session) *round {
@@ -202,6 +204,19 @@ func (r *round) takeOver(ctx context.Context) error {
 		return fmt.Errorf("take the database over: %w", err)
 	}
 	r.reigned = true
+	return nil
+}
+
+// uphold writes what takeOver wrote once more, if somebody has taken it out.
+func (r *round) uphold(ctx context.Context) error {
+	global, ok := r.session.Global()
+	if ok && global.ExternalIDs[nb.KeyEpoch] == r.cfg.Epoch && global.Options[nb.OptionInvalid] == nb.InvalidUnmatched {
+		return nil
+	}
+	if err := r.takeOver(ctx); err != nil {
+		return err
+	}
+	r.log.Warn("NB_Global had been changed by somebody else; it has our epoch and options again")
 	return nil
 }
 
@@ -295,6 +310,12 @@ func (r *round) pump(ctx context.Context) error {
 		}
 		r.sweep()
 		r.begun = true
+	}
+	if r.global && r.inflight == nil {
+		r.global = false
+		if err := r.uphold(ctx); err != nil {
+			return err
+		}
 	}
 	r.cfg.Metrics.owners.Set(float64(r.graph.Owners()))
 	d, suspected := r.drift.due(time.Now())

@@ -53,10 +53,11 @@ func TestPoliciesBecomeGroupsAndACLs(t *testing.T) {
 	nbctl(t, central, "set", "NB_Global", ".", "options:northd_probe_interval=7000")
 	startEngine(t, c, central.NBAddress(), "one")
 	twoNetworks(c)
-	eventually(t, 10*time.Second, "false 7000", func() string {
+	options := func() string {
 		return strings.Trim(nbctl(t, central, "--if-exists", "get", "NB_Global", ".", "options:use_ct_inv_match"), `"`) + " " +
 			strings.Trim(nbctl(t, central, "get", "NB_Global", ".", "options:northd_probe_interval"), `"`)
-	})
+	}
+	eventually(t, 10*time.Second, "false 7000", options)
 	eventually(t, 10*time.Second, redFront, func() string { return ports(t, central, "red/front") })
 	c.setPolicy(webOnly("red"))
 	red := compile.Layout{Name: "red", UID: "uid-red"}
@@ -71,6 +72,9 @@ func TestPoliciesBecomeGroupsAndACLs(t *testing.T) {
 	})
 	nbctl(t, central, "clear", "Port_Group", compile.GroupName(red, isolated), "ports")
 	eventually(t, 10*time.Second, "red/web-0 red/web-1 red/web-2", members)
+	// And so does the option without which policies cut answers off, though nothing else is written.
+	nbctl(t, central, "remove", "NB_Global", ".", "options", "use_ct_inv_match")
+	eventually(t, 10*time.Second, "false 7000", options)
 	// A policy that logs has the meter of logs.
 	logs := webOnly("red")
 	logs.Log = true

@@ -19,12 +19,12 @@ func (r *Global) CloneModelInto(to model.Model) { r.copyTo(to.(*Global)) }
 // EqualsModel implements libovsdb's model.ComparableModel.
 func (r *Global) EqualsModel(other model.Model) bool {
 	o, ok := other.(*Global)
-	return ok && r.UUID == o.UUID && maps.Equal(r.ExternalIDs, o.ExternalIDs)
+	return ok && r.UUID == o.UUID && maps.Equal(r.ExternalIDs, o.ExternalIDs) && maps.Equal(r.Options, o.Options)
 }
 
 func (r *Global) copyTo(to *Global) {
 	*to = *r
-	to.ExternalIDs = maps.Clone(r.ExternalIDs)
+	to.ExternalIDs, to.Options = maps.Clone(r.ExternalIDs), maps.Clone(r.Options)
 }
 
 // CloneModel implements libovsdb's model.CloneableModel.

@@ -54,6 +54,9 @@ const (
 // there. What is invalid matches nothing that an ACL allows, and so pods that are isolated do not get it either way.
 const OptionInvalid = "use_ct_inv_match"
 
+// InvalidUnmatched is the value of OptionInvalid.
+const InvalidUnmatched = "false"
+
 // Table is the name of a table.
 type Table string
 

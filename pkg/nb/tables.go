@@ -4,6 +4,8 @@ package nb
 type Global struct {
 	UUID        string            `ovsdb:"_uuid"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
+	// Options has others' beside OptionInvalid.
+	Options map[string]string `ovsdb:"options"`
 }
 
 // LogicalRouter is a row of Logical_Router.

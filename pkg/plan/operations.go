@@ -51,7 +51,7 @@ func (e Encoder) EpochGuard(epoch, global string) (ovsdb.Operation, error) {
 func (e Encoder) SetEpoch(epoch, global string) ([]ovsdb.Operation, error) {
 	row := ovsdb.Row{}
 	var changes []ovsdb.Mutation
-	for _, pair := range []struct{ column, key, value string }{{"external_ids", nb.KeyEpoch, epoch}, {"options", nb.OptionInvalid, "false"}} {
+	for _, pair := range []struct{ column, key, value string }{{"external_ids", nb.KeyEpoch, epoch}, {"options", nb.OptionInvalid, nb.InvalidUnmatched}} {
 		value, err := ovsdb.NewOvsMap(map[string]string{pair.key: pair.value})
 		if err != nil {
 			return nil, fmt.Errorf("encode epoch: %w", err)
