@@ -111,7 +111,7 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 	if spec.MTU, spec.Offload, err = a.fabric(ctx); err != nil {
 		return err
 	}
-	var kept, plugged time.Time
+	var kept time.Time
 	if how == doubting || !known || a.keeper.Ensure(ctx, spec) != nil {
 		// From the beginning, whatever is missing.
 		err = a.plug(ctx,
@@ -129,7 +129,7 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 				return a.keeper.Repair(ctx, spec)
 			})
 	}
-	plugged = time.Now()
+	plugged := time.Now()
 	if err == nil {
 		err = a.serveNames(ctx, id, spec)
 	}
