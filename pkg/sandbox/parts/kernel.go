@@ -74,7 +74,7 @@ func (g gatherer) kernel(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("build kernel: Linux runs as a process on amd64 only, not on %s", runtime.GOARCH)
 	}
 	config := filepath.Join(g.need.Source, "images/kernel")
-	key, err := fingerprint(config, []string{kernelSuite})
+	key, err := fingerprint(config, []string{kernelSuite, mended})
 	if err != nil {
 		return "", err
 	}
@@ -100,6 +100,9 @@ func (g gatherer) kernel(ctx context.Context) (string, error) {
 	g.note("fetching the source of Debian %s's kernel", kernelSuite)
 	version, err := fetchKernel(ctx, scratch)
 	if err != nil {
+		return "", err
+	}
+	if err := roomForRegisters(kernelTree(scratch)); err != nil {
 		return "", err
 	}
 	path := filepath.Join(store, key+"-"+version)
@@ -154,6 +157,31 @@ func fetchKernel(ctx context.Context, scratch string) (string, error) {
 	}
 	_, err = command(ctx, kernelTree(scratch), nil, "tar", "-x", "--strip-components=1", "-f", archive)
 	return version, err
+}
+
+// user-mode-linux up to 6.12 keeps the registers of a process' vector units in as many bytes as the processors of its day had of them.
+// On one with more (AMX has 11,008), the machine below refuses them as incomplete, and the first process dies. Of more room than it
+// needs it takes what it needs. (arch/x86/um/user-offsets.c; ptrace(2), PTRACE_SETREGSET. Linux 6.13 asks for the size.) The room is
+// on the kernel's stacks, too: hence CONFIG_KERNEL_STACK_ORDER in images/kernel/config.
+const (
+	narrow = "DEFINE_LONGS(HOST_FP_SIZE, 2696);"
+	mended = "DEFINE_LONGS(HOST_FP_SIZE, 16384);"
+)
+
+// roomForRegisters mends a kernel's source in this. One that says it otherwise has been changed, and is to be looked at.
+func roomForRegisters(tree string) error {
+	file := filepath.Join(tree, "arch/x86/um/user-offsets.c")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("mend kernel: %w", err)
+	}
+	if strings.Count(string(text), narrow) != 1 {
+		return fmt.Errorf("mend kernel: %s does not have %q once", file, narrow)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), narrow, mended, 1)), 0o644); err != nil {
+		return fmt.Errorf("mend kernel: %w", err)
+	}
+	return nil
 }
 
 // buildKernel builds the kernel into a directory, beside the configuration that it came to have.

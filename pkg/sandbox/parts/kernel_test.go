@@ -1,9 +1,38 @@
 package parts
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
+
+func TestRoomForRegisters(t *testing.T) {
+	tree := t.TempDir()
+	file := filepath.Join(tree, "arch/x86/um/user-offsets.c")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, before, after string
+		fails               bool
+	}{
+		{"as it is", "a\n\t" + narrow + "\nb\n", "a\n\t" + mended + "\nb\n", false},
+		{"a later kernel", "DEFINE(HOST_FP_SIZE, xsave_size);\n", "DEFINE(HOST_FP_SIZE, xsave_size);\n", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := os.WriteFile(file, []byte(test.before), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := roomForRegisters(tree); (err != nil) != test.fails {
+				t.Errorf("error %v", err)
+			}
+			if text, err := os.ReadFile(file); err != nil || string(text) != test.after {
+				t.Errorf("%q, want %q: %v", text, test.after, err)
+			}
+		})
+	}
+}
 
 func TestRefusedOptions(t *testing.T) {
 	const wanted = `# what tests need
