@@ -43,10 +43,10 @@ func (p *progress) lastOf(at stage) time.Time {
 	return at.since
 }
 
-// tookTooLong is the cause that ends an ADD which has waited in vain.
-type tookTooLong struct{ after time.Duration }
+// tookTooLongError is the cause that ends an ADD which has waited in vain.
+type tookTooLongError struct{ after time.Duration }
 
-func (e *tookTooLong) Error() string {
+func (e *tookTooLongError) Error() string {
 	return fmt.Sprintf("gave up after %s", e.after.Round(time.Second))
 }
 
@@ -63,7 +63,7 @@ func (p *progress) patience(ctx context.Context, now func() stage) (context.Cont
 			}
 			rest := time.Until(until)
 			if rest <= 0 {
-				cancel(&tookTooLong{time.Since(began)})
+				cancel(&tookTooLongError{time.Since(began)})
 				return
 			}
 			select {

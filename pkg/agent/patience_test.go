@@ -58,7 +58,7 @@ func TestPatience(t *testing.T) {
 				if took := time.Since(began); took != test.want {
 					t.Errorf("gave up after %s, want %s", took, test.want)
 				}
-				var why *tookTooLong
+				var why *tookTooLongError
 				if err := context.Cause(ctx); !errors.As(err, &why) || err.Error() != "gave up after "+test.want.String() {
 					t.Errorf("cause: %v", err)
 				}

@@ -262,6 +262,8 @@ func TestForwardOnce(t *testing.T) {
 			t.Errorf("too many: %v", m)
 		}
 	}
+	// The others have a slot each and are on their way to the one question; nobody can see when the last has joined it.
+	time.Sleep(200 * time.Millisecond)
 	close(o.hold)
 	asking.Wait()
 	for range limits.Forwards {

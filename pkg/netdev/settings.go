@@ -111,7 +111,7 @@ func LinkOf(name string) (netlink.Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", name, err)
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	defer unix.Close(fd)
 	if err := unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, ask); err != nil {
 		return nil, fmt.Errorf("find %s: %w", name, err)
 	}

@@ -39,7 +39,7 @@ func (k *Keeper) Answered(ctx context.Context, id ID) error {
 		return fmt.Errorf("ask the Network's router in porthole %s: %w", id, err)
 	}
 	// Linux waits, with each socket of this kind that is closed, until no processor can be using it.
-	defer func() { go link.Close() }() //nolint:errcheck // nothing to lose
+	defer func() { go link.Close() }()
 	for patience := askAgain; ; patience = min(2*patience, askSeldom) {
 		if ctx.Err() != nil {
 			return fmt.Errorf("the Network's router does not answer in its porthole %s: %w", id.Name(), context.Cause(ctx))
