@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -262,8 +263,8 @@ func TestForwardOnce(t *testing.T) {
 			t.Errorf("too many: %v", m)
 		}
 	}
-	// The others have a slot each and are on their way to the one question; nobody can see when the last has joined it.
-	time.Sleep(200 * time.Millisecond)
+	// The others have a slot each, and are on their way to the one question.
+	allWithin(t, "singleflight.(*Group).Do(", limits.Forwards)
 	close(o.hold)
 	asking.Wait()
 	for range limits.Forwards {
@@ -276,6 +277,24 @@ func TestForwardOnce(t *testing.T) {
 	}
 	if s.forward.slots.taken != 0 || len(s.forward.slots.by) != 0 {
 		t.Errorf("slots left taken: %d, %v", s.forward.slots.taken, s.forward.slots.by)
+	}
+}
+
+// allWithin waits until as many goroutines are within a function, by its name in a dump of stacks.
+func allWithin(t *testing.T, function string, want int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for stacks := make([]byte, 4<<20); ; {
+		have := strings.Count(string(stacks[:runtime.Stack(stacks, true)]), function)
+		if have == want {
+			return
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("%d goroutines are within %s, want %d", have, function, want)
+		}
 	}
 }
 

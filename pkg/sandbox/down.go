@@ -30,7 +30,7 @@ func Down(ctx context.Context, opts Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	held, err := lock(opts.Name)
+	held, err := lock(ctx, opts.Name)
 	if err != nil {
 		return err
 	}

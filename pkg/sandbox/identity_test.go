@@ -151,16 +151,16 @@ func TestLockIsExclusive(t *testing.T) {
 		t.Fatal("needs root, as the sandbox does")
 	}
 	name := "locktest"
-	held, err := lock(name)
+	held, err := lock(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(lockPath(name)) })
-	if _, err := lock(name); err == nil {
+	if _, err := lock(t.Context(), name); err == nil {
 		t.Fatal("a second lock is given")
 	}
 	held.Close()
-	again, err := lock(name)
+	again, err := lock(t.Context(), name)
 	if err != nil {
 		t.Fatalf("a lock that was let go is not given: %v", err)
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +17,7 @@ func lockPath(name string) string { return "/run/atoll-sandbox-" + name + ".lock
 const lockPatience = 3 * time.Second
 
 // lock keeps a second up or down away until the file is closed. The kernel drops it when the process ends.
-func lock(name string) (*os.File, error) {
+func lock(ctx context.Context, name string) (*os.File, error) {
 	for until := time.Now().Add(lockPatience); ; {
 		file, err := os.OpenFile(lockPath(name), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
@@ -25,8 +26,12 @@ func lock(name string) (*os.File, error) {
 		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 			file.Close()
 			if errors.Is(err, syscall.EWOULDBLOCK) && time.Now().Before(until) {
-				time.Sleep(50 * time.Millisecond)
-				continue
+				select {
+				case <-time.After(50 * time.Millisecond):
+					continue
+				case <-ctx.Done():
+					return nil, fmt.Errorf("lock sandbox %s: %w", name, ctx.Err())
+				}
 			}
 			if errors.Is(err, syscall.EWOULDBLOCK) {
 				return nil, fmt.Errorf("lock sandbox %s: another up or down of it is at work", name)

@@ -19,7 +19,7 @@ import (
 // memory go with them. What was on its disk stays: the directories of kubelet, containerd, CNI and Open vSwitch.
 // Kubernetes finds out by itself. Stopping a node that is off does nothing.
 func (s *Sandbox) StopNode(ctx context.Context, name string) error {
-	held, err := s.lockNode(name)
+	held, err := s.lockNode(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (s *Sandbox) StopNode(ctx context.Context, name string) error {
 // StartNode gives a node its power back, and waits until its daemons are ready. Kubernetes may take a little longer to
 // see the node Ready. Starting a node that is on does nothing.
 func (s *Sandbox) StartNode(ctx context.Context, name string) error {
-	held, err := s.lockNode(name)
+	held, err := s.lockNode(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (s *Sandbox) StartNode(ctx context.Context, name string) error {
 
 // RebootNode is StopNode and StartNode.
 func (s *Sandbox) RebootNode(ctx context.Context, name string) error {
-	held, err := s.lockNode(name)
+	held, err := s.lockNode(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -61,11 +61,11 @@ func (s *Sandbox) isOn(ctx context.Context, name string) bool {
 	return err == nil
 }
 
-func (s *Sandbox) lockNode(name string) (*os.File, error) {
+func (s *Sandbox) lockNode(ctx context.Context, name string) (*os.File, error) {
 	if !slices.Contains(s.Nodes(), name) {
 		return nil, fmt.Errorf("find node %q: there are %s", name, strings.Join(s.Nodes(), ", "))
 	}
-	return lock(s.record.Options.Name)
+	return lock(ctx, s.record.Options.Name)
 }
 
 func (s *Sandbox) powerOff(ctx context.Context, name string) error {

@@ -31,7 +31,7 @@ func Up(ctx context.Context, opts Options, out io.Writer) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := lock(opts.Name)
+	held, err := lock(ctx, opts.Name)
 	if err != nil {
 		return nil, err
 	}
