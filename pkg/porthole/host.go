@@ -158,27 +158,18 @@ func furnishNode(name string, host Host) error {
 	if err != nil {
 		return fmt.Errorf("find %s: %w", name, err)
 	}
-	off := "1"
-	if host.hasIPv6() {
-		off = "0"
-	}
-	err = netdev.Set(name, []netdev.Setting{
-		{Protocol: "ipv4", Key: "forwarding", Value: "1"},
+	err = netdev.Set(name, append(unmoved(), forwarding(), disabled(!host.hasIPv6()),
 		// Pods' packets come by one interface and are answered by the other.
-		{Protocol: "ipv4", Key: "rp_filter", Value: looseReversePath},
-		{Protocol: "ipv4", Key: "accept_redirects", Value: "0"},
-		{Protocol: "ipv4", Key: "send_redirects", Value: "0"},
-		{Protocol: "ipv4", Key: "accept_source_route", Value: "0"},
+		netdev.Setting{Protocol: "ipv4", Key: "rp_filter", Value: looseReversePath},
 		// ARP here is about the addresses here: the node's others are nobody's on this link.
-		{Protocol: "ipv4", Key: "arp_ignore", Value: "1"},
-		{Protocol: "ipv4", Key: "arp_announce", Value: "2"},
-		{Protocol: "ipv6", Key: "disable_ipv6", Value: off},
-		{Protocol: "ipv6", Key: "addr_gen_mode", Value: "1"},
-		{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
-		{Protocol: "ipv6", Key: "accept_ra", Value: "0"},
-		{Protocol: "ipv6", Key: "accept_redirects", Value: "0"},
-	}...)
+		netdev.Setting{Protocol: "ipv4", Key: "arp_ignore", Value: "1"},
+		netdev.Setting{Protocol: "ipv4", Key: "arp_announce", Value: "2"},
+		netdev.Setting{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
+	)...)
 	if err != nil {
+		return err
+	}
+	if err := netdev.NoLinkLocal(link); err != nil {
 		return err
 	}
 	if host.Offload == netdev.PodChecksums {

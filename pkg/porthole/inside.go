@@ -49,16 +49,22 @@ func disabled(off bool) netdev.Setting {
 
 // strict is what every interface of a porthole has.
 func strict() []netdev.Setting {
-	return []netdev.Setting{
+	return append(unmoved(),
 		// The table judges sources, more strictly, and what comes from the Network has a route of its own.
-		{Protocol: "ipv4", Key: "rp_filter", Value: "0"},
+		netdev.Setting{Protocol: "ipv4", Key: "rp_filter", Value: "0"},
+		netdev.Setting{Protocol: "ipv6", Key: "accept_source_route", Value: "-1"},
+		netdev.Setting{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
+	)
+}
+
+// unmoved is what every interface of ours has, on either side: nobody tells it where to send packets.
+func unmoved() []netdev.Setting {
+	return []netdev.Setting{
 		{Protocol: "ipv4", Key: "send_redirects", Value: "0"},
 		{Protocol: "ipv4", Key: "accept_redirects", Value: "0"},
 		{Protocol: "ipv4", Key: "accept_source_route", Value: "0"},
 		{Protocol: "ipv6", Key: "accept_ra", Value: "0"},
 		{Protocol: "ipv6", Key: "accept_redirects", Value: "0"},
-		{Protocol: "ipv6", Key: "accept_source_route", Value: "-1"},
-		{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
 	}
 }
 

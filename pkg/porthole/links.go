@@ -149,18 +149,11 @@ func removeLink(outer string) error {
 
 // hostEnd readies the node's end of a link to a porthole. The table checks by reverse path where packets come from.
 func hostEnd(link netlink.Link) error {
-	err := netdev.Set(link.Attrs().Name, []netdev.Setting{
-		{Protocol: "ipv4", Key: "forwarding", Value: "1"},
-		{Protocol: "ipv4", Key: "rp_filter", Value: looseReversePath},
-		{Protocol: "ipv4", Key: "accept_redirects", Value: "0"},
-		{Protocol: "ipv4", Key: "send_redirects", Value: "0"},
-		{Protocol: "ipv4", Key: "accept_source_route", Value: "0"},
+	err := netdev.Set(link.Attrs().Name, append(unmoved(), forwarding(), disabled(false),
+		netdev.Setting{Protocol: "ipv4", Key: "rp_filter", Value: looseReversePath},
 		// Answer ARP for none of the node's addresses: the porthole knows the one that it needs.
-		{Protocol: "ipv4", Key: "arp_ignore", Value: "8"},
-		{Protocol: "ipv6", Key: "disable_ipv6", Value: "0"},
-		{Protocol: "ipv6", Key: "accept_ra", Value: "0"},
-		{Protocol: "ipv6", Key: "accept_redirects", Value: "0"},
-	}...)
+		netdev.Setting{Protocol: "ipv4", Key: "arp_ignore", Value: "8"},
+	)...)
 	if err != nil {
 		return err
 	}
