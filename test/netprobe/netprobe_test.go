@@ -54,15 +54,25 @@ func TestServeAndProbe(t *testing.T) {
 			t.Errorf("%s %s (-want +got):\n%s", targets[i].Protocol, targets[i].Address, diff)
 		}
 	}
-	seen := map[wire.Sighting]bool{}
-	for _, sighting := range s.seen.list("run-") {
-		seen[sighting] = true
-	}
+	// The kernel's answer to an echo request may come before the server has read it.
+	recording := time.NewTicker(time.Millisecond)
+	defer recording.Stop()
+	want, seen := map[wire.Sighting]bool{}, map[wire.Sighting]bool{}
 	for _, target := range targets {
-		want := wire.Sighting{Token: target.Token, Protocol: target.Protocol, From: target.Address}
-		if !seen[want] {
-			t.Errorf("%+v was not recorded; seen: %v", want, seen)
+		want[wire.Sighting{Token: target.Token, Protocol: target.Protocol, From: target.Address}] = true
+	}
+	for probing.Err() == nil {
+		seen = map[wire.Sighting]bool{}
+		for _, sighting := range s.seen.list("run-") {
+			seen[sighting] = true
 		}
+		if len(seen) >= len(want) {
+			break
+		}
+		<-recording.C
+	}
+	if diff := cmp.Diff(want, seen, cmpopts.EquateComparable(wire.Sighting{})); diff != "" {
+		t.Errorf("sightings (-want +got):\n%s", diff)
 	}
 	if got := s.seen.list("ready"); len(got) != 0 {
 		t.Errorf("a readiness probe left sightings: %v", got)
