@@ -116,7 +116,8 @@ func method[Request, Response any](serve func(context.Context, *Request) (*Respo
 	}
 }
 
-// configure subscribes the plugin. A request that it does not answer in time goes on without it, and it stays.
+// configure subscribes the plugin. A request that it does not answer in time goes on without it, and it stays. (A runtime whose
+// NRI does not know the policy ends the connection instead: 0.12.3, of containerd 2.4.2, does not; 0.12.5 does.)
 func (s *session) configure(_ context.Context, request *api.ConfigureRequest) (*api.ConfigureResponse, error) {
 	var events api.EventMask
 	events.Set(api.Event_CREATE_CONTAINER)

@@ -93,6 +93,9 @@ state = "/run/containerd"
   socket_path = %q
   plugin_path = %q
   plugin_config_path = %q
+  # Nodes share this machine's processors: an agent that gets none for 2 seconds, the default, would be cut off, and the containers
+  # made until it is back would see their faces.
+  plugin_request_timeout = "10s"
 
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = "overlayfs"
