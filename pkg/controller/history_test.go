@@ -96,6 +96,9 @@ func anyHistory(t *rapid.T) {
 			if rapid.Bool().Draw(t, "wants") {
 				s.Wanted = []netip.Addr{at(fmt.Sprintf("10.9.0.%d", rapid.IntRange(0, 7).Draw(t, "wanted")))}
 			}
+			if rapid.Bool().Draw(t, "published") {
+				s.Published = []netip.Addr{at(rapid.SampledFrom([]string{"203.0.113.5", "10.0.1.3", "10.9.0.5", "10.244.0.9"}).Draw(t, "at"))}
+			}
 			if old := w.services[s.Key]; old != nil {
 				// Whoever writes a Service leaves the controller's annotation as it is.
 				s.Assigned = old.Assigned

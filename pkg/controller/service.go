@@ -53,6 +53,8 @@ type services struct {
 	told      map[model.ServiceKey]model.Problem
 	// warned are those whose owners have been told that clients reach endpoints of other nodes, too, by their UIDs.
 	warned map[model.ServiceKey]string
+	// published are those that a load balancer has addresses for.
+	published map[model.ServiceKey]struct{}
 }
 
 func newServices() services {
@@ -71,6 +73,7 @@ func newServices() services {
 		addressed:   map[model.ServiceKey]*addressed{},
 		told:        map[model.ServiceKey]model.Problem{},
 		warned:      map[model.ServiceKey]string{},
+		published:   map[model.ServiceKey]struct{}{},
 	}
 }
 
@@ -78,6 +81,7 @@ func newServices() services {
 func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map[model.SliceKey]*model.Slice) {
 	for key, service := range changed {
 		s.dirty[key] = struct{}{}
+		delete(s.published, key)
 		if service == nil {
 			delete(s.byKey, key)
 			delete(s.warned, key)
@@ -85,6 +89,9 @@ func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map
 			continue
 		}
 		s.byKey[key] = service
+		if len(service.Published) > 0 {
+			s.published[key] = struct{}{}
+		}
 		add(s.byNamespace, key.Namespace, key)
 	}
 	for key, slice := range slices {
@@ -173,7 +180,7 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 	for _, name := range s.networksOf(*ns, resolved) {
 		s.services.attach(key, name)
 		if n := s.networks[name]; service != nil && n.serves() && (n.admits(*ns) || name == s.defaults.Network) {
-			b := compile.Backends{Layout: n.layout, VIPs: s.vipsOf(key, n)}
+			b := compile.Backends{Layout: n.layout, VIPs: slices.Concat(s.vipsOf(key, n), s.publishedIn(*service, n))}
 			b.Ports, b.Left = s.backends(*service, name, s.homeOf(*ns), resolved)
 			if n.answeredBy(key) {
 				b.DNS = s.dnsAddresses()

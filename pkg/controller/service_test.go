@@ -294,3 +294,56 @@ func TestAPolicyThatIsNotKeptIsSaidOnce(t *testing.T) {
 		t.Errorf("%d Events after it was made anew, want 2", n)
 	}
 }
+
+// TestAddressesOfALoadBalancer: they lead to the Service inside its Network, as long as they mean nothing else there, and never in
+// the default one.
+func TestAddressesOfALoadBalancer(t *testing.T) {
+	w, _, _ := servedWorld(t)
+	s := service("r", "web", "10.96.0.5")
+	const public = "203.0.113.5"
+	for _, text := range []string{public, "10.0.0.77", "10.8.0.5", "10.244.0.77", "100.64.0.9", "10.96.0.1"} {
+		s.Published = append(s.Published, netip.MustParseAddr(text))
+	}
+	w.setService(s)
+	want := func(red ...string) {
+		t.Helper()
+		own := map[string]string{"10.96.0.5:80": "10.0.0.2:8080"}
+		for _, a := range red {
+			own[a+":80"] = "10.0.0.2:8080"
+		}
+		w.wantLBs(t, "r", "web", map[string]map[string]string{"red": own, "default": {"10.96.0.5:80": "100.64.0.1:8080"}})
+	}
+	want(public, "10.8.0.5", "10.96.0.1")
+	w.setNamespace("default", nil)
+	w.setService(service("default", "kubernetes", "10.96.0.1"))
+	want(public, "10.8.0.5")
+
+	// The Network may get a subnet there, and lose one.
+	n := network("red", "front", "10.0.0.0/26", "back", "10.8.0.0/24")
+	w.setNetwork(n)
+	want(public, "10.0.0.77")
+	// Or a range of Services.
+	n = network("red", "front", "10.0.0.0/24")
+	n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+	w.setNetwork(n)
+	w.settle()
+	if to, has := w.lbs("r", "web")["red"][public+":80"]; has && !slices.Contains(w.services[s.Key].Assigned.Addresses, netip.MustParseAddr(public)) {
+		t.Errorf("an address of the Network's own range leads to %s", to)
+	}
+	w.setNetwork(network("red", "front", "10.0.0.0/24"))
+	want(public, "10.8.0.5")
+
+	// What the infrastructure has may change, too.
+	home := network("default", "pods", "10.8.0.0/24")
+	home.Type = model.Flat
+	w.setNetwork(home)
+	w.settle()
+	if to, has := w.lbs("r", "web")["red"]["10.8.0.5:80"]; has {
+		t.Errorf("an address of the default Network leads to %s", to)
+	}
+	w.setService(service("r", "web", "10.96.0.5"))
+	w.settle()
+	if got := w.lbs("r", "web")["red"]; len(got) != 1 {
+		t.Errorf("without a load balancer: %v", got)
+	}
+}

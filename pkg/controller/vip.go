@@ -173,6 +173,10 @@ func (s *State) settleVIPs() {
 		s.gateways.touch(concern{what: aboutNetwork, name: name})
 	}
 	clear(s.vips.networks)
+	if s.vips.all {
+		// What the addresses of load balancers mean depends on it.
+		maps.Copy(s.services.dirty, s.services.published)
+	}
 	s.vips.all = false
 }
 
@@ -227,6 +231,17 @@ func (s *State) infraWithin(n *network, cidr netip.Prefix) string {
 	if n.name == s.defaults.Network {
 		return "the Services of the default Network have their ClusterIPs"
 	}
+	if what := s.clusterWithin(cidr); what != "" {
+		return what
+	}
+	if a, ok := s.nodeWithin(cidr); ok {
+		return fmt.Sprintf("it holds the address %s of a node", a)
+	}
+	return ""
+}
+
+// clusterWithin says the same of all but the nodes' addresses.
+func (s *State) clusterWithin(cidr netip.Prefix) string {
 	for _, taken := range s.infrastructure() {
 		if taken.cidr.Overlaps(cidr) {
 			return "it overlaps " + taken.what
@@ -243,9 +258,6 @@ func (s *State) infraWithin(n *network, cidr netip.Prefix) string {
 				return fmt.Sprintf("it holds %s, the address of Service %s", service.ClusterIPs[i], key)
 			}
 		}
-	}
-	if a, ok := s.nodeWithin(cidr); ok {
-		return fmt.Sprintf("it holds the address %s of a node", a)
 	}
 	return ""
 }

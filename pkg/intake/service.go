@@ -41,6 +41,7 @@ func Service(in *corev1.Service) *model.Service {
 			out.Ports = append(out.Ports, model.ServicePort{Name: p.Name, Protocol: protocol, Port: uint16(p.Port)})
 		}
 	}
+	out.Published = published(in, out.ClusterIPs)
 	if p := in.Spec.InternalTrafficPolicy; p != nil {
 		out.Local = *p == corev1.ServiceInternalTrafficPolicyLocal
 	}
@@ -48,6 +49,29 @@ func Service(in *corev1.Service) *model.Service {
 		out.Affinity = corev1.DefaultClientIPServiceAffinitySeconds
 		if c := in.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
 			out.Affinity = *c.ClientIP.TimeoutSeconds
+		}
+	}
+	return out
+}
+
+// published are the addresses of a Service's load balancer that lead past it, straight to the endpoints, as kube-proxy has it: not
+// those of one that is a proxy, and none where the Service says which clients may come. Nor those of an IP family that the Service,
+// as its ClusterIPs tell, does not have.
+func published(in *corev1.Service, cluster []netip.Addr) []netip.Addr {
+	if in.Spec.Type != corev1.ServiceTypeLoadBalancer || len(in.Spec.LoadBalancerSourceRanges) > 0 {
+		return nil
+	}
+	var out []netip.Addr
+	for _, ingress := range in.Status.LoadBalancer.Ingress {
+		if ingress.IPMode != nil && *ingress.IPMode != corev1.LoadBalancerIPModeVIP {
+			continue
+		}
+		a, err := parseAddr(ingress.IP)
+		if err != nil || !a.IsGlobalUnicast() || slices.Contains(out, a) {
+			continue
+		}
+		if slices.ContainsFunc(cluster, func(c netip.Addr) bool { return c.Is4() == a.Is4() }) {
+			out = append(out, a)
 		}
 	}
 	return out

@@ -101,3 +101,44 @@ func TestServiceAddresses(t *testing.T) {
 		}
 	}
 }
+
+func TestPublishedAddresses(t *testing.T) {
+	vip, proxy := corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeProxy
+	for _, test := range []struct {
+		name string
+		edit func(*corev1.Service)
+		want string
+	}{
+		{"two families", func(*corev1.Service) {}, "203.0.113.5 2001:db8::5"},
+		{"one family", func(s *corev1.Service) { s.Spec.ClusterIPs = s.Spec.ClusterIPs[:1] }, "203.0.113.5"},
+		{"another type", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, ""},
+		{"for some clients only", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"198.51.100.0/24"} }, ""},
+		{"said to be virtual", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress[0].IPMode = &vip }, "203.0.113.5 2001:db8::5"},
+		{"a proxy", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress[0].IPMode = &proxy }, "2001:db8::5"},
+		{"a name", func(s *corev1.Service) {
+			s.Status.LoadBalancer.Ingress[0] = corev1.LoadBalancerIngress{Hostname: "lb.example.com"}
+		}, "2001:db8::5"},
+		{"twice", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress[1].IP = "203.0.113.5" }, "203.0.113.5"},
+		{"for a link", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress[0].IP = "169.254.169.254" }, "2001:db8::5"},
+		{"this machine", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress[0].IP = "127.0.0.1" }, "2001:db8::5"},
+		{"many", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress[0].IP = "224.0.0.5" }, "2001:db8::5"},
+		{"nonsense", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress[0].IP = "203.0.113" }, "2001:db8::5"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := &corev1.Service{
+				Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.5", "fd96::5"}},
+				Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{
+					{IP: "203.0.113.5"}, {IP: "2001:db8::5"},
+				}}},
+			}
+			test.edit(in)
+			var got []string
+			for _, a := range Service(in).Published {
+				got = append(got, a.String())
+			}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("published at %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -43,6 +43,8 @@ type Service struct {
 	// Assigned is what an earlier decision wrote on the Service; nil when there is none, none that can be read, or one of
 	// another Service.
 	Assigned *ServiceAddresses
+	// Published are the addresses of its load balancer that every client may dial, each once, in the order of the Service.
+	Published []netip.Addr
 	// Local: clients are to reach endpoints of their own node only (internalTrafficPolicy).
 	Local bool
 }

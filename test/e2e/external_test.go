@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,13 +27,23 @@ import (
 
 // TestServicesFromOutside: who is outside of the cluster reaches a Service whose pods are in a vpc Network by node ports, by
 // the address of a load balancer and by external addresses, at any node with policy Cluster. With policy Local it is
-// reached at the nodes of its pods only, and the pods see the client's own address.
+// reached at the nodes of its pods only, and the pods see the client's own address. Inside the Network the load balancer's address leads
+// there too, though its pods do not reach the outside; external addresses do not. Pods of the default Network reach the Service by
+// all of them. Those of another Network, which do reach the outside, reach it by none: a tenant who may write external addresses
+// would else receive what others send there.
 func TestServicesFromOutside(t *testing.T) {
 	t.Parallel()
-	const ns, near, far = "external", "n1", "n2"
-	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+	const ns, other, plain, near, far = "external", "external-other", "external-plain", "n1", "n2"
+	env.network(t, ns, v1alpha1.NetworkSpec{Egress: v1alpha1.EgressNone, Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
 	env.namespace(t, ns, ns)
-	server := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "server", node: near, app: "server"}))[0]
+	env.network(t, other, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+	env.namespace(t, other, other)
+	env.namespace(t, plain, "")
+	pods := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "server", node: near, app: "server"}),
+		env.pod(t, podSpec{namespace: ns, name: "client", node: far}),
+		env.pod(t, podSpec{namespace: other, name: "near", node: near}), env.pod(t, podSpec{namespace: other, name: "far", node: far}),
+		env.pod(t, podSpec{namespace: plain, name: "near", node: near}))
+	server, client, strangers, ours := pods[0], pods[1], pods[2:4], pods[4]
 	outside := sandboxAddresses(t, sandbox.Outside)
 	for policy, balanced := range map[corev1.ServiceExternalTrafficPolicy]string{
 		corev1.ServiceExternalTrafficPolicyLocal:   "198.51.100.20",
@@ -44,7 +55,10 @@ func TestServicesFromOutside(t *testing.T) {
 			Spec: corev1.ServiceSpec{
 				Type: corev1.ServiceTypeLoadBalancer, Selector: server.Labels, ExternalTrafficPolicy: policy,
 				ExternalIPs: []string{external.String()},
-				Ports:       []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.HTTPPort)}},
+				Ports: []corev1.ServicePort{
+					{Name: "http", Port: 80, TargetPort: intstr.FromInt32(wire.HTTPPort)},
+					{Name: "echo", Port: 7, TargetPort: intstr.FromInt32(wire.DefaultPort)},
+				},
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {
@@ -55,6 +69,24 @@ func TestServicesFromOutside(t *testing.T) {
 		if service, err = env.clients.Kube.CoreV1().Services(ns).UpdateStatus(t.Context(), service, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
+		atBalanced := wire.Target{Address: netip.MustParseAddr(balanced), Protocol: wire.TCP, Port: 7}
+		atExternal := wire.Target{Address: external, Protocol: wire.TCP, Port: 7}
+		answered := func(r wire.Result) error {
+			if !r.Answered || r.By.UID != string(server.UID) {
+				return fmt.Errorf("%+v, want an answer of %s", r, server.UID)
+			}
+			return nil
+		}
+		refused := func(r wire.Result) error {
+			if r.Answered || !strings.Contains(r.Error, "refused") {
+				return fmt.Errorf("%+v, want a refusal", r)
+			}
+			return nil
+		}
+		// That kube-proxy knows the addresses is seen first.
+		awaitProbes(t, ours, []wire.Target{atBalanced, atExternal}, answered)
+		awaitProbes(t, client, []wire.Target{atBalanced}, answered)
+		awaitProbes(t, client, []wire.Target{atExternal}, refused)
 		for _, node := range []string{near, far} {
 			at := nodeAddresses(t, node)[0]
 			for what, address := range map[string]netip.AddrPort{
@@ -102,6 +134,15 @@ func TestServicesFromOutside(t *testing.T) {
 					return nil
 				})
 			}
+		}
+		// Now every node's kube-proxy knows the addresses.
+		for _, stranger := range strangers {
+			awaitProbes(t, stranger, []wire.Target{atBalanced, atExternal}, func(r wire.Result) error {
+				if r.Answered {
+					return fmt.Errorf("%s answered", r.By)
+				}
+				return nil
+			})
 		}
 	}
 }
