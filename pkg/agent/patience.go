@@ -12,16 +12,21 @@ const (
 	// waiting for others. Where they get on, only slowly, as when all pods of a node start at once, whoever gave up would be
 	// replaced by a new sandbox that waits as long, with more work for everybody.
 	addPatience = 60 * time.Second
+	// addTurn is added for each other ADD of the node. OVN gives many ports their flows at once, and none is installed until the
+	// last of them has its flows. Who gives up then makes work for OVN, by taking a port away and asking for another, which the
+	// others wait for in their turn: such a node was seen to install nothing any more.
+	addTurn = time.Second
 	// addLongest ends an ADD in any case. With what it takes to undo it, it is shorter than the patience of the plugin, which is
 	// shorter than kubelet's: so that the error that reaches the pod's Events says what was waited for. (kubelet gives a
 	// sandbox twice its --runtime-request-timeout, which is 4 minutes by default.)
 	addLongest = 200 * time.Second
 )
 
-// progress knows when an ADD last got beyond each phase.
+// progress knows when an ADD last got beyond each phase, and how many there are.
 type progress struct {
 	mu   sync.Mutex
 	last map[string]time.Time
+	adds int
 }
 
 func newProgress() *progress { return &progress{last: map[string]time.Time{}} }
@@ -33,14 +38,22 @@ func (p *progress) passed(phase string, now time.Time) {
 	p.last[phase] = now
 }
 
-// lastOf is when an ADD at a stage got there, or another one beyond its phase, whatever came later.
-func (p *progress) lastOf(at stage) time.Time {
+// until is how long an ADD at a stage waits: from when it got there, or another one beyond its phase, whatever came later.
+func (p *progress) until(at stage) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if last := p.last[at.phase]; last.After(at.since) {
-		return last
+	from := at.since
+	if last := p.last[at.phase]; last.After(from) {
+		from = last
 	}
-	return at.since
+	return from.Add(addPatience + time.Duration(p.adds-1)*addTurn)
+}
+
+// count takes ADDs in, or out.
+func (p *progress) count(adds int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.adds += adds
 }
 
 // tookTooLongError is the cause that ends an ADD which has waited in vain.
@@ -53,11 +66,13 @@ func (e *tookTooLongError) Error() string {
 // patience bounds an ADD. now is where it is; it is called from another goroutine.
 func (p *progress) patience(ctx context.Context, now func() stage) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	p.count(1)
 	go func() { // ends with ctx
+		defer p.count(-1)
 		began := time.Now()
 		longest := began.Add(addLongest)
 		for {
-			until := p.lastOf(now()).Add(addPatience)
+			until := p.until(now())
 			if until.After(longest) {
 				until = longest
 			}

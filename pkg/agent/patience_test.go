@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestPatience: an ADD gives up when nothing has moved for a minute, goes on while others get on, and ends in any case before
-// kubelet does.
+// TestPatience: an ADD gives up when nothing has moved for a minute, later where many wait, goes on while others get on, and ends
+// in any case before kubelet does.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -20,14 +20,18 @@ func TestPatience(t *testing.T) {
 		others string
 		every  time.Duration
 		// own is when the ADD itself gets beyond its first phase; 0: never.
-		own  time.Duration
-		want time.Duration
+		own time.Duration
+		// beside are other ADDs that begin before it, and do not get on.
+		beside int
+		want   time.Duration
 	}{
 		{name: "nothing moves", want: addPatience},
 		{name: "others get beyond its phase", others: phaseAttachment, every: 50 * time.Second, want: addLongest},
 		{name: "others get beyond another phase", others: phaseInstalled, every: 10 * time.Second, want: addPatience},
 		{name: "others are slower than its patience", others: phaseAttachment, every: 70 * time.Second, want: addPatience},
 		{name: "it gets beyond its phase itself", own: 40 * time.Second, want: 40*time.Second + addPatience},
+		{name: "some wait", beside: 30, want: addPatience + 30*addTurn},
+		{name: "very many wait", beside: 500, want: addLongest},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -35,6 +39,10 @@ func TestPatience(t *testing.T) {
 				m, err := newMetrics(prometheus.NewRegistry())
 				if err != nil {
 					t.Fatal(err)
+				}
+				for range test.beside {
+					_, done := m.progress.patience(t.Context(), m.watchAdd().now)
+					defer done()
 				}
 				watch, began := m.watchAdd(), time.Now()
 				ctx, cancel := m.progress.patience(t.Context(), watch.now)
