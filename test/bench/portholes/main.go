@@ -171,10 +171,13 @@ func (c *cluster) measure(ctx context.Context, o options, out *results) error {
 		if !o.runs(part.name) {
 			continue
 		}
-		if err := part.run(); err != nil {
+		err := part.run()
+		if _, late := errors.AsType[*lateError](err); err == nil || late {
+			out.Measured = append(out.Measured, part.name)
+		}
+		if err != nil {
 			return fmt.Errorf("measure %s: %w", part.done, err)
 		}
-		out.Measured = append(out.Measured, part.name)
 		c.progress.Done(part.done)
 	}
 	if out.Removal, err = c.removeAll(ctx, empty); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -92,7 +93,9 @@ func (p pod) object() *corev1.Pod {
 
 // arrival is how long pods took from when their creation was sent until they were seen Ready.
 type arrival struct {
+	// Pods are those that were Ready in time, Late the others.
 	Pods int `json:"pods"`
+	Late int `json:"late,omitempty"`
 	// Seconds until the last was Ready.
 	Seconds float64 `json:"seconds"`
 	P50     float64 `json:"p50Seconds"`
@@ -102,9 +105,19 @@ type arrival struct {
 	Programs map[string]float64 `json:"programs"`
 }
 
-// apply makes pods and waits until all are Ready.
+// lateError: not all pods were Ready in time. What was measured until then is of use all the same.
+type lateError struct {
+	late   int
+	within time.Duration
+}
+
+func (e *lateError) Error() string {
+	return fmt.Sprintf("%d pods were not Ready after %s", e.late, e.within)
+}
+
+// apply makes pods and waits until all are Ready. With a lateError it says what came of those that were in time.
 func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, lab.Patience, &lateError{})
 	defer cancel()
 	events, err := c.watchPods(ctx)
 	if err != nil {
@@ -133,9 +146,13 @@ func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error
 		missing[p.name] = true
 	}
 	ready := map[string]time.Time{}
-	for len(missing) > 0 {
+	var late *lateError
+	for len(missing) > 0 && late == nil {
 		select {
 		case e, open := <-events.ResultChan():
+			if !open && ctx.Err() != nil {
+				continue
+			}
 			if !open {
 				// The API server ends the watch of who reads too slowly. A new one begins with all that is there.
 				if events, err = c.watchPods(ctx); err != nil {
@@ -148,10 +165,13 @@ func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error
 				delete(missing, p.Name)
 			}
 		case <-ctx.Done():
-			return out, fmt.Errorf("wait for pods: %d are not Ready: %w", len(missing), ctx.Err())
+			if !errors.As(context.Cause(ctx), &late) {
+				return out, fmt.Errorf("wait for pods: %d are not Ready: %w", len(missing), ctx.Err())
+			}
+			late.late, late.within = len(missing), lab.Patience
 		}
 	}
-	if err := <-made; err != nil {
+	if err := <-made; err != nil && late == nil {
 		return out, fmt.Errorf("create pods: %w", err)
 	}
 	if out.Others, err = c.usedByOthers(); err != nil {
@@ -160,12 +180,20 @@ func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error
 	out.Programs = c.others.programs
 	var took []time.Duration
 	for i, p := range pods {
+		if missing[p.name] {
+			continue
+		}
 		took = append(took, ready[p.name].Sub(sent[i]))
 		out.Seconds = max(out.Seconds, ready[p.name].Sub(began).Seconds())
 	}
 	slices.Sort(took)
-	out.Pods = len(pods)
-	out.P50, out.P99 = lab.Percentile(took, 50)/1000, lab.Percentile(took, 99)/1000
+	out.Pods, out.Late = len(took), len(missing)
+	if len(took) > 0 {
+		out.P50, out.P99 = lab.Percentile(took, 50)/1000, lab.Percentile(took, 99)/1000
+	}
+	if late != nil {
+		return out, late
+	}
 	return out, nil
 }
 
@@ -254,10 +282,11 @@ func (c *cluster) burst(ctx context.Context, o options, out *results) error {
 	if err != nil {
 		return err
 	}
-	if out.Arrival, err = c.apply(ctx, pods); err != nil {
+	var late *lateError
+	if out.Arrival, err = c.apply(ctx, pods); err != nil && !errors.As(err, &late) {
 		return err
 	}
-	c.progress.Done(fmt.Sprintf("%d pods Ready", len(pods)))
+	c.progress.Done(fmt.Sprintf("%d pods Ready", out.Arrival.Pods))
 	after, err := c.figures(ctx)
 	if err != nil {
 		return err
@@ -274,6 +303,9 @@ func (c *cluster) burst(ctx context.Context, o options, out *results) error {
 		return err
 	}
 	out.Portholes = portholes
+	if late != nil {
+		return late
+	}
 	return nil
 }
 

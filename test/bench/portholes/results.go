@@ -152,7 +152,11 @@ func (r results) printRest(t table.Table) {
 		arrival
 	}{{partBurst, "pods Ready", r.Arrival}, {partDefault, "pods of the default Network Ready", r.InDefault}, {partHost, "pods with their node's network Ready", r.OnHost}} {
 		if r.has(p.name) {
-			t.Figure(fmt.Sprintf("%d %s", p.Pods, p.what), fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", p.Seconds, p.P50, p.P99), p.Others)
+			took := fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", p.Seconds, p.P50, p.P99)
+			if p.Late > 0 {
+				took += fmt.Sprintf("; %d others not in time", p.Late)
+			}
+			t.Figure(fmt.Sprintf("%d %s", p.Pods, p.what), took, p.Others)
 			t.Figure("  processor time", p.busiest(), table.Nobody)
 		}
 	}
