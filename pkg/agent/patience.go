@@ -38,7 +38,8 @@ func (p *progress) passed(phase string, now time.Time) {
 	p.last[phase] = now
 }
 
-// until is how long an ADD at a stage waits: from when it got there, or another one beyond its phase, whatever came later.
+// until is when an ADD at a stage gives up: its patience counts from when it got there, or another one beyond its phase, whatever
+// came later.
 func (p *progress) until(at stage) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
