@@ -46,7 +46,10 @@ func (r *runner) fuzzOne(ctx context.Context, out *result, test fuzzTest) error 
 			fmt.Fprintf(out.out, "again %s %s: its workers did not end in time\n", test.pkg, test.name)
 			continue
 		}
-		out.passed, out.failed = out.passed+once.passed, out.failed+once.failed
+		out.passed += once.passed
+		for _, f := range once.failures {
+			out.fail(f.what, f.text)
+		}
 		if _, copyErr := printed.WriteTo(out.out); err == nil {
 			err = copyErr
 		}

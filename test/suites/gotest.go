@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -46,6 +48,9 @@ func (r *runner) goTest(ctx context.Context, out *result, args ...string) error 
 	return nil
 }
 
+// module precedes the names of our packages.
+const module = "github.com/atoll-net/atoll/"
+
 // tally counts the tests of one run of go test.
 type tally struct {
 	result *result
@@ -58,8 +63,8 @@ type packageTally struct {
 	// outcomes of its tests by name; a test with subtests is not counted itself.
 	outcomes map[string]string
 	outputs  map[string]*strings.Builder
-	// said is what tests say of themselves, in their order.
-	said []string
+	// attributes are what tests say of themselves, in their order.
+	attributes []string
 }
 
 func newTally(r *result) *tally {
@@ -113,12 +118,15 @@ func (t *tally) add(e event) {
 		}
 		p.print(e.Test, e.Output)
 	case "attr":
-		p.said = append(p.said, e.Test+": "+e.Key+": "+e.Value)
+		p.attributes = append(p.attributes, e.Test+": "+e.Key+": "+e.Value)
 	case "pass", "fail", "skip":
 		if e.Test != "" {
 			p.outcomes[e.Test] = e.Action
 			if t.result.live {
 				fmt.Fprintf(t.result.out, "%s  %-60s %20.1fs\n", verdict(e.Action == "pass"), e.Test, e.Elapsed)
+				if e.Action != "pass" {
+					fmt.Fprintln(t.result.out, indent(p.said(e.Test)))
+				}
 			}
 			return
 		}
@@ -137,13 +145,16 @@ func (t *tally) finish(e event, p *packageTally) {
 		bad = []string{""} // it did not build, or ended outside its tests
 	}
 	t.result.passed += passed
-	t.result.failed += len(bad)
-	fmt.Fprintf(t.result.out, "%s  %-60s %4d passed %8.1fs\n", verdict(len(bad) == 0), strings.TrimPrefix(e.Package, "github.com/atoll-net/atoll/"), passed, e.Elapsed)
-	for _, text := range p.said {
+	fmt.Fprintf(t.result.out, "%s  %-60s %4d passed %8.1fs\n", verdict(len(bad) == 0), strings.TrimPrefix(e.Package, module), passed, e.Elapsed)
+	for _, text := range p.attributes {
 		fmt.Fprintln(t.result.out, indent(text))
 	}
 	for _, test := range bad {
-		p.explain(t.result.out, test)
+		text := p.explanation(test)
+		if !t.result.live || test == "" {
+			fmt.Fprintln(t.result.out, indent(text))
+		}
+		t.result.fail(cmp.Or(test, strings.TrimPrefix(e.Package, module)), text)
 	}
 }
 
@@ -166,6 +177,7 @@ func (p *packageTally) count() (passed int, bad []string) {
 			bad = append(bad, test)
 		}
 	}
+	slices.Sort(bad)
 	return passed, bad
 }
 
@@ -180,20 +192,29 @@ func parents(test string) func(func(string) bool) {
 	}
 }
 
-// explain prints what a test that did not pass, and the tests around it, had to say.
-func (p *packageTally) explain(out io.Writer, test string) {
-	if p.outcomes[test] == "skip" {
-		fmt.Fprintf(out, "      %s was skipped, which counts as failed\n", test)
+// explanation is what a test that did not pass, and the tests around it, had to say; its own words are the last.
+func (p *packageTally) explanation(test string) string {
+	var all []string
+	if test != "" {
+		all = append(all, p.said(""))
 	}
-	if b := p.outputs[test]; b != nil {
-		fmt.Fprintln(out, indent(b.String()))
-	}
+	var around []string
 	for parent := range parents(test) {
-		if b := p.outputs[parent]; b != nil {
-			fmt.Fprintln(out, indent(b.String()))
-		}
+		around = append(around, p.said(parent))
 	}
-	if b := p.outputs[""]; b != nil && test != "" {
-		fmt.Fprintln(out, indent(b.String()))
+	slices.Reverse(around)
+	all = append(append(all, around...), p.said(test))
+	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), "\n")
+}
+
+// said is what a test printed, without what is printed around it; that it was skipped is an error of its own.
+func (p *packageTally) said(test string) string {
+	text := ""
+	if b := p.outputs[test]; b != nil {
+		text = strings.TrimRight(b.String(), "\n")
 	}
+	if p.outcomes[test] == "skip" {
+		text += "\n" + test + " was skipped, which counts as failed"
+	}
+	return strings.TrimLeft(text, "\n")
 }

@@ -128,6 +128,33 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestLive: a test of a suite that takes minutes says why it failed when it fails, and a log's end says it once more.
+func TestLive(t *testing.T) {
+	var out bytes.Buffer
+	got := result{name: "e2e", out: &out, live: true}
+	events := `
+{"Action":"output","Package":"p","Test":"TestA","Output":"3 of 7 lost\n"}
+{"Action":"fail","Package":"p","Test":"TestA","Elapsed":1}
+{"Action":"pass","Package":"p","Test":"TestB","Elapsed":1}
+{"Action":"output","Package":"p","Output":"== a log\n"}
+{"Action":"fail","Package":"p"}`
+	if err := newTally(&got).read(strings.NewReader(events)); err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(out.String(), "3 of 7 lost")
+	if next := strings.Index(out.String(), "TestB"); at < 0 || at > next {
+		t.Errorf("does not say at once why it failed:\n%s", out.String())
+	}
+	out.Reset()
+	got.fail("TestC", strings.Repeat("line\n", maxRecalled+5)+"the reason\n")
+	summarise(&out, []result{got})
+	for _, words := range []string{"FAIL  e2e: TestA\n      3 of 7 lost", "FAIL  e2e: TestC\n      (6 lines before)\n", "the reason", "1 passed, 2 failed"} {
+		if !strings.Contains(out.String(), words) {
+			t.Errorf("the end does not show %q:\n%s", words, out.String())
+		}
+	}
+}
+
 func TestDiffering(t *testing.T) {
 	got := differing("a [x_test.go] []\nb [] []\n", "a [x_test.go y_test.go] []\nb [] []\nc [z_test.go] []\n")
 	if strings.Join(got, " ") != "a c" {

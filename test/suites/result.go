@@ -11,6 +11,7 @@ import (
 type result struct {
 	name           string
 	passed, failed int
+	failures       []failure
 	began          time.Time
 	took           time.Duration
 	out            io.Writer
@@ -18,6 +19,12 @@ type result struct {
 	// take minutes.
 	live bool
 }
+
+// failure is what failed, and what it said.
+type failure struct{ what, text string }
+
+// maxRecalled is how many lines of a failure's text are shown once more at the end.
+const maxRecalled = 30
 
 func verdict(well bool) string {
 	if well {
@@ -33,16 +40,37 @@ func (r *result) record(what string, err error) {
 		fmt.Fprintf(r.out, "ok    %s\n", what)
 		return
 	}
-	r.failed++
 	fmt.Fprintf(r.out, "FAIL  %s\n%s\n", what, indent(err.Error()))
+	r.fail(what, err.Error())
+}
+
+// fail counts a failure that has been shown, and keeps it for the end.
+func (r *result) fail(what, text string) {
+	r.failed++
+	r.failures = append(r.failures, failure{what, text})
 }
 
 func indent(text string) string {
 	return "      " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
 }
 
-// summarise prints the table of all results and reports whether all is well: something ran and nothing failed.
+// ending is the last lines of a text, where a test says why it failed.
+func ending(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if n := len(lines) - maxRecalled; n > 0 {
+		lines = append([]string{fmt.Sprintf("(%d lines before)", n)}, lines[n:]...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// summarise prints once more what failed, for a log of which only the end is kept, and the table of all results. It reports
+// whether all is well: something ran and nothing failed.
 func summarise(out io.Writer, results []result) bool {
+	for _, r := range results {
+		for _, f := range r.failures {
+			fmt.Fprintf(out, "\nFAIL  %s: %s\n%s\n", r.name, f.what, indent(ending(f.text)))
+		}
+	}
 	var passed, failed int
 	fmt.Fprintf(out, "\n%-12s %7s %7s %10s\n", "suite", "passed", "failed", "duration")
 	for _, r := range results {
