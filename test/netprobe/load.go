@@ -49,11 +49,19 @@ type asker interface {
 	io.Closer
 }
 
+// lateAsker does not wait long for an answer, and can tell one that comes late from one that is lost.
+type lateAsker interface {
+	asker
+	// late are the tokens of questions that have been answered after they were given up. It waits for what is owed.
+	late() []string
+}
+
 // loadAll asks until ctx ends.
 func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker func() asker) wire.Load {
 	started := time.Now()
 	sum := wire.Load{By: map[string]int{}, Spans: map[string]wire.Span{}, Errors: map[string]int{}}
 	var took []time.Duration
+	var failures []failed
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for worker := range workers {
@@ -61,8 +69,8 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 			a := newAsker()
 			defer a.Close()
 			for i := 0; ctx.Err() == nil; i++ {
-				began := time.Now()
-				by, made, err := a.ask(fmt.Sprintf("load-%d-%d", worker, i))
+				token, began := fmt.Sprintf("load-%d-%d", worker, i), time.Now()
+				by, made, err := a.ask(token)
 				passed := time.Since(began)
 				mu.Lock()
 				took = append(took, passed)
@@ -73,7 +81,7 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 					sum.Connections++
 				}
 				if err != nil {
-					note(&sum, wire.Failure{Asked: began, Took: passed, Error: err.Error()})
+					failures = append(failures, failed{token, wire.Failure{Asked: began, Took: passed, Error: err.Error()}})
 				} else {
 					sum.By[by.UID]++
 					sum.Spans[by.UID] = widened(sum.Spans[by.UID], began)
@@ -87,13 +95,31 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 					}
 				}
 			}
+			asked := time.Since(started).Seconds()
+			var late []string
+			if a, can := a.(lateAsker); can {
+				late = a.late()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sum.Seconds = max(sum.Seconds, asked)
+			sum.Late += len(late)
+			failures = slices.DeleteFunc(failures, func(f failed) bool { return slices.Contains(late, f.token) })
 		})
 	}
 	all.Wait()
+	for _, f := range failures {
+		note(&sum, f.Failure)
+	}
 	slices.Sort(took)
-	sum.Seconds = time.Since(started).Seconds()
 	sum.P50, sum.P99 = took[len(took)/2], took[len(took)*99/100]
 	return sum
+}
+
+// failed is a question without an answer so far.
+type failed struct {
+	token string
+	wire.Failure
 }
 
 // note counts what failed.
@@ -177,14 +203,20 @@ func (a httpAsker) Close() error {
 	return nil
 }
 
+// tryUDP is how long one question by UDP waits for its answer before the next is asked.
+const tryUDP = 700 * time.Millisecond
+
 type udpAsker struct {
 	at   netip.AddrPort
 	conn net.Conn
+	// owed are questions that were given up, and paid those of them that were answered all the same.
+	owed map[string]bool
+	paid []string
 }
 
-func newUDP(at netip.AddrPort) asker { return &udpAsker{at: at} }
+func newUDP(at netip.AddrPort) asker { return &udpAsker{at: at, owed: map[string]bool{}} }
 
-// ask sends one packet: one that is lost is an error.
+// ask sends one packet: one without an answer is an error.
 func (a *udpAsker) ask(token string) (wire.Identity, bool, error) {
 	made := a.conn == nil
 	if made {
@@ -194,23 +226,48 @@ func (a *udpAsker) ask(token string) (wire.Identity, bool, error) {
 		}
 		a.conn = conn
 	}
-	if err := a.conn.SetDeadline(time.Now().Add(tryTCP)); err != nil {
-		return wire.Identity{}, made, err
-	}
 	if _, err := a.conn.Write([]byte(token)); err != nil {
 		return wire.Identity{}, made, withoutAddresses(err)
 	}
+	by, err := a.await(token, tryUDP)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		a.owed[token] = true
+	}
+	return by, made, withoutAddresses(err)
+}
+
+// await reads until the answer to a question comes, and notes those that come late. With the empty token it waits for these.
+func (a *udpAsker) await(token string, patience time.Duration) (wire.Identity, error) {
+	if err := a.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return wire.Identity{}, err
+	}
 	packet := make([]byte, 1500)
-	for {
+	for token != "" || len(a.owed) > 0 {
 		n, err := a.conn.Read(packet)
 		if err != nil {
-			return wire.Identity{}, made, withoutAddresses(err)
+			return wire.Identity{}, err
 		}
-		// What comes late answers an earlier question.
-		if answer, err := parseAnswer(packet[:n], token); err == nil {
-			return answer.By, made, nil
+		var answer wire.Answer
+		if json.Unmarshal(packet[:n], &answer) != nil {
+			continue
+		}
+		if answer.Token == token {
+			return answer.By, nil
+		}
+		if a.owed[answer.Token] {
+			delete(a.owed, answer.Token)
+			a.paid = append(a.paid, answer.Token)
 		}
 	}
+	return wire.Identity{}, nil
+}
+
+// late waits for what is owed as long as a client of TCP waits.
+func (a *udpAsker) late() []string {
+	if a.conn != nil && len(a.owed) > 0 {
+		_, _ = a.await("", loadPatience)
+	}
+	return a.paid
 }
 
 func (a *udpAsker) Close() error {

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -234,5 +236,56 @@ func TestLoad(t *testing.T) {
 				t.Errorf("way %d, nobody there: %d times %q, told as %+v", i, n, words, load.Failures)
 			}
 		}
+	}
+}
+
+// TestLateIsNotLost: a server by UDP answers every question but two: one after the client has given it up, the other never.
+func TestLateIsNotLost(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		packet := make([]byte, 1500)
+		var held func()
+		for i := 0; ; i++ {
+			n, client, err := conn.ReadFromUDPAddrPort(packet)
+			if err != nil {
+				return
+			}
+			token := string(packet[:n])
+			answer := func() {
+				text, err := json.Marshal(wire.Answer{Token: token, By: wire.Identity{UID: "u-1"}})
+				if err == nil {
+					_, err = conn.WriteToUDPAddrPort(text, client)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			switch i {
+			case 0:
+				held = answer
+			case 1:
+			case 2:
+				held()
+				answer()
+			default:
+				answer()
+			}
+		}
+	})
+	ctx, stop := context.WithTimeout(t.Context(), 2*tryUDP+50*time.Millisecond)
+	defer stop()
+	at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	load := loadAll(ctx, 1, time.Millisecond, func() asker { return newUDP(at) })
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	serving.Wait()
+	if load.Late != 1 || len(load.Failures) != 1 || load.Answers < 1 || load.By["u-1"] != load.Answers {
+		t.Errorf("%+v; want one late, one lost", load)
 	}
 }
