@@ -38,6 +38,7 @@ func Network(l Layout) nb.Facts {
 	}
 	facts := nb.Facts{Rows: []nb.Row{router, group}}
 	facts.Add(faces(l))
+	facts.Add(formers(l))
 	for _, s := range l.Subnets {
 		sw := &nb.LogicalSwitch{
 			UUID:        switchUUID(l, s.Name),

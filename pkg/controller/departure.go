@@ -20,9 +20,7 @@ type departures struct {
 	now time.Time
 	// of is where each owner's virtual addresses lead, or led.
 	of map[nb.Owner]map[lead]departure
-	// due is when something changes for an owner by itself, and next the first of these; zero: never.
-	due  map[nb.Owner]time.Time
-	next time.Time
+	timers
 }
 
 // lead is an endpoint that a port of virtual addresses leads to in a Network, by UDP.
@@ -39,7 +37,7 @@ type departure struct {
 }
 
 func newDepartures() departures {
-	return departures{of: map[nb.Owner]map[lead]departure{}, due: map[nb.Owner]time.Time{}}
+	return departures{of: map[nb.Owner]map[lead]departure{}, timers: newTimers()}
 }
 
 // What an endpoint that has left goes through, by the time since. It is in the second load balancer from listed to forgotten,
@@ -109,40 +107,10 @@ func (d *departures) forget(owner nb.Owner) { d.note(owner, nil, time.Time{}) }
 
 func (d *departures) note(owner nb.Owner, of map[lead]departure, due time.Time) {
 	delete(d.of, owner)
-	delete(d.due, owner)
 	if len(of) > 0 {
 		d.of[owner] = of
 	}
-	if !due.IsZero() {
-		d.due[owner] = due
-		d.next = earlier(d.next, due)
-	}
-}
-
-// turn moves time on and returns the owners for whom something changes.
-func (d *departures) turn(now time.Time) []nb.Owner {
-	d.now = now
-	if d.next.IsZero() || now.Before(d.next) {
-		return nil
-	}
-	var owners []nb.Owner
-	d.next = time.Time{}
-	for owner, due := range d.due {
-		if due.After(now) {
-			d.next = earlier(d.next, due)
-			continue
-		}
-		owners = append(owners, owner)
-	}
-	return owners
-}
-
-// earlier is the first of two moments; zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	d.set(owner, due)
 }
 
 // departFromService replaces the endpoints that have been left by those whose clients by UDP nodes are to forget.

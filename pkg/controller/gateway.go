@@ -193,8 +193,7 @@ func (s *State) keepGateways() []*gateway {
 	for key := range g.dirty {
 		gw := g.byKey[key]
 		if gw == nil {
-			s.departures.forget(nb.GatewayOwner(key.Namespace, key.Name))
-			s.graph.Delete(nb.GatewayOwner(key.Namespace, key.Name))
+			s.noBalancers(nb.GatewayOwner(key.Namespace, key.Name))
 			s.unparent(key)
 			continue
 		}
@@ -257,8 +256,7 @@ func (s *State) serveGateway(g *gateway) {
 	s.consider(g, concern{what: aboutNamespace, namespace: g.Key.Namespace})
 	if !g.ours {
 		g.written, g.denied = false, nil
-		s.departures.forget(owner)
-		s.graph.Delete(owner)
+		s.noBalancers(owner)
 		s.unparent(g.Key)
 		return
 	}
@@ -270,8 +268,7 @@ func (s *State) serveGateway(g *gateway) {
 	s.address(g, n)
 	if len(g.addresses) == 0 {
 		g.written, g.denied = false, nil
-		s.departures.forget(owner)
-		s.graph.Delete(owner)
+		s.noBalancers(owner)
 		return
 	}
 	if _, had := s.graph.Facts(owner); !had {
@@ -279,7 +276,7 @@ func (s *State) serveGateway(g *gateway) {
 	}
 	ports := s.portsOf(g, n)
 	s.departFromGateway(g, n, ports)
-	s.graph.Set(owner, compile.Gateway(*g.Gateway, n.layout, g.addresses, ports))
+	s.setBalancers(owner, compile.Gateway(*g.Gateway, n.layout, g.addresses, ports))
 }
 
 // consider remembers that a Gateway is to be decided about again when something changes.

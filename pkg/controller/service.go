@@ -170,8 +170,7 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 	s.services.detach(key)
 	ns := s.namespaces[key.Namespace]
 	if ns == nil || service == nil && len(s.services.of[key]) == 0 {
-		s.departures.forget(owner)
-		s.graph.Delete(owner)
+		s.noBalancers(owner)
 		return nil
 	}
 	// A Service without virtual addresses is mirrored when its pods or its Networks change.
@@ -189,12 +188,11 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 		}
 	}
 	if len(known) == 0 {
-		s.departures.forget(owner)
-		s.graph.Delete(owner)
+		s.noBalancers(owner)
 		return nil
 	}
 	s.departFromService(*service, known)
-	s.graph.Set(owner, compile.Service(*service, known))
+	s.setBalancers(owner, compile.Service(*service, known))
 	s.warnOfLocal(service)
 	return known
 }

@@ -84,6 +84,7 @@ type State struct {
 	gateways      gateways
 	policies      policies
 	departures    departures
+	successions   successions
 }
 
 // pod is a pod and where it is.
@@ -121,6 +122,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		gateways:    newGateways(),
 		policies:    newPolicies(),
 		departures:  newDepartures(),
+		successions: newSuccessions(),
 	}
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
@@ -133,7 +135,8 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 
 // Turn moves time on: what the next Apply decides is of that moment. Some of it changes by nothing but time.
 func (s *State) Turn(now time.Time) {
-	for _, owner := range s.departures.turn(now) {
+	s.departures.now, s.successions.now = now, now
+	for _, owner := range slices.Concat(s.departures.turn(now), s.successions.turn(now)) {
 		if key, ok := serviceOf(owner); ok {
 			s.services.dirty[key] = struct{}{}
 		}
@@ -144,7 +147,10 @@ func (s *State) Turn(now time.Time) {
 }
 
 // Due is when something changes by itself next; false when nothing does.
-func (s *State) Due() (time.Time, bool) { return s.departures.next, !s.departures.next.IsZero() }
+func (s *State) Due() (time.Time, bool) {
+	due := earlier(s.departures.next, s.successions.next)
+	return due, !due.IsZero()
+}
 
 // Apply takes changes in: afterwards the graph wants what the cluster as a whole asks for. Pods that have
 // addresses are looked at before pods that want one, and older before younger, so that nobody loses an

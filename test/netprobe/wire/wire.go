@@ -177,8 +177,8 @@ type Load struct {
 	Errors   map[string]int `json:"errors,omitempty"`
 	Failures []Failure      `json:"failures,omitempty"`
 	// Late is how many questions by UDP were answered after the next had been asked. They are neither answers nor errors.
-	Late int `json:"late,omitempty"`
-	Seconds  float64        `json:"seconds"`
+	Late    int     `json:"late,omitempty"`
+	Seconds float64 `json:"seconds"`
 	// P50, P99 and Max are times from a question to its answer or failure.
 	P50 time.Duration `json:"p50Nanoseconds"`
 	P99 time.Duration `json:"p99Nanoseconds"`
