@@ -28,17 +28,26 @@ func newSuccessions() successions {
 }
 
 const (
-	// keepFormer is how long a group is kept. Open vSwitch looks at all that it has cached within 2 s, or caches less.
+	// keepFormer is how long a group is kept at least. Open vSwitch looks at all that it has cached within 2 s, or caches less.
 	// (ofproto-dpif-upcall.c, udpif_revalidator.)
 	keepFormer = 3 * time.Second
 	// maxFormer bounds how many groups of an owner are kept in one Network: where endpoints change all the time, the last ones.
 	maxFormer = 4
 )
 
+// over is when a group is kept no longer: at a full second, so that what many Services leave goes in one transaction.
+func (f former) over() time.Time {
+	at := f.since.Add(keepFormer)
+	if full := at.Truncate(time.Second); full.Before(at) {
+		return full.Add(time.Second)
+	}
+	return at
+}
+
 // look notes which groups an owner needed and needs now, and returns those to be kept.
 func (s *successions) look(owner nb.Owner, was, now map[compile.SelectGroup]struct{}) []compile.SelectGroup {
 	needed := func(f former) bool { _, yes := now[f.SelectGroup]; return yes }
-	kept := slices.DeleteFunc(s.of[owner], func(f former) bool { return needed(f) || s.now.Sub(f.since) >= keepFormer })
+	kept := slices.DeleteFunc(s.of[owner], func(f former) bool { return needed(f) || !f.over().After(s.now) })
 	var fresh []former
 	for g := range was {
 		if f := (former{g, s.now}); !needed(f) && g.Keepable() {
@@ -61,7 +70,7 @@ func (s *successions) look(owner nb.Owner, was, now map[compile.SelectGroup]stru
 		return nil
 	}
 	s.of[owner] = kept
-	s.set(owner, kept[0].since.Add(keepFormer))
+	s.set(owner, kept[0].over())
 	out := make([]compile.SelectGroup, 0, len(kept))
 	for _, f := range kept {
 		out = append(out, f.SelectGroup)

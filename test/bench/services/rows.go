@@ -156,6 +156,10 @@ func (b *rowsBench) manyServices(ctx context.Context, _ options, out *rowResults
 // measureSizes changes the Service of each size, one change at a time.
 func (b *rowsBench) measureSizes(ctx context.Context, out *rowResults) error {
 	const changes = 10
+	// What changes before have left to be written is not these ones'.
+	if err := b.quiet(ctx); err != nil {
+		return err
+	}
 	for _, s := range b.services[:len(sizes())] {
 		got, err := b.change(ctx, slices.Repeat([]*service{s}, changes), lab.Load{Workers: 1})
 		if err != nil {
@@ -198,8 +202,27 @@ func (b *rowsBench) burst(ctx context.Context, _ options, out *rowResults) (err 
 	return err
 }
 
+// silence is how long the controller writes nothing when it is done: what it keeps for 3 s has gone by then.
+const silence = 5 * time.Second
+
+// quiet waits until the controller writes nothing any more.
+func (b *rowsBench) quiet(ctx context.Context) error {
+	for before := b.relay.sum(); ; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(silence):
+		}
+		now := b.relay.sum()
+		if now == before {
+			return nil
+		}
+		before = now
+	}
+}
+
 // change has one endpoint of each Service become unready, or ready again, and waits until the database has it. A load of one
-// worker waits for each change before it makes the next.
+// worker waits for each change before it makes the next. What is written counts until the controller is done.
 func (b *rowsBench) change(ctx context.Context, services []*service, load lab.Load) (out measured, err error) {
 	start, err := lab.ReadUsage()
 	if err != nil {
@@ -245,6 +268,9 @@ func (b *rowsBench) change(ctx context.Context, services []*service, load lab.Lo
 	}
 	end, err := lab.ReadUsage()
 	if err != nil {
+		return out, err
+	}
+	if err := b.quiet(ctx); err != nil {
 		return out, err
 	}
 	slices.Sort(took)
