@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,8 +24,8 @@ type result struct {
 // failure is what failed, and what it said.
 type failure struct{ what, text string }
 
-// maxRecalled is how many lines of a failure's text are shown once more at the end.
-const maxRecalled = 30
+// maxRecalled is how many lines of a failure's text are shown once more at the end, from its beginning and from its end.
+const maxRecalled = 20
 
 func verdict(well bool) string {
 	if well {
@@ -54,11 +55,12 @@ func indent(text string) string {
 	return "      " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
 }
 
-// ending is the last lines of a text, where a test says why it failed.
-func ending(text string) string {
+// gist is the first and the last lines of a text: a test says why it failed at the end, or before the logs that it shows.
+func gist(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	if n := len(lines) - maxRecalled; n > 0 {
-		lines = append([]string{fmt.Sprintf("(%d lines before)", n)}, lines[n:]...)
+	if n := len(lines) - 2*maxRecalled; n > 1 {
+		left := fmt.Sprintf("(%d lines)", n)
+		lines = slices.Concat(lines[:maxRecalled], []string{left}, lines[len(lines)-maxRecalled:])
 	}
 	return strings.Join(lines, "\n")
 }
@@ -68,7 +70,7 @@ func ending(text string) string {
 func summarise(out io.Writer, results []result) bool {
 	for _, r := range results {
 		for _, f := range r.failures {
-			fmt.Fprintf(out, "\nFAIL  %s: %s\n%s\n", r.name, f.what, indent(ending(f.text)))
+			fmt.Fprintf(out, "\nFAIL  %s: %s\n%s\n", r.name, f.what, indent(gist(f.text)))
 		}
 	}
 	var passed, failed int
