@@ -118,11 +118,9 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// mostLost is how many packets by UDP may have no answer: what each of two clients has under way when nodes forget that it was
-// led to a pod, for each of three pods. They do twice while a client sends without a pause: when the pod leaves, while Open
-// vSwitch still leads by what it has cached, and a second later. A client that they did not forget would lose one each 0.7 s
-// from the end of its pod on, for the rest of the 20 s.
-const mostLost = 2 * 3 * 2
+// mostLost is how many packets by UDP may have no answer: what each of two clients has sent when nodes forget that it was led to
+// a pod, for each of three pods.
+const mostLost = 2 * 3
 
 // count is how many answers came from some of the servers.
 func count(by map[string]int, uids map[string]bool) int {
