@@ -72,8 +72,8 @@ func TestNewConnectionsWhileEndpointsChangeWithPackets(t *testing.T) {
 	close(ended)
 	asking.Wait()
 	t.Logf("%d connections, %d repeated their SYN", asked, again)
-	// A machine that stands still for 1 s repeats some, too.
-	if again > changes/4 || asked < changes {
+	// With no old groups each client is stuck sooner or later; on a machine that stands still for 1 s, some are all the same.
+	if again >= clients || asked < changes {
 		t.Errorf("%d of %d connections repeated their SYN while endpoints changed %d times", again, asked, changes)
 	}
 	eventually(t, 10*time.Second, "", func() string { return s.group("one", "two") })
