@@ -173,8 +173,14 @@ func TestPoliciesJudgeTheirOwnNetworkOnly(t *testing.T) {
 
 // While policies come, change and go, what the states before and after both forbid never passes: here what a stranger sends,
 // all the while, a thousand datagrams a second, each a connection of its own. Each state allows a friend something that no
-// other state does, so that the test knows when it is there.
+// other state does, so that the test knows when it is there. And so while somebody takes the port away again and again, which
+// the controller then makes anew.
 func TestPoliciesChangeUnderTraffic(t *testing.T) {
+	t.Run("alone", func(t *testing.T) { policiesChangeUnderTraffic(t, false) })
+	t.Run("a port that is taken away", func(t *testing.T) { policiesChangeUnderTraffic(t, true) })
+}
+
+func policiesChangeUnderTraffic(t *testing.T, taken bool) {
 	j := newJudged(t)
 	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger", "10.0.0.7", "stranger")
 	own := netip.MustParseAddr("10.0.0.5")
@@ -193,6 +199,10 @@ func TestPoliciesChangeUnderTraffic(t *testing.T) {
 	reached()
 	sent, stop := flood(t, stranger, own, first, last, "stranger")
 	closed, arrived := ends(t, sent, seen, "stranger", 2000)
+	letBe := func() {}
+	if taken {
+		letBe = j.takeAway("red/web", "red/a")
+	}
 	cluster := func(name string, subject match.Selector, verdict model.Verdict, from string, ports ...uint16) model.Policy {
 		peer := match.Pods{Labels: labelIs(from)}
 		r := model.Rule{Verdict: verdict, AnyPort: true, Peers: []model.Peer{{Pods: &peer}}}
@@ -235,6 +245,7 @@ func TestPoliciesChangeUnderTraffic(t *testing.T) {
 		reached()
 		j.withdraw(cluster("mark", match.Selector{}, model.Allow, "friend"))
 	}
+	letBe()
 	stop()
 	j.nbctl("--wait=hv", "sync")
 	arrives(t, friend, own, next-1, seen, "last")
@@ -245,6 +256,32 @@ func TestPoliciesChangeUnderTraffic(t *testing.T) {
 	// The stranger could have arrived all the time, had nothing forbidden it.
 	j.withdraw(allowing("red", "one", "web", "", 0, 0))
 	arrives(t, stranger, own, first, seen, "after")
+}
+
+// takeAway takes a port out of its switch, so that the database forgets it, twenty times a second, until it is let be.
+func (j *judged) takeAway(port, from string) (letBe func()) {
+	uuid := j.nbctl("get", "Logical_Switch_Port", port, "_uuid")
+	end := make(chan struct{})
+	var hand sync.WaitGroup
+	hand.Go(func() {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				j.nbctl("remove", "Logical_Switch", from, "ports", uuid)
+			}
+		}
+	})
+	var once sync.Once
+	letBe = func() {
+		once.Do(func() { close(end) })
+		hand.Wait()
+	}
+	j.tb.Cleanup(letBe)
+	return letBe
 }
 
 // A pod is isolated from its first moment on, and so is one that comes under a policy while it is made.

@@ -123,12 +123,12 @@ func (r *round) verify() {
 			if exists {
 				r.graph.TouchMember(m)
 			}
-		default:
-			if _, wanted := r.graph.Row(m.Ref()); wanted {
-				r.evict(m)
-			} else if exists && plan.Ours(row) {
+		case !r.wantedRow(m.Ref()):
+			if exists && plan.Ours(row) {
 				orphans = append(orphans, m.Ref())
 			}
+		default:
+			r.stray(m)
 		}
 	}
 	if len(orphans) > 0 {
@@ -136,7 +136,29 @@ func (r *round) verify() {
 	}
 }
 
-// evict takes a row of ours that is in a wrong set out of every set, so that the server collects it; its going
+// wantedRow reports whether anybody wants a row.
+func (r *round) wantedRow(ref nb.Ref) bool {
+	_, wanted := r.graph.Row(ref)
+	return wanted
+}
+
+// stray is told of an element of ours that is in a set where it does not belong. It leaves that set. A port in a switch or
+// router that is not its own has to be made anew.
+func (r *round) stray(m nb.Member) {
+	owner, _ := r.graph.Owner(m.Ref())
+	switch {
+	case r.graph.Busy(owner):
+		// What is to be written may well take it out.
+		r.drift.suspect(m)
+	case m.Column == nb.ColumnPorts && !nb.IsWeak(nb.Column{Table: m.In.Table, Name: m.Column}):
+		r.evict(m)
+	default:
+		r.log.Warn("a row is in a set where it does not belong; it is taken out", "owner", owner, "row", m.Value, "in", m.In.UUID)
+		r.graph.TouchMember(m)
+	}
+}
+
+// evict takes a port of ours that is in a wrong switch or router out of every set, so that the server collects it; its going
 // then has it written anew, in its place. ovn-northd does not reliably recover a port that was in two switches
 // when it is only taken out of one of them: the port stayed unreachable.
 func (r *round) evict(stray nb.Member) {

@@ -18,9 +18,10 @@ import (
 
 // Bounds of the engine.
 const (
-	// maxBatch is how many rows and elements one transaction changes at most; a single owner's changes are
-	// never divided.
-	maxBatch = 2000
+	// maxBatch is how many rows and elements one transaction changes; a single owner's changes are never divided, nor
+	// are, up to maxTogether, those that decide what passes.
+	maxBatch    = 2000
+	maxTogether = 10 * maxBatch
 	// aheadFrom is how many owners must wait before a transaction is made ready while another is under way. Fewer
 	// are better left alone: what comes meanwhile joins them.
 	aheadFrom = 200
@@ -41,9 +42,11 @@ const (
 	// may take its time.
 	beatEvery = 5 * time.Second
 	hungAfter = dialTime + time.Minute
-	// retryFirst and retryMax bound the pause before something refused is tried again.
-	retryFirst = 100 * time.Millisecond
-	retryMax   = time.Minute
+	// retryFirst and retryMax bound the pause before something refused is tried again, and retryChanged that before
+	// it is when it has changed.
+	retryFirst   = 100 * time.Millisecond
+	retryMax     = time.Minute
+	retryChanged = time.Second
 )
 
 // ErrDeposed: another controller has taken the database over.
@@ -160,7 +163,9 @@ type round struct {
 	calm bool
 	// groups are work to be tried before all other: the parts of a transaction that was refused.
 	groups [][]graph.Work
-	drift  *drift
+	// whole: what was gathered last is no such part; parted: a whole one was refused, and none was accepted since.
+	whole, parted bool
+	drift         *drift
 	// begun: the database is in our epoch, and what others left in it has been looked for.
 	begun bool
 	// global: the NB_Global row has changed since it was last looked at.
@@ -340,61 +345,6 @@ func (r *round) pump(ctx context.Context) error {
 	return nil
 }
 
-// gather compares pending work until there is a batch to write. Owners that differ in nothing are done.
-func (r *round) gather() []plan.Unit {
-	coming := plan.Coming{}
-	var units []plan.Unit
-	if len(r.drift.evicted) > 0 {
-		units, r.drift.evicted = r.drift.evicted, nil
-		return units
-	}
-	for len(r.groups) > 0 {
-		group := r.groups[0]
-		r.groups = r.groups[1:]
-		for _, w := range group {
-			units = r.consider(units, w, r.session, coming)
-		}
-		if len(units) > 0 {
-			return units
-		}
-	}
-	for size := 0; size < maxBatch; {
-		w, ok := r.graph.Next()
-		if !ok {
-			break
-		}
-		before := len(units)
-		units = r.consider(units, w, r.session, coming)
-		if len(units) > before {
-			size += units[before].Size()
-		}
-	}
-	return units
-}
-
-// consider compares one owner's work: what differs becomes a unit.
-func (r *round) consider(units []plan.Unit, w graph.Work, there plan.Actual, coming plan.Coming) []plan.Unit {
-	w = r.retry.join(w)
-	u := plan.Compare(w, r.graph, there, coming)
-	if due, early := r.graves.until(u, time.Now()); early {
-		r.retry.wait(u.Work, due)
-		for _, row := range u.Inserts {
-			delete(coming, nb.RefOf(row))
-		}
-		return units
-	}
-	for _, ref := range u.Blocked {
-		r.drift.await(ref, w.Owner, r.lives)
-	}
-	switch {
-	case !u.Empty():
-		return append(units, u)
-	case len(u.Blocked) == 0:
-		r.done(w)
-	}
-	return units
-}
-
 func (r *round) lives(owner nb.Owner) bool {
 	_, ok := r.graph.Facts(owner)
 	return ok
@@ -448,6 +398,7 @@ func (r *round) finish(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		r.graves.bury(tx.units, time.Now())
+		r.parted = r.parted && !tx.whole
 		if r.next != nil {
 			r.start(ctx)
 		}
@@ -479,20 +430,4 @@ func (r *round) contest(ctx context.Context) error {
 		r.log.Warn("the epoch had been taken out of NB_Global; it is written again")
 	}
 	return err
-}
-
-// divide halves a refused transaction until the owner whose rows the database does not accept is alone.
-func (r *round) divide(units []plan.Unit, refused *ovsdb.RefusedError) {
-	if len(units) == 1 {
-		owner := units[0].Owner
-		again := r.retry.add(units[0].Work, time.Now())
-		r.log.Error("the database refuses an owner's rows", "owner", owner, "error", refused.Message, "retry in", again)
-		r.state.Refused(owner, refused.Message)
-		return
-	}
-	works := make([]graph.Work, len(units))
-	for i, u := range units {
-		works[i] = u.Work
-	}
-	r.groups = append([][]graph.Work{works[:len(works)/2], works[len(works)/2:]}, r.groups...)
 }

@@ -18,6 +18,8 @@ type attempt struct {
 	work  graph.Work
 	due   time.Time
 	pause time.Duration
+	// refused is when the database refused it; zero if it has not.
+	refused time.Time
 	// asked: the work was handed out and has not come back yet.
 	asked bool
 }
@@ -31,17 +33,17 @@ func (r *retries) add(w graph.Work, now time.Time) time.Duration {
 		pause = min(max(2*a.pause, retryFirst), retryMax)
 		w = merged(w, a.work)
 	}
-	r.at[w.Owner] = attempt{work: w, due: now.Add(pause), pause: pause}
+	r.at[w.Owner] = attempt{work: w, due: now.Add(pause), pause: pause, refused: now}
 	return pause
 }
 
 // wait plans the next attempt at work that was not refused, but may not be done yet.
 func (r *retries) wait(w graph.Work, due time.Time) {
-	pause := time.Duration(0)
-	if a, ok := r.at[w.Owner]; ok {
-		pause, w = a.pause, merged(w, a.work)
+	a, had := r.at[w.Owner]
+	if had {
+		w = merged(w, a.work)
 	}
-	r.at[w.Owner] = attempt{work: w, due: due, pause: pause}
+	r.at[w.Owner] = attempt{work: w, due: due, pause: a.pause, refused: a.refused}
 }
 
 // join adds to work of an owner what was refused of it before, so that all of it is done together or refused
@@ -51,6 +53,16 @@ func (r *retries) join(w graph.Work) graph.Work {
 		return merged(w, a.work)
 	}
 	return w
+}
+
+// refused reports whether the database has refused an owner's rows and has not accepted them since.
+func (r *retries) refused(owner nb.Owner) bool { return !r.at[owner].refused.IsZero() }
+
+// renewed is when an owner that the database has refused may be tried again because it wants something else now: it need not wait
+// for all of its pause, and it does not take the database up each time either.
+func (r *retries) renewed(owner nb.Owner) time.Time {
+	a := r.at[owner]
+	return a.refused.Add(min(a.pause, retryChanged))
 }
 
 // forget is called when all of an owner's work was accepted.

@@ -18,6 +18,8 @@ type transaction struct {
 	started time.Time
 	// looked: nothing that waits can follow it before it is answered.
 	looked bool
+	// whole: it is no part of one that was refused.
+	whole bool
 }
 
 // prepare makes a transaction of units; nil when there are none.
@@ -25,7 +27,7 @@ func (r *round) prepare(units []plan.Unit) *transaction {
 	if len(units) == 0 {
 		return nil
 	}
-	tx := &transaction{Flight: plan.NewFlight(units), units: units}
+	tx := &transaction{Flight: plan.NewFlight(units), units: units, whole: r.whole}
 	tx.guard, tx.ops, tx.err = r.encode(units)
 	return tx
 }
@@ -48,33 +50,27 @@ func (r *round) encode(units []plan.Unit) (guard, ops []plan.Operation, err erro
 }
 
 // gatherAhead gathers what may follow the transaction under way as if that one were committed. What it concerns is
-// left for later.
+// left for later; and so is what decides what passes, while policies wait: that is taken as a whole.
 func (r *round) gatherAhead() []plan.Unit {
-	there, coming := r.inflight.After(r.session), plan.Coming{}
-	var units []plan.Unit
+	b := &batch{there: r.inflight.After(r.session), coming: plan.Coming{}}
 	var later []graph.Work
-	// A policy that waits may be the one that forbids what the next one no longer does.
-	policies := false
-	for size := 0; size < maxBatch; {
+	together := r.graph.Judging() > 0
+	for b.size < maxBatch {
 		w, ok := r.graph.Next()
 		if !ok {
 			break
 		}
-		_, policy := policyOf(w.Owner)
-		if policies && policy || r.inflight.Concerns(r.retry.join(w)) {
-			later, policies = append(later, w), policies || policy
+		if together && w.Grouped() || r.retry.refused(w.Owner) || r.inflight.Concerns(r.retry.join(w)) {
+			later = append(later, w)
 			continue
 		}
-		before := len(units)
-		units = r.consider(units, w, there, coming)
-		if len(units) > before {
-			size += units[before].Size()
-		}
+		r.consider(b, w)
 	}
 	for _, w := range later {
 		r.graph.Return(w)
 	}
-	return units
+	r.doneWith(b)
+	return b.units
 }
 
 // plain reports whether nothing has to be tried before what the graph holds as work.

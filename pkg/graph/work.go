@@ -9,13 +9,33 @@ type Work struct {
 	Members map[nb.Member]struct{}
 	// first: the owner stands in the queue of those that bring containers.
 	first bool
+	// judges: it names rows that decide what passes.
+	judges bool
 }
+
+// Grouped reports whether the work decides what passes: by an ACL or a port group, or by a port's place in one.
+func (w Work) Grouped() bool {
+	if w.judges {
+		return true
+	}
+	for m := range w.Members {
+		if m.In.Table == nb.TablePortGroup {
+			return true
+		}
+	}
+	return false
+}
+
+// Judges reports whether the work names ACLs or port groups themselves.
+func (w Work) Judges() bool { return w.judges }
 
 // work is a queue of owners, each once, those that bring containers before the others: a pod's port needs its
 // switch. Within a rank it is first come, first served.
 type work struct {
 	pending map[nb.Owner]*Work
 	queues  [2][]nb.Owner
+	// judging counts the pending work that judges.
+	judging int
 }
 
 const (
@@ -36,7 +56,12 @@ func (w *work) of(owner nb.Owner) *Work {
 }
 
 func (w *work) touch(owner nb.Owner, ref nb.Ref) {
-	w.of(owner).Refs[ref] = struct{}{}
+	p := w.of(owner)
+	p.Refs[ref] = struct{}{}
+	if nb.Judges(ref.Table) && !p.judges {
+		p.judges = true
+		w.judging++
+	}
 	if nb.IsRoot(ref.Table) {
 		w.rank(owner, true)
 	}
@@ -55,6 +80,9 @@ func (w *work) rank(owner nb.Owner, holdsRoot bool) {
 // Pending is the number of owners with work.
 func (g *Graph) Pending() int { return len(g.work.pending) }
 
+// Judging is the number of owners with work that judges.
+func (g *Graph) Judging() int { return g.work.judging }
+
 // Busy reports whether an owner has work that nobody has taken.
 func (g *Graph) Busy(owner nb.Owner) bool { return g.work.pending[owner] != nil }
 
@@ -67,6 +95,9 @@ func (g *Graph) Next() (Work, bool) {
 			g.work.queues[q] = g.work.queues[q][1:]
 			if p := g.work.pending[owner]; p != nil {
 				delete(g.work.pending, owner)
+				if p.judges {
+					g.work.judging--
+				}
 				return *p, true
 			}
 		}

@@ -76,6 +76,9 @@ func IsMember(c Column) bool { return slices.Contains(MemberColumns(c.Table), c.
 // when a row goes it leaves the column by itself. (RFC 7047, refType.)
 func IsWeak(c Column) bool { return c == Column{TablePortGroup, ColumnPorts} }
 
+// Judges reports whether rows of a table decide what passes: ACLs, and the port groups that they hang on.
+func Judges(t Table) bool { return t == TableACL || t == TablePortGroup }
+
 // IsRoot reports whether rows of a table live by themselves. Rows of the others live as long as a member
 // column refers to them.
 func IsRoot(t Table) bool {

@@ -78,6 +78,8 @@ func Compare(work graph.Work, desired Desired, actual Actual, coming Coming) Uni
 		want, wanted := desired.Row(ref)
 		have, exists := actual.Row(ref)
 		switch {
+		case wanted && !exists && coming[ref]:
+			// An earlier unit of this transaction makes it: the server takes a UUID once.
 		case wanted && !exists:
 			u.Inserts = append(u.Inserts, want)
 			inserted[ref] = true
@@ -99,6 +101,9 @@ func Compare(work graph.Work, desired Desired, actual Actual, coming Coming) Uni
 		}
 	}
 	u.dropBlocked(homeless)
+	for ref := range homeless {
+		delete(coming, ref)
+	}
 	return u
 }
 
