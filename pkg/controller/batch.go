@@ -55,7 +55,7 @@ func (r *round) fill(b *batch) {
 			}
 			continue
 		}
-		if b.size < maxBatch || together && b.size < maxTogether && w.Grouped() {
+		if b.size < maxBatch || together && b.size < maxTogether && w.Grouped() && !r.fresh(w) {
 			r.consider(b, w)
 			continue
 		}
@@ -67,6 +67,17 @@ func (r *round) fill(b *batch) {
 	for _, w := range later {
 		r.graph.Return(w)
 	}
+}
+
+// fresh reports whether the work is to make a port. It comes with the places that policies want for it now, so that it may come after
+// them.
+func (r *round) fresh(w graph.Work) bool {
+	for ref := range w.Refs {
+		if ref.Table == nb.TableLogicalSwitchPort && !r.session.Has(ref) {
+			return true
+		}
+	}
+	return false
 }
 
 // batch is what one transaction is made of.

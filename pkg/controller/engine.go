@@ -21,7 +21,7 @@ const (
 	// maxBatch is how many rows and elements one transaction changes; a single owner's changes are never divided, nor
 	// are, up to maxTogether, those that decide what passes.
 	maxBatch    = 2000
-	maxTogether = 10 * maxBatch
+	maxTogether = 5 * maxBatch
 	// aheadFrom is how many owners must wait before a transaction is made ready while another is under way. Fewer
 	// are better left alone: what comes meanwhile joins them.
 	aheadFrom = 200

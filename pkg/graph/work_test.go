@@ -1,0 +1,50 @@
+package graph_test
+
+import (
+	"testing"
+
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// Work judges from the moment an ACL or a port group is touched until it is taken, and again when it is given back; a port's
+// place in a group does not judge, but belongs to what does.
+func TestWorkThatJudgesIsCounted(t *testing.T) {
+	g := graph.New()
+	group := nb.Ref{Table: nb.TablePortGroup, UUID: "group"}
+	want := func(judging int) {
+		t.Helper()
+		if got := g.Judging(); got != judging {
+			t.Fatalf("%d owners judge, want %d", got, judging)
+		}
+	}
+	port := &nb.LogicalSwitchPort{UUID: "port"}
+	g.Set("pod", nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{Set: nb.Set{In: group, Column: nb.ColumnPorts}, Value: "port"}}})
+	g.Set("switch", nb.Facts{Rows: []nb.Row{&nb.LogicalSwitch{UUID: "switch"}}})
+	want(0)
+	g.Set("policy", nb.Facts{Rows: []nb.Row{&nb.ACL{UUID: "one"}, &nb.ACL{UUID: "two"}}})
+	want(1)
+	g.Set("group", nb.Facts{Rows: []nb.Row{&nb.PortGroup{UUID: "group"}}})
+	want(2)
+	grouped := map[nb.Owner]bool{}
+	var policy graph.Work
+	for {
+		w, ok := g.Next()
+		if !ok {
+			break
+		}
+		if grouped[w.Owner] = w.Grouped(); w.Owner == "policy" {
+			policy = w
+		}
+	}
+	want(0)
+	for owner, is := range map[nb.Owner]bool{"pod": true, "policy": true, "group": true, "switch": false} {
+		if grouped[owner] != is {
+			t.Errorf("%s belongs to what decides what passes: %v, want %v", owner, grouped[owner], is)
+		}
+	}
+	g.Return(policy)
+	want(1)
+	g.Delete("policy")
+	want(1)
+}
