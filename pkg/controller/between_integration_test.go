@@ -332,9 +332,10 @@ func TestNothingIsOpenBetweenTwoTransactions(t *testing.T) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.Logf("%d transactions seen, %d rows of ports gone", looks, w.gone["Logical_Switch_Port"])
-	if holes > 0 || looks < rounds {
-		t.Errorf("nothing forbade what all policies forbid after %d of %d transactions", holes, looks)
+	gone := w.gone["Logical_Switch_Port"]
+	t.Logf("%d transactions seen, %d rows of ports gone", looks, gone)
+	if holes > 0 || looks < rounds || gone == 0 {
+		t.Errorf("nothing forbade what all policies forbid after %d of %d transactions, with %d rows of ports gone", holes, looks, gone)
 	}
 }
 
