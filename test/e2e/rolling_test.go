@@ -6,7 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,7 +62,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 	client := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "client", node: "n1"}))[0]
 	env.waitRollout(t, deployment)
-	before := env.uidsOf(t, ns, "web")
+	before := env.podsOf(t, ns, "web")
 	address := netip.MustParseAddr(service.Spec.ClusterIP)
 	for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP} {
 		eventually(t, 30*time.Second, "the Service answers by "+string(protocol), func(ctx context.Context) error {
@@ -74,12 +78,17 @@ func TestRollingRestart(t *testing.T) {
 	loads := map[wire.LoadBy]wire.Load{}
 	var mu sync.Mutex
 	var running sync.WaitGroup
-	ctx, stop := context.WithTimeout(t.Context(), readyWithin)
+	defer running.Wait()
+	ctx, stop := context.WithTimeout(t.Context(), loadWithin+time.Minute)
 	defer stop()
+	attended, leave := context.WithCancel(ctx)
+	defer leave()
 	for by, port := range map[wire.LoadBy]uint16{wire.LoadTCP: 80, wire.LoadUDP: 80, wire.LoadHTTP: 8000} {
+		stdin, end := io.Pipe()
+		context.AfterFunc(attended, func() { end.Close() })
 		running.Go(func() {
-			out, err := env.exec(ctx, ns, client.Name, nil, matrix.Program, "load", "-by="+string(by), "-workers=2", "-pause=10ms",
-				"-for=20s", "-at="+netip.AddrPortFrom(address, port).String())
+			out, err := env.exec(ctx, ns, client.Name, stdin, matrix.Program, "load", "-by="+string(by), "-workers=2", "-pause=10ms",
+				"-until-eof", "-for="+loadWithin.String(), "-at="+netip.AddrPortFrom(address, port).String())
 			var load wire.Load
 			if err == nil {
 				err = json.Unmarshal(out, &load)
@@ -92,13 +101,17 @@ func TestRollingRestart(t *testing.T) {
 			mu.Unlock()
 		})
 	}
-	restart := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
+	began := time.Now()
+	restart := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, began.Format(time.RFC3339Nano))
 	if deployment, err = deployments.Patch(ctx, "web", types.StrategicMergePatchType, restart, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	env.waitRollout(t, deployment)
+	after := env.podsOf(t, ns, "web")
+	env.waitGone(t, before...)
+	<-time.After(afterwards)
+	leave()
 	running.Wait()
-	after := env.uidsOf(t, ns, "web")
 	for by, load := range loads {
 		lost := load.Late
 		for _, n := range load.Errors {
@@ -106,6 +119,9 @@ func TestRollingRestart(t *testing.T) {
 		}
 		t.Logf("%s: %d answers over %d connections in %.0f s, %d failed or late (%d), p50 %s, p99 %s, longest %s",
 			by, load.Answers, load.Connections, load.Seconds, lost, load.Late, load.P50, load.P99, load.Max)
+		if lost > 0 {
+			t.Logf("%s, from the restart on: %s", by, course(load, began))
+		}
 		if most := map[wire.LoadBy]int{wire.LoadUDP: mostLost}[by]; lost > most || load.Answers < 100 {
 			t.Errorf("%s: %+v, at most %d may fail", by, load, most)
 		}
@@ -122,31 +138,49 @@ func TestRollingRestart(t *testing.T) {
 // a pod, for each of three pods.
 const mostLost = 2 * 3
 
-// count is how many answers came from some of the servers.
-func count(by map[string]int, uids map[string]bool) int {
+// loadWithin is how long the clients ask at most: until all pods are replaced and those before are gone, on a busy machine.
+const loadWithin = 2*readyWithin + time.Minute
+
+// afterwards is how long they go on when only new pods are left: longer than one question may take, so that each client has
+// asked a new pod.
+const afterwards = 6 * time.Second
+
+// course is what happened to a load, and when: who answered from when until when, and what failed.
+func course(load wire.Load, began time.Time) string {
+	at := func(moment time.Time) string { return fmt.Sprintf("%.2f s", moment.Sub(began).Seconds()) }
+	var words []string
+	for _, span := range slices.SortedFunc(maps.Values(load.Spans), func(a, b wire.Span) int { return a.First.Compare(b.First) }) {
+		words = append(words, "a pod answered from "+at(span.First)+" to "+at(span.Last))
+	}
+	for _, failure := range load.Failures {
+		words = append(words, "asked at "+at(failure.Asked)+": "+failure.Error)
+	}
+	return strings.Join(words, "; ")
+}
+
+// count is how many answers came from some pods.
+func count(by map[string]int, pods []*corev1.Pod) int {
 	sum := 0
-	for uid, answers := range by {
-		if uids[uid] {
-			sum += answers
-		}
+	for _, p := range pods {
+		sum += by[string(p.UID)]
 	}
 	return sum
 }
 
-// uidsOf are the UIDs of the pods of an app that are not going.
-func (c *cluster) uidsOf(t *testing.T, ns, app string) map[string]bool {
+// podsOf are the pods of an app that are not going.
+func (c *cluster) podsOf(t *testing.T, ns, app string) []*corev1.Pod {
 	t.Helper()
 	list, err := c.clients.Kube.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
 	if err != nil {
 		t.Fatal(err)
 	}
-	uids := map[string]bool{}
+	var pods []*corev1.Pod
 	for _, p := range list.Items {
 		if p.DeletionTimestamp == nil {
-			uids[string(p.UID)] = true
+			pods = append(pods, &p)
 		}
 	}
-	return uids
+	return pods
 }
 
 // waitRollout waits until all pods of a Deployment are of its present template and Ready.

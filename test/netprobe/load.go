@@ -27,7 +27,8 @@ func runLoad(ctx context.Context, args []string) error {
 	how := flags.String("by", string(wire.LoadTCP), "tcp: a connection for each question; http: one connection for all; udp: one socket for all")
 	workers := flags.Int("workers", 1, "how many ask at once")
 	pause := flags.Duration("pause", 0, "between an answer and the next question")
-	duration := flags.Duration("for", time.Second, "how long")
+	duration := flags.Duration("for", time.Second, "how long at most")
+	untilEOF := flags.Bool("until-eof", false, "end when stdin does, if that is earlier")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -39,6 +40,12 @@ func runLoad(ctx context.Context, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, *duration)
 	defer cancel()
+	if *untilEOF {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel()
+		}()
+	}
 	load := loadAll(ctx, *workers, *pause, func() asker { return ask(at) })
 	return json.NewEncoder(os.Stdout).Encode(load)
 }
