@@ -19,6 +19,7 @@ func centralSpec(r record) place.Spec {
 	ovn := l.in(Central, "ovn")
 	spec := place.Spec{
 		ID: r.ID, Name: Central, State: l.state, Control: l.control(Central), Logs: l.logs(),
+		Cgroup:      filepath.Join(processorRoot(), daemonsCgroup(r, Central)),
 		Overlays:    privateDirs,
 		Directories: runDirs,
 		// The databases are where OVN's tools look for them, as well as in the state directory.

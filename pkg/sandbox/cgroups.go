@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -13,7 +14,24 @@ import (
 
 const cgroupDir = "/sys/fs/cgroup"
 
-// makeCgroups makes a cgroup for each node, below which its kubelet works.
+// systemCgroup is where a node's daemons are, beside its kubelet's kubepods, as system.slice is on a machine with systemd. If they
+// were in the root, each would weigh as much as all pods together, and a container that has a lock of the kernel for a moment
+// would not get the processor to give it back.
+const systemCgroup = "system"
+
+// sandboxWeight is what a sandbox weighs beside other programs, of which one has 1.
+const sandboxWeight = 4
+
+// daemonsCgroup is the cgroup of a place's processes, from the root of a hierarchy.
+func daemonsCgroup(r record, name string) string {
+	group := filepath.Join(r.Options.Name, name)
+	if slices.Contains(r.nodes(), name) {
+		group = filepath.Join(group, systemCgroup)
+	}
+	return group
+}
+
+// makeCgroups makes a cgroup for each place, and for each node one for its daemons and one below which its kubelet works.
 //
 // On a machine with cgroup version 2 that is one directory, to which the controllers have to be handed down.
 // With version 1 each controller has a hierarchy of its own, and in that of cpuset a new group may use nothing
@@ -22,8 +40,11 @@ func makeCgroups(r record) error {
 	for _, root := range cgroupRoots(cgroupDir) {
 		dir := filepath.Join(root, r.Options.Name)
 		groups := []string{dir}
-		for _, name := range r.nodes() {
+		for _, name := range append(r.nodes(), Central, Outside) {
 			groups = append(groups, filepath.Join(dir, name))
+		}
+		for _, name := range r.nodes() {
+			groups = append(groups, filepath.Join(root, daemonsCgroup(r, name)))
 		}
 		for _, group := range groups {
 			if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -33,8 +54,38 @@ func makeCgroups(r record) error {
 				return err
 			}
 		}
+		if err := weigh(dir); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// weigh sets a sandbox's weight where processor time is given out: in shares of 1024 or weights of 100 (cgroups(7)).
+func weigh(group string) error {
+	for file, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} {
+		file = filepath.Join(group, file)
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := os.WriteFile(file, fmt.Append(nil, sandboxWeight*one), 0o644); err != nil {
+			return fmt.Errorf("weigh cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// processorRoot is the root of the hierarchy that gives out processor time.
+func processorRoot() string {
+	for _, root := range cgroupRoots(cgroupDir) {
+		if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+			return root
+		}
+		if slices.Contains(strings.Split(filepath.Base(root), ","), "cpu") {
+			return root
+		}
+	}
+	return cgroupDir
 }
 
 // cgroupRoots returns the roots of the hierarchies that a kubelet uses.

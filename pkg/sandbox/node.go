@@ -55,6 +55,7 @@ func nodeSpec(r record, n node) place.Spec {
 	l := r.layout()
 	spec := place.Spec{
 		ID: r.ID, Name: n.name, State: l.state, Control: l.control(n.name), Logs: l.logs(),
+		Cgroup:      filepath.Join(processorRoot(), daemonsCgroup(r, n.name)),
 		Overlays:    privateDirs,
 		Directories: runDirs,
 		Kernel:      kernelValues,

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
@@ -34,6 +35,7 @@ func outsideSpec(r record) place.Spec {
 	l := r.layout()
 	return place.Spec{
 		ID: r.ID, Name: Outside, State: l.state, Control: l.control(Outside), Logs: l.logs(),
+		Cgroup:      filepath.Join(processorRoot(), daemonsCgroup(r, Outside)),
 		Overlays:    privateDirs,
 		Directories: runDirs,
 		Environment: environment(r),

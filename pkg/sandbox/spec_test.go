@@ -123,6 +123,22 @@ func TestKubeletConfig(t *testing.T) {
 	}
 }
 
+// TestPlacesHaveCgroups: a node's daemons are beside its kubelet's kubepods, in the hierarchy that gives out processor time, and
+// in version 2, where a cgroup with others below it has no processes of its own.
+func TestPlacesHaveCgroups(t *testing.T) {
+	r := testRecord(t)
+	for want, spec := range map[string]place.Spec{
+		"reef/central": centralSpec(r), "reef/outside": outsideSpec(r), "reef/n2/system": nodeSpec(r, nodeAt(2)),
+	} {
+		if got, err := filepath.Rel(processorRoot(), spec.Cgroup); err != nil || got != want {
+			t.Errorf("%s: processes are in %s (%v), want %s", spec.Name, got, err, want)
+		}
+	}
+	if root := processorRoot(); !slices.Contains(cgroupRoots(cgroupDir), root) {
+		t.Errorf("processor time is given out below %s", root)
+	}
+}
+
 // kube-proxy must leave the machine's own values alone, and guess nothing about pods' addresses.
 func TestProxyConfig(t *testing.T) {
 	data, err := proxyConfig(testRecord(t), nodeAt(2))

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 
@@ -22,6 +23,9 @@ func Init(ctx context.Context, specFile string) error {
 	spec, err := readSpec(specFile)
 	if err != nil {
 		return err
+	}
+	if err := os.WriteFile(filepath.Join(spec.Cgroup, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+		return fmt.Errorf("join cgroup: %w", err)
 	}
 	if err := unix.Sethostname([]byte(spec.Name)); err != nil {
 		return fmt.Errorf("set host name: %w", err)

@@ -34,6 +34,8 @@ type Spec struct {
 	Control string `json:"control"`
 	// Logs is the directory of the daemons' logs, below State.
 	Logs string `json:"logs"`
+	// Cgroup is the directory of the cgroup that all processes of the place are in.
+	Cgroup string `json:"cgroup"`
 	// Overlays are directories of the machine that the place sees but changes only for itself.
 	Overlays []string `json:"overlays"`
 	// Directories are made on the place's own /run.
