@@ -46,7 +46,7 @@ const recoverWithin = 90 * time.Second
 // TestKillWhileIdle kills each daemon, first one by one, then all at once: the rows, the pods and who reaches whom
 // stay as they were.
 func TestKillWhileIdle(t *testing.T) {
-	rows := env.nb.dump(t)
+	rows := env.nb.settled(t)
 	pods := examplePods(t)
 	for _, d := range mortal() {
 		kill(t, d)
@@ -72,7 +72,7 @@ func TestKillWhileIdle(t *testing.T) {
 
 // TestKillVSwitch kills the databases and switches of one node, whose pods keep running.
 func TestKillVSwitch(t *testing.T) {
-	rows := env.nb.dump(t)
+	rows := env.nb.settled(t)
 	pods := examplePods(t)
 	for _, name := range []string{"ovs-vswitchd", "ovsdb-server"} {
 		kill(t, daemon{"n2", name})
@@ -88,7 +88,7 @@ func TestKillVSwitch(t *testing.T) {
 
 // TestKillDatabases kills what Atoll itself depends on. Each time pods go on running and new ones start.
 func TestKillDatabases(t *testing.T) {
-	rows := env.nb.dump(t)
+	rows := env.nb.settled(t)
 	pods := examplePods(t)
 	env.network(t, "phoenix", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
 	env.namespace(t, "phoenix", "phoenix")

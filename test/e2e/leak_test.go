@@ -32,7 +32,7 @@ func TestMatrixSeesALeak(t *testing.T) {
 	if moved < 0 {
 		t.Fatalf("blue has no pod in front with an address of its own: %v", addresses)
 	}
-	rows := env.nb.dump(t)
+	rows := env.nb.settled(t)
 	port := env.nb.port(t, pods[moved].String())
 	if err := env.box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
 		t.Fatal(err)

@@ -107,10 +107,6 @@ func (n *northbound) dump(t *testing.T) map[string]string {
 		case *nb.LogicalSwitch:
 			slices.Sort(r.Ports)
 			slices.Sort(r.LoadBalancerGroups)
-		case *nb.LoadBalancer:
-			if strings.HasSuffix(r.Name, ":former") || strings.HasSuffix(r.Name, ":left") {
-				r.Vips = nil // what was led to before a change is kept for seconds
-			}
 		case *nb.LoadBalancerGroup:
 			slices.Sort(r.LoadBalancers)
 		case *nb.LogicalRouterPort:
@@ -126,6 +122,22 @@ func (n *northbound) dump(t *testing.T) map[string]string {
 		rows[string(row.Table())+" "+row.ID()] = string(text)
 	}
 	return rows
+}
+
+// settled is a dump when nothing is kept any more of what virtual addresses led to before a change, which goes by itself.
+func (n *northbound) settled(t *testing.T) map[string]string {
+	t.Helper()
+	eventually(t, 30*time.Second, "nothing kept of former backends", func(context.Context) error {
+		for _, row := range n.rows(t) {
+			lb, is := row.(*nb.LoadBalancer)
+			if is && (strings.HasSuffix(lb.Name, ":former") || strings.HasSuffix(lb.Name, ":left")) && len(lb.Vips) > 0 &&
+				slices.Contains([]string{"red", "blue"}, lb.ExternalIDs[nb.KeyNetwork]) {
+				return fmt.Errorf("%s: %v", lb.Name, lb.Vips)
+			}
+		}
+		return nil
+	})
+	return n.dump(t)
 }
 
 // countOf counts the rows of a Network.

@@ -20,7 +20,7 @@ import (
 func TestReboot(t *testing.T) {
 	const node = "n2"
 	env.checkMatrix(t, recoverWithin) // and with it, all is written that will be
-	rows := env.nb.dump(t)
+	rows := env.nb.settled(t)
 	pods := examplePods(t)
 	before := wiring(t, node)
 	if err := env.box.RebootNode(t.Context(), node); err != nil {
