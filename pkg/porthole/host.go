@@ -119,7 +119,7 @@ func (k *Keeper) EnsureHost(ctx context.Context, host Host) error {
 		return k.routeHost(host)
 	}
 	for _, c := range host.cables() {
-		if err := c.ensure(nil, something); err != nil {
+		if err := c.ensure(nil); err != nil {
 			return err
 		}
 		if err := furnishNode(c.inner, host); err != nil {

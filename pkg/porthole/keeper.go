@@ -35,13 +35,13 @@ type Step string
 const (
 	// StepNamespace makes the network namespace and sets what all its links get.
 	StepNamespace Step = "namespace"
-	// StepRules has nft write the rules.
-	StepRules Step = "rules"
-	// StepLinks makes both veth pairs.
+	// StepLinks makes both veth pairs, while nft begins to write the rules.
 	StepLinks Step = "links"
-	// StepAddresses gives them addresses, neighbours and routes, inside.
+	// StepAddresses gives them addresses, neighbours and routes, inside, while nft writes the rules.
 	StepAddresses Step = "addresses"
-	// StepFaces leads the node to the faces.
+	// StepRules is what nft takes longer than that.
+	StepRules Step = "rules"
+	// StepFaces brings the node's ends up and leads the node to the faces.
 	StepFaces Step = "faces"
 )
 
@@ -145,8 +145,8 @@ func (k *Keeper) forget(id ID) {
 	delete(k.known, id)
 }
 
-// build makes everything that is not as it should be. The order lets nothing pass before the rules are there: the links
-// come up last.
+// build makes everything that is not as it should be. The order lets nothing pass before the rules are there: the node's ends of
+// the links come up after them.
 func (k *Keeper) build(ctx context.Context, spec Spec) error {
 	last, has := k.recall(spec.id())
 	k.forget(spec.id())
@@ -160,32 +160,18 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 		watch.tell = k.OnStep
 	}
 	now := known{spec: spec}
-	err = inside(netns, func() error {
-		if err := harden(spec.hasIPv6()); err != nil {
-			return err
-		}
-		watch.done(StepNamespace)
-		if upon == nothing {
-			now.generation, err = k.writeTable(ctx, spec, nothing)
-		} else {
-			now.generation, err = k.renewTable(ctx, spec, last, has)
-		}
+	if err := inside(netns, func() error { return harden(spec.hasIPv6()) }); err != nil {
 		return err
-	})
+	}
+	watch.done(StepNamespace)
+	if upon == nothing {
+		now.generation, err = k.fill(ctx, netns, spec, &watch)
+	} else {
+		now.generation, err = k.renew(ctx, netns, spec, last, has)
+	}
 	if err != nil {
 		return err
 	}
-	watch.done(StepRules)
-	for _, c := range spec.cables() {
-		if err := c.ensure(netns, upon); err != nil {
-			return err
-		}
-	}
-	watch.done(StepLinks)
-	if err := inside(netns, func() error { return furnish(spec, upon) }); err != nil {
-		return err
-	}
-	watch.done(StepAddresses)
 	if has {
 		if err := endConnections(netns, missing(last.spec.Pods, spec.Pods)); err != nil {
 			return err
@@ -202,6 +188,62 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 	watch.done(StepFaces)
 	k.remember(spec.id(), now)
 	return nil
+}
+
+// fill makes the rules and the links of a namespace that has neither. The program that writes the rules takes longest, most of it
+// to start: all else is done meanwhile. Until there are rules the node's ends of the links are down, and so nothing passes.
+func (k *Keeper) fill(ctx context.Context, netns ns.NetNS, spec Spec, watch *stopwatch) (after uint32, err error) {
+	written := make(chan error, 1)
+	go func() { // ends with the program, which ends with ctx
+		written <- inside(netns, func() (err error) {
+			after, err = k.writeTable(ctx, spec, nothing)
+			return err
+		})
+	}()
+	err = lay(netns, spec, watch)
+	err = errors.Join(err, <-written)
+	watch.done(StepRules)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range spec.cables() {
+		if err := c.raise(); err != nil {
+			return 0, err
+		}
+	}
+	return after, nil
+}
+
+// lay makes the links of a porthole that has none, with all that is inside. The node's ends stay down.
+func lay(netns ns.NetNS, spec Spec, watch *stopwatch) error {
+	for _, c := range spec.cables() {
+		if err := c.make(netns); err != nil {
+			return err
+		}
+	}
+	watch.done(StepLinks)
+	if err := inside(netns, func() error { return furnish(spec, nothing) }); err != nil {
+		return err
+	}
+	watch.done(StepAddresses)
+	return nil
+}
+
+// renew makes the rules and the links of a namespace what they should be, whatever it has.
+func (k *Keeper) renew(ctx context.Context, netns ns.NetNS, spec Spec, last known, has bool) (after uint32, err error) {
+	err = inside(netns, func() error {
+		after, err = k.renewTable(ctx, spec, last, has)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range spec.cables() {
+		if err := c.ensure(netns); err != nil {
+			return 0, err
+		}
+	}
+	return after, inside(netns, func() error { return furnish(spec, something) })
 }
 
 // renewTable replaces the rules unless they are still those of spec. It runs inside.

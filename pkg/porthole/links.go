@@ -57,8 +57,8 @@ func (c cable) whole(netns ns.NetNS) (bool, error) {
 	return whole, err
 }
 
-// make makes the pair anew, both ends at once, each in its namespace, where there is no inner end. The outer end is up
-// then.
+// make makes the pair anew, both ends at once, each in its namespace, where there is no inner end, and readies the outer end,
+// which stays down.
 func (c cable) make(netns ns.NetNS) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = c.outer, c.mtu
@@ -86,41 +86,50 @@ func (c cable) make(netns ns.NetNS) error {
 	if err != nil {
 		return fmt.Errorf("add veth %s: %w", c.outer, err)
 	}
-	if err := c.dress(); err != nil {
+	if err := c.ready(); err != nil {
 		return errors.Join(err, deleteLink(c.outer))
 	}
 	return nil
 }
 
-// dress readies the outer end, marks it as ours, and brings it up.
-func (c cable) dress() error {
+// ready sets what the outer end needs before it is up.
+func (c cable) ready() error {
+	if c.bridged {
+		return netdev.Quieten(c.outer)
+	}
 	outer, err := netdev.LinkOf(c.outer)
 	if err != nil {
 		return err
 	}
-	ready := hostEnd
-	if c.bridged {
-		ready = func(link netlink.Link) error { return netdev.Quieten(link.Attrs().Name) }
+	return hostEnd(outer)
+}
+
+// raise marks the outer end of a pair that has been made as ours, and brings it up. When it fails there is no pair.
+func (c cable) raise() error {
+	outer, err := netdev.LinkOf(c.outer)
+	if err == nil {
+		err = netdev.RaiseAs(outer, c.alias)
 	}
-	if err := ready(outer); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, deleteLink(c.outer))
 	}
-	return netdev.RaiseAs(outer, c.alias)
+	return nil
 }
 
 // ensure makes the pair unless it is whole, and brings the outer end up.
-func (c cable) ensure(netns ns.NetNS, upon before) error {
-	if upon == something {
-		if whole, err := c.whole(netns); err != nil {
-			return err
-		} else if whole {
-			return c.bringUp()
-		}
-		if err := inside(netns, func() error { return deleteLink(c.inner) }); err != nil {
-			return err
-		}
+func (c cable) ensure(netns ns.NetNS) error {
+	if whole, err := c.whole(netns); err != nil {
+		return err
+	} else if whole {
+		return c.bringUp()
 	}
-	return c.make(netns)
+	if err := inside(netns, func() error { return deleteLink(c.inner) }); err != nil {
+		return err
+	}
+	if err := c.make(netns); err != nil {
+		return err
+	}
+	return c.raise()
 }
 
 func (c cable) bringUp() error {

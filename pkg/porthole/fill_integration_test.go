@@ -1,0 +1,104 @@
+//go:build integration
+
+package porthole
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"sigs.k8s.io/knftables"
+)
+
+// heldRules writes rules once it may, or not at all.
+type heldRules struct {
+	knftables.Interface
+
+	// verdict is what comes of it; nil writes them.
+	verdict chan error
+}
+
+func (h heldRules) Run(ctx context.Context, tx *knftables.Transaction) error {
+	if err := <-h.verdict; err != nil {
+		return err
+	}
+	return h.Interface.Run(ctx, tx)
+}
+
+// TestNothingPassesBeforeTheRules: while nft writes the rules of a new porthole, all else is there, but the node's ends of its links
+// are down; and they stay down when it cannot.
+func TestNothingPassesBeforeTheRules(t *testing.T) {
+	k := keeper(t)
+	must(t, k.EnsureHost(t.Context(), testHost()))
+	spec, id := testSpec("u1"), IDOf("u1")
+	must(t, k.Ensure(t.Context(), spec))
+	want := settled(t, "u1")
+	must(t, k.Remove(id))
+
+	nft, errNever := k.nft, errors.New("nft fails")
+	for _, verdict := range []error{errNever, nil} {
+		held := heldRules{nft, make(chan error)}
+		k.nft = held
+		ended := make(chan error, 1)
+		go func() { ended <- k.Ensure(t.Context(), spec) }()
+		until := time.Now().Add(10 * time.Second)
+		for !raisedInside(id) {
+			if time.Now().After(until) {
+				t.Fatal("the links have waited for the rules")
+			}
+		}
+		for _, c := range spec.cables() {
+			if isUp(t, c.outer) {
+				t.Errorf("%s is up, and there are no rules", c.outer)
+			}
+		}
+		held.verdict <- verdict
+		if err := <-ended; !errors.Is(err, verdict) {
+			t.Fatalf("made with %v, although nft said %v", err, verdict)
+		}
+		for _, c := range spec.cables() {
+			if up := isUp(t, c.outer); up != (verdict == nil) {
+				t.Errorf("nft said %v, and %s is up: %v", verdict, c.outer, up)
+			}
+		}
+		k.nft = nft
+		must(t, k.Ensure(t.Context(), spec))
+		if diff := cmp.Diff(want, settled(t, "u1")); diff != "" {
+			t.Errorf("after %v: -want +got:\n%s", verdict, diff)
+		}
+		must(t, k.Remove(id))
+	}
+}
+
+// raisedInside reports whether both ends in a porthole are up, and the route out is there, which comes last.
+func raisedInside(id ID) bool {
+	netns, err := ns.GetNS(id.NetnsPath())
+	if err != nil {
+		return false
+	}
+	defer netns.Close()
+	up := false
+	err = inside(netns, func() error {
+		link, err := netlink.LinkByName(hostSide)
+		if err != nil {
+			return err
+		}
+		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{LinkIndex: link.Attrs().Index, Table: wayOut},
+			netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+		up = link.Attrs().Flags&net.FlagUp != 0 && len(routes) > 0
+		return err
+	})
+	return err == nil && up
+}
+
+func isUp(t *testing.T, name string) bool {
+	t.Helper()
+	link, err := netlink.LinkByName(name)
+	must(t, err)
+	return link.Attrs().Flags&net.FlagUp != 0
+}
