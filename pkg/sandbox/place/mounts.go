@@ -74,19 +74,79 @@ func mountKernel() error {
 	if err := mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}
-	const cgroups = "/sys/fs/cgroup"
-	held, err := unix.OpenTree(unix.AT_FDCWD, cgroups, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	held, err := unix.OpenTree(unix.AT_FDCWD, cgroupDir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return fmt.Errorf("hold cgroups: %w", err)
 	}
 	defer unix.Close(held)
-	if err := mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+	if err := mountSys(); err != nil {
 		return err
 	}
-	if err := unix.MoveMount(held, "", unix.AT_FDCWD, cgroups, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	if err := unix.MoveMount(held, "", unix.AT_FDCWD, cgroupDir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("mount cgroups: %w", err)
 	}
 	return nil
+}
+
+const cgroupDir = "/sys/fs/cgroup"
+
+// mountSys makes /sys of what is in a sysfs of the place's network, but does not mount that itself there: whoever then goes to the
+// cgroups does not come through sysfs. Each step through it takes a lock that all of the machine have in common, as whoever
+// makes or removes a link does, who has the lock of all links meanwhile. Hundreds of a kubelet's threads that look at cgroups
+// would hold up the links, and those the place's switch; with three nodes on one kernel, three times as much.
+// (kernfs_dop_revalidate in Linux 6.18.)
+func mountSys() error {
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+	if err := mount("sysfs", "/sys", "sysfs", flags, ""); err != nil {
+		return err
+	}
+	parts, err := hold("/sys", "/sys/fs")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, held := range parts {
+			unix.Close(held)
+		}
+	}()
+	if err := mount("tmpfs", "/sys", "tmpfs", flags, "mode=755"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cgroupDir, 0o755); err != nil {
+		return fmt.Errorf("make mount point: %w", err)
+	}
+	for dir, held := range parts {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make mount point: %w", err)
+		}
+		if err := unix.MoveMount(held, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("mount %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// hold opens mounts of their own for the directories in parents, by their paths; not for the parents.
+func hold(parents ...string) (map[string]int, error) {
+	out := map[string]int{}
+	for _, parent := range parents {
+		entries, err := os.ReadDir(parent)
+		if err != nil {
+			return out, fmt.Errorf("list %s: %w", parent, err)
+		}
+		for _, e := range entries {
+			dir := filepath.Join(parent, e.Name())
+			if !e.IsDir() || dir == cgroupDir || slices.Contains(parents, dir) {
+				continue
+			}
+			held, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+			if err != nil {
+				return out, fmt.Errorf("hold %s: %w", dir, err)
+			}
+			out[dir] = held
+		}
+	}
+	return out, nil
 }
 
 // releaseNamespaces unmounts the named network namespaces in this copy of the mounts. Otherwise a name
