@@ -41,6 +41,8 @@ const (
 	StepAddresses Step = "addresses"
 	// StepRules is what nft takes longer than that.
 	StepRules Step = "rules"
+	// StepMount is what it takes longer than all of that to mount the namespace, which is begun with it.
+	StepMount Step = "mount"
 	// StepFaces brings the node's ends up and leads the node to the faces.
 	StepFaces Step = "faces"
 )
@@ -151,20 +153,14 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 	last, has := k.recall(spec.id())
 	k.forget(spec.id())
 	watch := stopwatch{since: time.Now()}
-	netns, upon, err := openNetns(spec.id().NetnsPath())
+	netns, err := openNetns(spec.id().NetnsPath())
 	if err != nil {
 		return err
 	}
 	defer netns.Close()
-	if upon == nothing {
-		watch.tell = k.OnStep
-	}
 	now := known{spec: spec}
-	if err := inside(netns, func() error { return harden(spec.hasIPv6()) }); err != nil {
-		return err
-	}
-	watch.done(StepNamespace)
-	if upon == nothing {
+	if netns.upon == nothing {
+		watch.tell = k.OnStep
 		now.generation, err = k.fill(ctx, netns, spec, &watch)
 	} else {
 		now.generation, err = k.renew(ctx, netns, spec, last, has)
@@ -177,7 +173,7 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 			return err
 		}
 	}
-	if upon == nothing {
+	if netns.upon == nothing {
 		err = k.changeFaces(spec, nil, spec.Pods)
 	} else {
 		err = k.routeFaces(spec)
@@ -190,9 +186,31 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 	return nil
 }
 
-// fill makes the rules and the links of a namespace that has neither. The program that writes the rules takes longest, most of it
-// to start: all else is done meanwhile. Until there are rules the node's ends of the links are down, and so nothing passes.
-func (k *Keeper) fill(ctx context.Context, netns ns.NetNS, spec Spec, watch *stopwatch) (after uint32, err error) {
+// fill makes all of a namespace that is new. Until it stays, and has its rules, the node's ends of the links are down, and so nothing
+// passes.
+func (k *Keeper) fill(ctx context.Context, netns space, spec Spec, watch *stopwatch) (after uint32, err error) {
+	after, err = k.furnishNew(ctx, netns, spec, watch)
+	// In any case: whoever makes it anew must not be overtaken by this one's mount.
+	err = errors.Join(err, netns.stay())
+	watch.done(StepMount)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range spec.cables() {
+		if err := c.raise(); err != nil {
+			return 0, err
+		}
+	}
+	return after, nil
+}
+
+// furnishNew makes the rules and the links of a namespace that has neither. The program that writes the rules takes longest, most of
+// it to start: all else is done meanwhile. The node's ends of the links stay down.
+func (k *Keeper) furnishNew(ctx context.Context, netns ns.NetNS, spec Spec, watch *stopwatch) (after uint32, err error) {
+	if err := inside(netns, func() error { return harden(spec.hasIPv6()) }); err != nil {
+		return 0, err
+	}
+	watch.done(StepNamespace)
 	written := make(chan error, 1)
 	go func() { // ends with the program, which ends with ctx
 		written <- inside(netns, func() (err error) {
@@ -203,15 +221,7 @@ func (k *Keeper) fill(ctx context.Context, netns ns.NetNS, spec Spec, watch *sto
 	err = lay(netns, spec, watch)
 	err = errors.Join(err, <-written)
 	watch.done(StepRules)
-	if err != nil {
-		return 0, err
-	}
-	for _, c := range spec.cables() {
-		if err := c.raise(); err != nil {
-			return 0, err
-		}
-	}
-	return after, nil
+	return after, err
 }
 
 // lay makes the links of a porthole that has none, with all that is inside. The node's ends stay down.
@@ -232,6 +242,9 @@ func lay(netns ns.NetNS, spec Spec, watch *stopwatch) error {
 // renew makes the rules and the links of a namespace what they should be, whatever it has.
 func (k *Keeper) renew(ctx context.Context, netns ns.NetNS, spec Spec, last known, has bool) (after uint32, err error) {
 	err = inside(netns, func() error {
+		if err := harden(spec.hasIPv6()); err != nil {
+			return err
+		}
 		after, err = k.renewTable(ctx, spec, last, has)
 		return err
 	})

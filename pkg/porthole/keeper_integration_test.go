@@ -286,7 +286,9 @@ func TestListFindsHalfOnesAndNoStrangers(t *testing.T) {
 	k := keeper(t)
 	must(t, k.Ensure(t.Context(), testSpec("u1")))
 	// One without its links, one without its namespace, one of which only a file is left; and strangers.
-	must(t, makeNetns(IDOf("u2").NetnsPath()))
+	empty, err := makeNetns(IDOf("u2").NetnsPath())
+	must(t, err)
+	must(t, errors.Join(empty.stay(), empty.Close()))
 	must(t, k.Ensure(t.Context(), testSpec("u3")))
 	// While it is open somewhere the namespace stays, and the links with it, without a name.
 	nameless, err := ns.GetNS(IDOf("u3").NetnsPath())

@@ -25,44 +25,76 @@ const (
 	nothing
 )
 
-// openNetns opens a porthole's network namespace, and makes it when it is not there. The caller closes it.
-func openNetns(path string) (netns ns.NetNS, upon before, err error) {
-	if netdev.NetnsGone(path) {
-		if err := makeNetns(path); err != nil {
-			return nil, something, fmt.Errorf("make network namespace %s: %w", path, err)
-		}
-		upon = nothing
-	}
-	if netns, err = ns.GetNS(path); err != nil {
-		return nil, something, fmt.Errorf("open network namespace: %w", err)
-	}
-	return netns, upon, nil
+// space is a porthole's network namespace, open. Whoever opened it closes it.
+type space struct {
+	ns.NetNS
+
+	upon before
+	// mounted tells once how it went to mount a namespace that was made: until then it stays no longer than it is open. It is nil
+	// for one that was there.
+	mounted <-chan error
 }
 
-// makeNetns makes a network namespace that stays as long as it is mounted at path.
-func makeNetns(path string) error {
+// openNetns opens a porthole's network namespace, and makes it when it is not there.
+func openNetns(path string) (space, error) {
+	if netdev.NetnsGone(path) {
+		made, err := makeNetns(path)
+		if err != nil {
+			return space{}, fmt.Errorf("make network namespace %s: %w", path, err)
+		}
+		return made, nil
+	}
+	netns, err := ns.GetNS(path)
+	if err != nil {
+		return space{}, fmt.Errorf("open network namespace: %w", err)
+	}
+	return space{NetNS: netns, upon: something}, nil
+}
+
+// makeNetns makes a network namespace, and begins to mount it at path. To mount takes a lock that all mounts of the machine have in
+// common, and all who read the list of them: where many containers start that can take seconds, in which the namespace is filled.
+func makeNetns(path string) (space, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+		return space{}, err
 	}
 	// A crash may have left the file without the mount.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o444)
 	if err != nil {
-		return err
+		return space{}, err
 	}
 	if err := file.Close(); err != nil {
-		return err
+		return space{}, err
 	}
-	made := make(chan error)
-	go func() {
+	type unshared struct {
+		netns ns.NetNS
+		err   error
+	}
+	made, mounted := make(chan unshared), make(chan error, 1)
+	go func() { // ends with the mount
 		// Never unlocked: the thread ends with the goroutine, so that nobody else runs in the new namespace.
 		runtime.LockOSThread()
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			err = unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, "")
+		var u unshared
+		if u.err = unix.Unshare(unix.CLONE_NEWNET); u.err == nil {
+			u.netns, u.err = ns.GetCurrentNS()
 		}
-		made <- err
+		made <- u
+		if u.err == nil {
+			mounted <- unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, "")
+		}
 	}()
-	return <-made
+	u := <-made
+	return space{NetNS: u.netns, upon: nothing, mounted: mounted}, u.err
+}
+
+// stay waits until the namespace stays when it is closed.
+func (s space) stay() error {
+	if s.mounted == nil {
+		return nil
+	}
+	if err := <-s.mounted; err != nil {
+		return fmt.Errorf("mount network namespace: %w", err)
+	}
+	return nil
 }
 
 // removeNetns removes a namespace, and what is left of one. That there is none is no error.

@@ -87,7 +87,7 @@ func readAgents(before, after figures) agents {
 var phases = []string{"attachment", "porthole", "link", "port", "installed", "answered"}
 
 // steps of making a porthole, in their order. (docs/design/node.md.)
-var steps = []string{"namespace", "links", "addresses", "rules", "faces", "port", "names"}
+var steps = []string{"namespace", "links", "addresses", "rules", "mount", "faces", "port", "names"}
 
 // The targets.
 const (
