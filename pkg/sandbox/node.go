@@ -127,6 +127,11 @@ func switchDaemons(r record, n node) []place.DaemonSpec {
 	}
 }
 
+// housekeeping is how often a kubelet reads what each container uses: some thirty files of cgroups for each. Every 10 s, as is its default, is too
+// often for several kubelets on one machine: when hundreds of pods come or go at once, hundreds of its threads wait for the locks
+// that making and removing cgroups takes, and hold those up. Only metrics are older for it.
+const housekeeping = "60s"
+
 func kubeletDaemons(r record, n node) []place.DaemonSpec {
 	l := r.layout()
 	return []place.DaemonSpec{
@@ -141,6 +146,7 @@ func kubeletDaemons(r record, n node) []place.DaemonSpec {
 				filepath.Join(r.Parts.Kubernetes, "kubelet"),
 				"--config=" + l.in(n.name, "kubelet.yaml"),
 				"--kubeconfig=" + l.kubeconfig("kubelet-"+n.name),
+				"--housekeeping-interval=" + housekeeping,
 				"--hostname-override=" + n.name,
 				"--node-ip=" + n.address().String() + "," + n.address6().String(),
 			},
