@@ -5,11 +5,14 @@ package agent
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -116,6 +119,77 @@ func nothingOf(t *testing.T, n *node, p *testPod) {
 	if ports := n.vsctl("list-ports", "br-int"); ports != "" {
 		t.Errorf("ports on the bridge: %s", ports)
 	}
+}
+
+// TestWhatAPodSaidLastArrives: ovs-vswitchd, which has got no processor time for a while, still sends what a pod said before DEL.
+func TestWhatAPodSaidLastArrives(t *testing.T) {
+	n := newNode(t)
+	n.playController()
+	a := n.agent()
+	one, two := newPod(t, a, "one", 5), newPod(t, a, "two", 6)
+	for _, p := range []*testPod{one, two} {
+		_, err := a.Add(t.Context(), p.request)
+		must(t, err)
+	}
+	var listener net.PacketConn
+	must(t, two.inside(func() (err error) {
+		listener, err = net.ListenPacket("udp", net.JoinHostPort(two.address(), "0"))
+		return err
+	}))
+	defer listener.Close()
+	hear := func(want string) {
+		t.Helper()
+		must(t, listener.SetReadDeadline(time.Now().Add(10*time.Second)))
+		heard := make([]byte, 64)
+		size, _, err := listener.ReadFrom(heard)
+		if err != nil || string(heard[:size]) != want {
+			t.Fatalf("heard %q (error %v), want %q", heard[:size], err, want)
+		}
+	}
+	var conn net.Conn
+	must(t, one.inside(func() (err error) {
+		conn, err = net.Dial("udp", listener.LocalAddr().String())
+		return err
+	}))
+	defer conn.Close()
+	say := func(words string) {
+		t.Helper()
+		_, err := conn.Write([]byte(words))
+		must(t, err)
+	}
+	say("first")
+	hear("first")
+
+	must(t, n.vswitchd.Process.Signal(unix.SIGSTOP))
+	defer func() { _ = n.vswitchd.Process.Signal(unix.SIGCONT) }()
+	say("last")
+	gone := make(chan error, 1)
+	go func() { gone <- a.Del(t.Context(), one.request) }()
+	for {
+		_, found, err := a.ovs.Find(t.Context(), one.hostName())
+		must(t, err)
+		if !found {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	must(t, n.vswitchd.Process.Signal(unix.SIGCONT))
+	hear("last")
+	must(t, <-gone)
+}
+
+// TestDelDoesWithoutTheSwitch: ovs-vswitchd that stands still keeps DEL waiting for a while, not for ever.
+func TestDelDoesWithoutTheSwitch(t *testing.T) {
+	n := newNode(t)
+	n.playController()
+	a := n.agent()
+	p := newPod(t, a, "one", 5)
+	_, err := a.Add(t.Context(), p.request)
+	must(t, err)
+	must(t, n.vswitchd.Process.Signal(unix.SIGSTOP))
+	defer func() { _ = n.vswitchd.Process.Signal(unix.SIGCONT) }()
+	must(t, a.Del(t.Context(), p.request))
+	nothingOf(t, n, p)
 }
 
 func TestNewSandboxTakesOver(t *testing.T) {

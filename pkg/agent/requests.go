@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 
@@ -36,20 +37,30 @@ func (a *Agent) Del(ctx context.Context, request cni.Request) error {
 	return tryAgain(err)
 }
 
-// disconnect removes link and port of one container's interface, and the pod's place in the porthole. Another
-// container's are never touched, be it of the same pod: their names differ.
+// disconnect removes port and link of one container's interface, and the pod's place in the porthole. Another
+// container's are never touched, be it of the same pod: their names differ. Without the database the link goes all the same.
 func (a *Agent) disconnect(ctx context.Context, owner netdev.Owner) error {
+	detached := a.unplug(ctx, owner)
 	if err := netdev.Delete(owner); err != nil {
 		return err
 	}
 	if err := a.leave(ctx, owner.ContainerID); err != nil {
 		return err
 	}
+	return detached
+}
+
+// lastWords is how long ovs-vswitchd has to send what a container said last, as that its connections are at an end. It takes
+// milliseconds, and some hundred when the node has too little processor time.
+const lastWords = 2 * time.Second
+
+// unplug takes the port of a container's interface out of the bridge.
+func (a *Agent) unplug(ctx context.Context, owner netdev.Owner) error {
 	port, found, err := a.ovs.Find(ctx, owner.HostName())
 	if err != nil || !found || port.Sandbox != owner.ContainerID {
 		return err
 	}
-	return a.ovs.Detach(ctx, port)
+	return a.ovs.Release(ctx, lastWords, port)
 }
 
 // Check reports what of a container's interface is not as ADD left it.

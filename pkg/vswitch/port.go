@@ -169,7 +169,8 @@ func (c *Client) Attach(ctx context.Context, port Port) error {
 	if err != nil {
 		return err
 	}
-	return c.transact(ctx, append(ops, added...))
+	_, err = c.transact(ctx, append(ops, added...))
+	return err
 }
 
 // Detach removes ports of ours; one that has gone already is no error.
@@ -182,7 +183,8 @@ func (c *Client) Detach(ctx context.Context, ports ...Port) error {
 	if err != nil || len(ops) == 0 {
 		return err
 	}
-	return c.transact(ctx, ops)
+	_, err = c.transact(ctx, ops)
+	return err
 }
 
 // attachment is the operations that add a port: Open vSwitch's rows live as long as they are referred to.
@@ -243,27 +245,26 @@ func mutatePorts(bridge *bridgeRow, mutator ovsdb.Mutator, uuids []string) ovsdb
 	}
 }
 
-// transact runs operations as one transaction. A bridge that vanished meanwhile is an error, not a success
-// that did nothing.
-func (c *Client) transact(ctx context.Context, ops []ovsdb.Operation) error {
+// transact runs operations as one transaction. A row that vanished meanwhile is an error, not a success that did nothing.
+func (c *Client) transact(ctx context.Context, ops []ovsdb.Operation) ([]ovsdb.OperationResult, error) {
 	results, err := c.ovs.Transact(ctx, ops...)
 	if err != nil {
-		return fmt.Errorf("%w: write: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: write: %w", ErrUnavailable, err)
 	}
 	if _, err := ovsdb.CheckOperationResults(results, ops); err != nil {
 		for _, result := range results {
 			if result.Error != "" {
-				return fmt.Errorf("write to open vSwitch: %s: %s", result.Error, result.Details)
+				return nil, fmt.Errorf("write to open vSwitch: %s: %s", result.Error, result.Details)
 			}
 		}
-		return fmt.Errorf("write to open vSwitch: %w", err)
+		return nil, fmt.Errorf("write to open vSwitch: %w", err)
 	}
 	for i, op := range ops {
 		if op.Op == ovsdb.OperationMutate && results[i].Count == 0 {
-			return fmt.Errorf("%w: bridge %s has just been made anew", ErrUnavailable, c.bridge)
+			return nil, fmt.Errorf("%w: the row in table %s has just been made anew (bridge %s)", ErrUnavailable, op.Table, c.bridge)
 		}
 	}
-	return nil
+	return results, nil
 }
 
 func firstOf(list string) string {
