@@ -55,11 +55,12 @@ const (
 	partAlone   = "alone"
 	partHost    = "host"
 	partDefault = "default"
+	partTurns   = "turns"
 	partBurst   = "burst"
 )
 
 func allParts() []string {
-	return []string{partFlows, partNames, partMemory, partAlone, partHost, partDefault, partBurst}
+	return []string{partFlows, partNames, partMemory, partAlone, partHost, partDefault, partTurns, partBurst}
 }
 
 // runs reports whether a part is asked for.
@@ -77,7 +78,7 @@ func main() {
 	flag.IntVar(&o.pods, "pods", 500, "pods, as many in each Network; a pod takes about 30 MB of the machine's memory")
 	flag.IntVar(&o.sample, "sample", 50, "Networks by which memory is measured")
 	flag.IntVar(&o.alone, "alone", 8, "Networks whose portholes are made one after the other")
-	list := flag.String("parts", "flows,names,memory,alone,burst", "parts to run, of "+strings.Join(allParts(), ",")+
+	list := flag.String("parts", "flows,names,memory,alone,turns,burst", "parts to run, of "+strings.Join(allParts(), ",")+
 		"; host and default make as many pods as burst with their node's network and in the default Network, to compare")
 	flag.BoolVar(&o.keep, "keep", false, "leave the sandbox running; the next run uses it again")
 	flag.Parse()
@@ -166,6 +167,7 @@ func (c *cluster) measure(ctx context.Context, o options, out *results) error {
 		{partAlone, "one pod at a time", func() error { return c.oneByOne(ctx, o.alone, out) }},
 		{partHost, "pods with their node's network", func() (err error) { out.OnHost, err = c.compare(ctx, o, onHost); return err }},
 		{partDefault, "pods of the default Network", func() (err error) { out.InDefault, err = c.compare(ctx, o, inDefault); return err }},
+		{partTurns, "pods in turn, gone again", func() error { return c.turns(ctx, o, empty, out) }},
 		{partBurst, "all pods at once", func() error { return c.burst(ctx, o, out) }},
 	} {
 		if !o.runs(part.name) {
@@ -180,7 +182,7 @@ func (c *cluster) measure(ctx context.Context, o options, out *results) error {
 		}
 		c.progress.Done(part.done)
 	}
-	if out.Removal, err = c.removeAll(ctx, empty); err != nil {
+	if out.Removal, err = c.removeAll(ctx, empty, atOnce); err != nil {
 		return fmt.Errorf("measure removal: %w", err)
 	}
 	out.Measured = append(out.Measured, partRemoval)

@@ -71,7 +71,7 @@ func (c *cluster) weigh(ctx context.Context, networks int) (out memory, err erro
 	out.RSS = middle(func(m memory) float64 { return m.RSS })
 	out.Switch = middle(func(m memory) float64 { return m.Switch })
 	out.Goroutines = middle(func(m memory) float64 { return m.Goroutines })
-	if err := c.deletePods(ctx); err != nil {
+	if err := c.deletePods(ctx, atOnce); err != nil {
 		return out, err
 	}
 	return out, c.noPortholes(ctx)
@@ -98,7 +98,7 @@ func (c *cluster) weighSome(ctx context.Context, networks []int) (out memory, er
 		for _, n := range networks {
 			pods = append(pods, pod{network: n, name: fmt.Sprintf("sample-%d-%d", n, round), node: node})
 		}
-		if _, err := c.apply(ctx, pods); err != nil {
+		if _, err := c.apply(ctx, pods, atOnce); err != nil {
 			return out, err
 		}
 		if at[round+1], err = c.weighNode(ctx, node); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
@@ -115,9 +116,22 @@ func (e *lateError) Error() string {
 	return fmt.Sprintf("%d pods were not Ready after %s", e.late, e.within)
 }
 
+// way is how pods are made.
+type way struct {
+	// workers make one pod after the other.
+	workers int
+	// inTurn: a worker makes its next pod when the one before is Ready.
+	inTurn bool
+	// within is how long all may take.
+	within time.Duration
+}
+
+// atOnce is how a drained node's pods come to others.
+var atOnce = way{workers: creators, within: lab.Patience}
+
 // apply makes pods and waits until all are Ready. With a lateError it says what came of those that were in time.
-func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, lab.Patience, &lateError{})
+func (c *cluster) apply(ctx context.Context, pods []pod, how way) (out arrival, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, how.within, &lateError{})
 	defer cancel()
 	events, err := c.watchPods(ctx)
 	if err != nil {
@@ -133,18 +147,28 @@ func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error
 	}
 	began := time.Now()
 	sent := make([]time.Time, len(pods))
+	// seen are closed when their pods are Ready; missing are those that are not yet.
+	seen, missing := map[string]chan struct{}{}, map[string]bool{}
+	for _, p := range pods {
+		seen[p.name], missing[p.name] = make(chan struct{}), true
+	}
 	made := make(chan error, 1)
 	go func() { // ends with the last pod, or with ctx
-		made <- lab.Load{Count: len(pods), Workers: creators}.Run(ctx, func(ctx context.Context, i int) error {
+		made <- lab.Load{Count: len(pods), Workers: how.workers}.Run(ctx, func(ctx context.Context, i int) error {
 			sent[i] = time.Now()
-			_, err := c.kube.CoreV1().Pods(pods[i].namespace()).Create(ctx, pods[i].object(), metav1.CreateOptions{})
-			return err
+			if _, err := c.kube.CoreV1().Pods(pods[i].namespace()).Create(ctx, pods[i].object(), metav1.CreateOptions{}); err != nil {
+				return err
+			}
+			if how.inTurn {
+				select {
+				case <-seen[pods[i].name]:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
 		})
 	}()
-	missing := map[string]bool{}
-	for _, p := range pods {
-		missing[p.name] = true
-	}
 	ready := map[string]time.Time{}
 	var late *lateError
 	for len(missing) > 0 && late == nil {
@@ -163,12 +187,13 @@ func (c *cluster) apply(ctx context.Context, pods []pod) (out arrival, err error
 			if p, ok := e.Object.(*corev1.Pod); ok && missing[p.Name] && isReady(p) {
 				ready[p.Name] = time.Now()
 				delete(missing, p.Name)
+				close(seen[p.Name])
 			}
 		case <-ctx.Done():
 			if !errors.As(context.Cause(ctx), &late) {
 				return out, fmt.Errorf("wait for pods: %d are not Ready: %w", len(missing), ctx.Err())
 			}
-			late.late, late.within = len(missing), lab.Patience
+			late.late, late.within = len(missing), how.within
 		}
 	}
 	if err := <-made; err != nil && late == nil {
@@ -224,7 +249,7 @@ func (c *cluster) oneByOne(ctx context.Context, networks int, out *results) erro
 	start := c.others
 	for i := range 2 * networks {
 		p := pod{network: i % networks, name: fmt.Sprintf("alone-%d", i), node: c.box.Nodes()[0]}
-		if _, err := c.apply(ctx, []pod{p}); err != nil {
+		if _, err := c.apply(ctx, []pod{p}, atOnce); err != nil {
 			return err
 		}
 	}
@@ -237,7 +262,7 @@ func (c *cluster) oneByOne(ctx context.Context, networks int, out *results) erro
 		return err
 	}
 	out.Alone.agents = readAgents(before, after)
-	if err := c.deletePods(ctx); err != nil {
+	if err := c.deletePods(ctx, atOnce); err != nil {
 		return err
 	}
 	return c.noPortholes(ctx)
@@ -264,40 +289,42 @@ func (c *cluster) compare(ctx context.Context, o options, network int) (arrival,
 	for i := range pods {
 		pods[i].network, pods[i].ports = network, firstPort+2*i
 	}
-	out, err := c.apply(ctx, pods)
+	out, err := c.apply(ctx, pods, atOnce)
 	if err != nil {
 		return out, err
 	}
-	return out, c.deletePods(ctx)
+	return out, c.deletePods(ctx, atOnce)
+}
+
+// turns makes as many pods as burst, in the same Networks, but no more at a time than there are nodes: what a porthole costs where
+// not everything waits for a processor. It takes them away again in the same way.
+func (c *cluster) turns(ctx context.Context, o options, empty map[string][]string, out *results) error {
+	how := way{workers: len(c.box.Nodes()), inTurn: true, within: 3 * lab.Patience}
+	if err := c.fill(ctx, o, how, &out.TurnsArrival, &out.Turns); err != nil {
+		return err
+	}
+	c.progress.Done(fmt.Sprintf("%d pods Ready", out.TurnsArrival.Pods))
+	var err error
+	out.TurnsRemoval, err = c.removeAll(ctx, empty, how)
+	return err
 }
 
 // burst makes all pods at once.
 func (c *cluster) burst(ctx context.Context, o options, out *results) error {
-	pods := c.crowd(o)
 	flows, err := c.flows(ctx)
 	if err != nil {
 		return err
 	}
-	before, err := c.figures(ctx)
-	if err != nil {
-		return err
-	}
 	var late *lateError
-	if out.Arrival, err = c.apply(ctx, pods); err != nil && !errors.As(err, &late) {
+	if err := c.fill(ctx, o, atOnce, &out.Arrival, &out.Burst); err != nil && !errors.As(err, &late) {
 		return err
 	}
 	c.progress.Done(fmt.Sprintf("%d pods Ready", out.Arrival.Pods))
-	after, err := c.figures(ctx)
-	if err != nil {
-		return err
-	}
 	all, err := c.flows(ctx)
 	if err != nil {
 		return err
 	}
-	out.FlowsPerPod = float64(all-flows) / float64(len(pods))
-	out.Burst.agents = readAgents(before, after)
-	out.Burst.Others = out.Arrival.Others
+	out.FlowsPerPod = float64(all-flows) / float64(o.pods)
 	portholes, err := c.portholes(ctx)
 	if err != nil {
 		return err
@@ -309,15 +336,46 @@ func (c *cluster) burst(ctx context.Context, o options, out *results) error {
 	return nil
 }
 
+// fill makes a crowd. With a lateError it says what came of those that were in time.
+func (c *cluster) fill(ctx context.Context, o options, how way, came *arrival, did *part) error {
+	before, err := c.figures(ctx)
+	if err != nil {
+		return err
+	}
+	var late *lateError
+	if *came, err = c.apply(ctx, c.crowd(o), how); err != nil && !errors.As(err, &late) {
+		return err
+	}
+	after, err := c.figures(ctx)
+	if err != nil {
+		return err
+	}
+	did.agents, did.Others = readAgents(before, after), came.Others
+	if late != nil {
+		return late
+	}
+	return nil
+}
+
 // deletePods deletes all pods of this benchmark and waits until none is left.
-func (c *cluster) deletePods(ctx context.Context) error {
+func (c *cluster) deletePods(ctx context.Context, how way) error {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: label})
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	err = lab.Load{Count: len(list.Items), Workers: creators}.Run(ctx, func(ctx context.Context, i int) error {
+	err = lab.Load{Count: len(list.Items), Workers: how.workers}.Run(ctx, func(ctx context.Context, i int) error {
 		p := &list.Items[i]
-		return c.kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{})
+		pods := c.kube.CoreV1().Pods(p.Namespace)
+		if err := pods.Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil || !how.inTurn {
+			return err
+		}
+		return c.await(ctx, "a pod to go", func(ctx context.Context) (bool, error) {
+			_, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return true, nil
+			}
+			return false, err
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("delete pods: %w", err)

@@ -20,12 +20,12 @@ type removal struct {
 }
 
 // removeAll deletes all pods and waits until the nodes are as they were.
-func (c *cluster) removeAll(ctx context.Context, empty map[string][]string) (out removal, err error) {
+func (c *cluster) removeAll(ctx context.Context, empty map[string][]string, how way) (out removal, err error) {
 	if err := c.watchOthers(); err != nil {
 		return out, err
 	}
 	began := time.Now()
-	if err := c.deletePods(ctx); err != nil {
+	if err := c.deletePods(ctx, how); err != nil {
 		return out, err
 	}
 	out.Pods = time.Since(began).Seconds()

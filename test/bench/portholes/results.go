@@ -31,11 +31,16 @@ type results struct {
 	// OnHost and InDefault are as many pods with their node's network, and in the default Network.
 	OnHost    arrival `json:"onHost"`
 	InDefault arrival `json:"inDefault"`
-	// Burst is while all pods came at once, Alone while they came one after the other.
+	// TurnsArrival is as many, as many at a time as there are nodes.
+	TurnsArrival arrival `json:"turnsArrival"`
+	// Burst is while all pods came at once, Turns while one came after the other to each node, Alone one after the other to one.
 	Burst part `json:"burst"`
+	Turns part `json:"turns"`
 	Alone part `json:"alone"`
 
-	Removal removal `json:"removal"`
+	// TurnsRemoval is as many pods at a time as there are nodes, Removal all at once.
+	TurnsRemoval removal `json:"turnsRemoval"`
+	Removal      removal `json:"removal"`
 }
 
 // part is what the agents did in one part of the run.
@@ -122,7 +127,7 @@ func (r results) printTargets(t table.Table) {
 	for _, p := range []struct {
 		name, when string
 		part
-	}{{partAlone, "pods one after the other", r.Alone}, {partBurst, "all pods at once", r.Burst}} {
+	}{{partAlone, "pods one after the other", r.Alone}, {partTurns, "3 pods at a time", r.Turns}, {partBurst, "all pods at once", r.Burst}} {
 		if r.has(p.name) {
 			t.Judged("porthole made, "+p.when, fmt.Sprintf("p50 < %.0f ms", targetMade), times(p.Made), p.Made.Count > 0 && p.Made.P50 < targetMade, p.Others)
 		}
@@ -140,8 +145,13 @@ func (r results) printTargets(t table.Table) {
 		t.Judged("logical flows per Network, by faces", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.PerNetwork-without.PerNetwork, with.PerNetwork, without.PerNetwork),
 			same(with.PerNetwork, without.PerNetwork), table.Nobody)
 	}
-	if r.has(partRemoval) {
-		t.Judged("left after removal", "nothing", left(r.Removal.Left), len(r.Removal.Left) == 0, table.Nobody)
+	for _, p := range []struct {
+		name, when string
+		removal
+	}{{partTurns, ", 3 at a time", r.TurnsRemoval}, {partRemoval, ", all at once", r.Removal}} {
+		if r.has(p.name) {
+			t.Judged("left after removal"+p.when, "nothing", left(p.Left), len(p.Left) == 0, table.Nobody)
+		}
 	}
 }
 
@@ -150,7 +160,7 @@ func (r results) printRest(t table.Table) {
 	for _, p := range []struct {
 		name, what string
 		arrival
-	}{{partBurst, "pods Ready", r.Arrival}, {partDefault, "pods of the default Network Ready", r.InDefault}, {partHost, "pods with their node's network Ready", r.OnHost}} {
+	}{{partTurns, "pods Ready, 3 at a time", r.TurnsArrival}, {partBurst, "pods Ready, all at once", r.Arrival}, {partDefault, "pods of the default Network Ready", r.InDefault}, {partHost, "pods with their node's network Ready", r.OnHost}} {
 		if r.has(p.name) {
 			took := fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", p.Seconds, p.P50, p.P99)
 			if p.Late > 0 {
@@ -163,7 +173,7 @@ func (r results) printRest(t table.Table) {
 	for _, p := range []struct {
 		name, when string
 		part
-	}{{partAlone, ", one after the other", r.Alone}, {partBurst, ", all at once", r.Burst}} {
+	}{{partAlone, ", one after the other", r.Alone}, {partTurns, ", 3 at a time", r.Turns}, {partBurst, ", all at once", r.Burst}} {
 		if !r.has(p.name) {
 			continue
 		}
@@ -193,8 +203,13 @@ func (r results) printRest(t table.Table) {
 	if r.has(partBurst) {
 		t.Figure("logical flows per pod in the sandbox", fmt.Sprintf("%.2f", r.FlowsPerPod), table.Nobody)
 	}
-	if r.has(partRemoval) {
-		t.Figure("removal", fmt.Sprintf("pods %.1f s, portholes %.1f s, all %.1f s", r.Removal.Pods, r.Removal.Portholes, r.Removal.All), r.Removal.Others)
+	for _, p := range []struct {
+		name, when string
+		removal
+	}{{partTurns, ", 3 at a time", r.TurnsRemoval}, {partRemoval, ", all at once", r.Removal}} {
+		if r.has(p.name) {
+			t.Figure("removal"+p.when, fmt.Sprintf("pods %.1f s, portholes %.1f s, all %.1f s", p.Pods, p.Portholes, p.All), p.Others)
+		}
 	}
 }
 
