@@ -94,7 +94,7 @@ fuzz: ## each fuzz test for FUZZTIME (10s)
 bench: build ## pods per second and the time of each, through a real API server (as root)
 	go run ./test/suites -exec go run ./test/bench
 
-bench-portholes: build ## what it costs that 100 Networks of the same addresses meet their nodes, with 500 pods: half an hour (as root)
+bench-portholes: build ## what it costs that 100 Networks of the same addresses meet their nodes, with 500 pods: twenty minutes (as root)
 	go run ./test/suites -exec go run ./test/bench/portholes
 
 bench-services: build ## 1,000 Services in 100 Networks, and what asking through one costs: five minutes (as root)

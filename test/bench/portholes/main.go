@@ -41,6 +41,7 @@ type options struct {
 	pods     int
 	sample   int
 	alone    int
+	turns    int
 	parts    []string
 	keep     bool
 }
@@ -78,6 +79,7 @@ func main() {
 	flag.IntVar(&o.pods, "pods", 500, "pods, as many in each Network; a pod takes about 30 MB of the machine's memory")
 	flag.IntVar(&o.sample, "sample", 50, "Networks by which memory is measured")
 	flag.IntVar(&o.alone, "alone", 8, "Networks whose portholes are made one after the other")
+	flag.IntVar(&o.turns, "turns", 150, "pods that are made 3 at a time, each of the first ones the first of its Network on a node")
 	list := flag.String("parts", "flows,names,memory,alone,turns,burst", "parts to run, of "+strings.Join(allParts(), ",")+
 		"; host and default make as many pods as burst with their node's network and in the default Network, to compare")
 	flag.BoolVar(&o.keep, "keep", false, "leave the sandbox running; the next run uses it again")
@@ -101,6 +103,9 @@ func run(ctx context.Context, o options) (err error) {
 	o.sandbox.Program = o.sandbox.Bin + "/atoll-sandbox"
 	if max(o.sample, o.alone) > o.networks || o.pods%o.networks != 0 {
 		return errors.New("the sample is at most the Networks, and each has as many pods")
+	}
+	if o.turns < 1 || o.turns > o.pods {
+		return errors.New("pods in turn are at least one, and at most all pods")
 	}
 	for _, part := range o.parts {
 		if !slices.Contains(allParts(), part) {
@@ -167,7 +172,7 @@ func (c *cluster) measure(ctx context.Context, o options, out *results) error {
 		{partAlone, "one pod at a time", func() error { return c.oneByOne(ctx, o.alone, out) }},
 		{partHost, "pods with their node's network", func() (err error) { out.OnHost, err = c.compare(ctx, o, onHost); return err }},
 		{partDefault, "pods of the default Network", func() (err error) { out.InDefault, err = c.compare(ctx, o, inDefault); return err }},
-		{partTurns, "pods in turn, gone again", func() error { return c.turns(ctx, o, empty, out) }},
+		{partTurns, "3 pods at a time, and gone again", func() error { return c.turns(ctx, o, empty, out) }},
 		{partBurst, "all pods at once", func() error { return c.burst(ctx, o, out) }},
 	} {
 		if !o.runs(part.name) {

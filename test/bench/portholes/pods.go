@@ -296,14 +296,14 @@ func (c *cluster) compare(ctx context.Context, o options, network int) (arrival,
 	return out, c.deletePods(ctx, atOnce)
 }
 
-// turns makes as many pods as burst, in the same Networks, but no more at a time than there are nodes: what a porthole costs where
-// not everything waits for a processor. It takes them away again in the same way.
+// turns makes the first pods of burst, no more at a time than there are nodes: what a porthole costs where not everything waits for a
+// processor. It takes them away again in the same way.
 func (c *cluster) turns(ctx context.Context, o options, empty map[string][]string, out *results) error {
-	how := way{workers: len(c.box.Nodes()), inTurn: true, within: 3 * lab.Patience}
-	if err := c.fill(ctx, o, how, &out.TurnsArrival, &out.Turns); err != nil {
+	how := way{workers: len(c.box.Nodes()), inTurn: true, within: lab.Patience}
+	if err := c.fill(ctx, c.crowd(o)[:o.turns], how, &out.TurnsArrival, &out.Turns); err != nil {
 		return err
 	}
-	c.progress.Done(fmt.Sprintf("%d pods Ready", out.TurnsArrival.Pods))
+	c.progress.Done(fmt.Sprintf("%d pods Ready, 3 at a time", out.TurnsArrival.Pods))
 	var err error
 	out.TurnsRemoval, err = c.removeAll(ctx, empty, how)
 	return err
@@ -316,7 +316,7 @@ func (c *cluster) burst(ctx context.Context, o options, out *results) error {
 		return err
 	}
 	var late *lateError
-	if err := c.fill(ctx, o, atOnce, &out.Arrival, &out.Burst); err != nil && !errors.As(err, &late) {
+	if err := c.fill(ctx, c.crowd(o), atOnce, &out.Arrival, &out.Burst); err != nil && !errors.As(err, &late) {
 		return err
 	}
 	c.progress.Done(fmt.Sprintf("%d pods Ready", out.Arrival.Pods))
@@ -336,14 +336,14 @@ func (c *cluster) burst(ctx context.Context, o options, out *results) error {
 	return nil
 }
 
-// fill makes a crowd. With a lateError it says what came of those that were in time.
-func (c *cluster) fill(ctx context.Context, o options, how way, came *arrival, did *part) error {
+// fill makes pods. With a lateError it says what came of those that were in time.
+func (c *cluster) fill(ctx context.Context, pods []pod, how way, came *arrival, did *part) error {
 	before, err := c.figures(ctx)
 	if err != nil {
 		return err
 	}
 	var late *lateError
-	if *came, err = c.apply(ctx, c.crowd(o), how); err != nil && !errors.As(err, &late) {
+	if *came, err = c.apply(ctx, pods, how); err != nil && !errors.As(err, &late) {
 		return err
 	}
 	after, err := c.figures(ctx)

@@ -31,14 +31,14 @@ type results struct {
 	// OnHost and InDefault are as many pods with their node's network, and in the default Network.
 	OnHost    arrival `json:"onHost"`
 	InDefault arrival `json:"inDefault"`
-	// TurnsArrival is as many, as many at a time as there are nodes.
+	// TurnsArrival is some of them, as many at a time as there are nodes.
 	TurnsArrival arrival `json:"turnsArrival"`
 	// Burst is while all pods came at once, Turns while one came after the other to each node, Alone one after the other to one.
 	Burst part `json:"burst"`
 	Turns part `json:"turns"`
 	Alone part `json:"alone"`
 
-	// TurnsRemoval is as many pods at a time as there are nodes, Removal all at once.
+	// TurnsRemoval is of those of TurnsArrival, as they were made, Removal of all at once.
 	TurnsRemoval removal `json:"turnsRemoval"`
 	Removal      removal `json:"removal"`
 }
