@@ -52,7 +52,7 @@ func kernel(ctx context.Context, r *runner, out *result) error {
 	// Some tests take seconds each.
 	out.live = true
 	for _, p := range kernelPackages() {
-		if err := inside.goTest(ctx, out, "-tags=integration", "-count=1", "-timeout=30m", "-exec="+program, "-run="+p.tests, "-skip="+p.but, p.path); err != nil {
+		if err := inside.goTest(ctx, out, "-tags=integration", "-count=1", "-timeout=20m", "-exec="+program, "-run="+p.tests, "-skip="+p.but, p.path); err != nil {
 			return err
 		}
 	}
