@@ -19,6 +19,20 @@ import (
 	"github.com/atoll-net/atoll/pkg/netdev"
 )
 
+// newPair is a node with two pods.
+func newPair(t *testing.T) (n *node, a *Agent, one, two *testPod) {
+	t.Helper()
+	n = newNode(t)
+	n.playController()
+	a = n.agent()
+	one, two = newPod(t, a, "one", 5), newPod(t, a, "two", 6)
+	for _, p := range []*testPod{one, two} {
+		_, err := a.Add(t.Context(), p.request)
+		must(t, err)
+	}
+	return n, a, one, two
+}
+
 func TestAddedPodsReachEachOther(t *testing.T) {
 	n := newNode(t)
 	n.playController()
@@ -71,14 +85,7 @@ func TestAddRepeatedDisturbsNothing(t *testing.T) {
 }
 
 func TestAddRepairsAnInterfaceThatThePodBroke(t *testing.T) {
-	n := newNode(t)
-	n.playController()
-	a := n.agent()
-	one, two := newPod(t, a, "one", 5), newPod(t, a, "two", 6)
-	for _, p := range []*testPod{one, two} {
-		_, err := a.Add(t.Context(), p.request)
-		must(t, err)
-	}
+	_, a, one, two := newPair(t)
 	must(t, one.inside(func() error {
 		link, err := netlink.LinkByName("eth0")
 		if err != nil {
@@ -123,14 +130,7 @@ func nothingOf(t *testing.T, n *node, p *testPod) {
 
 // TestWhatAPodSaidLastArrives: ovs-vswitchd, which has got no processor time for a while, still sends what a pod said before DEL.
 func TestWhatAPodSaidLastArrives(t *testing.T) {
-	n := newNode(t)
-	n.playController()
-	a := n.agent()
-	one, two := newPod(t, a, "one", 5), newPod(t, a, "two", 6)
-	for _, p := range []*testPod{one, two} {
-		_, err := a.Add(t.Context(), p.request)
-		must(t, err)
-	}
+	n, a, one, two := newPair(t)
 	var listener net.PacketConn
 	must(t, two.inside(func() (err error) {
 		listener, err = net.ListenPacket("udp", net.JoinHostPort(two.address(), "0"))

@@ -69,14 +69,7 @@ func mustNIC(t *testing.T, p *testPod) nic {
 }
 
 func TestPodsSurviveALostDatabase(t *testing.T) {
-	n := newNode(t)
-	n.playController()
-	a := n.agent()
-	one, two := newPod(t, a, "one", 5), newPod(t, a, "two", 6)
-	for _, p := range []*testPod{one, two} {
-		_, err := a.Add(t.Context(), p.request)
-		must(t, err)
-	}
+	n, a, one, two := newPair(t)
 	<-a.ovs.Changed()
 	n.stopOVS()
 	// The connection's end is noticed a moment later.
