@@ -70,7 +70,7 @@ func TestAccess(t *testing.T) {
 		began := time.Now()
 		open := map[string]bool{egress: step.egress == v1alpha1.EgressNode, direct: step.infra == v1alpha1.InfraDirect}
 		what := fmt.Sprintf("egress %s and infraAccess %s", step.egress, step.infra)
-		eventually(t, 15*time.Second, what, func(ctx context.Context) error {
+		eventually(t, patience, what, func(ctx context.Context) error {
 			var asked []wire.Target
 			for _, target := range targets {
 				asked = append(asked, wire.Target{Address: target.address, Protocol: wire.TCP, Token: newToken(t)})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +79,7 @@ func TestSuccessor(t *testing.T) {
 	var last *corev1.Pod
 	for _, node := range []string{"n1", "n2", "n1"} {
 		spec := podSpec{namespace: "heir", name: "heir", node: node, nics: `[{"ip":"10.0.0.7"}]`}
-		eventually(t, 30*time.Second, "make the next pod heir/heir", func(ctx context.Context) error {
+		eventually(t, patience, "make the next pod heir/heir", func(ctx context.Context) error {
 			_, err := env.clients.Kube.CoreV1().Pods("heir").Create(ctx, spec.object(), metav1.CreateOptions{})
 			return err
 		})
@@ -92,13 +91,13 @@ func TestSuccessor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 30*time.Second, "no port of heir/heir", func(context.Context) error {
+	eventually(t, patience, "no port of heir/heir", func(context.Context) error {
 		if port := env.nb.port(t, "heir/heir"); port != nil {
 			return fmt.Errorf("%+v", port)
 		}
 		return nil
 	})
-	eventually(t, time.Minute, "10.0.0.7 silent", func(context.Context) error {
+	eventually(t, patience, "10.0.0.7 silent", func(context.Context) error {
 		for _, p := range probeAll(t, witness, netip.MustParseAddr("10.0.0.7")) {
 			if p.Answered {
 				return fmt.Errorf("%+v", p)

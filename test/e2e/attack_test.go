@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -84,7 +83,7 @@ func TestAttacksFromANetwork(t *testing.T) {
 		if a.node == "" {
 			continue
 		}
-		eventually(t, 30*time.Second, fmt.Sprintf("%s at %s port %d listens", a.what, a.address, a.port), func(ctx context.Context) error {
+		eventually(t, patience, fmt.Sprintf("%s at %s port %d listens", a.what, a.address, a.port), func(ctx context.Context) error {
 			conn, err := dialFrom(ctx, a.node, "tcp", netip.AddrPortFrom(a.address, a.port).String())
 			if err == nil {
 				err = conn.Close()
@@ -149,7 +148,7 @@ func forgeAll(t *testing.T, from, sibling *corev1.Pod, victims []*corev1.Pod) {
 	// What is sent in the same way to whom it may reach arrives, and frames of a port keep their order.
 	honest := newToken(t)
 	forge(t, from, honest, "-source", ownAddress(t, from), "-target", ownAddress(t, sibling), "-target-mac", attachmentOf(t, sibling).MAC)
-	eventually(t, 10*time.Second, "the honest frame", func(ctx context.Context) error { return saw(ctx, sibling, honest) })
+	eventually(t, patience, "the honest frame", func(ctx context.Context) error { return saw(ctx, sibling, honest) })
 	for _, victim := range victims {
 		if err := saw(t.Context(), victim, forged); err == nil {
 			t.Errorf("%s/%s saw a forged frame", victim.Namespace, victim.Name)

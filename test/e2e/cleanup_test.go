@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +43,7 @@ func TestDeletedPodsLeaveNothing(t *testing.T) {
 	for _, node := range env.box.Nodes() {
 		waitWiring(t, node, nodes[node])
 	}
-	eventually(t, 30*time.Second, "no port of the pods", func(context.Context) error {
+	eventually(t, patience, "no port of the pods", func(context.Context) error {
 		for _, p := range pods {
 			if port := env.nb.port(t, p.Namespace+"/"+p.Name); port != nil {
 				return fmt.Errorf("%+v", port)
@@ -142,7 +141,7 @@ func wiringOf(ctx context.Context, node string) ([]string, error) {
 
 func waitWiring(t *testing.T, node string, want []string) {
 	t.Helper()
-	eventually(t, 30*time.Second, "links and ports of "+node+" as before", func(ctx context.Context) error {
+	eventually(t, patience, "links and ports of "+node+" as before", func(ctx context.Context) error {
 		got, err := wiringOf(ctx, node)
 		if err == nil && !slices.Equal(want, got) {
 			err = fmt.Errorf("difference (-before +now):\n%s", cmp.Diff(want, got))

@@ -34,7 +34,7 @@ func TestDriftIsRepaired(t *testing.T) {
 	nbctl(t, "ls-add", "foreign", "--", "lsp-add", "foreign", "foreign-port")
 	nbctl(t, "lsp-add", "red/front", "foreign-guest")
 	t.Cleanup(func() { nbctl(t, "--if-exists", "lsp-del", "foreign-guest", "--", "--if-exists", "ls-del", "foreign") })
-	eventually(t, 5*time.Second, "the foreign rows", func(context.Context) error {
+	eventually(t, patience, "the foreign rows", func(context.Context) error {
 		if env.nb.port(t, "foreign-guest") == nil || env.nb.port(t, "foreign-port") == nil {
 			return errors.New("not seen")
 		}

@@ -106,7 +106,7 @@ func TestServicesFromOutside(t *testing.T) {
 					continue
 				}
 				var by wire.Ready
-				eventually(t, 30*time.Second, name, func(ctx context.Context) (err error) {
+				eventually(t, patience, name, func(ctx context.Context) (err error) {
 					by, err = readyAt(ctx, sandbox.Outside, address)
 					return err
 				})
@@ -122,7 +122,7 @@ func TestServicesFromOutside(t *testing.T) {
 				// What the load balancer of a cloud asks to find the nodes that have pods.
 				url := fmt.Sprintf("http://%s/", netip.AddrPortFrom(at, uint16(service.Spec.HealthCheckNodePort)))
 				want := map[string]int{near: http.StatusOK, far: http.StatusServiceUnavailable}[node]
-				eventually(t, 30*time.Second, "health of the Service at "+node, func(ctx context.Context) error {
+				eventually(t, patience, "health of the Service at "+node, func(ctx context.Context) error {
 					response, err := get(ctx, sandbox.Outside, url)
 					if err != nil {
 						return err

@@ -51,7 +51,7 @@ func TestKillWhileIdle(t *testing.T) {
 	for _, d := range mortal() {
 		kill(t, d)
 	}
-	env.waitRows(t, 30*time.Second, rows)
+	env.waitRows(t, patience, rows)
 	var killing sync.WaitGroup
 	for _, d := range mortal() {
 		killing.Go(func() {
@@ -61,7 +61,7 @@ func TestKillWhileIdle(t *testing.T) {
 		})
 	}
 	killing.Wait()
-	env.waitRows(t, 30*time.Second, rows)
+	env.waitRows(t, patience, rows)
 	env.checkMatrix(t, recoverWithin)
 	if diff := cmp.Diff(pods, examplePods(t)); diff != "" {
 		t.Errorf("pods have changed (-before +after):\n%s", diff)
@@ -95,7 +95,7 @@ func TestKillDatabases(t *testing.T) {
 	for _, name := range []string{"ovn-nb", "ovn-sb", "kube-apiserver", "etcd"} {
 		kill(t, daemon{sandbox.Central, name})
 		spec := podSpec{namespace: "phoenix", name: "after-" + name}
-		eventually(t, time.Minute, "make a pod after "+name+" was killed", func(ctx context.Context) error {
+		eventually(t, patience, "make a pod after "+name+" was killed", func(ctx context.Context) error {
 			_, err := env.clients.Kube.CoreV1().Pods(spec.namespace).Create(ctx, spec.object(), metav1.CreateOptions{})
 			if apierrors.IsAlreadyExists(err) {
 				return nil
@@ -108,7 +108,7 @@ func TestKillDatabases(t *testing.T) {
 	if diff := cmp.Diff(pods, examplePods(t)); diff != "" {
 		t.Errorf("pods have changed (-before +after):\n%s", diff)
 	}
-	env.waitRows(t, 30*time.Second, rows)
+	env.waitRows(t, patience, rows)
 }
 
 // TestKillDuringRollout replaces all pods of both Networks while everything is killed again and again.
@@ -158,7 +158,7 @@ func TestStoppedController(t *testing.T) {
 	for _, p := range list.Items {
 		env.deletePod(t, &p)
 	}
-	eventually(t, time.Minute, "the old pods gone and new ones made", func(context.Context) error {
+	eventually(t, patience, "the old pods gone and new ones made", func(context.Context) error {
 		now := examplePods(t)
 		for _, p := range list.Items {
 			if _, there := now[string(p.UID)]; there {
@@ -274,7 +274,7 @@ func restart(t *testing.T) {
 // checkPortsArePods: the pods that hold a port are those that exist and are not of the node's own network.
 func checkPortsArePods(t *testing.T) {
 	t.Helper()
-	eventually(t, 30*time.Second, "one port for each pod", func(ctx context.Context) error {
+	eventually(t, patience, "one port for each pod", func(ctx context.Context) error {
 		list, err := env.clients.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +50,7 @@ func TestForgedSource(t *testing.T) {
 				forge(t, mallory, token, "-source", test.source, "-source-mac", test.mac,
 					"-target", victim.Addresses[0].Addr().String(), "-target-mac", victim.MAC)
 				if test.arrives {
-					eventually(t, 10*time.Second, "the honest frame", func(ctx context.Context) error { return saw(ctx, target, token) })
+					eventually(t, patience, "the honest frame", func(ctx context.Context) error { return saw(ctx, target, token) })
 					return
 				}
 				// Frames of one port keep their order: once a later honest probe has arrived, a forged one would have.
@@ -120,7 +119,7 @@ func TestForgedTarget(t *testing.T) {
 	// The same way of sending works where it may.
 	friend := attachmentOf(t, near)
 	forge(t, red, honest, "-source", source, "-target", friend.Addresses[0].Addr().String(), "-target-mac", friend.MAC)
-	eventually(t, 10*time.Second, "the honest frame", func(ctx context.Context) error { return saw(ctx, near, honest) })
+	eventually(t, patience, "the honest frame", func(ctx context.Context) error { return saw(ctx, near, honest) })
 	for _, p := range blue {
 		if err := saw(t.Context(), p, crossing); err == nil {
 			t.Errorf("%s/%s saw a frame of red", p.Namespace, p.Name)

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -111,7 +110,7 @@ func (c *cluster) installGatewayAPI(t *testing.T) {
 		}
 	})
 	c.kubectl(t, "apply", "--server-side", "-f", dir)
-	eventually(t, time.Minute, "the class is accepted", func(ctx context.Context) error {
+	eventually(t, patience, "the class is accepted", func(ctx context.Context) error {
 		if out, err := c.program(ctx, "kubectl", "apply", "--server-side", "-k", "dist/gateway").CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -131,7 +130,7 @@ func (c *cluster) installGatewayAPI(t *testing.T) {
 // waitProgrammed waits until a Gateway has an address and is programmed.
 func (c *cluster) waitProgrammed(t *testing.T, namespace, name string, address netip.Addr) {
 	t.Helper()
-	eventually(t, time.Minute, "Gateway "+namespace+"/"+name+" is programmed", func(ctx context.Context) error {
+	eventually(t, patience, "Gateway "+namespace+"/"+name+" is programmed", func(ctx context.Context) error {
 		var g gatewayv1.Gateway
 		if err := c.read(ctx, &g, "gateway", "-n", namespace, name); err != nil {
 			return err
@@ -154,7 +153,7 @@ func shared(t *testing.T, client *corev1.Pod, target wire.Target, servers []*cor
 		missing[string(s.UID)] = s.Name
 	}
 	what := fmt.Sprintf("%s/%s reaches every pod behind %s by %s", client.Namespace, client.Name, target.AddrPort(), target.Protocol)
-	eventually(t, time.Minute, what, func(ctx context.Context) error {
+	eventually(t, patience, what, func(ctx context.Context) error {
 		target.Token = newToken(t)
 		results, err := matrix.Probe(ctx, env.exec, client.Namespace, client.Name, []wire.Target{target})
 		if err != nil {
@@ -181,7 +180,7 @@ func shared(t *testing.T, client *corev1.Pod, target wire.Target, servers []*cor
 // silent waits until nobody answers at a target.
 func silent(t *testing.T, client *corev1.Pod, target wire.Target) {
 	t.Helper()
-	eventually(t, time.Minute, fmt.Sprintf("nobody answers %s at %s", client.Namespace, target.AddrPort()), func(ctx context.Context) error {
+	eventually(t, patience, fmt.Sprintf("nobody answers %s at %s", client.Namespace, target.AddrPort()), func(ctx context.Context) error {
 		target.Token = newToken(t)
 		results, err := matrix.Probe(ctx, env.exec, client.Namespace, client.Name, []wire.Target{target})
 		if err == nil && results[target.Token].Answered {

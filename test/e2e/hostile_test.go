@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,7 +41,7 @@ func TestHostileTenant(t *testing.T) {
 
 	plain := podSpec{namespace: "hers", name: "plain", network: "hers"}
 	var mine *corev1.Pod
-	eventually(t, 10*time.Second, "mallory makes an ordinary pod", func(ctx context.Context) error {
+	eventually(t, patience, "mallory makes an ordinary pod", func(ctx context.Context) error {
 		mine, err = mallory.Create(ctx, plain.object(), metav1.CreateOptions{})
 		return err
 	})

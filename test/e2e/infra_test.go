@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,7 +127,7 @@ func TestOverlapWithInfrastructure(t *testing.T) {
 func arrives(t *testing.T, client, server *corev1.Pod, target wire.Target, sources []netip.Addr) {
 	t.Helper()
 	what := fmt.Sprintf("%s/%s reaches %s/%s at %s by %s", client.Namespace, client.Name, server.Namespace, server.Name, target.Address, target.Protocol)
-	eventually(t, 30*time.Second, what, func(ctx context.Context) error {
+	eventually(t, patience, what, func(ctx context.Context) error {
 		target.Token = newToken(t)
 		results, err := matrix.Probe(ctx, env.exec, client.Namespace, client.Name, []wire.Target{target})
 		if err != nil {

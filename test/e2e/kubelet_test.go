@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,7 +107,7 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 
 	env.waitUnhealthy(t, pods["twin-b"]["ready"], "Readiness probe failed")
 	// kubelet tells of the failure before it writes that the container has started.
-	eventually(t, time.Minute, "twin-b/ready started", func(context.Context) error {
+	eventually(t, patience, "twin-b/ready started", func(context.Context) error {
 		p := env.get(t, pods["twin-b"]["ready"])
 		if isReady(p) {
 			t.Fatalf("twin-b/ready serves on another port than is asked, and is Ready: %+v", p.Status)
@@ -119,7 +118,7 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 		return nil
 	})
 	env.waitUnhealthy(t, pods["twin-b"]["alive"], "Liveness probe failed")
-	eventually(t, time.Minute, "twin-b/alive restarted", func(context.Context) error {
+	eventually(t, patience, "twin-b/alive restarted", func(context.Context) error {
 		if p := env.get(t, pods["twin-b"]["alive"]); p.Status.ContainerStatuses[0].RestartCount == 0 {
 			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 		}
@@ -142,7 +141,7 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 		ready  bool
 	}{{"STOP", false}, {"CONT", true}} {
 		signal(step.signal)
-		eventually(t, 30*time.Second, fmt.Sprintf("twin-a/freezes Ready: %t", step.ready), func(context.Context) error {
+		eventually(t, patience, fmt.Sprintf("twin-a/freezes Ready: %t", step.ready), func(context.Context) error {
 			if p := env.get(t, frozen); isReady(p) != step.ready {
 				return fmt.Errorf("%+v", p.Status.Conditions)
 			}

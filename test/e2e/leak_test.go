@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/matrix"
@@ -60,7 +59,7 @@ func TestMatrixSeesALeak(t *testing.T) {
 		return err
 	})
 	start()
-	env.waitRows(t, 30*time.Second, rows)
+	env.waitRows(t, patience, rows)
 	eventually(t, recoverWithin, "the leak closed", func(ctx context.Context) error {
 		count, err := leaks(ctx)
 		if err == nil && count > 0 {

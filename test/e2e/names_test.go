@@ -95,7 +95,7 @@ func TestNames(t *testing.T) {
 			{"A", "alias.outside.test", "NOERROR", []string{sandbox.OutsideAddresses()[0].String(), "www.outside.test."}},
 		} {
 			for _, way := range []string{"-tcp=false", "-tcp=true"} {
-				eventually(t, 20*time.Second, fmt.Sprintf("%s asks %s %s %s", ns, q.kind, q.name, way), func(ctx context.Context) error {
+				eventually(t, patience, fmt.Sprintf("%s asks %s %s %s", ns, q.kind, q.name, way), func(ctx context.Context) error {
 					said, err := dig(ctx, server, way, q.kind, q.name)
 					if err == nil && (said.Status != q.status || said.Truncated || !slices.Equal(said.Records, q.want)) {
 						err = fmt.Errorf("got %+v, want %s %q", said, q.status, q.want)
@@ -150,7 +150,7 @@ func TestDNSModes(t *testing.T) {
 		began := time.Now()
 		for name, status := range map[string]string{"only.tenant.test": step.tenant, "web." + ns + ".svc.cluster.local": step.cluster} {
 			for _, way := range []string{"-tcp=false", "-tcp=true"} {
-				eventually(t, 20*time.Second, fmt.Sprintf("mode %s, %s %s", step.dns.Mode, name, way), func(ctx context.Context) error {
+				eventually(t, patience, fmt.Sprintf("mode %s, %s %s", step.dns.Mode, name, way), func(ctx context.Context) error {
 					said, err := dig(ctx, pods[0], way, "A", name)
 					if err == nil && (said.Status != status || (said.Error == "") != (status != "")) {
 						err = fmt.Errorf("got %+v, want %q", said, status)

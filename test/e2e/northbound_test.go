@@ -127,7 +127,7 @@ func (n *northbound) dump(t *testing.T) map[string]string {
 // settled is a dump when nothing is kept any more of what virtual addresses led to before a change, which goes by itself.
 func (n *northbound) settled(t *testing.T) map[string]string {
 	t.Helper()
-	eventually(t, 30*time.Second, "nothing kept of former backends", func(context.Context) error {
+	eventually(t, patience, "nothing kept of former backends", func(context.Context) error {
 		for _, row := range n.rows(t) {
 			lb, is := row.(*nb.LoadBalancer)
 			if is && (strings.HasSuffix(lb.Name, ":former") || strings.HasSuffix(lb.Name, ":left")) && len(lb.Vips) > 0 &&

@@ -63,7 +63,7 @@ func (c *cluster) deleteNetwork(t *testing.T, name string) {
 func (c *cluster) changeNetwork(t *testing.T, name string, change func(*v1alpha1.NetworkSpec)) {
 	t.Helper()
 	networks := c.clients.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks"))
-	eventually(t, 10*time.Second, "change Network "+name, func(ctx context.Context) error {
+	eventually(t, patience, "change Network "+name, func(ctx context.Context) error {
 		n, err := c.clients.Network(ctx, name)
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func (c *cluster) namespace(t *testing.T, name, network string) {
 	if network != "" {
 		ns.Labels[model.LabelNetwork] = network
 	}
-	eventually(t, time.Minute, "make namespace "+name, func(ctx context.Context) error {
+	eventually(t, patience, "make namespace "+name, func(ctx context.Context) error {
 		// One that an earlier run left has to go first.
 		_, err := c.clients.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
 		return err
@@ -103,7 +103,7 @@ func (c *cluster) namespace(t *testing.T, name, network string) {
 			t.Errorf("delete namespace %s: %v", name, err)
 		}
 	})
-	eventually(t, 30*time.Second, "default ServiceAccount of "+name, func(ctx context.Context) error {
+	eventually(t, patience, "default ServiceAccount of "+name, func(ctx context.Context) error {
 		_, err := c.clients.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -67,7 +66,7 @@ func TestPolicyVerdicts(t *testing.T) {
 	}
 	env.waitReady(t, doors...)
 	const policy = "NetworkPolicy/" + ns + "/db-from-web"
-	eventually(t, 30*time.Second, "atoll policy trace names the policy and the isolation", func(ctx context.Context) error {
+	eventually(t, patience, "atoll policy trace names the policy and the isolation", func(ctx context.Context) error {
 		number := fmt.Sprint(wire.DefaultPort)
 		var allowed, dropped cli.Trace
 		if err := policyCommand(ctx, &allowed, "trace", ns+"/web", ns+"/db", "--port", number, "--nb-address", env.box.NBAddress()); err != nil {
@@ -87,7 +86,7 @@ func TestPolicyVerdicts(t *testing.T) {
 	target := wire.Target{Address: attachmentOf(t, db).Addresses[0].Addr(), Protocol: wire.TCP}
 	arrives(t, web, db, target, nil)
 	silent(t, stranger, target)
-	eventually(t, 30*time.Second, "atoll policy verdicts counts both", func(ctx context.Context) error {
+	eventually(t, patience, "atoll policy verdicts counts both", func(ctx context.Context) error {
 		var v cli.Verdicts
 		if err := policyCommand(ctx, &v, "verdicts", "--network", ns); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,7 +49,7 @@ func tryProbe(ctx context.Context, from, to *corev1.Pod) (probed, error) {
 // reach waits until one pod reaches another, and nobody else in its place.
 func reach(t *testing.T, from, to *corev1.Pod) {
 	t.Helper()
-	eventually(t, time.Minute, fmt.Sprintf("%s reaches %s", from.Name, to.Name), func(ctx context.Context) error {
+	eventually(t, patience, fmt.Sprintf("%s reaches %s", from.Name, to.Name), func(ctx context.Context) error {
 		p, err := tryProbe(ctx, from, to)
 		switch {
 		case err != nil:

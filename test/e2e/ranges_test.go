@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,7 +128,7 @@ func rangedService(t *testing.T, namespace string) *corev1.Service {
 func ownAddresses(t *testing.T, service *corev1.Service) []netip.Addr {
 	t.Helper()
 	var out []netip.Addr
-	eventually(t, 20*time.Second, "addresses of Service "+service.Namespace+"/"+service.Name, func(ctx context.Context) error {
+	eventually(t, patience, "addresses of Service "+service.Namespace+"/"+service.Name, func(ctx context.Context) error {
 		now, err := env.clients.Kube.CoreV1().Services(service.Namespace).Get(ctx, service.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -148,7 +147,7 @@ func ownAddresses(t *testing.T, service *corev1.Service) []netip.Addr {
 func resolves(t *testing.T, from *corev1.Pod, name string, want []netip.Addr) {
 	t.Helper()
 	want = slices.SortedFunc(slices.Values(want), netip.Addr.Compare)
-	eventually(t, 20*time.Second, fmt.Sprintf("%s/%s looks up %s", from.Namespace, from.Name, name), func(ctx context.Context) error {
+	eventually(t, patience, fmt.Sprintf("%s/%s looks up %s", from.Namespace, from.Name, name), func(ctx context.Context) error {
 		out, err := env.exec(ctx, from.Namespace, from.Name, nil, matrix.Program, "resolve", name)
 		if err != nil {
 			return err
@@ -172,7 +171,7 @@ func resolves(t *testing.T, from *corev1.Pod, name string, want []netip.Addr) {
 func awaitProbes(t *testing.T, from *corev1.Pod, targets []wire.Target, judge func(wire.Result) error) {
 	t.Helper()
 	what := fmt.Sprintf("%s/%s probes %s", from.Namespace, from.Name, targets[0].AddrPort())
-	eventually(t, 30*time.Second, what, func(ctx context.Context) error {
+	eventually(t, patience, what, func(ctx context.Context) error {
 		for i := range targets {
 			targets[i].Token = newToken(t)
 		}

@@ -41,7 +41,7 @@ func TestReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.checkMatrix(t, recoverWithin)
-	env.waitRows(t, 30*time.Second, rows)
+	env.waitRows(t, patience, rows)
 	for uid, was := range pods {
 		now, there := examplePods(t)[uid]
 		if !there || (now != was && !strings.Contains(was, " on "+node+",")) {
@@ -49,7 +49,7 @@ func TestReboot(t *testing.T) {
 		}
 	}
 	// The names of links follow the runtime's sandboxes, which are new.
-	eventually(t, 30*time.Second, "as many links and ports as before", func(ctx context.Context) error {
+	eventually(t, patience, "as many links and ports as before", func(ctx context.Context) error {
 		now, err := wiringOf(ctx, node)
 		if err == nil && len(now) != len(before) {
 			err = fmt.Errorf("difference (-before +now):\n%s", cmp.Diff(before, now))

@@ -29,8 +29,9 @@ import (
 // TestRollingRestart: while all pods of a Deployment are replaced, no client of its Service sees an error, whether it connects
 // each time or keeps its connection. One that sends UDP from one port all the time is led to the next pod while its own still
 // serves, and loses at most what is under way at that moment.
+//
+// It runs alone: it counts packets, and what other tests do to the nodes' routes and processors would be counted, too.
 func TestRollingRestart(t *testing.T) {
-	t.Parallel()
 	const ns = "rolling"
 	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
 	env.namespace(t, ns, ns)
@@ -65,7 +66,7 @@ func TestRollingRestart(t *testing.T) {
 	before := env.podsOf(t, ns, "web")
 	address := netip.MustParseAddr(service.Spec.ClusterIP)
 	for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP} {
-		eventually(t, 30*time.Second, "the Service answers by "+string(protocol), func(ctx context.Context) error {
+		eventually(t, patience, "the Service answers by "+string(protocol), func(ctx context.Context) error {
 			target := wire.Target{Address: address, Protocol: protocol, Port: 80, Token: newToken(t)}
 			results, err := matrix.Probe(ctx, env.exec, ns, client.Name, []wire.Target{target})
 			if err == nil && !results[target.Token].Answered {

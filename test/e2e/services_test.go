@@ -92,7 +92,7 @@ func checkServed(t *testing.T, pod *corev1.Pod, service *corev1.Service) {
 	}
 	client := env.clients.Kube.CoreV1().RESTClient()
 	for resource, name := range map[string]string{"pods": fmt.Sprintf("%s:%d", pod.Name, wire.HTTPPort), "services": service.Name + ":http"} {
-		eventually(t, 30*time.Second, "the API server reaches "+resource+" "+name, func(ctx context.Context) error {
+		eventually(t, patience, "the API server reaches "+resource+" "+name, func(ctx context.Context) error {
 			text, err := client.Get().Namespace(pod.Namespace).Resource(resource).Name(name).SubResource("proxy").Suffix(wire.ReadyPath).DoRaw(ctx)
 			if err != nil {
 				return err
@@ -138,7 +138,7 @@ func TestClusterDNS(t *testing.T) {
 			"kubernetes.default.svc.cluster.local.": {netip.MustParseAddr("10.96.0.1")},
 			"alias.outside.test.":                   sandbox.OutsideAddresses(),
 		} {
-			eventually(t, time.Minute, name+" by "+network, func(ctx context.Context) error {
+			eventually(t, patience, name+" by "+network, func(ctx context.Context) error {
 				got, err := lookup(ctx, resolver, name)
 				if err == nil && !slices.Equal(got, want) {
 					err = fmt.Errorf("it is %v, want %v", got, want)
@@ -206,7 +206,7 @@ func answers(t *testing.T, network, from string, to netip.AddrPort, uid string) 
 	if network == "tcp" {
 		said += "\n"
 	}
-	eventually(t, 30*time.Second, fmt.Sprintf("%s reaches %s by %s", from, to, network), func(ctx context.Context) error {
+	eventually(t, patience, fmt.Sprintf("%s reaches %s by %s", from, to, network), func(ctx context.Context) error {
 		conn, err := dialFrom(ctx, from, network, to.String())
 		if err != nil {
 			return err

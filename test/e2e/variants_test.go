@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -55,7 +54,7 @@ func TestServiceVariants(t *testing.T) {
 			{"an address outside of the cluster", beyond, sandbox.Outside},
 			{"a policy that is not kept", local, string(client.UID)},
 		} {
-			eventually(t, 30*time.Second, ns+": "+c.what, func(ctx context.Context) error {
+			eventually(t, patience, ns+": "+c.what, func(ctx context.Context) error {
 				target := wire.Target{Address: netip.MustParseAddr(c.service.Spec.ClusterIP), Protocol: wire.TCP, Port: 80, Token: newToken(t)}
 				results, err := matrix.Probe(ctx, env.exec, ns, client.Name, []wire.Target{target})
 				if err != nil {
@@ -71,7 +70,7 @@ func TestServiceVariants(t *testing.T) {
 				return nil
 			})
 		}
-		eventually(t, 30*time.Second, ns+": Event on a Service whose policy is not kept", func(ctx context.Context) error {
+		eventually(t, patience, ns+": Event on a Service whose policy is not kept", func(ctx context.Context) error {
 			events, err := env.clients.Kube.CoreV1().Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(local.UID)})
 			if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == model.ReasonLocalPolicyIgnored }) {
 				err = fmt.Errorf("only %v", events.Items)

@@ -44,6 +44,10 @@ func eventually(t *testing.T, within time.Duration, what string, check func(ctx 
 	}
 }
 
+// patience is how long what is not promised within a time may take. It is there for what never comes: a machine that others use, and
+// that five tests use at once, can take many seconds for what else takes one.
+const patience = time.Minute
+
 // readyWithin is how long a few pods may take on a busy machine.
 const readyWithin = 90 * time.Second
 
@@ -94,7 +98,7 @@ func (c *cluster) waitGone(t *testing.T, pods ...*corev1.Pod) {
 func (c *cluster) waitEvent(t *testing.T, p *corev1.Pod, reason string) string {
 	t.Helper()
 	message := ""
-	eventually(t, 30*time.Second, fmt.Sprintf("Event %s on pod %s/%s", reason, p.Namespace, p.Name), func(ctx context.Context) error {
+	eventually(t, patience, fmt.Sprintf("Event %s on pod %s/%s", reason, p.Namespace, p.Name), func(ctx context.Context) error {
 		events, err := c.clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
 		if err != nil {
 			return err
@@ -116,7 +120,7 @@ func (c *cluster) waitEvent(t *testing.T, p *corev1.Pod, reason string) string {
 func (c *cluster) waitCondition(t *testing.T, network, kind string, status metav1.ConditionStatus, reason string) string {
 	t.Helper()
 	message := ""
-	eventually(t, 30*time.Second, fmt.Sprintf("Network %s with condition %s=%s %s", network, kind, status, reason), func(ctx context.Context) error {
+	eventually(t, patience, fmt.Sprintf("Network %s with condition %s=%s %s", network, kind, status, reason), func(ctx context.Context) error {
 		n, err := c.clients.Network(ctx, network)
 		if err != nil {
 			return err
@@ -135,7 +139,7 @@ func (c *cluster) waitCondition(t *testing.T, network, kind string, status metav
 // waitPhase waits until a Network is in a phase.
 func (c *cluster) waitPhase(t *testing.T, network string, phase v1alpha1.NetworkPhase) {
 	t.Helper()
-	eventually(t, 30*time.Second, fmt.Sprintf("Network %s %s", network, phase), func(ctx context.Context) error {
+	eventually(t, patience, fmt.Sprintf("Network %s %s", network, phase), func(ctx context.Context) error {
 		n, err := c.clients.Network(ctx, network)
 		if err == nil && n.Status.Phase != phase {
 			err = fmt.Errorf("it is %q: %+v", n.Status.Phase, n.Status.Conditions)
@@ -158,7 +162,7 @@ func (c *cluster) waitRows(t *testing.T, within time.Duration, want map[string]s
 // waitNoRows waits until the northbound database holds no row of a Network.
 func (c *cluster) waitNoRows(t *testing.T, network string) {
 	t.Helper()
-	eventually(t, 30*time.Second, "no rows of Network "+network, func(context.Context) error {
+	eventually(t, patience, "no rows of Network "+network, func(context.Context) error {
 		if count := c.nb.countOf(t, network); count > 0 {
 			return fmt.Errorf("%d rows", count)
 		}

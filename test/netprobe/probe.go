@@ -19,8 +19,8 @@ const (
 	// tryEvery is how long one try waits before the next is sent: the first packet to a new tunnel peer,
 	// or of a flow that OVS has not seen, can be lost.
 	tryEvery = 300 * time.Millisecond
-	// tryTCP is how long one connection may take. The kernel repeats a lost SYN after 1 s; a new
-	// connection after this is quicker.
+	// tryTCP is how long the first connection may take. The kernel repeats a lost SYN after 1 s; a new
+	// connection after this is quicker. Each further one may take twice as long, for who is slow and not silent.
 	tryTCP = 700 * time.Millisecond
 )
 
@@ -95,10 +95,10 @@ func probeTCP(ctx context.Context, t wire.Target) wire.Result {
 	result := wire.Result{Token: t.Token}
 	tick := time.NewTicker(tryEvery)
 	defer tick.Stop()
-	for {
+	for within := tryTCP; ; within *= 2 {
 		result.Tries++
 		started := time.Now()
-		answer, connected, err := askTCP(ctx, t)
+		answer, connected, err := askTCP(ctx, t, within)
 		result.Connected = result.Connected || connected
 		if err == nil {
 			result.Answered, result.By, result.RTT, result.Error = true, answer.By, time.Since(started), ""
@@ -122,8 +122,8 @@ func isOver(ctx context.Context) bool {
 	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }
 
-func askTCP(ctx context.Context, t wire.Target) (answer wire.Answer, connected bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, tryTCP)
+func askTCP(ctx context.Context, t wire.Target, within time.Duration) (answer wire.Answer, connected bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", t.AddrPort().String())
