@@ -312,7 +312,7 @@ func TestSweepMendsPortholes(t *testing.T) {
 		"the node's links":            func() { must(t, errors.Join(remove("atoll0"), remove("atoll1"))) },
 		"a porthole":                  func() { must(t, a.keeper.Remove(id)) },
 		"a namespace's mount":         func() { must(t, unix.Unmount(id.NetnsPath(), unix.MNT_DETACH)) },
-		"another Network's leftovers": func() { must(t, a.keeper.Ensure(t.Context(), porthole.Spec{UID: "gone", Network: "gone", MTU: 1400})) },
+		"another Network's leftovers": func() { must(t, a.keeper.Ensure(porthole.Spec{UID: "gone", Network: "gone", MTU: 1400})) },
 		"a leftover port": func() {
 			name := porthole.IDOf("gone").Name()
 			n.vsctl("add-port", "br-int", name, "--", "set", "Interface", name, "external_ids:atoll.dev/porthole=gone",

@@ -112,7 +112,7 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 		return err
 	}
 	var kept time.Time
-	if how == doubting || !known || a.keeper.Ensure(ctx, spec) != nil {
+	if how == doubting || !known || a.keeper.Ensure(spec) != nil {
 		// From the beginning, whatever is missing.
 		err = a.plug(ctx,
 			[]vswitch.Port{{Name: id.Name(), IfaceID: model.PortholePortName(spec.Network), Porthole: networkUID}},
@@ -126,7 +126,7 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 			},
 			func() error {
 				defer func() { kept = time.Now() }()
-				return a.keeper.Repair(ctx, spec)
+				return a.keeper.Repair(spec)
 			})
 	}
 	plugged := time.Now()
@@ -219,7 +219,7 @@ func (a *Agent) openHost(ctx context.Context) error {
 	}
 	return a.plug(ctx, ports,
 		func() (bool, error) { return a.keeper.WholeHost(host) },
-		func() error { return a.keeper.EnsureHost(ctx, host) })
+		func() error { return a.keeper.EnsureHost(host) })
 }
 
 // ownPort marks the node's own ports.

@@ -19,8 +19,8 @@ import (
 // TestAnsweredWaitsForTheRouter: there is no answer before the router gives one, and others' answers are none.
 func TestAnsweredWaitsForTheRouter(t *testing.T) {
 	k, spec := keeper(t), testSpec("asked")
-	must(t, k.EnsureHost(t.Context(), testHost()))
-	must(t, k.Ensure(t.Context(), spec))
+	must(t, k.EnsureHost(testHost()))
+	must(t, k.Ensure(spec))
 	short, cancel := context.WithTimeout(t.Context(), 5*askAgain)
 	defer cancel()
 	if err := k.Answered(short, spec.id()); !errors.Is(err, context.DeadlineExceeded) {

@@ -19,7 +19,7 @@ import (
 // the processor time of this process and of the programs that it ran.
 func BenchmarkEnsure(b *testing.B) {
 	k := keeper(b)
-	must(b, k.EnsureHost(b.Context(), testHost()))
+	must(b, k.EnsureHost(testHost()))
 	var made, pod []time.Duration
 	var making time.Duration
 	n := 0
@@ -27,12 +27,12 @@ func BenchmarkEnsure(b *testing.B) {
 		spec := testSpec(fmt.Sprintf("u%d", n))
 		n++
 		started, used := time.Now(), processorTime(b)
-		must(b, k.Ensure(b.Context(), spec))
+		must(b, k.Ensure(spec))
 		made = append(made, time.Since(started))
 		making += processorTime(b) - used
 		spec.Pods = append(slices.Clone(spec.Pods), testPods(9)...)
 		started = time.Now()
-		must(b, k.Ensure(b.Context(), spec))
+		must(b, k.Ensure(spec))
 		pod = append(pod, time.Since(started))
 		b.StopTimer()
 		must(b, k.Remove(spec.id()))
@@ -66,10 +66,10 @@ func processorTime(b *testing.B) (sum time.Duration) {
 // BenchmarkRepair measures what the sweep pays for a porthole that is as it should be.
 func BenchmarkRepair(b *testing.B) {
 	k := keeper(b)
-	must(b, k.EnsureHost(b.Context(), testHost()))
-	must(b, k.Ensure(b.Context(), testSpec("u1")))
+	must(b, k.EnsureHost(testHost()))
+	must(b, k.Ensure(testSpec("u1")))
 	for b.Loop() {
-		must(b, k.Repair(b.Context(), testSpec("u1")))
+		must(b, k.Repair(testSpec("u1")))
 	}
 }
 
@@ -79,7 +79,7 @@ func BenchmarkMemory(b *testing.B) {
 	const many = 100
 	for b.Loop() {
 		k := keeper(b)
-		must(b, k.EnsureHost(b.Context(), testHost()))
+		must(b, k.EnsureHost(testHost()))
 		kernel, heap := ofKernel(b), allocated()
 		for n := range many {
 			spec := testSpec(fmt.Sprintf("u%d", n))
@@ -87,7 +87,7 @@ func BenchmarkMemory(b *testing.B) {
 			for i := range spec.Pods {
 				spec.Pods[i].Face = nth(spec.Pods[i].Face, n)
 			}
-			must(b, k.Ensure(b.Context(), spec))
+			must(b, k.Ensure(spec))
 		}
 		b.ReportMetric(float64(allocated()-heap)/many/1024, "agent-KiB")
 		b.ReportMetric(float64(ofKernel(b)-kernel)/many, "kernel-KiB")

@@ -3,7 +3,6 @@
 package porthole
 
 import (
-	"context"
 	"errors"
 	"net"
 	"testing"
@@ -12,40 +11,30 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
-	"sigs.k8s.io/knftables"
 )
 
-// heldRules writes rules once it may, or not at all.
-type heldRules struct {
-	knftables.Interface
-
-	// verdict is what comes of it; nil writes them.
-	verdict chan error
-}
-
-func (h heldRules) Run(ctx context.Context, tx *knftables.Transaction) error {
-	if err := <-h.verdict; err != nil {
-		return err
-	}
-	return h.Interface.Run(ctx, tx)
-}
-
-// TestNothingPassesBeforeTheRules: while nft writes the rules of a new porthole, all else is there, but the node's ends of its links
-// are down; and they stay down when it cannot.
+// TestNothingPassesBeforeTheRules: while the rules of a new porthole are written, all else is there, but the node's ends of its links
+// are down; and they stay down when they cannot be.
 func TestNothingPassesBeforeTheRules(t *testing.T) {
 	k := keeper(t)
-	must(t, k.EnsureHost(t.Context(), testHost()))
+	must(t, k.EnsureHost(testHost()))
 	spec, id := testSpec("u1"), IDOf("u1")
-	must(t, k.Ensure(t.Context(), spec))
+	must(t, k.Ensure(spec))
 	want := settled(t, "u1")
 	must(t, k.Remove(id))
 
-	nft, errNever := k.nft, errors.New("nft fails")
+	errNever := errors.New("the kernel refuses")
 	for _, verdict := range []error{errNever, nil} {
-		held := heldRules{nft, make(chan error)}
-		k.nft = held
+		// The rules are written once they may be, or not at all.
+		held := make(chan error)
+		k.commit = func(rules *transaction) error {
+			if err := <-held; err != nil {
+				return err
+			}
+			return rules.commit()
+		}
 		ended := make(chan error, 1)
-		go func() { ended <- k.Ensure(t.Context(), spec) }()
+		go func() { ended <- k.Ensure(spec) }()
 		until := time.Now().Add(10 * time.Second)
 		for !raisedInside(id) {
 			if time.Now().After(until) {
@@ -57,17 +46,17 @@ func TestNothingPassesBeforeTheRules(t *testing.T) {
 				t.Errorf("%s is up, and there are no rules", c.outer)
 			}
 		}
-		held.verdict <- verdict
+		held <- verdict
 		if err := <-ended; !errors.Is(err, verdict) {
-			t.Fatalf("made with %v, although nft said %v", err, verdict)
+			t.Fatalf("made with %v, although the kernel said %v", err, verdict)
 		}
 		for _, c := range spec.cables() {
 			if up := isUp(t, c.outer); up != (verdict == nil) {
-				t.Errorf("nft said %v, and %s is up: %v", verdict, c.outer, up)
+				t.Errorf("the kernel said %v, and %s is up: %v", verdict, c.outer, up)
 			}
 		}
-		k.nft = nft
-		must(t, k.Ensure(t.Context(), spec))
+		k.commit = (*transaction).commit
+		must(t, k.Ensure(spec))
 		if diff := cmp.Diff(want, settled(t, "u1")); diff != "" {
 			t.Errorf("after %v: -want +got:\n%s", verdict, diff)
 		}

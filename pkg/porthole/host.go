@@ -1,7 +1,6 @@
 package porthole
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -102,12 +101,12 @@ func (k *Keeper) WholeHost(host Host) (bool, error) {
 }
 
 // EnsureHost makes the node's side what host says. It may be called again at any time, and then looks at everything.
-func (k *Keeper) EnsureHost(ctx context.Context, host Host) error {
+func (k *Keeper) EnsureHost(host Host) error {
 	host = host.normal()
 	if err := forwardPackets(host.hasIPv6()); err != nil {
 		return err
 	}
-	if err := k.writeHostTable(ctx, host); err != nil {
+	if err := k.writeHostTable(host); err != nil {
 		return err
 	}
 	if len(host.Addresses) == 0 {
@@ -130,7 +129,7 @@ func (k *Keeper) EnsureHost(ctx context.Context, host Host) error {
 }
 
 // writeHostTable replaces the rules unless nobody has touched any since.
-func (k *Keeper) writeHostTable(ctx context.Context, host Host) error {
+func (k *Keeper) writeHostTable(host Host) error {
 	k.mu.Lock()
 	last := k.host
 	k.mu.Unlock()
@@ -139,7 +138,7 @@ func (k *Keeper) writeHostTable(ctx context.Context, host Host) error {
 			return err
 		}
 	}
-	if err := k.nft.Run(ctx, writeHostRules(k.nft, host)); err != nil {
+	if err := k.commit(hostRules(host)); err != nil {
 		return fmt.Errorf("write the node's rules: %w", err)
 	}
 	after, err := generation()

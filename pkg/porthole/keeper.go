@@ -1,7 +1,6 @@
 package porthole
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
-	"sigs.k8s.io/knftables"
 )
 
 // Keeper makes, changes and removes the portholes of a node, and the node's own side. What it remembers only saves
@@ -21,7 +19,8 @@ type Keeper struct {
 	// OnStep is told how long each step took of a porthole that was made where there was nothing; nil tells nobody.
 	OnStep func(step Step, took time.Duration)
 
-	nft knftables.Interface
+	// commit makes a change of nftables in the namespace of the calling thread; tests hold it up.
+	commit func(*transaction) error
 
 	mu    sync.Mutex
 	known map[ID]known
@@ -35,11 +34,11 @@ type Step string
 const (
 	// StepNamespace makes the network namespace and sets what all its links get.
 	StepNamespace Step = "namespace"
-	// StepLinks makes both veth pairs, while nft begins to write the rules.
+	// StepLinks makes both veth pairs, while the rules are written.
 	StepLinks Step = "links"
-	// StepAddresses gives them addresses, neighbours and routes, inside, while nft writes the rules.
+	// StepAddresses gives them addresses, neighbours and routes, inside, while the rules are written.
 	StepAddresses Step = "addresses"
-	// StepRules is what nft takes longer than that.
+	// StepRules is what it takes longer than that to write the rules.
 	StepRules Step = "rules"
 	// StepMount is what it takes longer than all of that to mount the namespace, which is begun with it.
 	StepMount Step = "mount"
@@ -69,13 +68,12 @@ type known struct {
 	generation uint32
 }
 
-// NewKeeper finds out whether nftables can be used: it needs the program nft, version 1.0.1 or later.
+// NewKeeper finds out whether the kernel has nftables.
 func NewKeeper() (*Keeper, error) {
-	nft, err := knftables.New(knftables.InetFamily, tableName)
-	if err != nil {
+	if _, err := generation(); err != nil {
 		return nil, fmt.Errorf("use nftables: %w", err)
 	}
-	return &Keeper{nft: nft, known: map[ID]known{}}, nil
+	return &Keeper{commit: (*transaction).commit, known: map[ID]known{}}, nil
 }
 
 // Whole reports whether a porthole's namespace and links are there as spec wants them. When they are not, Repair makes
@@ -108,11 +106,11 @@ var errBroken = errors.New("the porthole is not as it was made")
 // Ensure makes the porthole of spec, or changes it into what spec says. When only pods have come or gone, it touches
 // only their elements and their routes. Links that are there are never made anew: where that is needed, it is an error,
 // and for Repair.
-func (k *Keeper) Ensure(ctx context.Context, spec Spec) error {
+func (k *Keeper) Ensure(spec Spec) error {
 	spec = spec.normal()
 	last, has := k.recall(spec.id())
 	if !has {
-		return k.build(ctx, spec)
+		return k.build(spec)
 	}
 	if last.spec.sameButPods(spec) {
 		return k.change(last, spec)
@@ -121,12 +119,12 @@ func (k *Keeper) Ensure(ctx context.Context, spec Spec) error {
 		k.forget(spec.id())
 		return errors.Join(errBroken, err)
 	}
-	return k.build(ctx, spec)
+	return k.build(spec)
 }
 
 // Repair is Ensure, but looks at everything that somebody else may have changed since, and makes anew what is broken.
 // Whoever holds the link on the bridge must have let go of it unless the porthole is Whole.
-func (k *Keeper) Repair(ctx context.Context, spec Spec) error { return k.build(ctx, spec.normal()) }
+func (k *Keeper) Repair(spec Spec) error { return k.build(spec.normal()) }
 
 func (k *Keeper) recall(id ID) (known, bool) {
 	k.mu.Lock()
@@ -149,7 +147,7 @@ func (k *Keeper) forget(id ID) {
 
 // build makes everything that is not as it should be. The order lets nothing pass before the rules are there: the node's ends of
 // the links come up after them.
-func (k *Keeper) build(ctx context.Context, spec Spec) error {
+func (k *Keeper) build(spec Spec) error {
 	last, has := k.recall(spec.id())
 	k.forget(spec.id())
 	watch := stopwatch{since: time.Now()}
@@ -161,9 +159,9 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 	now := known{spec: spec}
 	if netns.upon == nothing {
 		watch.tell = k.OnStep
-		now.generation, err = k.fill(ctx, netns, spec, &watch)
+		now.generation, err = k.fill(netns, spec, &watch)
 	} else {
-		now.generation, err = k.renew(ctx, netns, spec, last, has)
+		now.generation, err = k.renew(netns, spec, last, has)
 	}
 	if err != nil {
 		return err
@@ -188,8 +186,8 @@ func (k *Keeper) build(ctx context.Context, spec Spec) error {
 
 // fill makes all of a namespace that is new. Until it stays, and has its rules, the node's ends of the links are down, and so nothing
 // passes.
-func (k *Keeper) fill(ctx context.Context, netns space, spec Spec, watch *stopwatch) (after uint32, err error) {
-	after, err = k.furnishNew(ctx, netns, spec, watch)
+func (k *Keeper) fill(netns space, spec Spec, watch *stopwatch) (after uint32, err error) {
+	after, err = k.furnishNew(netns, spec, watch)
 	// In any case: whoever makes it anew must not be overtaken by this one's mount.
 	err = errors.Join(err, netns.stay())
 	watch.done(StepMount)
@@ -204,17 +202,17 @@ func (k *Keeper) fill(ctx context.Context, netns space, spec Spec, watch *stopwa
 	return after, nil
 }
 
-// furnishNew makes the rules and the links of a namespace that has neither. The program that writes the rules takes longest, most of
-// it to start: all else is done meanwhile. The node's ends of the links stay down.
-func (k *Keeper) furnishNew(ctx context.Context, netns ns.NetNS, spec Spec, watch *stopwatch) (after uint32, err error) {
+// furnishNew makes the rules and the links of a namespace that has neither, at the same time: while the one waits for a lock, the other
+// goes on. The node's ends of the links stay down.
+func (k *Keeper) furnishNew(netns ns.NetNS, spec Spec, watch *stopwatch) (after uint32, err error) {
 	if err := inside(netns, func() error { return harden(spec.hasIPv6()) }); err != nil {
 		return 0, err
 	}
 	watch.done(StepNamespace)
 	written := make(chan error, 1)
-	go func() { // ends with the program, which ends with ctx
+	go func() { // ends with the kernel's answer
 		written <- inside(netns, func() (err error) {
-			after, err = k.writeTable(ctx, spec, nothing)
+			after, err = k.writeTable(spec, nothing)
 			return err
 		})
 	}()
@@ -240,12 +238,12 @@ func lay(netns ns.NetNS, spec Spec, watch *stopwatch) error {
 }
 
 // renew makes the rules and the links of a namespace what they should be, whatever it has.
-func (k *Keeper) renew(ctx context.Context, netns ns.NetNS, spec Spec, last known, has bool) (after uint32, err error) {
+func (k *Keeper) renew(netns ns.NetNS, spec Spec, last known, has bool) (after uint32, err error) {
 	err = inside(netns, func() error {
 		if err := harden(spec.hasIPv6()); err != nil {
 			return err
 		}
-		after, err = k.renewTable(ctx, spec, last, has)
+		after, err = k.renewTable(spec, last, has)
 		return err
 	})
 	if err != nil {
@@ -260,18 +258,18 @@ func (k *Keeper) renew(ctx context.Context, netns ns.NetNS, spec Spec, last know
 }
 
 // renewTable replaces the rules unless they are still those of spec. It runs inside.
-func (k *Keeper) renewTable(ctx context.Context, spec Spec, last known, has bool) (after uint32, err error) {
+func (k *Keeper) renewTable(spec Spec, last known, has bool) (after uint32, err error) {
 	if has && last.spec.sameButPods(spec) && slices.Equal(last.spec.Pods, spec.Pods) {
 		if now, err := generation(); err != nil || now == last.generation {
 			return now, err
 		}
 	}
-	return k.writeTable(ctx, spec, something)
+	return k.writeTable(spec, something)
 }
 
 // writeTable writes the rules. It runs inside.
-func (k *Keeper) writeTable(ctx context.Context, spec Spec, upon before) (after uint32, err error) {
-	if err := k.nft.Run(ctx, writeRules(k.nft, spec, upon)); err != nil {
+func (k *Keeper) writeTable(spec Spec, upon before) (after uint32, err error) {
+	if err := k.commit(portholeRules(spec, upon)); err != nil {
 		return 0, fmt.Errorf("write rules: %w", err)
 	}
 	return generation()
@@ -292,8 +290,8 @@ func (k *Keeper) change(last known, spec Spec) error {
 	defer netns.Close()
 	now := known{spec: spec}
 	err = inside(netns, func() error {
-		if err := changePods(gone, come); err != nil {
-			return err
+		if err := k.commit(changePods(gone, come)); err != nil {
+			return fmt.Errorf("write pods: %w", err)
 		}
 		now.generation, err = generation()
 		return err

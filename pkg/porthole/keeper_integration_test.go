@@ -3,7 +3,6 @@
 package porthole
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -83,7 +82,7 @@ func keeper(tb testing.TB) *Keeper {
 		for _, id := range ids {
 			must(tb, k.Remove(id))
 		}
-		must(tb, k.EnsureHost(context.Background(), Host{}))
+		must(tb, k.EnsureHost(Host{}))
 	})
 	return k
 }
@@ -148,9 +147,9 @@ func settled(tb testing.TB, uid string) string {
 
 func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
 	k := keeper(t)
-	must(t, k.EnsureHost(t.Context(), testHost()))
+	must(t, k.EnsureHost(testHost()))
 	spec := testSpec("u1")
-	must(t, k.Ensure(t.Context(), spec))
+	must(t, k.Ensure(spec))
 	want := settled(t, "u1")
 	for _, fact := range []string{
 		"ipv4/conf/ovn0/forwarding:1", "ipv4/conf/host0/forwarding:1", "ipv6/conf/all/forwarding:1", "ipv4/conf/all/rp_filter:0",
@@ -197,7 +196,7 @@ func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			must(t, breakIt())
-			must(t, k.Repair(t.Context(), spec))
+			must(t, k.Repair(spec))
 			if diff := cmp.Diff(want, settled(t, "u1")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -205,8 +204,8 @@ func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
 	}
 	t.Run("restart", func(t *testing.T) {
 		k := keeper(t)
-		must(t, k.EnsureHost(t.Context(), testHost()))
-		must(t, k.Ensure(t.Context(), spec))
+		must(t, k.EnsureHost(testHost()))
+		must(t, k.Ensure(spec))
 		if diff := cmp.Diff(want, settled(t, "u1")); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
@@ -215,20 +214,20 @@ func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
 
 func TestPodsComeAndGoOneByOne(t *testing.T) {
 	k := keeper(t)
-	must(t, k.EnsureHost(t.Context(), testHost()))
+	must(t, k.EnsureHost(testHost()))
 	spec := testSpec("u1")
 	all := spec.Pods
-	must(t, k.Ensure(t.Context(), spec))
+	must(t, k.Ensure(spec))
 	want := state(t, "u1")
 	spec.Pods = all[:2]
-	must(t, k.Ensure(t.Context(), spec))
+	must(t, k.Ensure(spec))
 	less := state(t, "u1")
 	if strings.Contains(less, "100.64.0.6") || strings.Contains(less, "10.0.0.6") {
 		t.Errorf("a pod that has gone is left:\n%s", less)
 	}
 	for n := 3; n <= len(all); n++ {
 		spec.Pods = all[:n]
-		must(t, k.Ensure(t.Context(), spec))
+		must(t, k.Ensure(spec))
 	}
 	if diff := cmp.Diff(want, state(t, "u1")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -239,7 +238,7 @@ func TestPodsComeAndGoOneByOne(t *testing.T) {
 func TestAPodMoreLeavesTheRulesAlone(t *testing.T) {
 	k := keeper(t)
 	spec := testSpec("u1")
-	must(t, k.Ensure(t.Context(), spec))
+	must(t, k.Ensure(spec))
 	handles := func() string {
 		out, err := exec.Command("ip", "netns", "exec", IDOf("u1").Name(), "nft", "-a", "list", "chain", "inet", "atoll", "out").CombinedOutput()
 		must(t, err)
@@ -247,7 +246,7 @@ func TestAPodMoreLeavesTheRulesAlone(t *testing.T) {
 	}
 	before := handles()
 	spec.Pods = append(slices.Clone(spec.Pods), testPods(9)...)
-	must(t, k.Ensure(t.Context(), spec))
+	must(t, k.Ensure(spec))
 	if after := handles(); after != before {
 		t.Errorf("rules were written anew:\n%s\n%s", before, after)
 	}
@@ -267,13 +266,13 @@ func TestEnsureMakesNoLinkAnew(t *testing.T) {
 			t.Run(name+", "+change, func(t *testing.T) {
 				k := keeper(t)
 				spec := testSpec("u1")
-				must(t, k.Ensure(t.Context(), spec))
+				must(t, k.Ensure(spec))
 				must(t, breakIt())
 				changed(&spec)
-				if err := k.Ensure(t.Context(), spec); !errors.Is(err, errBroken) {
+				if err := k.Ensure(spec); !errors.Is(err, errBroken) {
 					t.Errorf("error %v", err)
 				}
-				must(t, k.Repair(t.Context(), spec))
+				must(t, k.Repair(spec))
 				if whole, err := k.Whole(spec); err != nil || !whole {
 					t.Errorf("not whole after the repair (error %v)", err)
 				}
@@ -284,12 +283,12 @@ func TestEnsureMakesNoLinkAnew(t *testing.T) {
 
 func TestListFindsHalfOnesAndNoStrangers(t *testing.T) {
 	k := keeper(t)
-	must(t, k.Ensure(t.Context(), testSpec("u1")))
+	must(t, k.Ensure(testSpec("u1")))
 	// One without its links, one without its namespace, one of which only a file is left; and strangers.
 	empty, err := makeNetns(IDOf("u2").NetnsPath())
 	must(t, err)
 	must(t, errors.Join(empty.stay(), empty.Close()))
-	must(t, k.Ensure(t.Context(), testSpec("u3")))
+	must(t, k.Ensure(testSpec("u3")))
 	// While it is open somewhere the namespace stays, and the links with it, without a name.
 	nameless, err := ns.GetNS(IDOf("u3").NetnsPath())
 	must(t, err)
@@ -317,8 +316,8 @@ func TestListFindsHalfOnesAndNoStrangers(t *testing.T) {
 // A face that has moved to another Network's pod goes there, whatever is left of the pod that had it.
 func TestAFaceGoesToWhoHadItLast(t *testing.T) {
 	k := keeper(t)
-	must(t, k.Ensure(t.Context(), testSpec("u1")))
-	must(t, k.Ensure(t.Context(), testSpec("u2")))
+	must(t, k.Ensure(testSpec("u1")))
+	must(t, k.Ensure(testSpec("u2")))
 	out, err := exec.Command("ip", "route", "show", "100.64.0.5").CombinedOutput()
 	must(t, err)
 	if !strings.Contains(string(out), IDOf("u2").HostLink()) || strings.Contains(string(out), IDOf("u1").HostLink()) {
@@ -328,7 +327,7 @@ func TestAFaceGoesToWhoHadItLast(t *testing.T) {
 
 func TestRemoveLeavesNothing(t *testing.T) {
 	k := keeper(t)
-	must(t, k.EnsureHost(t.Context(), testHost()))
+	must(t, k.EnsureHost(testHost()))
 	nothing := func() string {
 		links, err := listLinks()
 		must(t, err)
@@ -347,7 +346,7 @@ func TestRemoveLeavesNothing(t *testing.T) {
 		return fmt.Sprint(out, entries)
 	}
 	before := nothing()
-	must(t, k.Ensure(t.Context(), testSpec("u1")))
+	must(t, k.Ensure(testSpec("u1")))
 	for range 2 {
 		must(t, k.Remove(IDOf("u1")))
 	}

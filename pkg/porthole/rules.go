@@ -1,12 +1,12 @@
 package porthole
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
-	"sigs.k8s.io/knftables"
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -19,15 +19,12 @@ const (
 	mapOwn, mapFace = "own", "face"
 )
 
-// writeRules makes the table of a porthole. spec is normal.
-func writeRules(nft knftables.Interface, spec Spec, upon before) *knftables.Transaction {
-	t := newTable(nft, upon)
+// portholeRules are a transaction that makes its table. spec is normal.
+func portholeRules(spec Spec, upon before) *transaction {
+	t := &transaction{}
+	t.replaceTable(upon)
 	t.addressSets(setPods)
-	for _, v := range []string{"4", "6"} {
-		for _, name := range []string{mapOwn, mapFace} {
-			t.tx.Add(&knftables.Map{Name: name + v, Type: addressType(v) + " : " + addressType(v)})
-		}
-	}
+	t.addressMaps(mapOwn, mapFace)
 	t.prefixSets("subnets", spec.Subnets)
 	t.prefixSets("faces", spec.Cluster.Faces)
 	t.prefixSets("infra", spec.Cluster.Infra)
@@ -39,122 +36,146 @@ func writeRules(nft knftables.Interface, spec Spec, upon before) *knftables.Tran
 	writeTranslation(t, spec)
 	writeForward(t, spec)
 	writeInput(t, spec)
-	writePods(t, spec.Pods)
-	return t.tx
+	t.pods(unix.NFT_MSG_NEWSETELEM, spec.Pods)
+	return t
+}
+
+// Where chains begin.
+var (
+	// beforeConnections is before a packet's connection is looked for.
+	beforeConnections = hook{nftables.ChainTypeFilter, nftables.ChainHookPrerouting, *nftables.ChainPriorityRaw, expr.VerdictAccept}
+	destinations      = hook{nftables.ChainTypeNAT, nftables.ChainHookPrerouting, *nftables.ChainPriorityNATDest, expr.VerdictAccept}
+	sources           = hook{nftables.ChainTypeNAT, nftables.ChainHookPostrouting, *nftables.ChainPriorityNATSource, expr.VerdictAccept}
+)
+
+// forwarded and received packets are judged, and at the end of the chain this becomes of them.
+func forwarded(policy expr.VerdictKind) hook {
+	return hook{nftables.ChainTypeFilter, nftables.ChainHookForward, *nftables.ChainPriorityFilter, policy}
+}
+
+func received(policy expr.VerdictKind) hook {
+	return hook{nftables.ChainTypeFilter, nftables.ChainHookInput, *nftables.ChainPriorityFilter, policy}
+}
+
+// refuse adds a chain that tells a sender at once.
+func (t *transaction) refuse(chain string) {
+	t.rule(chain, rejectTCP())
+	t.rule(chain, prohibited())
 }
 
 // writeEntrance drops spoofed packets before a connection is looked for, and with them everything that the Network's
 // own links speak among themselves.
-func writeEntrance(t table) {
-	t.base("entrance", hook{knftables.FilterType, knftables.PreroutingHook, knftables.RawPriority, knftables.AcceptPolicy})
-	t.rules("entrance",
-		`iifname "ovn0" $ip saddr != @pods$v drop`,
-		`iifname "ovn0" icmp type redirect drop`,
-		`iifname "ovn0" icmpv6 type { nd-redirect, nd-router-advert, nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } drop`,
-	)
+func writeEntrance(t *transaction) {
+	ip, ip6 := both[0], both[1]
+	t.base("entrance", beforeConnections)
+	t.both("entrance", func(f family) []words {
+		return []words{iifname(networkSide), f.saddr(), notIn(setPods + f.version), drop()}
+	})
+	t.rule("entrance", iifname(networkSide), ip.icmpType(), equal([]byte{icmpRedirect}), drop())
+	t.rule("entrance", iifname(networkSide), ip6.icmpType(), t.oneOf(nftables.TypeICMP6Type, bytesOf(neighborDiscovery()...)), drop())
 }
 
+// icmpRedirect is of RFC 792.
+const icmpRedirect = 5
+
+// neighborDiscovery are the types of its messages: router solicitation and advertisement, neighbor solicitation and advertisement,
+// redirect. (RFC 4861.)
+func neighborDiscovery() []byte { return []byte{133, 134, 135, 136, 137} }
+
 // writeTranslation turns faces into own addresses and back, and the Kubernetes API's address into a server's.
-func writeTranslation(t table, spec Spec) {
-	t.base("translate", hook{knftables.NATType, knftables.PreroutingHook, knftables.DNATPriority, ""})
-	t.rules("translate", `iifname "host0" dnat $ip to $ip daddr map @own$v`)
+func writeTranslation(t *transaction, spec Spec) {
+	t.base("translate", destinations)
+	t.both("translate", func(f family) []words {
+		return []words{iifname(hostSide), f.daddr(), mapped(mapOwn + f.version), f.dnat()}
+	})
 	if spec.Infra != model.InfraNone {
 		for _, api := range spec.API {
-			if target := balanced(spec.Cluster.Servers, api.Addr()); target != "" {
-				t.rules("translate", fmt.Sprintf(`iifname "ovn0" %s daddr %s tcp dport %d dnat %s to %s`,
-					protocol(api.Addr()), api.Addr(), api.Port(), protocol(api.Addr()), target))
+			f := familyOf(api.Addr())
+			if servers := endpointsOf(f, spec.Cluster.Servers); len(servers) > 0 {
+				t.rule("translate", iifname(networkSide), f.daddr(), equal(api.Addr().AsSlice()), l4proto(unix.IPPROTO_TCP), dport(api.Port()),
+					t.dnatToOne(f, servers))
 			}
 		}
 	}
-	t.base("disguise", hook{knftables.NATType, knftables.PostroutingHook, knftables.SNATPriority, ""})
-	t.rules("disguise", `oifname "host0" snat $ip to $ip saddr map @face$v`)
+	t.base("disguise", sources)
+	t.both("disguise", func(f family) []words {
+		return []words{oifname(hostSide), f.saddr(), mapped(mapFace + f.version), f.snat()}
+	})
 	// The client's address is kept, unless the Network would look for it among its own.
-	for _, family := range families(true) {
-		p := protocol(family)
-		t.rules("disguise", fmt.Sprintf(`oifname "ovn0" %s saddr @subnets%s snat %s to %s`, p, version(family), p, errandAddress(family)))
-	}
+	t.both("disguise", func(f family) []words {
+		return []words{oifname(networkSide), f.saddr(), in("subnets" + f.version), snatTo(errandAddress(f.any))}
+	})
 }
 
-// protocol is nftables' name of an address' family in expressions.
-func protocol(a netip.Addr) string {
-	if a.Is4() {
-		return "ip"
-	}
-	return "ip6"
-}
-
-// balanced is the target of a translation to one of the servers of a family, by chance; empty when there is none.
-func balanced(servers []netip.AddrPort, like netip.Addr) string {
-	var targets []netip.AddrPort
-	for _, s := range servers {
-		if s.Addr().Is4() == like.Is4() {
-			targets = append(targets, s)
+// endpointsOf are those of some endpoints.
+func endpointsOf(f family, all []netip.AddrPort) (of []netip.AddrPort) {
+	for _, e := range all {
+		if f.has(e.Addr()) {
+			of = append(of, e)
 		}
 	}
-	switch len(targets) {
-	case 0:
-		return ""
-	case 1:
-		return targets[0].String()
-	}
-	var elements []string
-	for i, s := range targets {
-		elements = append(elements, fmt.Sprintf("%d : %s . %d", i, s.Addr(), s.Port()))
-	}
-	return fmt.Sprintf("numgen random mod %d map { %s }", len(targets), strings.Join(elements, ", "))
+	return of
 }
 
 // writeForward judges what passes through. What nobody accepts is dropped.
-func writeForward(t table, spec Spec) {
+func writeForward(t *transaction, spec Spec) {
 	t.chain("refuse", "in", "out")
 	t.refuse("refuse")
-	t.base("forward", hook{knftables.FilterType, knftables.ForwardHook, knftables.FilterPriority, knftables.DropPolicy})
-	t.rules("forward",
-		"ct state invalid drop",
-		`iifname "host0" oifname "ovn0" goto in`,
-		`iifname "ovn0" oifname "host0" goto out`,
-	)
-	t.rules("in",
-		"ct state related accept",
-		// Answers to what pods asked.
-		"ct direction reply ct state established accept",
-		// Another Network's pod, by whatever detour: nothing on this node sends with a face.
-		"$ip saddr @faces$v drop",
-		// To a face, else its address would be as it came.
-		"ct status dnat accept",
-	)
-	t.rules("out",
-		"ct state related accept",
-		// Answers to who came in by a face.
-		"ct direction reply ct state established accept",
-	)
+	t.base("forward", forwarded(expr.VerdictDrop))
+	t.rule("forward", ctState(invalid), drop())
+	t.rule("forward", iifname(hostSide), oifname(networkSide), goTo("in"))
+	t.rule("forward", iifname(networkSide), oifname(hostSide), goTo("out"))
+
+	t.rule("in", ctState(related), accept())
+	// Answers to what pods asked.
+	t.rule("in", ctReply(), ctState(established), accept())
+	// Another Network's pod, by whatever detour: nothing on this node sends with a face.
+	t.both("in", func(f family) []words { return []words{f.saddr(), in("faces" + f.version), drop()} })
+	// To a face, else its address would be as it came.
+	t.rule("in", ctStatusDNAT(), accept())
+
+	t.rule("out", ctState(related), accept())
+	// Answers to who came in by a face.
+	t.rule("out", ctReply(), ctState(established), accept())
 	if spec.Infra == model.InfraNone {
 		// The servers' own addresses can be outside of the cluster, where the way out would lead.
-		t.rules("out", "$ip daddr . tcp dport @servers$v goto refuse")
+		t.both("out", func(f family) []words { return []words{f.tcpEndpoint(), in("servers" + f.version), goTo("refuse")} })
 	} else {
-		t.rules("out", "ct status dnat $ip daddr . tcp dport @servers$v accept")
+		t.both("out", func(f family) []words {
+			return []words{ctStatusDNAT(), f.tcpEndpoint(), in("servers" + f.version), accept()}
+		})
 	}
-	t.rules("out", "$ip daddr @never$v goto refuse")
+	t.both("out", func(f family) []words { return []words{f.daddr(), in("never" + f.version), goTo("refuse")} })
+	infra, rest := goTo("refuse"), goTo("refuse")
 	if spec.Infra == model.InfraDirect {
-		t.rules("out", "$ip daddr @infra$v accept")
-	} else {
-		t.rules("out", "$ip daddr @infra$v goto refuse")
+		infra = accept()
 	}
 	if spec.Egress == model.EgressNode {
-		t.rules("out", "accept")
-	} else {
-		t.rules("out", "goto refuse")
+		rest = accept()
 	}
+	t.both("out", func(f family) []words { return []words{f.daddr(), in("infra" + f.version), infra} })
+	t.rule("out", rest)
 }
 
 // writeInput lets in what is for the porthole itself: questions for names.
-func writeInput(t table, spec Spec) {
-	t.base("input", hook{knftables.FilterType, knftables.InputHook, knftables.FilterPriority, knftables.DropPolicy})
-	t.rules("input", `iifname "lo" accept`)
-	for _, family := range families(true) {
-		if list := anonymous(spec.DNS, family); list != anonymous(nil, family) {
-			t.rules("input", fmt.Sprintf(`iifname "ovn0" %s daddr %s meta l4proto { tcp, udp } th dport 53 accept`, protocol(family), list))
+func writeInput(t *transaction, spec Spec) {
+	t.base("input", received(expr.VerdictDrop))
+	t.rule("input", iifname("lo"), accept())
+	for _, f := range both {
+		var servers []element
+		for _, a := range spec.DNS {
+			if f.has(a) {
+				servers = append(servers, element{key: a.AsSlice()})
+			}
+		}
+		if len(servers) > 0 {
+			t.rule("input", iifname(networkSide), f.daddr(), t.oneOf(f.address, servers),
+				l4protocol(), t.oneOf(nftables.TypeInetProto, bytesOf(unix.IPPROTO_TCP, unix.IPPROTO_UDP)), dport(dnsPort), accept())
 		}
 	}
-	t.rules("input", `iifname "ovn0" ct state related accept`, `iifname "ovn0" goto refuse`)
+	t.rule("input", iifname(networkSide), ctState(related), accept())
+	t.rule("input", iifname(networkSide), goTo("refuse"))
 }
+
+// dnsPort is where names are asked for. (RFC 1035.)
+const dnsPort = 53

@@ -1,70 +1,15 @@
 package porthole
 
 import (
-	"flag"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/knftables"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// TestRules compares whole tables with the files in testdata: what a person judges them by.
-func TestRules(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*Spec){
-		"services": func(*Spec) {},
-		"closed":   func(s *Spec) { s.Egress, s.Infra, s.DNS = model.EgressNone, model.InfraNone, nil },
-		"direct":   func(s *Spec) { s.Infra = model.InfraDirect },
-		"ipv4": func(s *Spec) {
-			four := func(p netip.Prefix) bool { return p.Addr().Is6() }
-			s.Subnets, s.ServiceRanges = slices.DeleteFunc(s.Subnets, four), nil
-			s.Pods = slices.DeleteFunc(s.Pods, func(p Pod) bool { return p.Own.Is6() })
-			s.DNS, s.API = s.DNS[:1], s.API[:1]
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			spec := testSpec("u1")
-			change(&spec)
-			fake := knftables.NewFake(knftables.InetFamily, tableName)
-			golden(t, fake, writeRules(fake, spec.normal(), something), name)
-		})
-	}
-	t.Run("node", func(t *testing.T) {
-		t.Parallel()
-		fake := knftables.NewFake(knftables.InetFamily, tableName)
-		golden(t, fake, writeHostRules(fake, testHost().normal()), "node")
-	})
-}
-
-func golden(t *testing.T, fake *knftables.Fake, tx *knftables.Transaction, name string) {
-	t.Helper()
-	if err := fake.Run(t.Context(), tx); err != nil {
-		t.Fatal(err)
-	}
-	got, file := fake.Dump(), filepath.Join("testdata", name+".nft")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; run with -update when it is meant):\n%s", file, diff)
-	}
-}
 
 func TestPrefixesDoNotOverlap(t *testing.T) {
 	t.Parallel()
