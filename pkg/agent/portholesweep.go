@@ -40,10 +40,10 @@ func (a *Agent) openPortholes(ctx context.Context, how care) error {
 	var failed []error
 	networks := a.guests.networks()
 	for i, uid := range networks {
-		if err := a.openPorthole(ctx, uid, how); ctx.Err() != nil {
-			// One says it for all.
+		if err := ctx.Err(); err != nil {
 			return errors.Join(append(failed, fmt.Errorf("%d of %d portholes not looked at: %w", len(networks)-i, len(networks), err))...)
-		} else if err != nil {
+		}
+		if err := a.openPorthole(ctx, uid, how); err != nil {
 			failed = append(failed, fmt.Errorf("open porthole of Network %s: %w", uid, err))
 		}
 	}
