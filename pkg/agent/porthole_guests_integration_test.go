@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
 )
 
 // Pods of several Networks come and go at the same time, with sweeps between: nobody is lost, and nothing is left.
@@ -86,6 +87,20 @@ func TestManyGuestsAtOnce(t *testing.T) {
 	}
 	if len(a.turns.held)+len(a.locks.held) > 0 {
 		t.Errorf("locks are held: %v %v", a.turns.held, a.locks.held)
+	}
+}
+
+// A pod that goes while a sweep goes through the links is not brought back by it: its face may be another's a moment later.
+func TestSweepDoesNotBringBackWhoHasGone(t *testing.T) {
+	n, a, _ := portholeNode(t, nil)
+	n.addGuest(a, "red", "one", 5, 5)
+	p := n.addGuest(a, "red", "two", 6, 6)
+	links, err := netdev.List()
+	must(t, err)
+	must(t, a.Del(t.Context(), p.request))
+	must(t, a.recountBy(links))
+	if doors, _ := a.guests.of(uidOf("red")); len(doors) != 2 {
+		t.Errorf("guests are %v, and one of two pods has gone", doors)
 	}
 }
 

@@ -68,12 +68,24 @@ func (a *Agent) recount() error {
 	if err != nil {
 		return err
 	}
+	return a.recountBy(links)
+}
+
+// recountBy is recount by a list of links, which may be of a moment ago: requests may have ended since.
+func (a *Agent) recountBy(links []netdev.Owned) error {
 	linked := map[string]bool{}
+	var failed error
 	for _, l := range links {
 		linked[l.ContainerID] = true
-		a.undisturbed(l.ContainerID, func() { a.recountOne(l.Owner) })
+		a.undisturbed(l.ContainerID, func() {
+			// A link that has gone with its pod must not bring the guest back.
+			if exists, err := netdev.Exists(l.HostName()); err != nil || !exists {
+				failed = errors.Join(failed, err)
+				return
+			}
+			a.recountOne(l.Owner)
+		})
 	}
-	var failed error
 	for container, guest := range a.guests.all() {
 		if linked[container] {
 			continue

@@ -46,7 +46,7 @@ var both = [2]family{
 	},
 }
 
-// familyOf an address.
+// familyOf is the family of an address.
 func familyOf(a netip.Addr) family {
 	if both[0].has(a) {
 		return both[0]
@@ -72,7 +72,7 @@ func (f family) header(at uint32) *expr.Payload {
 	return &expr.Payload{DestRegister: first, Base: expr.PayloadBaseNetworkHeader, Offset: at, Len: f.address.Bytes}
 }
 
-// endpoint of a TCP packet: its destination and the port there.
+// tcpEndpoint is a TCP packet's destination and the port there.
 func (f family) tcpEndpoint() words {
 	return append(append(f.is(), l4proto(unix.IPPROTO_TCP)...), f.header(f.to), destinationPort(f.second))
 }
