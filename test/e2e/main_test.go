@@ -10,6 +10,7 @@
 //	go test -tags e2e ./test/e2e            needs root and bin/ (make build)
 //	ATOLL_E2E_KEEP=1 go test -tags e2e ...  leaves the sandbox running, and uses it again
 //	ATOLL_E2E_BIN=DIR go test -tags e2e ... takes the programs from another directory than bin/
+//	ATOLL_E2E_NAME=NAME go test -tags e2e . names the sandbox, so that two may run beside each other
 package e2e
 
 import (
@@ -33,10 +34,11 @@ import (
 )
 
 const (
-	sandboxName  = "atolle2e"
-	sandboxState = "/var/lib/atoll-sandbox-e2e"
-	example      = "docs/examples/two-networks"
-	selector     = "example=two-networks"
+	sandboxName = "atolle2e"
+	// stateBase, with the sandbox's name, is its directory.
+	stateBase = "/var/lib/atoll-sandbox-"
+	example   = "docs/examples/two-networks"
+	selector  = "example=two-networks"
 	// upWithin is long: a cold cache is filled first.
 	upWithin   = 40 * time.Minute
 	downWithin = 2 * time.Minute
@@ -73,8 +75,9 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	bin := cmp.Or(os.Getenv("ATOLL_E2E_BIN"), filepath.Join(root, "bin"))
+	name := cmp.Or(os.Getenv("ATOLL_E2E_NAME"), sandboxName)
 	options := sandbox.Options{
-		Name: sandboxName, State: sandboxState, Source: root, Bin: bin, Program: filepath.Join(bin, "atoll-sandbox"),
+		Name: name, State: stateBase + name, Source: root, Bin: bin, Program: filepath.Join(bin, "atoll-sandbox"),
 	}
 	keep := os.Getenv("ATOLL_E2E_KEEP") != ""
 	if !keep {
