@@ -12,11 +12,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
@@ -26,17 +25,17 @@ import (
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	const ns, infra = "access", "access-infra"
-	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
-	env.namespace(t, ns, ns)
-	env.namespace(t, infra, "")
-	mayList(t, ns)
-	object := podSpec{namespace: ns, name: "client", node: "n1"}.object()
+	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
+	env.Namespace(t, ns, ns)
+	env.Namespace(t, infra, "")
+	env.MayList(t, ns)
+	object := cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1"}.Object()
 	token := true
 	object.Spec.AutomountServiceAccountToken = &token
-	service := env.service(t, infra, "server", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: wire.DefaultPort}}})
-	pods := env.waitReady(t, env.make(t, object),
-		env.pod(t, podSpec{namespace: infra, name: "server", app: "server", node: "n2"}),
-		env.make(t, onHost(infra, "host", "n3")),
+	service := env.Service(t, infra, "server", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: wire.DefaultPort}}})
+	pods := env.WaitReady(t, env.Make(t, object),
+		env.Pod(t, cluster.PodSpec{Namespace: infra, Name: "server", App: "server", Node: "n2"}),
+		env.Make(t, cluster.OnHost(infra, "host", "n3")),
 	)
 	client, server, host := pods[0], pods[1], pods[2]
 	outside := sandbox.OutsideAddresses()
@@ -52,8 +51,8 @@ func TestAccess(t *testing.T) {
 		{"outside by IPv6", egress, sandbox.Outside, outside[1]},
 		{"pod of the default Network", direct, string(server.UID), netip.MustParseAddr(server.Status.PodIP)},
 		{"Service of the default Network", direct, string(server.UID), netip.MustParseAddr(service.Spec.ClusterIP)},
-		{"node", direct, string(host.UID), nodeAddresses(t, "n3")[0]},
-		{"node by IPv6", direct, string(host.UID), nodeAddresses(t, "n3")[1]},
+		{"node", direct, string(host.UID), env.NodeAddresses(t, "n3")[0]},
+		{"node by IPv6", direct, string(host.UID), env.NodeAddresses(t, "n3")[1]},
 	}
 	for _, step := range []struct {
 		egress v1alpha1.Egress
@@ -66,16 +65,16 @@ func TestAccess(t *testing.T) {
 		{v1alpha1.EgressNode, v1alpha1.InfraNone},
 		{v1alpha1.EgressNode, v1alpha1.InfraDirect},
 	} {
-		env.changeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.Egress, s.InfraAccess = step.egress, step.infra })
+		env.ChangeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.Egress, s.InfraAccess = step.egress, step.infra })
 		began := time.Now()
 		open := map[string]bool{egress: step.egress == v1alpha1.EgressNode, direct: step.infra == v1alpha1.InfraDirect}
 		what := fmt.Sprintf("egress %s and infraAccess %s", step.egress, step.infra)
-		eventually(t, patience, what, func(ctx context.Context) error {
+		cluster.Eventually(t, cluster.Patience, what, func(ctx context.Context) error {
 			var asked []wire.Target
 			for _, target := range targets {
-				asked = append(asked, wire.Target{Address: target.address, Protocol: wire.TCP, Token: newToken(t)})
+				asked = append(asked, wire.Target{Address: target.address, Protocol: wire.TCP, Token: cluster.NewToken(t)})
 			}
-			results, err := matrix.Probe(ctx, env.exec, client.Namespace, client.Name, asked)
+			results, err := matrix.Probe(ctx, env.Exec, client.Namespace, client.Name, asked)
 			if err != nil {
 				return err
 			}
@@ -93,8 +92,8 @@ func TestAccess(t *testing.T) {
 			}
 			if step.infra == v1alpha1.InfraNone {
 				// Not at its real address either.
-				server := wire.Target{Address: apiServer(t).Addr(), Port: apiServer(t).Port(), Protocol: wire.TCP, Token: newToken(t)}
-				results, err := matrix.Probe(ctx, env.exec, client.Namespace, client.Name, []wire.Target{server})
+				server := wire.Target{Address: env.APIServer(t).Addr(), Port: env.APIServer(t).Port(), Protocol: wire.TCP, Token: cluster.NewToken(t)}
+				results, err := matrix.Probe(ctx, env.Exec, client.Namespace, client.Name, []wire.Target{server})
 				if err != nil {
 					return err
 				}
@@ -102,49 +101,12 @@ func TestAccess(t *testing.T) {
 					wrong = append(wrong, fmt.Errorf("the API server takes a connection at %s", server.AddrPort()))
 				}
 			}
-			_, err = env.exec(ctx, client.Namespace, client.Name, nil, matrix.Program, "api")
+			_, err = env.Exec(ctx, client.Namespace, client.Name, nil, matrix.Program, "api")
 			if (err == nil) != (step.infra != v1alpha1.InfraNone) {
 				wrong = append(wrong, fmt.Errorf("the Kubernetes API: %w", err))
 			}
 			return errors.Join(wrong...)
 		})
 		t.Logf("%s counts after %s", what, time.Since(began).Round(time.Millisecond))
-	}
-}
-
-// apiServer is where an API server is really reached.
-func apiServer(t *testing.T) netip.AddrPort {
-	t.Helper()
-	endpoints, err := env.clients.Kube.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return netip.AddrPortFrom(netip.MustParseAddr(endpoints.Endpoints[0].Addresses[0]), uint16(*endpoints.Ports[0].Port))
-}
-
-// onHost is a pod of its node's own network that serves.
-func onHost(namespace, name, node string) *corev1.Pod {
-	object := podSpec{namespace: namespace, name: name, node: node}.object()
-	object.Spec.HostNetwork = true
-	return object
-}
-
-// mayList lets the pods of a namespace list each other.
-func mayList(t *testing.T, namespace string) {
-	t.Helper()
-	_, err := env.clients.Kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Name: "see-pods"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = env.clients.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "see-pods"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "default"}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "see-pods"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
@@ -34,22 +35,22 @@ func TestAttacksFromANetwork(t *testing.T) {
 	const ns, victims, infra = "mallory", "victims", "victims-infra"
 	dual := v1alpha1.Subnet{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}
 	for _, name := range []string{ns, victims} {
-		env.network(t, name, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{dual}})
-		env.namespace(t, name, name)
+		env.Network(t, name, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{dual}})
+		env.Namespace(t, name, name)
 	}
-	env.namespace(t, infra, "")
+	env.Namespace(t, infra, "")
 	const twin = `[{"ip":"10.0.0.50"}]`
 	ports := []corev1.ServicePort{{Port: wire.DefaultPort}}
 	services := []*corev1.Service{
-		env.service(t, victims, "far", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports}),
-		env.service(t, infra, "plain", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports}),
+		env.Service(t, victims, "far", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports}),
+		env.Service(t, infra, "plain", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports}),
 	}
-	pods := env.waitReady(t,
-		env.pod(t, podSpec{namespace: ns, name: "mallory", node: "n1", nics: twin}),
-		env.pod(t, podSpec{namespace: ns, name: "sibling", node: "n1"}),
-		env.pod(t, podSpec{namespace: victims, name: "near", node: "n1", nics: twin}),
-		env.pod(t, podSpec{namespace: victims, name: "far", node: "n2", app: "far"}),
-		env.pod(t, podSpec{namespace: infra, name: "plain", node: "n1", app: "plain"}),
+	pods := env.WaitReady(t,
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "mallory", Node: "n1", NICs: twin}),
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "sibling", Node: "n1"}),
+		env.Pod(t, cluster.PodSpec{Namespace: victims, Name: "near", Node: "n1", NICs: twin}),
+		env.Pod(t, cluster.PodSpec{Namespace: victims, Name: "far", Node: "n2", App: "far"}),
+		env.Pod(t, cluster.PodSpec{Namespace: infra, Name: "plain", Node: "n1", App: "plain"}),
 	)
 	mallory, sibling, others := pods[0], pods[1], pods[2:]
 	var aims []aim
@@ -63,8 +64,8 @@ func TestAttacksFromANetwork(t *testing.T) {
 	for _, service := range services {
 		aims = append(aims, aim{"Service " + service.Name, netip.MustParseAddr(service.Spec.ClusterIP), wire.DefaultPort, "n1"})
 	}
-	for _, node := range env.box.Nodes() {
-		addresses := append(nodeAddresses(t, node), addressesOf(givenTo(t, node))...)
+	for _, node := range env.Box.Nodes() {
+		addresses := append(env.NodeAddresses(t, node), cluster.AddressesOf(env.GivenTo(t, node))...)
 		for _, address := range addresses {
 			aims = append(aims, aim{"kubelet of " + node, address, 10250, node})
 			for _, service := range services {
@@ -83,8 +84,8 @@ func TestAttacksFromANetwork(t *testing.T) {
 		if a.node == "" {
 			continue
 		}
-		eventually(t, patience, fmt.Sprintf("%s at %s port %d listens", a.what, a.address, a.port), func(ctx context.Context) error {
-			conn, err := dialFrom(ctx, a.node, "tcp", netip.AddrPortFrom(a.address, a.port).String())
+		cluster.Eventually(t, cluster.Patience, fmt.Sprintf("%s at %s port %d listens", a.what, a.address, a.port), func(ctx context.Context) error {
+			conn, err := env.DialFrom(ctx, a.node, "tcp", netip.AddrPortFrom(a.address, a.port).String())
 			if err == nil {
 				err = conn.Close()
 			}
@@ -94,13 +95,13 @@ func TestAttacksFromANetwork(t *testing.T) {
 	dialAll(t, mallory, aims)
 	forgeAll(t, mallory, sibling, others)
 
-	reach(t, mallory, sibling)
+	env.Reach(t, mallory, sibling)
 }
 
 // dialAll lets a pod dial everything at once, by all protocols. Nobody may answer.
 func dialAll(t *testing.T, from *corev1.Pod, aims []aim) {
 	t.Helper()
-	run := newToken(t)
+	run := cluster.NewToken(t)
 	var targets []wire.Target
 	of := map[string]aim{}
 	for i, a := range aims {
@@ -110,7 +111,7 @@ func dialAll(t *testing.T, from *corev1.Pod, aims []aim) {
 			of[token] = a
 		}
 	}
-	results, err := matrix.Probe(t.Context(), env.exec, from.Namespace, from.Name, targets)
+	results, err := matrix.Probe(t.Context(), env.Exec, from.Namespace, from.Name, targets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,27 +133,27 @@ func dialAll(t *testing.T, from *corev1.Pod, aims []aim) {
 // forgeAll sends frames with sources that are not the pod's to its router, for each victim's face and own address.
 func forgeAll(t *testing.T, from, sibling *corev1.Pod, victims []*corev1.Pod) {
 	t.Helper()
-	router := routerMAC(t, from.Namespace+"/a:gateway")
-	forged := newToken(t)
-	sources := []string{ownAddress(t, sibling), sibling.Status.PodIP, from.Status.PodIP, "169.254.100.2", nodeAddresses(t, "n1")[0].String()}
+	router := env.RouterMAC(t, from.Namespace+"/a:gateway")
+	forged := cluster.NewToken(t)
+	sources := []string{cluster.OwnAddress(t, sibling), sibling.Status.PodIP, from.Status.PodIP, "169.254.100.2", env.NodeAddresses(t, "n1")[0].String()}
 	for _, victim := range victims {
 		sources = append(sources, victim.Status.PodIP)
 	}
 	for _, victim := range victims {
-		for _, source := range append(sources, ownAddress(t, from)) {
-			for _, target := range []string{victim.Status.PodIP, ownAddress(t, victim)} {
-				forge(t, from, forged, "-count=1", "-source", source, "-target", target, "-target-mac", router)
+		for _, source := range append(sources, cluster.OwnAddress(t, from)) {
+			for _, target := range []string{victim.Status.PodIP, cluster.OwnAddress(t, victim)} {
+				env.Forge(t, from, forged, "-count=1", "-source", source, "-target", target, "-target-mac", router)
 			}
 		}
 	}
 	// What is sent in the same way to whom it may reach arrives, and frames of a port keep their order.
-	honest := newToken(t)
-	forge(t, from, honest, "-source", ownAddress(t, from), "-target", ownAddress(t, sibling), "-target-mac", attachmentOf(t, sibling).MAC)
-	eventually(t, patience, "the honest frame", func(ctx context.Context) error { return saw(ctx, sibling, honest) })
+	honest := cluster.NewToken(t)
+	env.Forge(t, from, honest, "-source", cluster.OwnAddress(t, from), "-target", cluster.OwnAddress(t, sibling), "-target-mac", cluster.AttachmentOf(t, sibling).MAC)
+	cluster.Eventually(t, cluster.Patience, "the honest frame", func(ctx context.Context) error { return env.Saw(ctx, sibling, honest) })
 	for _, victim := range victims {
-		if err := saw(t.Context(), victim, forged); err == nil {
+		if err := env.Saw(t.Context(), victim, forged); err == nil {
 			t.Errorf("%s/%s saw a forged frame", victim.Namespace, victim.Name)
-		} else if !errors.Is(err, errUnseen) {
+		} else if !errors.Is(err, cluster.ErrUnseen) {
 			t.Error(err)
 		}
 	}

@@ -14,47 +14,48 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
 // TestDeletedPodsLeaveNothing: no link, no OVS port, no northbound row of a pod outlives it.
 func TestDeletedPodsLeaveNothing(t *testing.T) {
 	nodes := map[string][]string{}
-	for _, node := range env.box.Nodes() {
+	for _, node := range env.Box.Nodes() {
 		nodes[node] = wiring(t, node)
 	}
-	env.network(t, "brief", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, "brief", "brief")
+	env.Network(t, "brief", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, "brief", "brief")
 	var pods []*corev1.Pod
-	for _, node := range env.box.Nodes() {
+	for _, node := range env.Box.Nodes() {
 		for i := range 2 {
-			pods = append(pods, env.pod(t, podSpec{namespace: "brief", name: fmt.Sprintf("%s-%d", node, i), node: node}))
+			pods = append(pods, env.Pod(t, cluster.PodSpec{Namespace: "brief", Name: fmt.Sprintf("%s-%d", node, i), Node: node}))
 		}
 	}
-	env.waitReady(t, pods...)
-	for _, node := range env.box.Nodes() {
+	env.WaitReady(t, pods...)
+	for _, node := range env.Box.Nodes() {
 		if slices.Equal(nodes[node], wiring(t, node)) {
 			t.Errorf("%s: two pods more are nowhere to be seen: %q", node, nodes[node])
 		}
 	}
 	for _, p := range pods {
-		env.deletePod(t, p)
+		env.DeletePod(t, p)
 	}
-	env.waitGone(t, pods...)
-	for _, node := range env.box.Nodes() {
+	env.WaitGone(t, pods...)
+	for _, node := range env.Box.Nodes() {
 		waitWiring(t, node, nodes[node])
 	}
-	eventually(t, patience, "no port of the pods", func(context.Context) error {
+	cluster.Eventually(t, cluster.Patience, "no port of the pods", func(context.Context) error {
 		for _, p := range pods {
-			if port := env.nb.port(t, p.Namespace+"/"+p.Name); port != nil {
+			if port := env.NB.Port(t, p.Namespace+"/"+p.Name); port != nil {
 				return fmt.Errorf("%+v", port)
 			}
 		}
 		return nil
 	})
-	env.deleteNetwork(t, "brief")
-	env.waitNetworkGone(t, "brief")
+	env.DeleteNetwork(t, "brief")
+	env.WaitNetworkGone(t, "brief")
 	env.checkNodes(t)
-	env.waitNoRows(t, "brief")
+	env.WaitNoRows(t, "brief")
 }
 
 // TestAgentSweepsLeftovers: what a crash left on a node goes when the agent starts, and nothing else goes.
@@ -62,9 +63,9 @@ func TestAgentSweepsLeftovers(t *testing.T) {
 	const node = "n2"
 	run := func(command string) {
 		t.Helper()
-		ctx, cancel := afterTest()
+		ctx, cancel := cluster.AfterTest()
 		defer cancel()
-		if out, err := env.box.Exec(ctx, node, strings.Fields(command)...); err != nil {
+		if out, err := env.Box.Exec(ctx, node, strings.Fields(command)...); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 	}
@@ -76,18 +77,18 @@ func TestAgentSweepsLeftovers(t *testing.T) {
 	})
 	before := wiring(t, node)
 
-	if err := env.box.Stop(t.Context(), node, "atoll-agent"); err != nil {
+	if err := env.Box.Stop(t.Context(), node, "atoll-agent"); err != nil {
 		t.Fatal(err)
 	}
-	start := startAgain(t, daemon{node, "atoll-agent"})
+	start := env.StartAgain(t, cluster.Daemon{Place: node, Name: "atoll-agent"})
 	// Two pods that never were. The ADD of the first died before it made a port; the link of the second went with
 	// its network namespace, but its DEL was lost.
 	first := netdev.Owner{ContainerID: "c0ffee", Interface: "eth0", PodUID: "9b2e7c1e-0000-4000-8000-000000000001"}
 	second := netdev.Owner{ContainerID: "decade", Interface: "eth0", PodUID: "9b2e7c1e-0000-4000-8000-000000000002"}
 	run("ip link add " + first.HostName() + " type veth peer name crashed1")
-	ctx, cancel := afterTest()
+	ctx, cancel := cluster.AfterTest()
 	defer cancel()
-	if out, err := env.box.Exec(ctx, node, "ip", "link", "set", first.HostName(), "alias", first.Alias()); err != nil {
+	if out, err := env.Box.Exec(ctx, node, "ip", "link", "set", first.HostName(), "alias", first.Alias()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	name := second.HostName()
@@ -114,11 +115,11 @@ func wiring(t *testing.T, node string) []string {
 }
 
 func wiringOf(ctx context.Context, node string) ([]string, error) {
-	links, err := env.box.Exec(ctx, node, "ip", "-o", "link")
+	links, err := env.Box.Exec(ctx, node, "ip", "-o", "link")
 	if err != nil {
 		return nil, fmt.Errorf("list links of %s: %w\n%s", node, err, links)
 	}
-	ports, err := env.box.Exec(ctx, node, "ovs-vsctl", "list-ports", "br-int")
+	ports, err := env.Box.Exec(ctx, node, "ovs-vsctl", "list-ports", "br-int")
 	if err != nil {
 		return nil, fmt.Errorf("list ports of %s: %w\n%s", node, err, ports)
 	}
@@ -141,7 +142,7 @@ func wiringOf(ctx context.Context, node string) ([]string, error) {
 
 func waitWiring(t *testing.T, node string, want []string) {
 	t.Helper()
-	eventually(t, patience, "links and ports of "+node+" as before", func(ctx context.Context) error {
+	cluster.Eventually(t, cluster.Patience, "links and ports of "+node+" as before", func(ctx context.Context) error {
 		got, err := wiringOf(ctx, node)
 		if err == nil && !slices.Equal(want, got) {
 			err = fmt.Errorf("difference (-before +now):\n%s", cmp.Diff(want, got))

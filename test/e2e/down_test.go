@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
 // TestDownAfterCrash kills `up` at several moments, then checks that down leaves nothing. It uses a second sandbox,
 // which must not disturb the first.
 func TestDownAfterCrash(t *testing.T) {
-	options := env.options
+	options := env.Options
 	options.Name, options.State, options.Nodes = "atollcrash", "/var/lib/atoll-sandbox-crash", 1
 	t.Cleanup(func() { checkDown(t, options) })
 	for _, after := range []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second, 5 * time.Second} {
@@ -53,7 +54,7 @@ func TestDownAfterCrash(t *testing.T) {
 // checkDown takes a sandbox down, twice, after which nothing of it is left.
 func checkDown(t *testing.T, options sandbox.Options) {
 	t.Helper()
-	if err := removeAll(options); err != nil {
+	if err := cluster.RemoveAll(options); err != nil {
 		t.Error(err)
 	}
 }

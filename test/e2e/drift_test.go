@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
 // backWithin is what a row that was deleted by hand may take to come back.
@@ -22,7 +23,7 @@ const backWithin = time.Second
 // TestDriftIsRepaired damages rows of every kind by hand. An observer of the database takes the time from the start
 // of the command that does it until all rows are as before; the command's own time is part of it.
 func TestDriftIsRepaired(t *testing.T) {
-	list, err := env.clients.Kube.CoreV1().Pods("red").List(t.Context(), metav1.ListOptions{LabelSelector: "app=same"})
+	list, err := env.Clients.Kube.CoreV1().Pods("red").List(t.Context(), metav1.ListOptions{LabelSelector: "app=same"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,27 +32,29 @@ func TestDriftIsRepaired(t *testing.T) {
 	}
 	port := "red/" + list.Items[0].Name
 	// Somebody else's rows: they have to survive all repairs.
-	nbctl(t, "ls-add", "foreign", "--", "lsp-add", "foreign", "foreign-port")
-	nbctl(t, "lsp-add", "red/front", "foreign-guest")
-	t.Cleanup(func() { nbctl(t, "--if-exists", "lsp-del", "foreign-guest", "--", "--if-exists", "ls-del", "foreign") })
-	eventually(t, patience, "the foreign rows", func(context.Context) error {
-		if env.nb.port(t, "foreign-guest") == nil || env.nb.port(t, "foreign-port") == nil {
+	env.NBCtl(t, "ls-add", "foreign", "--", "lsp-add", "foreign", "foreign-port")
+	env.NBCtl(t, "lsp-add", "red/front", "foreign-guest")
+	t.Cleanup(func() {
+		env.NBCtl(t, "--if-exists", "lsp-del", "foreign-guest", "--", "--if-exists", "ls-del", "foreign")
+	})
+	cluster.Eventually(t, cluster.Patience, "the foreign rows", func(context.Context) error {
+		if env.NB.Port(t, "foreign-guest") == nil || env.NB.Port(t, "foreign-port") == nil {
 			return errors.New("not seen")
 		}
 		return nil
 	})
 
-	face := attachmentOf(t, &list.Items[0]).Faces[0].String()
-	tests := append(damages(port, env.nb.group(t, "red")), damagesToFace(face, env.nb.leads(t, face))...)
-	env.nb.settled(t)
+	face := cluster.AttachmentOf(t, &list.Items[0]).Faces[0].String()
+	tests := append(damages(port, env.NB.Group(t, "red")), damagesToFace(face, env.NB.Leads(t, face))...)
+	env.settled(t)
 	worst := time.Duration(0)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			before := env.nb.dump(t)
+			before := env.dump(t)
 			began := time.Now()
-			nbctl(t, test.command...)
-			eventually(t, 10*backWithin, "the rows as before", func(context.Context) error {
-				if now := env.nb.dump(t); !maps.Equal(before, now) {
+			env.NBCtl(t, test.command...)
+			cluster.Eventually(t, 10*backWithin, "the rows as before", func(context.Context) error {
+				if now := env.dump(t); !maps.Equal(before, now) {
 					return fmt.Errorf("difference (-want +got):\n%s", cmp.Diff(before, now))
 				}
 				return nil
@@ -67,12 +70,12 @@ func TestDriftIsRepaired(t *testing.T) {
 	t.Logf("%d kinds of damage, the worst was repaired after %s", len(tests), worst.Round(time.Millisecond))
 
 	// One after the other without a pause, so that repairs and new damage cross.
-	before := env.nb.dump(t)
+	before := env.dump(t)
 	for range 3 {
 		for _, test := range tests {
 			// What has not come back yet cannot be damaged: that is no error.
-			ctx, cancel := afterTest()
-			_, _ = env.box.Exec(ctx, sandbox.Central, append([]string{"ovn-nbctl"}, test.command...)...)
+			ctx, cancel := cluster.AfterTest()
+			_, _ = env.Box.Exec(ctx, sandbox.Central, append([]string{"ovn-nbctl"}, test.command...)...)
 			cancel()
 		}
 	}
@@ -135,16 +138,6 @@ func damages(port, group string) []damage {
 		{"disown a node's port", []string{"clear", "Logical_Switch_Port", node, "external_ids"}},
 		{"delete the nodes' routes", []string{"lr-route-del", "default"}},
 		{"empty the default router", []string{"clear", "Logical_Router", "default", "static_routes"}},
-	}
-}
-
-// nbctl changes the northbound database by hand.
-func nbctl(t *testing.T, args ...string) {
-	t.Helper()
-	ctx, cancel := afterTest()
-	defer cancel()
-	if out, err := env.box.Exec(ctx, sandbox.Central, append([]string{"ovn-nbctl"}, args...)...); err != nil {
-		t.Fatalf("ovn-nbctl %q: %v\n%s", args, err, out)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
 // matrixWithin is how long the matrix may take to be as expected when nothing is wrong: one run, and another
@@ -24,14 +24,14 @@ const matrixWithin = 60 * time.Second
 
 // TestExampleRunsOnAllNodes: plain Deployments, started by real kubelets through the CNI plugin.
 func TestExampleRunsOnAllNodes(t *testing.T) {
-	list, err := env.clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	list, err := env.Clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		t.Fatal(err)
 	}
 	nodes := map[string]map[string]bool{}
 	same := map[string]*corev1.Pod{}
 	for _, p := range list.Items {
-		if !isReady(&p) {
+		if !cluster.IsReady(&p) {
 			t.Errorf("%s/%s is not Ready", p.Namespace, p.Name)
 		}
 		if nodes[p.Namespace] == nil {
@@ -43,31 +43,21 @@ func TestExampleRunsOnAllNodes(t *testing.T) {
 		}
 	}
 	for _, ns := range []string{"red", "blue"} {
-		for _, node := range env.box.Nodes() {
+		for _, node := range env.Box.Nodes() {
 			if !nodes[ns][node] {
 				t.Errorf("no pod of %s runs on %s", ns, node)
 			}
 		}
 		p := same[ns]
-		if p == nil || ownAddress(t, p) != "10.0.0.10" || p.Spec.NodeName != "n1" {
+		if p == nil || cluster.OwnAddress(t, p) != "10.0.0.10" || p.Spec.NodeName != "n1" {
 			t.Errorf("the pod %s/same has not 10.0.0.10 on n1: %+v", ns, p)
 		}
 	}
 }
 
-// ownAddress is a pod's address in its Network.
-func ownAddress(t *testing.T, p *corev1.Pod) string {
-	t.Helper()
-	a, err := matrix.AddressOf(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.String()
-}
-
 // TestFaces: Kubernetes knows each pod of a Network by an address of its own, which is its node's to give.
 func TestFaces(t *testing.T) {
-	list, err := env.clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	list, err := env.Clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +68,7 @@ func TestFaces(t *testing.T) {
 			t.Errorf("%s and %s are both %s", name, other, ip)
 		}
 		seen[ip] = name
-		node, err := env.clients.Kube.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
+		node, err := env.Clients.Kube.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +90,7 @@ func TestMatrix(t *testing.T) {
 
 // TestNetworkStatus: the multi-network convention's annotation says what the pod really has.
 func TestNetworkStatus(t *testing.T) {
-	list, err := env.clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	list, err := env.Clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,12 +107,12 @@ func TestNetworkStatus(t *testing.T) {
 			continue
 		}
 		if len(status) != 1 || !status[0].Default || status[0].Interface != "eth0" || !strings.Contains(status[0].Name, p.Namespace) ||
-			len(status[0].IPs) != 1 || status[0].IPs[0].String() != ownAddress(t, &p) {
-			t.Errorf("%s/%s with address %s has status %+v", p.Namespace, p.Name, ownAddress(t, &p), status)
+			len(status[0].IPs) != 1 || status[0].IPs[0].String() != cluster.OwnAddress(t, &p) {
+			t.Errorf("%s/%s with address %s has status %+v", p.Namespace, p.Name, cluster.OwnAddress(t, &p), status)
 			continue
 		}
-		port := env.nb.port(t, p.Namespace+"/"+p.Name)
-		want := []string{status[0].MAC + " " + ownAddress(t, &p)}
+		port := env.NB.Port(t, p.Namespace+"/"+p.Name)
+		want := []string{status[0].MAC + " " + cluster.OwnAddress(t, &p)}
 		if port == nil || !slices.Equal(port.Addresses, want) || !slices.Equal(port.PortSecurity, want) {
 			t.Errorf("%s/%s: port %+v, want addresses and port security %q", p.Namespace, p.Name, port, want)
 		}
@@ -142,7 +132,7 @@ func TestCommandsOfTheDemo(t *testing.T) {
 		{[]string{"status"}, []string{"n1", "n2", "n3"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			out, err := env.program(t.Context(), test.args...).CombinedOutput()
+			out, err := env.Program(t.Context(), test.args...).CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

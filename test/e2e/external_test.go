@@ -22,6 +22,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
@@ -34,15 +35,15 @@ import (
 func TestServicesFromOutside(t *testing.T) {
 	t.Parallel()
 	const ns, other, plain, near, far = "external", "external-other", "external-plain", "n1", "n2"
-	env.network(t, ns, v1alpha1.NetworkSpec{Egress: v1alpha1.EgressNone, Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, ns, ns)
-	env.network(t, other, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, other, other)
-	env.namespace(t, plain, "")
-	pods := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "server", node: near, app: "server"}),
-		env.pod(t, podSpec{namespace: ns, name: "client", node: far}),
-		env.pod(t, podSpec{namespace: other, name: "near", node: near}), env.pod(t, podSpec{namespace: other, name: "far", node: far}),
-		env.pod(t, podSpec{namespace: plain, name: "near", node: near}))
+	env.Network(t, ns, v1alpha1.NetworkSpec{Egress: v1alpha1.EgressNone, Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, ns, ns)
+	env.Network(t, other, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, other, other)
+	env.Namespace(t, plain, "")
+	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "server", Node: near, App: "server"}),
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: far}),
+		env.Pod(t, cluster.PodSpec{Namespace: other, Name: "near", Node: near}), env.Pod(t, cluster.PodSpec{Namespace: other, Name: "far", Node: far}),
+		env.Pod(t, cluster.PodSpec{Namespace: plain, Name: "near", Node: near}))
 	server, client, strangers, ours := pods[0], pods[1], pods[2:4], pods[4]
 	outside := sandboxAddresses(t, sandbox.Outside)
 	for policy, balanced := range map[corev1.ServiceExternalTrafficPolicy]string{
@@ -50,7 +51,7 @@ func TestServicesFromOutside(t *testing.T) {
 		corev1.ServiceExternalTrafficPolicyCluster: "198.51.100.30",
 	} {
 		external := netip.MustParseAddr(balanced).Next()
-		service, err := env.clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
+		service, err := env.Clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "server-"},
 			Spec: corev1.ServiceSpec{
 				Type: corev1.ServiceTypeLoadBalancer, Selector: server.Labels, ExternalTrafficPolicy: policy,
@@ -66,7 +67,7 @@ func TestServicesFromOutside(t *testing.T) {
 		}
 		// As the controller of a cloud does.
 		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: balanced}}
-		if service, err = env.clients.Kube.CoreV1().Services(ns).UpdateStatus(t.Context(), service, metav1.UpdateOptions{}); err != nil {
+		if service, err = env.Clients.Kube.CoreV1().Services(ns).UpdateStatus(t.Context(), service, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		atBalanced := wire.Target{Address: netip.MustParseAddr(balanced), Protocol: wire.TCP, Port: 7}
@@ -84,11 +85,11 @@ func TestServicesFromOutside(t *testing.T) {
 			return nil
 		}
 		// That kube-proxy knows the addresses is seen first.
-		awaitProbes(t, ours, []wire.Target{atBalanced, atExternal}, answered)
-		awaitProbes(t, client, []wire.Target{atBalanced}, answered)
-		awaitProbes(t, client, []wire.Target{atExternal}, refused)
+		env.AwaitProbes(t, ours, []wire.Target{atBalanced, atExternal}, answered)
+		env.AwaitProbes(t, client, []wire.Target{atBalanced}, answered)
+		env.AwaitProbes(t, client, []wire.Target{atExternal}, refused)
 		for _, node := range []string{near, far} {
-			at := nodeAddresses(t, node)[0]
+			at := env.NodeAddresses(t, node)[0]
 			for what, address := range map[string]netip.AddrPort{
 				"node port":     netip.AddrPortFrom(at, uint16(service.Spec.Ports[0].NodePort)),
 				"load balancer": netip.AddrPortFrom(netip.MustParseAddr(balanced), 80),
@@ -106,7 +107,7 @@ func TestServicesFromOutside(t *testing.T) {
 					continue
 				}
 				var by wire.Ready
-				eventually(t, patience, name, func(ctx context.Context) (err error) {
+				cluster.Eventually(t, cluster.Patience, name, func(ctx context.Context) (err error) {
 					by, err = readyAt(ctx, sandbox.Outside, address)
 					return err
 				})
@@ -122,7 +123,7 @@ func TestServicesFromOutside(t *testing.T) {
 				// What the load balancer of a cloud asks to find the nodes that have pods.
 				url := fmt.Sprintf("http://%s/", netip.AddrPortFrom(at, uint16(service.Spec.HealthCheckNodePort)))
 				want := map[string]int{near: http.StatusOK, far: http.StatusServiceUnavailable}[node]
-				eventually(t, patience, "health of the Service at "+node, func(ctx context.Context) error {
+				cluster.Eventually(t, cluster.Patience, "health of the Service at "+node, func(ctx context.Context) error {
 					response, err := get(ctx, sandbox.Outside, url)
 					if err != nil {
 						return err
@@ -137,7 +138,7 @@ func TestServicesFromOutside(t *testing.T) {
 		}
 		// Now every node's kube-proxy knows the addresses.
 		for _, stranger := range strangers {
-			awaitProbes(t, stranger, []wire.Target{atBalanced, atExternal}, func(r wire.Result) error {
+			env.AwaitProbes(t, stranger, []wire.Target{atBalanced, atExternal}, func(r wire.Result) error {
 				if r.Answered {
 					return fmt.Errorf("%s answered", r.By)
 				}
@@ -150,7 +151,7 @@ func TestServicesFromOutside(t *testing.T) {
 // get asks for a page from a place, on a connection of its own.
 func get(ctx context.Context, from, url string) (*http.Response, error) {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		return dialFrom(ctx, from, network, address)
+		return env.DialFrom(ctx, from, network, address)
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -174,7 +175,7 @@ func routeOutside(t *testing.T, to, node netip.Addr) {
 	t.Helper()
 	route := &netlink.Route{Dst: &net.IPNet{IP: to.AsSlice(), Mask: net.CIDRMask(32, 32)}, Gw: node.AsSlice()}
 	change := func(do func(*netlink.Route) error) error {
-		return place.InNamespace(env.box.Namespace(sandbox.Outside), func() error { return do(route) })
+		return place.InNamespace(env.Box.Namespace(sandbox.Outside), func() error { return do(route) })
 	}
 	if err := change(netlink.RouteReplace); err != nil {
 		t.Fatal(err)
@@ -189,7 +190,7 @@ func routeOutside(t *testing.T, to, node netip.Addr) {
 func sandboxAddresses(t *testing.T, name string) []netip.Addr {
 	t.Helper()
 	var out []netip.Addr
-	err := place.InNamespace(env.box.Namespace(name), func() error {
+	err := place.InNamespace(env.Box.Namespace(name), func() error {
 		list, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 		for _, a := range list {
 			if address, ok := netip.AddrFromSlice(a.IP); ok {

@@ -4,10 +4,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,21 +19,17 @@ import (
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/demo/ready"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
-// daemon is one process of the sandbox that may be killed at any moment.
-type daemon struct{ place, name string }
-
-func (d daemon) String() string { return d.name + " of " + d.place }
-
 // mortal are the daemons whose death the tests try.
-func mortal() []daemon {
-	daemons := []daemon{
-		{sandbox.Central, "atoll-controller"},
-		{sandbox.Central, "ovn-northd"},
+func mortal() []cluster.Daemon {
+	daemons := []cluster.Daemon{
+		{Place: sandbox.Central, Name: "atoll-controller"},
+		{Place: sandbox.Central, Name: "ovn-northd"},
 	}
-	for _, node := range env.box.Nodes() {
-		daemons = append(daemons, daemon{node, "atoll-agent"}, daemon{node, "ovn-controller"})
+	for _, node := range env.Box.Nodes() {
+		daemons = append(daemons, cluster.Daemon{Place: node, Name: "atoll-agent"}, cluster.Daemon{Place: node, Name: "ovn-controller"})
 	}
 	return daemons
 }
@@ -46,22 +40,22 @@ const recoverWithin = 90 * time.Second
 // TestKillWhileIdle kills each daemon, first one by one, then all at once: the rows, the pods and who reaches whom
 // stay as they were.
 func TestKillWhileIdle(t *testing.T) {
-	rows := env.nb.settled(t)
+	rows := env.settled(t)
 	pods := examplePods(t)
 	for _, d := range mortal() {
-		kill(t, d)
+		env.Kill(t, d)
 	}
-	env.waitRows(t, patience, rows)
+	env.waitRows(t, cluster.Patience, rows)
 	var killing sync.WaitGroup
 	for _, d := range mortal() {
 		killing.Go(func() {
-			if err := killOnce(t.Context(), d); err != nil {
+			if err := env.KillOnce(t.Context(), d); err != nil {
 				t.Errorf("kill %s: %v", d, err)
 			}
 		})
 	}
 	killing.Wait()
-	env.waitRows(t, patience, rows)
+	env.waitRows(t, cluster.Patience, rows)
 	env.checkMatrix(t, recoverWithin)
 	if diff := cmp.Diff(pods, examplePods(t)); diff != "" {
 		t.Errorf("pods have changed (-before +after):\n%s", diff)
@@ -72,10 +66,10 @@ func TestKillWhileIdle(t *testing.T) {
 
 // TestKillVSwitch kills the databases and switches of one node, whose pods keep running.
 func TestKillVSwitch(t *testing.T) {
-	rows := env.nb.settled(t)
+	rows := env.settled(t)
 	pods := examplePods(t)
 	for _, name := range []string{"ovs-vswitchd", "ovsdb-server"} {
-		kill(t, daemon{"n2", name})
+		env.Kill(t, cluster.Daemon{Place: "n2", Name: name})
 		env.checkMatrix(t, recoverWithin)
 	}
 	if diff := cmp.Diff(pods, examplePods(t)); diff != "" {
@@ -88,27 +82,27 @@ func TestKillVSwitch(t *testing.T) {
 
 // TestKillDatabases kills what Atoll itself depends on. Each time pods go on running and new ones start.
 func TestKillDatabases(t *testing.T) {
-	rows := env.nb.settled(t)
+	rows := env.settled(t)
 	pods := examplePods(t)
-	env.network(t, "phoenix", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, "phoenix", "phoenix")
+	env.Network(t, "phoenix", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, "phoenix", "phoenix")
 	for _, name := range []string{"ovn-nb", "ovn-sb", "kube-apiserver", "etcd"} {
-		kill(t, daemon{sandbox.Central, name})
-		spec := podSpec{namespace: "phoenix", name: "after-" + name}
-		eventually(t, patience, "make a pod after "+name+" was killed", func(ctx context.Context) error {
-			_, err := env.clients.Kube.CoreV1().Pods(spec.namespace).Create(ctx, spec.object(), metav1.CreateOptions{})
+		env.Kill(t, cluster.Daemon{Place: sandbox.Central, Name: name})
+		spec := cluster.PodSpec{Namespace: "phoenix", Name: "after-" + name}
+		cluster.Eventually(t, cluster.Patience, "make a pod after "+name+" was killed", func(ctx context.Context) error {
+			_, err := env.Clients.Kube.CoreV1().Pods(spec.Namespace).Create(ctx, spec.Object(), metav1.CreateOptions{})
 			if apierrors.IsAlreadyExists(err) {
 				return nil
 			}
 			return err
 		})
-		env.waitReady(t, spec.object())
+		env.WaitReady(t, spec.Object())
 	}
 	env.checkMatrix(t, recoverWithin)
 	if diff := cmp.Diff(pods, examplePods(t)); diff != "" {
 		t.Errorf("pods have changed (-before +after):\n%s", diff)
 	}
-	env.waitRows(t, patience, rows)
+	env.waitRows(t, cluster.Patience, rows)
 }
 
 // TestKillDuringRollout replaces all pods of both Networks while everything is killed again and again.
@@ -125,7 +119,7 @@ func TestKillDuringRollout(t *testing.T) {
 				if ctx.Err() != nil {
 					return
 				}
-				if err := killOnce(ctx, d); err != nil && ctx.Err() == nil {
+				if err := env.KillOnce(ctx, d); err != nil && ctx.Err() == nil {
 					t.Errorf("kill %s: %v", d, err)
 				}
 			}
@@ -133,7 +127,7 @@ func TestKillDuringRollout(t *testing.T) {
 	})
 	waiting, stop := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer stop()
-	if err := env.clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	killing.Wait()
@@ -146,19 +140,19 @@ func TestKillDuringRollout(t *testing.T) {
 
 // TestStoppedController: what happens while the controller is down is done when it is back.
 func TestStoppedController(t *testing.T) {
-	if err := env.box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
+	if err := env.Box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
 		t.Fatal(err)
 	}
-	start := startAgain(t, daemon{sandbox.Central, "atoll-controller"})
+	start := env.StartAgain(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
 	before := examplePods(t)
-	list, err := env.clients.Kube.CoreV1().Pods("red").List(t.Context(), metav1.ListOptions{LabelSelector: "app=db"})
+	list, err := env.Clients.Kube.CoreV1().Pods("red").List(t.Context(), metav1.ListOptions{LabelSelector: "app=db"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range list.Items {
-		env.deletePod(t, &p)
+		env.DeletePod(t, &p)
 	}
-	eventually(t, patience, "the old pods gone and new ones made", func(context.Context) error {
+	cluster.Eventually(t, cluster.Patience, "the old pods gone and new ones made", func(context.Context) error {
 		now := examplePods(t)
 		for _, p := range list.Items {
 			if _, there := now[string(p.UID)]; there {
@@ -171,78 +165,19 @@ func TestStoppedController(t *testing.T) {
 		return nil
 	})
 	start()
-	waiting, stop := context.WithTimeout(t.Context(), readyWithin)
+	waiting, stop := context.WithTimeout(t.Context(), cluster.ReadyWithin)
 	defer stop()
-	if err := env.clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	env.checkMatrix(t, recoverWithin)
 	checkPortsArePods(t)
 }
 
-// kill kills d and waits until its successor serves.
-func kill(t *testing.T, d daemon) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := killOnce(ctx, d); err != nil {
-		t.Fatalf("kill %s: %v", d, err)
-	}
-}
-
-func killOnce(ctx context.Context, d daemon) error {
-	before, err := find(ctx, d)
-	if err != nil {
-		return err
-	}
-	if err := env.box.Kill(ctx, d.place, d.name); err != nil {
-		return err
-	}
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		now, err := find(ctx, d)
-		if err == nil && now.Ready && now.Restarts > before.Restarts {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("it has not come back: %+v: %w", now, errors.Join(err, ctx.Err()))
-		case <-tick.C:
-		}
-	}
-}
-
-// startAgain returns what starts a daemon that was stopped. It happens once: when it is called, or when the test ends.
-func startAgain(t *testing.T, d daemon) func() {
-	t.Helper()
-	start := sync.OnceFunc(func() {
-		ctx, cancel := afterTest()
-		defer cancel()
-		if err := env.box.Start(ctx, d.place, d.name); err != nil {
-			t.Errorf("start %s again: %v", d, err)
-		}
-	})
-	t.Cleanup(start)
-	return start
-}
-
-func find(ctx context.Context, d daemon) (sandbox.Daemon, error) {
-	daemons, err := env.box.Daemons(ctx, d.place)
-	if err != nil {
-		return sandbox.Daemon{}, err
-	}
-	i := slices.IndexFunc(daemons, func(have sandbox.Daemon) bool { return have.Name == d.name })
-	if i < 0 {
-		return sandbox.Daemon{}, fmt.Errorf("there is no %s", d)
-	}
-	return daemons[i], nil
-}
-
 // examplePods are the containers' restarts of the example's pods, by UID.
 func examplePods(t *testing.T) map[string]string {
 	t.Helper()
-	list, err := env.clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	list, err := env.Clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +198,7 @@ func restart(t *testing.T) {
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
 	for _, ns := range []string{"red", "blue"} {
 		for _, name := range []string{"web", "db", "same"} {
-			_, err := env.clients.Kube.AppsV1().Deployments(ns).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+			_, err := env.Clients.Kube.AppsV1().Deployments(ns).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,8 +209,8 @@ func restart(t *testing.T) {
 // checkPortsArePods: the pods that hold a port are those that exist and are not of the node's own network.
 func checkPortsArePods(t *testing.T) {
 	t.Helper()
-	eventually(t, patience, "one port for each pod", func(ctx context.Context) error {
-		list, err := env.clients.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	cluster.Eventually(t, cluster.Patience, "one port for each pod", func(ctx context.Context) error {
+		list, err := env.Clients.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -286,7 +221,7 @@ func checkPortsArePods(t *testing.T) {
 			}
 		}
 		got := map[string]bool{}
-		for _, name := range env.nb.podPorts(t) {
+		for _, name := range env.NB.PodPorts(t) {
 			got[name] = true
 		}
 		if !maps.Equal(want, got) {

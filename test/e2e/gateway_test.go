@@ -3,9 +3,7 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/gatewayapi"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
@@ -58,10 +57,10 @@ func TestGateways(t *testing.T) {
 	namespaces := map[string]string{"gates-a": "gates-a", "gates-b": "gates-b", "gates-plain": ""}
 	for ns, network := range namespaces {
 		if network != "" {
-			env.network(t, network, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+			env.Network(t, network, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
 		}
-		env.namespace(t, ns, network)
-		env.service(t, ns, "echo", corev1.ServiceSpec{Ports: []corev1.ServicePort{
+		env.Namespace(t, ns, network)
+		env.Service(t, ns, "echo", corev1.ServiceSpec{Ports: []corev1.ServicePort{
 			{Name: "tcp", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)},
 			{Name: "udp", Protocol: corev1.ProtocolUDP, Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)},
 		}})
@@ -69,16 +68,16 @@ func TestGateways(t *testing.T) {
 	servers, clients := map[string][]*corev1.Pod{}, map[string]*corev1.Pod{}
 	for ns := range namespaces {
 		servers[ns] = []*corev1.Pod{
-			env.pod(t, podSpec{namespace: ns, name: "near", node: "n1", app: "echo"}),
-			env.pod(t, podSpec{namespace: ns, name: "far", node: "n2", app: "echo"}),
+			env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "near", Node: "n1", App: "echo"}),
+			env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "far", Node: "n2", App: "echo"}),
 		}
-		clients[ns] = env.pod(t, podSpec{namespace: ns, name: "client", node: "n1"})
+		clients[ns] = env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1"})
 	}
 	for ns := range namespaces {
-		env.apply(t, strings.ReplaceAll(gatewayManifest, "NAMESPACE", ns))
+		env.Apply(t, strings.ReplaceAll(gatewayManifest, "NAMESPACE", ns))
 	}
 	for ns := range namespaces {
-		env.waitReady(t, append([]*corev1.Pod{clients[ns]}, servers[ns]...)...)
+		env.WaitReady(t, append([]*corev1.Pod{clients[ns]}, servers[ns]...)...)
 		env.waitProgrammed(t, ns, "front", virtual)
 		for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP} {
 			shared(t, clients[ns], wire.Target{Address: virtual, Protocol: protocol, Port: 7000}, servers[ns])
@@ -86,36 +85,36 @@ func TestGateways(t *testing.T) {
 	}
 
 	// Without a route nobody answers any more; the other protocol and the other Networks go on.
-	env.kubectl(t, "delete", "-n", "gates-a", "tcproute", "echo")
+	env.Kubectl(t, "delete", "-n", "gates-a", "tcproute", "echo")
 	silent(t, clients["gates-a"], wire.Target{Address: virtual, Protocol: wire.TCP, Port: 7000})
 	shared(t, clients["gates-a"], wire.Target{Address: virtual, Protocol: wire.UDP, Port: 7000}, servers["gates-a"])
 	shared(t, clients["gates-b"], wire.Target{Address: virtual, Protocol: wire.TCP, Port: 7000}, servers["gates-b"])
 
-	env.kubectl(t, "delete", "crd", "gateways.gateway.networking.k8s.io")
+	env.Kubectl(t, "delete", "crd", "gateways.gateway.networking.k8s.io")
 	silent(t, clients["gates-b"], wire.Target{Address: virtual, Protocol: wire.TCP, Port: 7000})
 }
 
 // installGatewayAPI gives the cluster the kinds of Gateway API and our class, until the test ends.
-func (c *cluster) installGatewayAPI(t *testing.T) {
+func (c *suite) installGatewayAPI(t *testing.T) {
 	t.Helper()
 	dir, err := gatewayapi.Definitions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := afterTest()
+		ctx, cancel := cluster.AfterTest()
 		defer cancel()
-		if out, err := c.program(ctx, "kubectl", "delete", "--ignore-not-found", "-f", dir).CombinedOutput(); err != nil {
+		if out, err := c.Program(ctx, "kubectl", "delete", "--ignore-not-found", "-f", dir).CombinedOutput(); err != nil {
 			t.Errorf("remove Gateway API: %v\n%s", err, out)
 		}
 	})
-	c.kubectl(t, "apply", "--server-side", "-f", dir)
-	eventually(t, patience, "the class is accepted", func(ctx context.Context) error {
-		if out, err := c.program(ctx, "kubectl", "apply", "--server-side", "-k", "dist/gateway").CombinedOutput(); err != nil {
+	c.Kubectl(t, "apply", "--server-side", "-f", dir)
+	cluster.Eventually(t, cluster.Patience, "the class is accepted", func(ctx context.Context) error {
+		if out, err := c.Program(ctx, "kubectl", "apply", "--server-side", "-k", "dist/gateway").CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		var class gatewayv1.GatewayClass
-		if err := c.read(ctx, &class, "gatewayclass", "atoll"); err != nil {
+		if err := c.Read(ctx, &class, "gatewayclass", "atoll"); err != nil {
 			return err
 		}
 		for _, c := range class.Status.Conditions {
@@ -128,11 +127,11 @@ func (c *cluster) installGatewayAPI(t *testing.T) {
 }
 
 // waitProgrammed waits until a Gateway has an address and is programmed.
-func (c *cluster) waitProgrammed(t *testing.T, namespace, name string, address netip.Addr) {
+func (c *suite) waitProgrammed(t *testing.T, namespace, name string, address netip.Addr) {
 	t.Helper()
-	eventually(t, patience, "Gateway "+namespace+"/"+name+" is programmed", func(ctx context.Context) error {
+	cluster.Eventually(t, cluster.Patience, "Gateway "+namespace+"/"+name+" is programmed", func(ctx context.Context) error {
 		var g gatewayv1.Gateway
-		if err := c.read(ctx, &g, "gateway", "-n", namespace, name); err != nil {
+		if err := c.Read(ctx, &g, "gateway", "-n", namespace, name); err != nil {
 			return err
 		}
 		for _, c := range g.Status.Conditions {
@@ -153,9 +152,9 @@ func shared(t *testing.T, client *corev1.Pod, target wire.Target, servers []*cor
 		missing[string(s.UID)] = s.Name
 	}
 	what := fmt.Sprintf("%s/%s reaches every pod behind %s by %s", client.Namespace, client.Name, target.AddrPort(), target.Protocol)
-	eventually(t, patience, what, func(ctx context.Context) error {
-		target.Token = newToken(t)
-		results, err := matrix.Probe(ctx, env.exec, client.Namespace, client.Name, []wire.Target{target})
+	cluster.Eventually(t, cluster.Patience, what, func(ctx context.Context) error {
+		target.Token = cluster.NewToken(t)
+		results, err := matrix.Probe(ctx, env.Exec, client.Namespace, client.Name, []wire.Target{target})
 		if err != nil {
 			return err
 		}
@@ -180,42 +179,12 @@ func shared(t *testing.T, client *corev1.Pod, target wire.Target, servers []*cor
 // silent waits until nobody answers at a target.
 func silent(t *testing.T, client *corev1.Pod, target wire.Target) {
 	t.Helper()
-	eventually(t, patience, fmt.Sprintf("nobody answers %s at %s", client.Namespace, target.AddrPort()), func(ctx context.Context) error {
-		target.Token = newToken(t)
-		results, err := matrix.Probe(ctx, env.exec, client.Namespace, client.Name, []wire.Target{target})
+	cluster.Eventually(t, cluster.Patience, fmt.Sprintf("nobody answers %s at %s", client.Namespace, target.AddrPort()), func(ctx context.Context) error {
+		target.Token = cluster.NewToken(t)
+		results, err := matrix.Probe(ctx, env.Exec, client.Namespace, client.Name, []wire.Target{target})
 		if err == nil && results[target.Token].Answered {
 			err = fmt.Errorf("%+v answers", results[target.Token].By)
 		}
 		return err
 	})
-}
-
-// kubectl runs kubectl as the administrator.
-func (c *cluster) kubectl(t *testing.T, args ...string) {
-	t.Helper()
-	if out, err := c.program(t.Context(), append([]string{"kubectl"}, args...)...).CombinedOutput(); err != nil {
-		t.Fatalf("kubectl %v: %v\n%s", args, err, out)
-	}
-}
-
-// apply applies manifests.
-func (c *cluster) apply(t *testing.T, manifests string) {
-	t.Helper()
-	cmd := c.program(t.Context(), "kubectl", "apply", "--server-side", "-f", "-")
-	cmd.Stdin = strings.NewReader(manifests)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("apply: %v\n%s", err, out)
-	}
-}
-
-// read reads an object.
-func (c *cluster) read(ctx context.Context, into any, what ...string) error {
-	cmd := c.program(ctx, append(append([]string{"kubectl", "get"}, what...), "-o", "json")...)
-	var failure bytes.Buffer
-	cmd.Stderr = &failure
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("read %v: %w: %s", what, err, failure.Bytes())
-	}
-	return json.Unmarshal(out, into)
 }

@@ -15,19 +15,20 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
 // TestHostileTenant: mallory may do in her namespace what the role admin allows, and wants into others' Networks.
 func TestHostileTenant(t *testing.T) {
 	t.Parallel()
 	const user = "mallory"
-	env.network(t, "victim", v1alpha1.NetworkSpec{
-		Subnets:           []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")},
+	env.Network(t, "victim", v1alpha1.NetworkSpec{
+		Subnets:           []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")},
 		AllowedNamespaces: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "victim"}},
 	})
-	env.network(t, "hers", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, "hers", "hers")
-	_, err := env.clients.Kube.RbacV1().RoleBindings("hers").Create(t.Context(), &rbacv1.RoleBinding{
+	env.Network(t, "hers", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, "hers", "hers")
+	_, err := env.Clients.Kube.RbacV1().RoleBindings("hers").Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "mallory"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
@@ -35,29 +36,29 @@ func TestHostileTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mallory := env.as(t, user).CoreV1().Pods("hers")
+	mallory := env.As(t, user).CoreV1().Pods("hers")
 	attachment := `[{"interface":"eth0","network":"victim","subnet":"a","mac":"0a:58:0a:00:00:0a","addresses":["10.0.0.10/24"]}]`
 	status := `[{"name":"victim","interface":"eth0","ips":["10.0.0.10"],"default":true}]`
 
-	plain := podSpec{namespace: "hers", name: "plain", network: "hers"}
+	plain := cluster.PodSpec{Namespace: "hers", Name: "plain", Network: "hers"}
 	var mine *corev1.Pod
-	eventually(t, patience, "mallory makes an ordinary pod", func(ctx context.Context) error {
-		mine, err = mallory.Create(ctx, plain.object(), metav1.CreateOptions{})
+	cluster.Eventually(t, cluster.Patience, "mallory makes an ordinary pod", func(ctx context.Context) error {
+		mine, err = mallory.Create(ctx, plain.Object(), metav1.CreateOptions{})
 		return err
 	})
-	t.Cleanup(func() { env.deletePod(t, mine) })
+	t.Cleanup(func() { env.DeletePod(t, mine) })
 
 	for name, annotations := range map[string]map[string]string{
 		"attachments":    {model.AnnotationAttachments: attachment},
 		"network-status": {model.AnnotationNetworkStatus: status},
 		"empty":          {model.AnnotationAttachments: ""},
 	} {
-		p := podSpec{namespace: "hers", name: "forged", annotations: annotations}
-		if _, err := mallory.Create(t.Context(), p.object(), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		p := cluster.PodSpec{Namespace: "hers", Name: "forged", Annotations: annotations}
+		if _, err := mallory.Create(t.Context(), p.Object(), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("create a pod with its own %s: want Forbidden, got %v", name, err)
 		}
 	}
-	env.waitReady(t, mine)
+	env.WaitReady(t, mine)
 	for name, patch := range map[string]string{
 		"attachments":            fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, model.AnnotationAttachments, attachment),
 		"attachments to nothing": fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, model.AnnotationAttachments),
@@ -72,17 +73,17 @@ func TestHostileTenant(t *testing.T) {
 	}
 
 	// What admission lets through, the controller refuses: she may name the Network, but not join it.
-	for name, s := range map[string]podSpec{
-		"by label": {namespace: "hers", name: "label", network: "victim"},
-		"by nics":  {namespace: "hers", name: "nics", nics: `[{"network":"victim"}]`},
+	for name, s := range map[string]cluster.PodSpec{
+		"by label": {Namespace: "hers", Name: "label", Network: "victim"},
+		"by nics":  {Namespace: "hers", Name: "nics", NICs: `[{"network":"victim"}]`},
 	} {
-		p, err := mallory.Create(t.Context(), s.object(), metav1.CreateOptions{})
+		p, err := mallory.Create(t.Context(), s.Object(), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { env.deletePod(t, p) })
-		env.waitEvent(t, p, model.ReasonNamespaceNotAllowed)
-		if port := env.nb.port(t, "hers/"+s.name); port != nil {
+		t.Cleanup(func() { env.DeletePod(t, p) })
+		env.WaitEvent(t, p, model.ReasonNamespaceNotAllowed)
+		if port := env.NB.Port(t, "hers/"+s.Name); port != nil {
 			t.Errorf("%s: the pod has a port: %+v", name, port)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
@@ -45,23 +46,23 @@ func TestKubeletProbes(t *testing.T) {
 	}{
 		{"asked-a", "10.0.0.2%d", dual},
 		{"asked-b", "10.0.0.2%d", dual},
-		{"asked-6", "fd00:10::2%d", subnet("a", "fd00:10::/64")},
+		{"asked-6", "fd00:10::2%d", cluster.Subnet("a", "fd00:10::/64")},
 	} {
-		env.network(t, network.name, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{network.subnet}})
-		env.namespace(t, network.name, network.name)
+		env.Network(t, network.name, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{network.subnet}})
+		env.Namespace(t, network.name, network.name)
 		for i, kind := range kinds {
-			object := podSpec{
-				namespace: network.name, name: kind, node: "n1", nics: fmt.Sprintf(`[{"ip":%q}]`, fmt.Sprintf(network.address, i)),
-			}.object()
+			object := cluster.PodSpec{
+				Namespace: network.name, Name: kind, Node: "n1", NICs: fmt.Sprintf(`[{"ip":%q}]`, fmt.Sprintf(network.address, i)),
+			}.Object()
 			container := &object.Spec.Containers[0]
 			container.StartupProbe = quick(handlers()[kinds[i]])
 			container.StartupProbe.FailureThreshold = 60
 			container.ReadinessProbe = quick(handlers()[kinds[(i+1)%len(kinds)]])
 			container.LivenessProbe = quick(handlers()[kinds[(i+2)%len(kinds)]])
-			pods = append(pods, env.make(t, object))
+			pods = append(pods, env.Make(t, object))
 		}
 	}
-	for _, p := range env.waitReady(t, pods...) {
+	for _, p := range env.WaitReady(t, pods...) {
 		if restarts := p.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
 			t.Errorf("%s/%s was restarted %d times", p.Namespace, p.Name, restarts)
 		}
@@ -75,8 +76,8 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 	pods := map[string]map[string]*corev1.Pod{}
 	var all []*corev1.Pod
 	for _, network := range []string{"twin-a", "twin-b"} {
-		env.network(t, network, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-		env.namespace(t, network, network)
+		env.Network(t, network, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+		env.Namespace(t, network, network)
 		port := map[string]string{"twin-a": right, "twin-b": wrong}[network]
 		socket := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("served")}}
 		made := map[string]*corev1.Pod{}
@@ -89,27 +90,27 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 			},
 		} {
 			address := map[string]string{"ready": "10.0.0.31", "alive": "10.0.0.32", "freezes": "10.0.0.33"}[name]
-			object := podSpec{namespace: network, name: name, node: node, nics: fmt.Sprintf(`[{"ip":%q}]`, address)}.object()
+			object := cluster.PodSpec{Namespace: network, Name: name, Node: node, NICs: fmt.Sprintf(`[{"ip":%q}]`, address)}.Object()
 			container := &object.Spec.Containers[0]
 			// Both say that they serve on the first port.
 			container.Command = append(container.Command, "-port="+port)
 			container.Ports = []corev1.ContainerPort{{Name: "served", ContainerPort: 9001}}
 			container.ReadinessProbe = nil
 			change(container)
-			made[name] = env.make(t, object)
+			made[name] = env.Make(t, object)
 			if network == "twin-a" || name != "ready" {
 				all = append(all, made[name])
 			}
 		}
 		pods[network] = made
 	}
-	env.waitReady(t, all...)
+	env.WaitReady(t, all...)
 
 	env.waitUnhealthy(t, pods["twin-b"]["ready"], "Readiness probe failed")
 	// kubelet tells of the failure before it writes that the container has started.
-	eventually(t, patience, "twin-b/ready started", func(context.Context) error {
-		p := env.get(t, pods["twin-b"]["ready"])
-		if isReady(p) {
+	cluster.Eventually(t, cluster.Patience, "twin-b/ready started", func(context.Context) error {
+		p := env.Get(t, pods["twin-b"]["ready"])
+		if cluster.IsReady(p) {
 			t.Fatalf("twin-b/ready serves on another port than is asked, and is Ready: %+v", p.Status)
 		}
 		if started := p.Status.ContainerStatuses[0].Started; started == nil || !*started {
@@ -118,20 +119,20 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 		return nil
 	})
 	env.waitUnhealthy(t, pods["twin-b"]["alive"], "Liveness probe failed")
-	eventually(t, patience, "twin-b/alive restarted", func(context.Context) error {
-		if p := env.get(t, pods["twin-b"]["alive"]); p.Status.ContainerStatuses[0].RestartCount == 0 {
+	cluster.Eventually(t, cluster.Patience, "twin-b/alive restarted", func(context.Context) error {
+		if p := env.Get(t, pods["twin-b"]["alive"]); p.Status.ContainerStatuses[0].RestartCount == 0 {
 			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 		}
 		return nil
 	})
 
 	// A server that stops answering while its twin goes on.
-	frozen := env.get(t, pods["twin-a"]["freezes"])
-	pid := hostPID(t, frozen)
+	frozen := env.Get(t, pods["twin-a"]["freezes"])
+	pid := env.HostPID(t, frozen)
 	signal := func(name string) {
-		ctx, cancel := afterTest()
+		ctx, cancel := cluster.AfterTest()
 		defer cancel()
-		if out, err := env.box.Exec(ctx, node, "kill", "-"+name, pid); err != nil {
+		if out, err := env.Box.Exec(ctx, node, "kill", "-"+name, pid); err != nil {
 			t.Errorf("signal %s: %v\n%s", name, err, out)
 		}
 	}
@@ -141,26 +142,26 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 		ready  bool
 	}{{"STOP", false}, {"CONT", true}} {
 		signal(step.signal)
-		eventually(t, patience, fmt.Sprintf("twin-a/freezes Ready: %t", step.ready), func(context.Context) error {
-			if p := env.get(t, frozen); isReady(p) != step.ready {
+		cluster.Eventually(t, cluster.Patience, fmt.Sprintf("twin-a/freezes Ready: %t", step.ready), func(context.Context) error {
+			if p := env.Get(t, frozen); cluster.IsReady(p) != step.ready {
 				return fmt.Errorf("%+v", p.Status.Conditions)
 			}
 			return nil
 		})
 	}
 	for _, p := range []*corev1.Pod{pods["twin-a"]["ready"], pods["twin-a"]["alive"], pods["twin-b"]["freezes"]} {
-		now := env.get(t, p)
-		if !isReady(now) || now.Status.ContainerStatuses[0].RestartCount != 0 {
+		now := env.Get(t, p)
+		if !cluster.IsReady(now) || now.Status.ContainerStatuses[0].RestartCount != 0 {
 			t.Errorf("%s/%s suffers with its twin: %+v", p.Namespace, p.Name, now.Status)
 		}
 	}
 }
 
 // waitUnhealthy waits until kubelet says that a probe of a pod failed.
-func (c *cluster) waitUnhealthy(t *testing.T, p *corev1.Pod, what string) {
+func (c *suite) waitUnhealthy(t *testing.T, p *corev1.Pod, what string) {
 	t.Helper()
-	eventually(t, readyWithin, fmt.Sprintf("%s of %s/%s", what, p.Namespace, p.Name), func(ctx context.Context) error {
-		events, err := c.clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
+	cluster.Eventually(t, cluster.ReadyWithin, fmt.Sprintf("%s of %s/%s", what, p.Namespace, p.Name), func(ctx context.Context) error {
+		events, err := c.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
 		if err != nil {
 			return err
 		}

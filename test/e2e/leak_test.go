@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 )
 
 // TestMatrixSeesALeak makes a real leak, to show that the matrix would find one: with the controller stopped, a
 // pod's port is moved from blue's switch to red's. The controller, started again, moves it back.
 func TestMatrixSeesALeak(t *testing.T) {
-	pods, err := matrix.List(t.Context(), env.clients.Kube, selector)
+	pods, err := matrix.List(t.Context(), env.Clients.Kube, selector)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,16 +32,16 @@ func TestMatrixSeesALeak(t *testing.T) {
 	if moved < 0 {
 		t.Fatalf("blue has no pod in front with an address of its own: %v", addresses)
 	}
-	rows := env.nb.settled(t)
-	port := env.nb.port(t, pods[moved].String())
-	if err := env.box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
+	rows := env.settled(t)
+	port := env.NB.Port(t, pods[moved].String())
+	if err := env.Box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
 		t.Fatal(err)
 	}
-	start := startAgain(t, daemon{sandbox.Central, "atoll-controller"})
-	nbctl(t, "remove", "Logical_Switch", "blue/front", "ports", port.UUID, "--", "add", "Logical_Switch", "red/front", "ports", port.UUID)
+	start := env.StartAgain(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
+	env.NBCtl(t, "remove", "Logical_Switch", "blue/front", "ports", port.UUID, "--", "add", "Logical_Switch", "red/front", "ports", port.UUID)
 
 	leaks := func(ctx context.Context) (int, error) {
-		m, err := matrix.Run(ctx, env.exec, pods)
+		m, err := matrix.Run(ctx, env.Exec, pods)
 		if err != nil {
 			return 0, err
 		}
@@ -50,7 +51,7 @@ func TestMatrixSeesALeak(t *testing.T) {
 		t.Fatal("the matrix passes a leak")
 		return 0, nil
 	}
-	eventually(t, matrixWithin, "the matrix shows the leak", func(ctx context.Context) error {
+	cluster.Eventually(t, matrixWithin, "the matrix shows the leak", func(ctx context.Context) error {
 		count, err := leaks(ctx)
 		if err == nil && count == 0 {
 			err = errors.New("no leak seen")
@@ -59,8 +60,8 @@ func TestMatrixSeesALeak(t *testing.T) {
 		return err
 	})
 	start()
-	env.waitRows(t, patience, rows)
-	eventually(t, recoverWithin, "the leak closed", func(ctx context.Context) error {
+	env.waitRows(t, cluster.Patience, rows)
+	cluster.Eventually(t, recoverWithin, "the leak closed", func(ctx context.Context) error {
 		count, err := leaks(ctx)
 		if err == nil && count > 0 {
 			err = errors.New("there are leaks still")

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,20 +18,8 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/test/matrix"
-	"github.com/atoll-net/atoll/test/netprobe/wire"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
-
-// dig lets a pod ask one DNS question of whom kubelet told it to ask.
-func dig(ctx context.Context, from *corev1.Pod, args ...string) (wire.Said, error) {
-	var said wire.Said
-	out, err := env.exec(ctx, from.Namespace, from.Name, nil, append([]string{matrix.Program, "dig", "-for", "3s"}, args...)...)
-	if err == nil {
-		err = json.Unmarshal(out, &said)
-	}
-	slices.Sort(said.Records)
-	return said, err
-}
 
 // TestNames: the same names in two Networks of the same addresses lead each to its own, in each type of record, by UDP
 // and by TCP; and no name or address of the one exists in the other.
@@ -43,25 +30,25 @@ func TestNames(t *testing.T) {
 	spaces := []string{"names-a", "names-b"}
 	servers, services := map[string]*corev1.Pod{}, map[string]*corev1.Service{}
 	for _, ns := range spaces {
-		env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
-		env.namespace(t, ns, ns)
+		env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
+		env.Namespace(t, ns, ns)
 		ports := []corev1.ServicePort{{Name: "echo", Port: 80}}
-		services[ns] = env.service(t, ns, "web", corev1.ServiceSpec{IPFamilyPolicy: &both, Ports: ports})
+		services[ns] = env.Service(t, ns, "web", corev1.ServiceSpec{IPFamilyPolicy: &both, Ports: ports})
 		headless := corev1.ServiceSpec{IPFamilyPolicy: &both, ClusterIP: corev1.ClusterIPNone, Ports: ports}
 		headless.Selector = map[string]string{"app": "web"}
-		_, err := env.clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{})
+		_, err := env.Clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		object := podSpec{namespace: ns, name: "web-0", app: "web", node: "n1", nics: `[{"ip":"10.0.0.40"}]`}.object()
+		object := cluster.PodSpec{Namespace: ns, Name: "web-0", App: "web", Node: "n1", NICs: `[{"ip":"10.0.0.40"}]`}.Object()
 		object.Spec.Hostname, object.Spec.Subdomain = "web-0", "peers"
-		servers[ns] = env.make(t, object)
+		servers[ns] = env.Make(t, object)
 	}
 	for i, ns := range spaces {
 		other := spaces[1-i]
-		server := env.waitReady(t, servers[ns])[0]
+		server := env.WaitReady(t, servers[ns])[0]
 		var own []string
-		for _, prefix := range attachmentOf(t, server).Addresses {
+		for _, prefix := range cluster.AttachmentOf(t, server).Addresses {
 			own = append(own, prefix.Addr().String())
 		}
 		virtual, stranger := services[ns].Spec.ClusterIPs, services[other].Spec.ClusterIPs
@@ -95,8 +82,8 @@ func TestNames(t *testing.T) {
 			{"A", "alias.outside.test", "NOERROR", []string{sandbox.OutsideAddresses()[0].String(), "www.outside.test."}},
 		} {
 			for _, way := range []string{"-tcp=false", "-tcp=true"} {
-				eventually(t, patience, fmt.Sprintf("%s asks %s %s %s", ns, q.kind, q.name, way), func(ctx context.Context) error {
-					said, err := dig(ctx, server, way, q.kind, q.name)
+				cluster.Eventually(t, cluster.Patience, fmt.Sprintf("%s asks %s %s %s", ns, q.kind, q.name, way), func(ctx context.Context) error {
+					said, err := env.Dig(ctx, server, way, q.kind, q.name)
 					if err == nil && (said.Status != q.status || said.Truncated || !slices.Equal(said.Records, q.want)) {
 						err = fmt.Errorf("got %+v, want %s %q", said, q.status, q.want)
 					}
@@ -106,7 +93,7 @@ func TestNames(t *testing.T) {
 		}
 		// What does not fit into a packet is said by TCP.
 		for way, whole := range map[string]bool{"-tcp=false": false, "-tcp=true": true} {
-			said, err := dig(t.Context(), server, way, "TXT", "big.outside.test")
+			said, err := env.Dig(t.Context(), server, way, "TXT", "big.outside.test")
 			if err != nil || said.Status != "NOERROR" || said.Truncated == whole || whole && len(strings.Join(said.Records, "")) < 1000 {
 				t.Errorf("big.outside.test %s: %+v (%v)", way, said, err)
 			}
@@ -128,13 +115,13 @@ func reverse(t *testing.T, address string) string {
 func TestDNSModes(t *testing.T) {
 	t.Parallel()
 	const ns = "modes"
-	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, ns, ns)
-	env.service(t, ns, "web", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}})
-	env.service(t, ns, "own-dns", corev1.ServiceSpec{Ports: []corev1.ServicePort{
+	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, ns, ns)
+	env.Service(t, ns, "web", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}})
+	env.Service(t, ns, "own-dns", corev1.ServiceSpec{Ports: []corev1.ServicePort{
 		{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "dns-tcp", Port: 53, Protocol: corev1.ProtocolTCP},
 	}})
-	pods := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "client", node: "n1"}), env.make(t, ownDNS(t, ns)))
+	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1"}), env.Make(t, ownDNS(t, ns)))
 	node := v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNode}
 	for _, step := range []struct {
 		dns v1alpha1.NetworkDNS
@@ -146,12 +133,12 @@ func TestDNSModes(t *testing.T) {
 		{v1alpha1.NetworkDNS{Mode: v1alpha1.DNSService, Service: &v1alpha1.ServiceReference{Namespace: ns, Name: "own-dns"}}, "NOERROR", "REFUSED"},
 		{node, "NXDOMAIN", "NOERROR"},
 	} {
-		env.changeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.DNS = &step.dns })
+		env.ChangeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.DNS = &step.dns })
 		began := time.Now()
 		for name, status := range map[string]string{"only.tenant.test": step.tenant, "web." + ns + ".svc.cluster.local": step.cluster} {
 			for _, way := range []string{"-tcp=false", "-tcp=true"} {
-				eventually(t, patience, fmt.Sprintf("mode %s, %s %s", step.dns.Mode, name, way), func(ctx context.Context) error {
-					said, err := dig(ctx, pods[0], way, "A", name)
+				cluster.Eventually(t, cluster.Patience, fmt.Sprintf("mode %s, %s %s", step.dns.Mode, name, way), func(ctx context.Context) error {
+					said, err := env.Dig(ctx, pods[0], way, "A", name)
 					if err == nil && (said.Status != status || (said.Error == "") != (status != "")) {
 						err = fmt.Errorf("got %+v, want %q", said, status)
 					}
@@ -166,7 +153,7 @@ func TestDNSModes(t *testing.T) {
 // ownDNS is a pod with a DNS server of the tenant's choice.
 func ownDNS(t *testing.T, namespace string) *corev1.Pod {
 	t.Helper()
-	_, err := env.clients.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
+	_, err := env.Clients.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "own-dns"},
 		Data: map[string]string{
 			"Corefile": "tenant.test:53 {\n  file /config/zone\n}\n",
@@ -177,7 +164,7 @@ func ownDNS(t *testing.T, namespace string) *corev1.Pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object := podSpec{namespace: namespace, name: "own-dns", app: "own-dns", node: "n2"}.object()
+	object := cluster.PodSpec{Namespace: namespace, Name: "own-dns", App: "own-dns", Node: "n2"}.Object()
 	object.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "own-dns"},
 	}}}}

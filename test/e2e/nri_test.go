@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
@@ -22,28 +23,28 @@ import (
 // TestOwnAddress: Kubernetes sees a pod's faces, and programs inside see its own addresses. One that serves at $(POD_IP)
 // is reached by its peers, and by kubelet's probe.
 func TestOwnAddress(t *testing.T) {
-	env.network(t, "own", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{
+	env.Network(t, "own", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{
 		{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}},
 	}})
-	env.namespace(t, "own", "own")
-	client := env.pod(t, podSpec{namespace: "own", name: "client", node: "n2"})
+	env.Namespace(t, "own", "own")
+	client := env.Pod(t, cluster.PodSpec{Namespace: "own", Name: "client", Node: "n2"})
 	server := ownServer(t, "server", "n1")
-	env.waitReady(t, client)
+	env.WaitReady(t, client)
 	checkOwn(t, server)
-	reach(t, client, server)
+	env.Reach(t, client, server)
 
 	// Pods of a node whose agent has just died and come back.
-	kill(t, daemon{"n1", "atoll-agent"})
+	env.Kill(t, cluster.Daemon{Place: "n1", Name: "atoll-agent"})
 	later := ownServer(t, "later", "n1")
 	checkOwn(t, later)
-	reach(t, client, later)
+	env.Reach(t, client, later)
 	checkOwn(t, server)
 }
 
 // ownServer is a pod that serves at its own address alone, and is ready once kubelet has reached it.
 func ownServer(t *testing.T, name, node string) *corev1.Pod {
 	t.Helper()
-	object := podSpec{namespace: "own", name: name, node: node}.object()
+	object := cluster.PodSpec{Namespace: "own", Name: name, Node: node}.Object()
 	object.Spec.HostAliases = []corev1.HostAlias{{IP: "10.9.9.9", Hostnames: []string{"elsewhere"}}}
 	container := &object.Spec.Containers[0]
 	container.Command = []string{matrix.Program, "serve", "--address=$(POD_IP)"}
@@ -57,18 +58,18 @@ func ownServer(t *testing.T, name, node string) *corev1.Pod {
 		ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wire.DefaultPort)}},
 		PeriodSeconds: 1,
 	}
-	pod, err := env.clients.Kube.CoreV1().Pods("own").Create(t.Context(), object, metav1.CreateOptions{})
+	pod, err := env.Clients.Kube.CoreV1().Pods("own").Create(t.Context(), object, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { env.deletePod(t, pod) })
-	return env.waitReady(t, pod)[0]
+	t.Cleanup(func() { env.DeletePod(t, pod) })
+	return env.WaitReady(t, pod)[0]
 }
 
 // checkOwn compares what Kubernetes sees of a pod, and what the pod sees, with what the controller gave it.
 func checkOwn(t *testing.T, p *corev1.Pod) {
 	t.Helper()
-	given := attachmentOf(t, p)
+	given := cluster.AttachmentOf(t, p)
 	var own, faces, status []string
 	for _, prefix := range given.Addresses {
 		own = append(own, prefix.Addr().String())
@@ -82,7 +83,7 @@ func checkOwn(t *testing.T, p *corev1.Pod) {
 	if len(own) != 2 || len(faces) != 2 || !slices.Equal(faces, status) {
 		t.Fatalf("%s has addresses %v and faces %v, and its status %v", p.Name, own, faces, status)
 	}
-	out, err := env.exec(t.Context(), p.Namespace, p.Name, nil, matrix.Program, "own")
+	out, err := env.Exec(t.Context(), p.Namespace, p.Name, nil, matrix.Program, "own")
 	if err != nil {
 		t.Fatal(err)
 	}

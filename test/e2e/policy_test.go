@@ -18,13 +18,14 @@ import (
 	"github.com/atoll-net/atoll/pkg/cli"
 	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
 // policyCommand runs `atoll policy` in the control plane's namespace, and reads what it prints.
 func policyCommand(ctx context.Context, into any, args ...string) error {
-	args = append(append([]string{"policy"}, args...), "-o", "json", "--kubeconfig", env.box.Kubeconfig())
-	out, err := env.box.Exec(ctx, sandbox.Central, append([]string{filepath.Join(env.options.Bin, "atoll")}, args...)...)
+	args = append(append([]string{"policy"}, args...), "-o", "json", "--kubeconfig", env.Box.Kubeconfig())
+	out, err := env.Box.Exec(ctx, sandbox.Central, append([]string{filepath.Join(env.Options.Bin, "atoll")}, args...)...)
 	if bad := json.Unmarshal(out, into); bad != nil {
 		return fmt.Errorf("atoll %v: %w: %s", args, err, out)
 	}
@@ -36,22 +37,22 @@ func policyCommand(ctx context.Context, into any, args ...string) error {
 // the nodes' own network stand for them, whose loopback interface is the agents'.
 func TestPolicyVerdicts(t *testing.T) {
 	const ns = "verdicts"
-	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, ns, ns)
-	pods := env.waitReady(t,
-		env.pod(t, podSpec{namespace: ns, name: "db", node: "n2", app: "db"}),
-		env.pod(t, podSpec{namespace: ns, name: "web", node: "n1", app: "web"}),
-		env.pod(t, podSpec{namespace: ns, name: "stranger", node: "n1", app: "stranger"}),
+	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, ns, ns)
+	pods := env.WaitReady(t,
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "db", Node: "n2", App: "db"}),
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "web", Node: "n1", App: "web"}),
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "stranger", Node: "n1", App: "stranger"}),
 	)
 	db, web, stranger := pods[0], pods[1], pods[2]
 	var doors []*corev1.Pod
-	for _, node := range env.box.Nodes() {
-		door := onHost("atoll-system", "door-"+node, node)
+	for _, node := range env.Box.Nodes() {
+		door := cluster.OnHost("atoll-system", "door-"+node, node)
 		door.Labels["app.kubernetes.io/name"] = "atoll-agent"
-		doors = append(doors, env.make(t, door))
+		doors = append(doors, env.Make(t, door))
 	}
 	port, tcp := intstr.FromInt32(wire.DefaultPort), corev1.ProtocolTCP
-	_, err := env.clients.Kube.NetworkingV1().NetworkPolicies(ns).Create(t.Context(), &networkingv1.NetworkPolicy{
+	_, err := env.Clients.Kube.NetworkingV1().NetworkPolicies(ns).Create(t.Context(), &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "db-from-web"},
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
@@ -64,15 +65,15 @@ func TestPolicyVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.waitReady(t, doors...)
+	env.WaitReady(t, doors...)
 	const policy = "NetworkPolicy/" + ns + "/db-from-web"
-	eventually(t, patience, "atoll policy trace names the policy and the isolation", func(ctx context.Context) error {
+	cluster.Eventually(t, cluster.Patience, "atoll policy trace names the policy and the isolation", func(ctx context.Context) error {
 		number := fmt.Sprint(wire.DefaultPort)
 		var allowed, dropped cli.Trace
-		if err := policyCommand(ctx, &allowed, "trace", ns+"/web", ns+"/db", "--port", number, "--nb-address", env.box.NBAddress()); err != nil {
+		if err := policyCommand(ctx, &allowed, "trace", ns+"/web", ns+"/db", "--port", number, "--nb-address", env.Box.NBAddress()); err != nil {
 			return err
 		}
-		if err := policyCommand(ctx, &dropped, "trace", ns+"/stranger", ns+"/db", "--port", number, "--nb-address", env.box.NBAddress()); err != nil {
+		if err := policyCommand(ctx, &dropped, "trace", ns+"/stranger", ns+"/db", "--port", number, "--nb-address", env.Box.NBAddress()); err != nil {
 			return err
 		}
 		if at := allowed.Paths[0].Steps[1]; at.Verdict != "allow" || at.Policy != policy || at.Rule != "0" {
@@ -83,10 +84,10 @@ func TestPolicyVerdicts(t *testing.T) {
 		}
 		return nil
 	})
-	target := wire.Target{Address: attachmentOf(t, db).Addresses[0].Addr(), Protocol: wire.TCP}
+	target := wire.Target{Address: cluster.AttachmentOf(t, db).Addresses[0].Addr(), Protocol: wire.TCP}
 	arrives(t, web, db, target, nil)
 	silent(t, stranger, target)
-	eventually(t, patience, "atoll policy verdicts counts both", func(ctx context.Context) error {
+	cluster.Eventually(t, cluster.Patience, "atoll policy verdicts counts both", func(ctx context.Context) error {
 		var v cli.Verdicts
 		if err := policyCommand(ctx, &v, "verdicts", "--network", ns); err != nil {
 			return err
@@ -95,7 +96,7 @@ func TestPolicyVerdicts(t *testing.T) {
 		for _, r := range v.Rows {
 			counts[r.Policy+" "+r.Verdict+" on "+r.Node] += r.Packets
 		}
-		if v.Nodes != len(env.box.Nodes()) || counts[policy+" allow on n2"] == 0 || counts[nb.Isolation+" drop on n2"] == 0 {
+		if v.Nodes != len(env.Box.Nodes()) || counts[policy+" allow on n2"] == 0 || counts[nb.Isolation+" drop on n2"] == 0 {
 			return fmt.Errorf("%d nodes: %v", v.Nodes, counts)
 		}
 		if len(v.Isolated) != 1 || v.Isolated[0].Pod != ns+"/db" || len(v.Isolated[0].Policies) != 1 || v.Isolated[0].Policies[0] != policy {
@@ -104,7 +105,7 @@ func TestPolicyVerdicts(t *testing.T) {
 		return nil
 	})
 	for _, p := range doors {
-		env.deletePod(t, p)
+		env.DeletePod(t, p)
 	}
-	env.waitGone(t, doors...)
+	env.WaitGone(t, doors...)
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
@@ -21,17 +22,17 @@ import (
 // pods go, and with them everything that was made for them.
 func TestKillAgentDuringStart(t *testing.T) {
 	const node, each = "n1", 6
-	agent := daemon{node, "atoll-agent"}
+	agent := cluster.Daemon{Place: node, Name: "atoll-agent"}
 	var pods []*corev1.Pod
 	for _, ns := range []string{"rush-a", "rush-b"} {
-		env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
-		env.namespace(t, ns, ns)
+		env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
+		env.Namespace(t, ns, ns)
 	}
 	var killing sync.WaitGroup
 	defer killing.Wait()
 	kills := func(times int) {
 		for range times {
-			if err := killOnce(t.Context(), agent); err != nil && t.Context().Err() == nil {
+			if err := env.KillOnce(t.Context(), agent); err != nil && t.Context().Err() == nil {
 				t.Errorf("kill %s: %v", agent, err)
 			}
 		}
@@ -40,15 +41,15 @@ func TestKillAgentDuringStart(t *testing.T) {
 	kinds := []string{"exec", "http", "tcp", "grpc"}
 	for i := range each {
 		for _, ns := range []string{"rush-a", "rush-b"} {
-			object := podSpec{namespace: ns, name: fmt.Sprintf("p%d", i), node: node, nics: fmt.Sprintf(`[{"ip":"10.0.0.6%d"}]`, i)}.object()
+			object := cluster.PodSpec{Namespace: ns, Name: fmt.Sprintf("p%d", i), Node: node, NICs: fmt.Sprintf(`[{"ip":"10.0.0.6%d"}]`, i)}.Object()
 			container := &object.Spec.Containers[0]
 			container.ReadinessProbe = quick(handlers()[kinds[i%len(kinds)]])
 			container.LivenessProbe = quick(handlers()[kinds[(i+1)%len(kinds)]])
-			pods = append(pods, env.make(t, object))
+			pods = append(pods, env.Make(t, object))
 		}
 	}
 	killing.Wait()
-	pods = env.waitReady(t, pods...)
+	pods = env.WaitReady(t, pods...)
 	env.checkNodes(t)
 	checkFaces(t, pods)
 
@@ -59,14 +60,14 @@ func TestKillAgentDuringStart(t *testing.T) {
 	}
 	checkFaces(t, pods)
 	for i := range each {
-		reach(t, pods[2*i], pods[(2*i+2)%len(pods)])
+		env.Reach(t, pods[2*i], pods[(2*i+2)%len(pods)])
 	}
 	killing.Go(func() { kills(2) })
 	for _, p := range pods {
-		env.deletePod(t, p)
+		env.DeletePod(t, p)
 	}
 	killing.Wait()
-	env.waitGone(t, pods...)
+	env.WaitGone(t, pods...)
 	env.checkNodes(t)
 }
 
@@ -75,7 +76,7 @@ func readySince(t *testing.T, pods []*corev1.Pod) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for _, p := range pods {
-		now := env.get(t, p)
+		now := env.Get(t, p)
 		for _, c := range now.Status.Conditions {
 			if c.Type == corev1.PodReady {
 				out[p.Namespace+"/"+p.Name] = fmt.Sprintf("%s since %s, %d restarts", c.Status, c.LastTransitionTime, now.Status.ContainerStatuses[0].RestartCount)
@@ -91,7 +92,7 @@ func checkFaces(t *testing.T, pods []*corev1.Pod) {
 	for _, p := range pods {
 		for _, ip := range p.Status.PodIPs {
 			face := netip.MustParseAddr(ip.IP)
-			for _, from := range env.box.Nodes() {
+			for _, from := range env.Box.Nodes() {
 				answers(t, "tcp", from, netip.AddrPortFrom(face, wire.DefaultPort), string(p.UID))
 			}
 		}
@@ -101,7 +102,7 @@ func checkFaces(t *testing.T, pods []*corev1.Pod) {
 // exampleNow are the example's pods as they are.
 func exampleNow(t *testing.T) []*corev1.Pod {
 	t.Helper()
-	list, err := env.clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	list, err := env.Clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		t.Fatal(err)
 	}

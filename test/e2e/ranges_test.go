@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -20,7 +19,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
@@ -32,18 +31,18 @@ func TestServiceRanges(t *testing.T) {
 	spaces := []string{"ranges-a", "ranges-b"}
 	servers, clients, services := map[string]*corev1.Pod{}, map[string]*corev1.Pod{}, map[string]*corev1.Service{}
 	for _, ns := range spaces {
-		env.network(t, ns, v1alpha1.NetworkSpec{
+		env.Network(t, ns, v1alpha1.NetworkSpec{
 			Subnets:      []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}},
 			ServiceCIDRs: []v1alpha1.CIDR{"10.9.0.0/24", "fd09::/112"},
 		})
-		env.namespace(t, ns, ns)
+		env.Namespace(t, ns, ns)
 		services[ns] = rangedService(t, ns)
-		servers[ns] = env.pod(t, podSpec{namespace: ns, name: "web-0", app: "web", node: "n1", nics: `[{"ip":"10.0.0.40"}]`})
-		clients[ns] = env.pod(t, podSpec{namespace: ns, name: "client", node: "n2", nics: `[{"ip":"10.0.0.50"}]`})
+		servers[ns] = env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "web-0", App: "web", Node: "n1", NICs: `[{"ip":"10.0.0.40"}]`})
+		clients[ns] = env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n2", NICs: `[{"ip":"10.0.0.50"}]`})
 	}
 	own := map[string][]netip.Addr{}
 	for _, ns := range spaces {
-		servers[ns], clients[ns] = env.waitReady(t, servers[ns])[0], env.waitReady(t, clients[ns])[0]
+		servers[ns], clients[ns] = env.WaitReady(t, servers[ns])[0], env.WaitReady(t, clients[ns])[0]
 		own[ns] = ownAddresses(t, services[ns])
 		if len(own[ns]) != 2 || own[ns][0] != netip.MustParseAddr("10.9.0.80") || !netip.MustParsePrefix("fd09::/112").Contains(own[ns][1]) {
 			t.Fatalf("%s has the addresses %v", ns, own[ns])
@@ -55,21 +54,21 @@ func TestServiceRanges(t *testing.T) {
 	for _, ns := range spaces {
 		uid := string(servers[ns].UID)
 		for _, client := range []*corev1.Pod{clients[ns], servers[ns]} {
-			resolves(t, client, "web", own[ns])
+			env.Resolves(t, client, "web", own[ns])
 			var answered []wire.Target
 			for _, address := range append(clusterIPs(services[ns]), own[ns]...) {
 				for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP} {
 					answered = append(answered, wire.Target{Address: address, Protocol: protocol, Port: 80})
 				}
 			}
-			awaitProbes(t, client, answered, func(r wire.Result) error {
+			env.AwaitProbes(t, client, answered, func(r wire.Result) error {
 				if !r.Answered || r.By.UID != uid {
 					return fmt.Errorf("%+v answered, want %s", r, uid)
 				}
 				return nil
 			})
 			// Addresses and ports that no Service has, though the Network's pods reach the outside.
-			awaitProbes(t, client, []wire.Target{
+			env.AwaitProbes(t, client, []wire.Target{
 				{Address: netip.MustParseAddr("10.9.0.99"), Protocol: wire.TCP, Port: 80},
 				{Address: netip.MustParseAddr("fd09::99"), Protocol: wire.TCP, Port: 80},
 				{Address: own[ns][0], Protocol: wire.TCP, Port: 81},
@@ -85,7 +84,7 @@ func TestServiceRanges(t *testing.T) {
 
 	// What somebody takes away comes back as it was; and a range that goes leaves the ClusterIP.
 	ns := spaces[0]
-	_, err := env.clients.Kube.CoreV1().Services(ns).Patch(t.Context(), "web", types.MergePatchType,
+	_, err := env.Clients.Kube.CoreV1().Services(ns).Patch(t.Context(), "web", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"`+model.AnnotationServiceAddresses+`":null}}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -93,10 +92,10 @@ func TestServiceRanges(t *testing.T) {
 	if again := ownAddresses(t, services[ns]); !slices.Equal(again, own[ns]) {
 		t.Errorf("it has %v after the annotation was removed, and had %v", again, own[ns])
 	}
-	env.changeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.ServiceCIDRs = nil })
-	resolves(t, clients[ns], "web", clusterIPs(services[ns]))
-	resolves(t, clients[spaces[1]], "web", own[spaces[1]])
-	awaitProbes(t, clients[ns], []wire.Target{{Address: own[ns][0], Protocol: wire.TCP, Port: 80}}, func(r wire.Result) error {
+	env.ChangeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.ServiceCIDRs = nil })
+	env.Resolves(t, clients[ns], "web", clusterIPs(services[ns]))
+	env.Resolves(t, clients[spaces[1]], "web", own[spaces[1]])
+	env.AwaitProbes(t, clients[ns], []wire.Target{{Address: own[ns][0], Protocol: wire.TCP, Port: 80}}, func(r wire.Result) error {
 		if r.Answered {
 			return fmt.Errorf("%s answered at an address that it has no more", r.By)
 		}
@@ -111,7 +110,7 @@ func rangedService(t *testing.T, namespace string) *corev1.Service {
 	port := func(name string, protocol corev1.Protocol) corev1.ServicePort {
 		return corev1.ServicePort{Name: name, Protocol: protocol, Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}
 	}
-	s, err := env.clients.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	s, err := env.Clients.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{model.AnnotationServiceIPs: "10.9.0.80"}},
 		Spec: corev1.ServiceSpec{
 			IPFamilyPolicy: &both, Selector: map[string]string{"app": "web"},
@@ -128,8 +127,8 @@ func rangedService(t *testing.T, namespace string) *corev1.Service {
 func ownAddresses(t *testing.T, service *corev1.Service) []netip.Addr {
 	t.Helper()
 	var out []netip.Addr
-	eventually(t, patience, "addresses of Service "+service.Namespace+"/"+service.Name, func(ctx context.Context) error {
-		now, err := env.clients.Kube.CoreV1().Services(service.Namespace).Get(ctx, service.Name, metav1.GetOptions{})
+	cluster.Eventually(t, cluster.Patience, "addresses of Service "+service.Namespace+"/"+service.Name, func(ctx context.Context) error {
+		now, err := env.Clients.Kube.CoreV1().Services(service.Namespace).Get(ctx, service.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -141,52 +140,6 @@ func ownAddresses(t *testing.T, service *corev1.Service) []netip.Addr {
 		return nil
 	})
 	return out
-}
-
-// resolves waits until a pod finds exactly these addresses under a name, as any program does.
-func resolves(t *testing.T, from *corev1.Pod, name string, want []netip.Addr) {
-	t.Helper()
-	want = slices.SortedFunc(slices.Values(want), netip.Addr.Compare)
-	eventually(t, patience, fmt.Sprintf("%s/%s looks up %s", from.Namespace, from.Name, name), func(ctx context.Context) error {
-		out, err := env.exec(ctx, from.Namespace, from.Name, nil, matrix.Program, "resolve", name)
-		if err != nil {
-			return err
-		}
-		var list []wire.Name
-		if err := json.Unmarshal(out, &list); err != nil {
-			return err
-		}
-		if len(list) != 1 {
-			return fmt.Errorf("got %s", out)
-		}
-		got := slices.SortedFunc(slices.Values(list[0].Addresses), netip.Addr.Compare)
-		if !slices.Equal(got, want) {
-			return fmt.Errorf("it is %v, want %v", got, want)
-		}
-		return nil
-	})
-}
-
-// awaitProbes waits until each of a pod's probes ends as it should.
-func awaitProbes(t *testing.T, from *corev1.Pod, targets []wire.Target, judge func(wire.Result) error) {
-	t.Helper()
-	what := fmt.Sprintf("%s/%s probes %s", from.Namespace, from.Name, targets[0].AddrPort())
-	eventually(t, patience, what, func(ctx context.Context) error {
-		for i := range targets {
-			targets[i].Token = newToken(t)
-		}
-		results, err := matrix.Probe(ctx, env.exec, from.Namespace, from.Name, targets)
-		if err != nil {
-			return err
-		}
-		var wrong []error
-		for _, target := range targets {
-			if err := judge(results[target.Token]); err != nil {
-				wrong = append(wrong, fmt.Errorf("%s by %s: %w", target.AddrPort(), target.Protocol, err))
-			}
-		}
-		return errors.Join(wrong...)
-	})
 }
 
 // clusterIPs are the addresses by which all of the cluster knows a Service.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	questions "github.com/atoll-net/atoll/test/reach"
 )
 
@@ -18,10 +19,10 @@ func TestReach(t *testing.T) {
 }
 
 // checkReach asks until all answers are as expected.
-func (c *cluster) checkReach(t *testing.T, within time.Duration) {
+func (c *suite) checkReach(t *testing.T, within time.Duration) {
 	t.Helper()
-	eventually(t, within, "all answers as expected", func(ctx context.Context) error {
-		rows, err := questions.Ask(ctx, c.exec, c.clients.Kube, questions.Example(), questions.SandboxOutside())
+	cluster.Eventually(t, within, "all answers as expected", func(ctx context.Context) error {
+		rows, err := questions.Ask(ctx, c.Exec, c.Clients.Kube, questions.Example(), questions.SandboxOutside())
 		if err != nil {
 			return err
 		}

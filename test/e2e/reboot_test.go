@@ -13,6 +13,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/demo/ready"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
 // TestReboot takes the power of a node away and gives it back: its pods come back under their old names and addresses,
@@ -20,16 +21,16 @@ import (
 func TestReboot(t *testing.T) {
 	const node = "n2"
 	env.checkMatrix(t, recoverWithin) // and with it, all is written that will be
-	rows := env.nb.settled(t)
+	rows := env.settled(t)
 	pods := examplePods(t)
 	before := wiring(t, node)
-	if err := env.box.RebootNode(t.Context(), node); err != nil {
+	if err := env.Box.RebootNode(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
 	waiting, stop := context.WithTimeout(t.Context(), recoverWithin)
 	defer stop()
 	// The kubelet reports its pods anew: until then the API shows them as they were.
-	eventually(t, recoverWithin, "the pods of "+node+" started anew", func(context.Context) error {
+	cluster.Eventually(t, recoverWithin, "the pods of "+node+" started anew", func(context.Context) error {
 		for uid, now := range examplePods(t) {
 			if strings.Contains(pods[uid], " on "+node+",") && now == pods[uid] {
 				return fmt.Errorf("%s", now)
@@ -37,11 +38,11 @@ func TestReboot(t *testing.T) {
 		}
 		return nil
 	})
-	if err := env.clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	env.checkMatrix(t, recoverWithin)
-	env.waitRows(t, patience, rows)
+	env.waitRows(t, cluster.Patience, rows)
 	for uid, was := range pods {
 		now, there := examplePods(t)[uid]
 		if !there || (now != was && !strings.Contains(was, " on "+node+",")) {
@@ -49,7 +50,7 @@ func TestReboot(t *testing.T) {
 		}
 	}
 	// The names of links follow the runtime's sandboxes, which are new.
-	eventually(t, patience, "as many links and ports as before", func(ctx context.Context) error {
+	cluster.Eventually(t, cluster.Patience, "as many links and ports as before", func(ctx context.Context) error {
 		now, err := wiringOf(ctx, node)
 		if err == nil && len(now) != len(before) {
 			err = fmt.Errorf("difference (-before +now):\n%s", cmp.Diff(before, now))
@@ -67,20 +68,20 @@ func TestNodeOff(t *testing.T) {
 	start := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		if err := env.box.StartNode(ctx, node); err != nil {
+		if err := env.Box.StartNode(ctx, node); err != nil {
 			t.Errorf("start %s again: %v", node, err)
 		}
 	}
 	t.Cleanup(start)
 	for range 2 { // the second time there is nothing to do
-		if err := env.box.StopNode(t.Context(), node); err != nil {
+		if err := env.Box.StopNode(t.Context(), node); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if daemons, err := env.box.Daemons(t.Context(), node); err == nil {
+	if daemons, err := env.Box.Daemons(t.Context(), node); err == nil {
 		t.Errorf("daemons of %s are %+v", node, daemons)
 	}
-	left, err := sandbox.Leftovers(env.options)
+	left, err := sandbox.Leftovers(env.Options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestNodeOff(t *testing.T) {
 			t.Errorf("%s is off and has left %s", node, line)
 		}
 	}
-	if out, err := env.program(t.Context(), "up", "--name="+env.options.Name, "--bin="+env.options.Bin, "--source="+env.options.Source).CombinedOutput(); err != nil {
+	if out, err := env.Program(t.Context(), "up", "--name="+env.Options.Name, "--bin="+env.Options.Bin, "--source="+env.Options.Source).CombinedOutput(); err != nil {
 		t.Fatalf("up: %v\n%s", err, out)
 	}
 	for _, d := range mustDaemons(t, node) {
@@ -104,7 +105,7 @@ func TestNodeOff(t *testing.T) {
 
 func mustDaemons(t *testing.T, place string) []sandbox.Daemon {
 	t.Helper()
-	daemons, err := env.box.Daemons(t.Context(), place)
+	daemons, err := env.Box.Daemons(t.Context(), place)
 	if err != nil {
 		t.Fatal(err)
 	}

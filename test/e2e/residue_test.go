@@ -20,6 +20,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
 // sweptWithin is how long a node may take to be as its pods need it: the sweep after a restart, or the next one.
@@ -27,10 +28,10 @@ const sweptWithin = 90 * time.Second
 
 // checkNodes compares what is on each node with what its pods need: ports of the bridge, links, network namespaces,
 // routes and elements of nftables. Nothing may be too many, and nothing missing.
-func (c *cluster) checkNodes(t *testing.T) {
+func (c *suite) checkNodes(t *testing.T) {
 	t.Helper()
-	for _, node := range c.box.Nodes() {
-		eventually(t, sweptWithin, node+" as its pods need it", func(ctx context.Context) error {
+	for _, node := range c.Box.Nodes() {
+		cluster.Eventually(t, sweptWithin, node+" as its pods need it", func(ctx context.Context) error {
 			want, err := c.needed(ctx, node)
 			if err != nil {
 				return err
@@ -45,8 +46,8 @@ func (c *cluster) checkNodes(t *testing.T) {
 }
 
 // needed is what the pods of a node need there, a line for each thing.
-func (c *cluster) needed(ctx context.Context, node string) ([]string, error) {
-	list, err := c.clients.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+func (c *suite) needed(ctx context.Context, node string) ([]string, error) {
+	list, err := c.Clients.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func counted(lines []string) []string {
 }
 
 // present is what of ours is on a node, in the words of needed.
-func (c *cluster) present(ctx context.Context, node string) ([]string, error) {
+func (c *suite) present(ctx context.Context, node string) ([]string, error) {
 	var all []string
 	for _, look := range []func(context.Context, string) ([]string, error){c.ports, c.linksOf, c.namespaces, c.routes} {
 		lines, err := look(ctx, node)
@@ -103,8 +104,8 @@ func (c *cluster) present(ctx context.Context, node string) ([]string, error) {
 }
 
 // ask runs a command on a node and reads what it prints as JSON.
-func (c *cluster) ask(ctx context.Context, node string, into any, argv ...string) error {
-	out, err := c.box.Exec(ctx, node, argv...)
+func (c *suite) ask(ctx context.Context, node string, into any, argv ...string) error {
+	out, err := c.Box.Exec(ctx, node, argv...)
 	if err != nil {
 		return fmt.Errorf("run %q on %s: %w\n%s", argv, node, err, out)
 	}
@@ -118,7 +119,7 @@ func (c *cluster) ask(ctx context.Context, node string, into any, argv ...string
 }
 
 // ports are those of the bridge that the agent made.
-func (c *cluster) ports(ctx context.Context, node string) ([]string, error) {
+func (c *suite) ports(ctx context.Context, node string) ([]string, error) {
 	var table struct {
 		Data [][2]json.RawMessage `json:"data"`
 	}
@@ -145,7 +146,7 @@ func (c *cluster) ports(ctx context.Context, node string) ([]string, error) {
 	return lines, nil
 }
 
-func (c *cluster) linksOf(ctx context.Context, node string) ([]string, error) {
+func (c *suite) linksOf(ctx context.Context, node string) ([]string, error) {
 	var links []struct {
 		Name  string `json:"ifname"`
 		Alias string `json:"ifalias"`
@@ -165,8 +166,8 @@ func (c *cluster) linksOf(ctx context.Context, node string) ([]string, error) {
 }
 
 // namespaces are those of pods and of portholes, these with the elements of their maps and sets.
-func (c *cluster) namespaces(ctx context.Context, node string) ([]string, error) {
-	out, err := c.box.Exec(ctx, node, "ls", "/var/run/netns")
+func (c *suite) namespaces(ctx context.Context, node string) ([]string, error) {
+	out, err := c.Box.Exec(ctx, node, "ls", "/var/run/netns")
 	if err != nil {
 		return nil, fmt.Errorf("list network namespaces of %s: %w\n%s", node, err, out)
 	}
@@ -193,7 +194,7 @@ func (c *cluster) namespaces(ctx context.Context, node string) ([]string, error)
 }
 
 // elements are those of the pods in a porthole's table.
-func (c *cluster) elements(ctx context.Context, node, namespace string) ([]string, error) {
+func (c *suite) elements(ctx context.Context, node, namespace string) ([]string, error) {
 	type set struct {
 		Name     string `json:"name"`
 		Elements []any  `json:"elem"`
@@ -226,7 +227,7 @@ func (c *cluster) elements(ctx context.Context, node, namespace string) ([]strin
 }
 
 // routes are those to single faces. (167 is the number by which the agent knows its routes.)
-func (c *cluster) routes(ctx context.Context, node string) ([]string, error) {
+func (c *suite) routes(ctx context.Context, node string) ([]string, error) {
 	var lines []string
 	for _, family := range []string{"-4", "-6"} {
 		var routes []struct {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
@@ -33,14 +34,14 @@ import (
 // It runs alone: it counts packets, and what other tests do to the nodes' routes and processors would be counted, too.
 func TestRollingRestart(t *testing.T) {
 	const ns = "rolling"
-	env.network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, ns, ns)
-	service := env.service(t, ns, "web", corev1.ServiceSpec{Ports: []corev1.ServicePort{
+	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, ns, ns)
+	service := env.Service(t, ns, "web", corev1.ServiceSpec{Ports: []corev1.ServicePort{
 		{Name: "tcp", Port: 80, TargetPort: intstr.FromString("echo")},
 		{Name: "udp", Port: 80, TargetPort: intstr.FromString("echo-udp"), Protocol: corev1.ProtocolUDP},
 		{Name: "http", Port: 8000, TargetPort: intstr.FromInt32(wire.HTTPPort)},
 	}})
-	template := podSpec{namespace: ns, name: "web", app: "web"}.object()
+	template := cluster.PodSpec{Namespace: ns, Name: "web", App: "web"}.Object()
 	container := &template.Spec.Containers[0]
 	container.Ports = []corev1.ContainerPort{
 		{Name: "echo", ContainerPort: wire.DefaultPort}, {Name: "echo-udp", ContainerPort: wire.DefaultPort, Protocol: corev1.ProtocolUDP},
@@ -49,7 +50,7 @@ func TestRollingRestart(t *testing.T) {
 	container.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 4}}}
 	grace, replicas := int64(10), int32(3)
 	template.Spec.TerminationGracePeriodSeconds = &grace
-	deployments := env.clients.Kube.AppsV1().Deployments(ns)
+	deployments := env.Clients.Kube.AppsV1().Deployments(ns)
 	deployment, err := deployments.Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: appsv1.DeploymentSpec{
@@ -61,14 +62,14 @@ func TestRollingRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "client", node: "n1"}))[0]
+	client := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1"}))[0]
 	env.waitRollout(t, deployment)
 	before := env.podsOf(t, ns, "web")
 	address := netip.MustParseAddr(service.Spec.ClusterIP)
 	for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP} {
-		eventually(t, patience, "the Service answers by "+string(protocol), func(ctx context.Context) error {
-			target := wire.Target{Address: address, Protocol: protocol, Port: 80, Token: newToken(t)}
-			results, err := matrix.Probe(ctx, env.exec, ns, client.Name, []wire.Target{target})
+		cluster.Eventually(t, cluster.Patience, "the Service answers by "+string(protocol), func(ctx context.Context) error {
+			target := wire.Target{Address: address, Protocol: protocol, Port: 80, Token: cluster.NewToken(t)}
+			results, err := matrix.Probe(ctx, env.Exec, ns, client.Name, []wire.Target{target})
 			if err == nil && !results[target.Token].Answered {
 				err = fmt.Errorf("%+v", results[target.Token])
 			}
@@ -88,7 +89,7 @@ func TestRollingRestart(t *testing.T) {
 		stdin, end := io.Pipe()
 		context.AfterFunc(attended, func() { end.Close() })
 		running.Go(func() {
-			out, err := env.exec(ctx, ns, client.Name, stdin, matrix.Program, "load", "-by="+string(by), "-workers=2", "-pause=10ms",
+			out, err := env.Exec(ctx, ns, client.Name, stdin, matrix.Program, "load", "-by="+string(by), "-workers=2", "-pause=10ms",
 				"-until-eof", "-for="+loadWithin.String(), "-at="+netip.AddrPortFrom(address, port).String())
 			var load wire.Load
 			if err == nil {
@@ -109,7 +110,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 	env.waitRollout(t, deployment)
 	after := env.podsOf(t, ns, "web")
-	env.waitGone(t, before...)
+	env.WaitGone(t, before...)
 	<-time.After(afterwards)
 	leave()
 	running.Wait()
@@ -140,7 +141,7 @@ func TestRollingRestart(t *testing.T) {
 const mostLost = 2 * 3
 
 // loadWithin is how long the clients ask at most: until all pods are replaced and those before are gone, on a busy machine.
-const loadWithin = 2*readyWithin + time.Minute
+const loadWithin = 2*cluster.ReadyWithin + time.Minute
 
 // afterwards is how long they go on when only new pods are left: longer than one question may take, so that each client has
 // asked a new pod.
@@ -169,9 +170,9 @@ func count(by map[string]int, pods []*corev1.Pod) int {
 }
 
 // podsOf are the pods of an app that are not going.
-func (c *cluster) podsOf(t *testing.T, ns, app string) []*corev1.Pod {
+func (c *suite) podsOf(t *testing.T, ns, app string) []*corev1.Pod {
 	t.Helper()
-	list, err := c.clients.Kube.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
+	list, err := c.Clients.Kube.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,10 +186,10 @@ func (c *cluster) podsOf(t *testing.T, ns, app string) []*corev1.Pod {
 }
 
 // waitRollout waits until all pods of a Deployment are of its present template and Ready.
-func (c *cluster) waitRollout(t *testing.T, d *appsv1.Deployment) {
+func (c *suite) waitRollout(t *testing.T, d *appsv1.Deployment) {
 	t.Helper()
-	eventually(t, readyWithin, "rollout of "+d.Name, func(ctx context.Context) error {
-		now, err := c.clients.Kube.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
+	cluster.Eventually(t, cluster.ReadyWithin, "rollout of "+d.Name, func(ctx context.Context) error {
+		now, err := c.Clients.Kube.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/place"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
@@ -37,26 +37,26 @@ type served struct {
 func TestServices(t *testing.T) {
 	t.Parallel()
 	const node = "n2"
-	env.network(t, "served", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, "served-host", "")
-	env.namespace(t, "served-plain", "")
-	env.namespace(t, "served-vpc", "served")
+	env.Network(t, "served", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, "served-host", "")
+	env.Namespace(t, "served-plain", "")
+	env.Namespace(t, "served-vpc", "served")
 	for _, c := range []served{
 		{"served-host", wire.DefaultPort, corev1.IPFamilyPolicyRequireDualStack},
 		{"served-plain", 20080, corev1.IPFamilyPolicySingleStack},
 		{"served-vpc", 20081, corev1.IPFamilyPolicySingleStack},
 	} {
 		t.Run(c.namespace, func(t *testing.T) {
-			object := podSpec{namespace: c.namespace, name: "server", node: node}.object()
+			object := cluster.PodSpec{Namespace: c.namespace, Name: "server", Node: node}.Object()
 			object.Labels["app"] = "server"
 			object.Spec.HostNetwork = c.hostPort == wire.DefaultPort
 			object.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: wire.DefaultPort, HostPort: c.hostPort}}
-			pod, err := env.clients.Kube.CoreV1().Pods(c.namespace).Create(t.Context(), object, metav1.CreateOptions{})
+			pod, err := env.Clients.Kube.CoreV1().Pods(c.namespace).Create(t.Context(), object, metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { env.deletePod(t, pod) })
-			service, err := env.clients.Kube.CoreV1().Services(c.namespace).Create(t.Context(), &corev1.Service{
+			t.Cleanup(func() { env.DeletePod(t, pod) })
+			service, err := env.Clients.Kube.CoreV1().Services(c.namespace).Create(t.Context(), &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: "server"},
 				Spec: corev1.ServiceSpec{
 					Type: corev1.ServiceTypeNodePort, IPFamilyPolicy: &c.families, Selector: object.Labels,
@@ -66,7 +66,7 @@ func TestServices(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pod = env.waitReady(t, pod)[0]
+			pod = env.WaitReady(t, pod)[0]
 			checkServed(t, pod, service)
 		})
 	}
@@ -76,12 +76,12 @@ func checkServed(t *testing.T, pod *corev1.Pod, service *corev1.Service) {
 	t.Helper()
 	uid := string(pod.UID)
 	for _, address := range service.Spec.ClusterIPs {
-		for _, node := range env.box.Nodes() {
+		for _, node := range env.Box.Nodes() {
 			answers(t, "tcp", node, netip.AddrPortFrom(netip.MustParseAddr(address), wire.DefaultPort), uid)
 		}
 	}
-	for _, name := range env.box.Nodes() {
-		addresses := nodeAddresses(t, name)
+	for _, name := range env.Box.Nodes() {
+		addresses := env.NodeAddresses(t, name)
 		for _, address := range addresses[:len(service.Spec.ClusterIPs)] {
 			answers(t, "tcp", sandbox.Outside, netip.AddrPortFrom(address, uint16(service.Spec.Ports[0].NodePort)), uid)
 			if name == pod.Spec.NodeName {
@@ -90,9 +90,9 @@ func checkServed(t *testing.T, pod *corev1.Pod, service *corev1.Service) {
 			}
 		}
 	}
-	client := env.clients.Kube.CoreV1().RESTClient()
+	client := env.Clients.Kube.CoreV1().RESTClient()
 	for resource, name := range map[string]string{"pods": fmt.Sprintf("%s:%d", pod.Name, wire.HTTPPort), "services": service.Name + ":http"} {
-		eventually(t, patience, "the API server reaches "+resource+" "+name, func(ctx context.Context) error {
+		cluster.Eventually(t, cluster.Patience, "the API server reaches "+resource+" "+name, func(ctx context.Context) error {
 			text, err := client.Get().Namespace(pod.Namespace).Resource(resource).Name(name).SubResource("proxy").Suffix(wire.ReadyPath).DoRaw(ctx)
 			if err != nil {
 				return err
@@ -109,36 +109,17 @@ func checkServed(t *testing.T, pod *corev1.Pod, service *corev1.Service) {
 	}
 }
 
-// nodeAddresses are a node's InternalIPs, IPv4 first.
-func nodeAddresses(t *testing.T, name string) []netip.Addr {
-	t.Helper()
-	node, err := env.clients.Kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var addresses []netip.Addr
-	for _, address := range node.Status.Addresses {
-		if address.Type == corev1.NodeInternalIP {
-			addresses = append(addresses, netip.MustParseAddr(address.Address))
-		}
-	}
-	if len(addresses) != 2 || !addresses[0].Is4() || !addresses[1].Is6() {
-		t.Fatalf("%s has addresses %v, want one of each family", name, addresses)
-	}
-	return addresses
-}
-
 // TestClusterDNS: CoreDNS answers at the address that kubelets give to pods, for the cluster's names and for others.
 func TestClusterDNS(t *testing.T) {
 	for _, network := range []string{"udp", "tcp"} {
 		resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialFrom(ctx, "n1", network, "10.96.0.10:53")
+			return env.DialFrom(ctx, "n1", network, "10.96.0.10:53")
 		}}
 		for name, want := range map[string][]netip.Addr{
 			"kubernetes.default.svc.cluster.local.": {netip.MustParseAddr("10.96.0.1")},
 			"alias.outside.test.":                   sandbox.OutsideAddresses(),
 		} {
-			eventually(t, patience, name+" by "+network, func(ctx context.Context) error {
+			cluster.Eventually(t, cluster.Patience, name+" by "+network, func(ctx context.Context) error {
 				got, err := lookup(ctx, resolver, name)
 				if err == nil && !slices.Equal(got, want) {
 					err = fmt.Errorf("it is %v, want %v", got, want)
@@ -161,13 +142,13 @@ func lookup(ctx context.Context, resolver *net.Resolver, name string) ([]netip.A
 
 // TestOutside: a node reaches the outside by name and by address.
 func TestOutside(t *testing.T) {
-	for _, node := range env.box.Nodes() {
+	for _, node := range env.Box.Nodes() {
 		for _, address := range sandbox.OutsideAddresses() {
 			answers(t, "tcp", node, netip.AddrPortFrom(address, wire.DefaultPort), sandbox.Outside)
 			answers(t, "udp", node, netip.AddrPortFrom(address, wire.DefaultPort), sandbox.Outside)
 			fetch(t, node, "http://"+netip.AddrPortFrom(address, 80).String()+"/health")
 		}
-		nameserver, err := env.box.Exec(t.Context(), node, "cat", "/etc/resolv.conf")
+		nameserver, err := env.Box.Exec(t.Context(), node, "cat", "/etc/resolv.conf")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +157,7 @@ func TestOutside(t *testing.T) {
 			t.Fatalf("resolver of %s is %q: %v", node, nameserver, err)
 		}
 		resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return dialFrom(ctx, node, network, net.JoinHostPort(server, "53"))
+			return env.DialFrom(ctx, node, network, net.JoinHostPort(server, "53"))
 		}}
 		if got, err := lookup(t.Context(), resolver, "alias.outside.test."); err != nil || !slices.Equal(got, sandbox.OutsideAddresses()) {
 			t.Errorf("alias.outside.test on %s is %v (%v), want %v", node, got, err, sandbox.OutsideAddresses())
@@ -190,8 +171,8 @@ func TestOutside(t *testing.T) {
 
 // TestNRI: a plugin of the agent finds containerd's socket on the node's own /run.
 func TestNRI(t *testing.T) {
-	for _, node := range env.box.Nodes() {
-		if _, err := env.box.Exec(t.Context(), node, "test", "-S", "/var/run/nri/nri.sock"); err != nil {
+	for _, node := range env.Box.Nodes() {
+		if _, err := env.Box.Exec(t.Context(), node, "test", "-S", "/var/run/nri/nri.sock"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -201,13 +182,13 @@ func TestNRI(t *testing.T) {
 // has to come from the address that was asked.
 func answers(t *testing.T, network, from string, to netip.AddrPort, uid string) {
 	t.Helper()
-	token := newToken(t)
+	token := cluster.NewToken(t)
 	said := token
 	if network == "tcp" {
 		said += "\n"
 	}
-	eventually(t, patience, fmt.Sprintf("%s reaches %s by %s", from, to, network), func(ctx context.Context) error {
-		conn, err := dialFrom(ctx, from, network, to.String())
+	cluster.Eventually(t, cluster.Patience, fmt.Sprintf("%s reaches %s by %s", from, to, network), func(ctx context.Context) error {
+		conn, err := env.DialFrom(ctx, from, network, to.String())
 		if err != nil {
 			return err
 		}
@@ -233,7 +214,7 @@ func answers(t *testing.T, network, from string, to netip.AddrPort, uid string) 
 func fetch(t *testing.T, from, url string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		return dialFrom(ctx, from, network, address)
+		return env.DialFrom(ctx, from, network, address)
 	}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -248,13 +229,4 @@ func fetch(t *testing.T, from, url string) {
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("from %s: %s gives %s", from, url, response.Status)
 	}
-}
-
-// dialFrom connects from a place's network.
-func dialFrom(ctx context.Context, from, network, address string) (conn net.Conn, err error) {
-	err = place.InNamespace(env.box.Namespace(from), func() (err error) {
-		conn, err = (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, address)
-		return err
-	})
-	return conn, err
 }

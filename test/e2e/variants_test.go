@@ -18,6 +18,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
@@ -25,18 +26,18 @@ import (
 // TestServiceVariants: what a Service's fields and a pod's readiness change, in a vpc Network and in the default one.
 func TestServiceVariants(t *testing.T) {
 	t.Parallel()
-	env.network(t, "variants-vpc", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
+	env.Network(t, "variants-vpc", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
 	for ns, network := range map[string]string{"variants-vpc": "variants-vpc", "variants-flat": ""} {
-		env.namespace(t, ns, network)
-		object := podSpec{namespace: ns, name: "unready", app: "unready", node: "n2"}.object()
+		env.Namespace(t, ns, network)
+		object := cluster.PodSpec{Namespace: ns, Name: "unready", App: "unready", Node: "n2"}.Object()
 		object.Spec.Containers[0].ReadinessProbe = quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}})
-		unready := env.make(t, object)
-		client := env.waitReady(t, env.pod(t, podSpec{namespace: ns, name: "client", node: "n1", app: "client"}))[0]
+		unready := env.Make(t, object)
+		client := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1", App: "client"}))[0]
 
 		port := []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}
-		patient := env.service(t, ns, "unready", corev1.ServiceSpec{Ports: port})
+		patient := env.Service(t, ns, "unready", corev1.ServiceSpec{Ports: port})
 		hasty := variant(t, ns, "hasty", corev1.ServiceSpec{Ports: port, Selector: unready.Labels, PublishNotReadyAddresses: true})
-		itself := env.service(t, ns, "client", corev1.ServiceSpec{Ports: port})
+		itself := env.Service(t, ns, "client", corev1.ServiceSpec{Ports: port})
 		beyond := variant(t, ns, "beyond", corev1.ServiceSpec{Ports: port})
 		outsideBehind(t, beyond)
 		here := corev1.ServiceInternalTrafficPolicyLocal
@@ -54,9 +55,9 @@ func TestServiceVariants(t *testing.T) {
 			{"an address outside of the cluster", beyond, sandbox.Outside},
 			{"a policy that is not kept", local, string(client.UID)},
 		} {
-			eventually(t, patience, ns+": "+c.what, func(ctx context.Context) error {
-				target := wire.Target{Address: netip.MustParseAddr(c.service.Spec.ClusterIP), Protocol: wire.TCP, Port: 80, Token: newToken(t)}
-				results, err := matrix.Probe(ctx, env.exec, ns, client.Name, []wire.Target{target})
+			cluster.Eventually(t, cluster.Patience, ns+": "+c.what, func(ctx context.Context) error {
+				target := wire.Target{Address: netip.MustParseAddr(c.service.Spec.ClusterIP), Protocol: wire.TCP, Port: 80, Token: cluster.NewToken(t)}
+				results, err := matrix.Probe(ctx, env.Exec, ns, client.Name, []wire.Target{target})
 				if err != nil {
 					return err
 				}
@@ -70,8 +71,8 @@ func TestServiceVariants(t *testing.T) {
 				return nil
 			})
 		}
-		eventually(t, patience, ns+": Event on a Service whose policy is not kept", func(ctx context.Context) error {
-			events, err := env.clients.Kube.CoreV1().Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(local.UID)})
+		cluster.Eventually(t, cluster.Patience, ns+": Event on a Service whose policy is not kept", func(ctx context.Context) error {
+			events, err := env.Clients.Kube.CoreV1().Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(local.UID)})
 			if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == model.ReasonLocalPolicyIgnored }) {
 				err = fmt.Errorf("only %v", events.Items)
 			}
@@ -83,7 +84,7 @@ func TestServiceVariants(t *testing.T) {
 // variant makes a Service as it is written.
 func variant(t *testing.T, ns, name string, spec corev1.ServiceSpec) *corev1.Service {
 	t.Helper()
-	service, err := env.clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
+	service, err := env.Clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -96,7 +97,7 @@ func variant(t *testing.T, ns, name string, spec corev1.ServiceSpec) *corev1.Ser
 func outsideBehind(t *testing.T, service *corev1.Service) {
 	t.Helper()
 	number := int32(wire.DefaultPort)
-	_, err := env.clients.Kube.DiscoveryV1().EndpointSlices(service.Namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+	_, err := env.Clients.Kube.DiscoveryV1().EndpointSlices(service.Namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: service.Name, Labels: map[string]string{discoveryv1.LabelServiceName: service.Name}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{sandbox.OutsideAddresses()[0].String()}}},

@@ -13,20 +13,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
 // TestOneWritePerPod: between a pod's creation and its start the API server sees one write of ours, a PATCH of the
 // pod. (kubelet's and the scheduler's writes go to subresources.)
 func TestOneWritePerPod(t *testing.T) {
 	const count = 6
-	env.network(t, "frugal", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{subnet("a", "10.0.0.0/24")}})
-	env.namespace(t, "frugal", "frugal")
+	env.Network(t, "frugal", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, "frugal", "frugal")
 	before := podWrites(t)
 	var pods []*corev1.Pod
 	for i := range count {
-		pods = append(pods, env.pod(t, podSpec{namespace: "frugal", name: fmt.Sprintf("p%d", i)}))
+		pods = append(pods, env.Pod(t, cluster.PodSpec{Namespace: "frugal", Name: fmt.Sprintf("p%d", i)}))
 	}
-	env.waitReady(t, pods...)
+	env.WaitReady(t, pods...)
 	after := podWrites(t)
 	if got := after["PATCH"] - before["PATCH"]; got != count {
 		t.Errorf("%d pods took %d PATCHes", count, got)
@@ -39,7 +40,7 @@ func TestOneWritePerPod(t *testing.T) {
 // podWrites counts the API server's writes to pods themselves, by verb.
 func podWrites(t *testing.T) map[string]int {
 	t.Helper()
-	metrics, err := env.clients.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	metrics, err := env.Clients.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ func suites() []suite {
 		{name: "integration", parts: true, run: integration},
 		{name: "e2e", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
 			out.live = true
-			// Its tests wait more than they work.
-			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-parallel=5", "./test/e2e/...")
+			// Its tests wait more than they work. Its packages share the sandbox's name: one at a time.
+			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-p=1", "-parallel=5", "./test/e2e/...")
 		}},
 		// A short list; make conformance runs the full one.
 		{name: "conformance", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
