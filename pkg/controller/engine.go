@@ -35,6 +35,12 @@ const (
 	// redialFirst and redialMax bound the pause before the next connection.
 	redialFirst = 100 * time.Millisecond
 	redialMax   = 5 * time.Second
+	// awayAfter is how long the database is away before anybody is told: a restart of it takes less. lookEvery is how
+	// often that is looked at meanwhile.
+	awayAfter = 4 * time.Second
+	lookEvery = time.Second
+	// holdLongest bounds how long statuses are held back for the first comparison.
+	holdLongest = 10 * time.Second
 	// compareAllEvery is how often everything is compared without a reason: libovsdb drops events when too
 	// many come at once.
 	compareAllEvery = 10 * time.Minute
@@ -90,9 +96,10 @@ type Engine struct {
 // New makes an engine; Run runs it.
 func New(cfg Config) *Engine {
 	g := graph.New()
+	state := NewState(cfg.Defaults, g, cfg.Sink)
+	state.Hold()
 	return &Engine{
-		cfg: cfg, log: cfg.Log, graph: g,
-		state: NewState(cfg.Defaults, g, cfg.Sink),
+		cfg: cfg, log: cfg.Log, graph: g, state: state,
 		retry: newRetries(), graves: graves{},
 	}
 }
@@ -100,22 +107,19 @@ func New(cfg Config) *Engine {
 // Run works until ctx ends (nil) or another controller has taken over (ErrDeposed). A lost database is dialled
 // again for ever.
 func (e *Engine) Run(ctx context.Context) error {
-	pause := redialFirst
+	pause, since := redialFirst, time.Now()
 	for ctx.Err() == nil {
-		err := e.connectAndServe(ctx, func() { pause = redialFirst })
+		err := e.connectAndServe(ctx, since, func() { pause = redialFirst })
 		if errors.Is(err, ErrDeposed) || ctx.Err() != nil {
 			return deposedOnly(err)
 		}
+		if pause == redialFirst {
+			since = time.Now()
+		}
 		e.log.Warn("no database; dialling again", "error", err, "in", pause)
-		e.beat.Store(time.Now().UnixNano())
-		if pause > redialFirst {
-			// Not the blink of a restart.
-			e.state.Disconnected()
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		again, stop := context.WithTimeout(ctx, pause)
+		e.doWithout(again, since)
+		stop()
 		pause = min(2*pause, redialMax)
 	}
 	return nil
@@ -136,10 +140,9 @@ func deposedOnly(err error) error {
 	return nil
 }
 
-func (e *Engine) connectAndServe(ctx context.Context, connected func()) error {
-	dial, cancel := context.WithTimeout(ctx, dialTime)
-	session, err := ovsdb.Open(dial, e.cfg.Database)
-	cancel()
+// connectAndServe works on one session. The database has been away since then.
+func (e *Engine) connectAndServe(ctx context.Context, since time.Time, connected func()) error {
+	session, err := e.dial(ctx, since)
 	if err != nil {
 		return err
 	}
@@ -149,6 +152,51 @@ func (e *Engine) connectAndServe(ctx context.Context, connected func()) error {
 	e.cfg.Metrics.connected.Set(1)
 	defer e.cfg.Metrics.connected.Set(0)
 	return newRound(e, session).serve(ctx)
+}
+
+// dial opens a session. Meanwhile the engine does what it can without one.
+func (e *Engine) dial(ctx context.Context, since time.Time) (session *ovsdb.Session, err error) {
+	bounded, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	waiting, dialled := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer dialled()
+		session, err = ovsdb.Open(bounded, e.cfg.Database)
+	}()
+	e.doWithout(waiting, since)
+	return session, err
+}
+
+// doWithout works without the database until ctx ends. What the cluster asks for is decided and told: rows follow once
+// the database is back, and who waits for it is told so.
+func (e *Engine) doWithout(ctx context.Context, since time.Time) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		e.beat.Store(time.Now().UnixNano())
+		e.absorb()
+		if now := time.Now(); e.primed && now.Sub(since) >= awayAfter {
+			e.state.Disconnected(since)
+			e.state.TellWaiting(now)
+		}
+		select {
+		case <-ctx.Done():
+		case <-e.cfg.Source.Ready():
+		case <-tick.C:
+		}
+	}
+}
+
+// absorb applies what the cluster has to say. It reports whether the first full set of objects has been applied.
+func (e *Engine) absorb() bool {
+	// Synced comes before Take: so the first Take holds the whole of every first list.
+	if !e.primed && !e.cfg.Source.Synced() {
+		return false
+	}
+	e.state.Turn(time.Now())
+	e.state.Apply(e.cfg.Source.Take())
+	e.primed = true
+	return true
 }
 
 // round is the engine's work on one session.
@@ -166,8 +214,9 @@ type round struct {
 	// whole: what was gathered last is no such part; parted: a whole one was refused, and none was accepted since.
 	whole, parted bool
 	drift         *drift
-	// begun: the database is in our epoch, and what others left in it has been looked for.
-	begun bool
+	// begun: the database is in our epoch, and what others left in it has been looked for. opened is when the session was.
+	begun  bool
+	opened time.Time
 	// global: the NB_Global row has changed since it was last looked at.
 	global bool
 }
@@ -177,7 +226,7 @@ func newRound(e *Engine, session *ovsdb.Session) *round {
 		Engine: e, session: session,
 		encoder: plan.NewEncoder(session.Schema()),
 		results: make(chan error, 1),
-		drift:   newDrift(),
+		drift:   newDrift(), opened: time.Now(),
 	}
 }
 
@@ -227,6 +276,7 @@ func (r *round) uphold(ctx context.Context) error {
 
 func (r *round) serve(ctx context.Context) error {
 	r.graph.TouchAll()
+	r.state.Hold()
 	r.state.Connected()
 	look, again, turn, all := time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTicker(compareAllEvery)
 	defer look.Stop()
@@ -280,6 +330,10 @@ func (r *round) serve(ctx context.Context) error {
 		case <-all.C:
 			r.suspectAll()
 		case <-alive.C:
+			r.state.TellWaiting(time.Now())
+			if time.Since(r.opened) > holdLongest && r.begun {
+				r.state.Compared()
+			}
 		}
 	}
 }
@@ -302,13 +356,9 @@ func (r *round) drain() {
 // pump applies what the cluster has to say and starts the next transaction if none is under way. While one is, and
 // much waits, it makes the next one ready.
 func (r *round) pump(ctx context.Context) error {
-	if !r.primed && !r.cfg.Source.Synced() {
+	if !r.absorb() {
 		return nil
 	}
-	r.state.Turn(time.Now())
-	// Synced comes before Take: so the first Take holds the whole of every first list.
-	r.state.Apply(r.cfg.Source.Take())
-	r.primed = true
 	if !r.begun {
 		if err := r.takeOver(ctx); err != nil {
 			return err
@@ -359,12 +409,14 @@ func (r *round) done(w graph.Work) {
 	r.state.Committed(w.Owner)
 }
 
-// settled gives memory back that only the first comparison needed: the lists of all objects and all rows.
+// settled: everything has been compared. It gives memory back that only the first comparison needed: the lists of all
+// objects and all rows.
 func (r *round) settled() {
 	if r.calm {
 		return
 	}
 	r.calm = true
+	r.state.Compared()
 	go debug.FreeOSMemory()
 }
 

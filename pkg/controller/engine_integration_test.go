@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -215,11 +216,16 @@ func TestRestartWritesNothing(t *testing.T) {
 	}
 
 	c.replay(map[string]map[string]string{"red": {model.LabelNetwork: "red"}, "blue": {model.LabelNetwork: "blue"}})
-	patches := c.patches
+	patches, was := c.patches, c.status("red")
 	unchanged := dump(t, central)
+	c.phases("red")
 	third := startEngine(t, c, central.NBAddress(), "three")
-	eventually(t, 10*time.Second, "Ready", func() string { return string(c.status("red").Phase) })
+	// One report, the same as before: there is nothing to write.
+	eventually(t, 10*time.Second, "Ready", func() string { return c.phases("red") })
 	third.stop()
+	if more, now := c.phases("red"), c.status("red"); more != "" || !reflect.DeepEqual(now, was) {
+		t.Errorf("a restart with nothing to do reports %+v and then %q, want %+v", now, more, was)
+	}
 	if n := third.committed(t); n != 0 {
 		t.Errorf("a restart with nothing to do took %v transactions, want none", n)
 	}

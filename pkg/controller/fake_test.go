@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ type cluster struct {
 	routes   map[model.RouteKey]*model.Route
 	grants   map[model.GrantKey]*model.Grant
 	statuses map[string]model.NetworkStatus
+	// reports are all statuses of each Network that were handed over, in their order.
+	reports  map[string][]model.NetworkStatus
 	shown    shownGateways
 	policies map[model.PolicyKey]*model.Policy
 	mirrors  map[model.ServiceKey][]model.Mirror
@@ -37,7 +40,7 @@ func newCluster() *cluster {
 	c := &cluster{
 		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{}, nodes: map[string]*model.Node{},
 		services: map[model.ServiceKey]*model.Service{}, slices: map[model.SliceKey]*model.Slice{},
-		statuses: map[string]model.NetworkStatus{}, events: map[string][]model.Problem{},
+		statuses: map[string]model.NetworkStatus{}, reports: map[string][]model.NetworkStatus{}, events: map[string][]model.Problem{},
 		mirrors: map[model.ServiceKey][]model.Mirror{},
 		classes: map[string]*model.GatewayClass{}, gateways: map[model.GatewayKey]*model.Gateway{},
 		routes: map[model.RouteKey]*model.Route{}, grants: map[model.GrantKey]*model.Grant{}, shown: newShownGateways(),
@@ -164,6 +167,19 @@ func (c *cluster) WriteNetworkStatus(name, _ string, s model.NetworkStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.statuses[name] = s
+	c.reports[name] = append(c.reports[name], s)
+}
+
+// phases are those that were reported of a Network since they were asked for last, in their order.
+func (c *cluster) phases(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, s := range c.reports[name] {
+		out = append(out, string(s.Phase))
+	}
+	delete(c.reports, name)
+	return strings.Join(out, " ")
 }
 
 func (c *cluster) WriteFinalizer(name, uid string, present bool) {

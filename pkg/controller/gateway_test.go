@@ -463,7 +463,7 @@ func TestWhatTheDatabaseSaysOfAGateway(t *testing.T) {
 	w.wantGateway(t, front, map[string]string{"Accepted": "Accepted", "Programmed": "-DatabaseRefused"})
 	w.state.Committed(nb.GatewayOwner("r", "front"))
 	w.wantGateway(t, front, served())
-	w.state.Disconnected()
+	w.state.Disconnected(time.Unix(0, 0))
 	w.wantGateway(t, front, map[string]string{"Accepted": "Accepted", "Programmed": "-Pending"})
 	w.state.Committed(nb.GatewayOwner("r", "front"))
 	w.wantGateway(t, front, served())

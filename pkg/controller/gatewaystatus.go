@@ -19,6 +19,9 @@ func gatewayFeatures() []string {
 
 // reportGateways hands out the statuses that have changed.
 func (s *State) reportGateways() {
+	if s.knowledge.held {
+		return
+	}
 	g := &s.gateways
 	for _, name := range slices.Sorted(maps.Keys(g.touchedClasses)) {
 		if class := g.classes[name]; class != nil {

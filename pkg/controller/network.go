@@ -253,6 +253,7 @@ func (s *State) accepted(key model.PodKey) {
 		return
 	}
 	n := s.networks[p.network]
+	delete(s.knowledge.unwritten, key)
 	if _, was := n.deniedPods[key]; was {
 		delete(n.deniedPods, key)
 		s.touched[n.name] = struct{}{}
@@ -289,6 +290,7 @@ func (s *State) Refused(owner nb.Owner, why string) {
 		}
 	}
 	if key, ok := podOf(owner); ok {
+		delete(s.knowledge.unwritten, key)
 		if p := s.pods[key]; p != nil {
 			s.sink.PodEvent(key, p.UID, problem)
 			if n := s.networks[p.network]; n != nil {
@@ -297,17 +299,5 @@ func (s *State) Refused(owner nb.Owner, why string) {
 			}
 		}
 	}
-	s.report()
-}
-
-// Disconnected says that the database is away: what it holds is not known until it has been compared again.
-func (s *State) Disconnected() {
-	for name, n := range s.networks {
-		if n.written {
-			n.written = false
-			s.touched[name] = struct{}{}
-		}
-	}
-	s.gatewaysUnwritten()
 	s.report()
 }

@@ -75,6 +75,9 @@ func (s *State) plug(n *network, p *pod, ns *model.Namespace) {
 		s.services.touchFaces(p.attachment.Faces)
 	}
 	n.clear(p.Key)
+	if !p.plugged && len(p.Assigned) == 0 {
+		s.knowledge.unwritten[p.Key] = s.knowledge.now
+	}
 	p.problem, p.plugged = nil, true
 	// Its rows are written down in givePlaces.
 	s.enter(p, ns)
@@ -90,6 +93,7 @@ func (s *State) unplug(n *network, p *pod) {
 		s.services.touchPod(p.Key)
 	}
 	p.plugged = false
+	delete(s.knowledge.unwritten, p.Key)
 	s.exit(p.Key)
 	delete(n.deniedPods, p.Key)
 	s.graph.Delete(nb.PodOwner(p.Key.Namespace, p.Key.Name))

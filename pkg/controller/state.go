@@ -85,6 +85,7 @@ type State struct {
 	policies      policies
 	departures    departures
 	successions   successions
+	knowledge     knowledge
 }
 
 // pod is a pod and where it is.
@@ -123,6 +124,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		policies:    newPolicies(),
 		departures:  newDepartures(),
 		successions: newSuccessions(),
+		knowledge:   newKnowledge(),
 	}
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
@@ -135,7 +137,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 
 // Turn moves time on: what the next Apply decides is of that moment. Some of it changes by nothing but time.
 func (s *State) Turn(now time.Time) {
-	s.departures.now, s.successions.now = now, now
+	s.departures.now, s.successions.now, s.knowledge.now = now, now, now
 	for _, owner := range slices.Concat(s.departures.turn(now), s.successions.turn(now)) {
 		if key, ok := serviceOf(owner); ok {
 			s.services.dirty[key] = struct{}{}
@@ -263,9 +265,12 @@ func (p *pod) standing() int {
 
 // report hands out the status of each Network that was touched.
 func (s *State) report() {
+	if s.knowledge.held {
+		return
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.touched)) {
 		if n := s.networks[name]; n != nil && n.model != nil {
-			s.sink.WriteNetworkStatus(name, n.model.UID, n.status(n.conflicts))
+			s.sink.WriteNetworkStatus(name, n.model.UID, n.status(n.conflicts, s.knowledge.away))
 		}
 	}
 	clear(s.touched)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -14,17 +15,18 @@ import (
 // named is how many pods a message names before it only counts them.
 const named = 3
 
-// status is what a Network reports of itself; conflicts are its ranges that overlap the infrastructure's.
-func (n *network) status(conflicts []string) model.NetworkStatus {
+// status is what a Network reports of itself; conflicts are its ranges that overlap the infrastructure's. The database
+// has been away since then; the zero time when it is not.
+func (n *network) status(conflicts []string, away time.Time) model.NetworkStatus {
 	s := model.NetworkStatus{
 		ObservedGeneration: n.model.Generation,
 		Pods:               int64(len(n.attached)),
 		Conditions: []model.Condition{
 			n.subnetsValid(),
-			n.podsAttached(),
+			n.podsAttached(away),
 		},
 	}
-	ready := n.ready(s.Conditions[0], n.serviceCIDRsValid())
+	ready := n.ready(s.Conditions[0], n.serviceCIDRsValid(), away)
 	if len(n.model.ServiceCIDRs) > 0 || len(n.rangeProblems) > 0 {
 		s.Conditions = append(s.Conditions, n.serviceCIDRsValid())
 	}
@@ -37,6 +39,8 @@ func (n *network) status(conflicts []string) model.NetworkStatus {
 		}
 	case len(n.layout.Subnets) == 0 || n.denied != nil:
 		s.Phase = model.Failed
+	case !away.IsZero():
+		s.Phase = model.Unknown
 	case !n.written:
 		s.Phase = model.Pending
 	case len(n.problems)+len(n.rangeProblems) > 0:
@@ -84,10 +88,13 @@ func valid(kind, message string, problems []model.Problem) model.Condition {
 	return c
 }
 
-func (n *network) podsAttached() model.Condition {
+func (n *network) podsAttached(away time.Time) model.Condition {
 	c := model.Condition{Type: model.ConditionPodsAttached, Status: true, Reason: "Attached", Message: "every pod of the Network has its port"}
 	without := len(n.failing) + len(n.deniedPods)
 	if without == 0 {
+		if !away.IsZero() {
+			return unreachable(c.Type, away)
+		}
 		return c
 	}
 	problems := maps.Clone(n.deniedPods)
@@ -107,7 +114,7 @@ func (n *network) podsAttached() model.Condition {
 	return c
 }
 
-func (n *network) ready(subnets, ranges model.Condition) model.Condition {
+func (n *network) ready(subnets, ranges model.Condition, away time.Time) model.Condition {
 	c := model.Condition{Type: model.ConditionReady, Status: true, Reason: "Ready", Message: "the Network is in OVN's northbound database"}
 	switch {
 	case n.denied != nil:
@@ -118,6 +125,8 @@ func (n *network) ready(subnets, ranges model.Condition) model.Condition {
 		c.Status, c.Reason, c.Message = false, subnets.Reason, subnets.Message
 	case !ranges.Status:
 		c.Status, c.Reason, c.Message = false, ranges.Reason, ranges.Message
+	case !away.IsZero():
+		return unreachable(c.Type, away)
 	case !n.written:
 		c.Status, c.Reason, c.Message = false, "Pending", "the Network is not yet in OVN's northbound database"
 	}

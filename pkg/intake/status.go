@@ -39,7 +39,10 @@ func condition(old []metav1.Condition, c model.Condition, generation int64, now 
 		ObservedGeneration: generation,
 		LastTransitionTime: now,
 	}
-	if c.Status {
+	switch {
+	case c.Unknown:
+		out.Status = metav1.ConditionUnknown
+	case c.Status:
 		out.Status = metav1.ConditionTrue
 	}
 	for _, o := range old {

@@ -154,6 +154,6 @@ func (p *pace) prune(now time.Time) {
 func sameWords(a, b model.NetworkStatus) bool {
 	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&
 		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y model.Condition) bool {
-			return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
+			return x.Type == y.Type && x.Status == y.Status && x.Unknown == y.Unknown && x.Reason == y.Reason
 		})
 }

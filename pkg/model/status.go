@@ -15,6 +15,8 @@ const (
 	Failed Phase = "Failed"
 	// Terminating: it was deleted and waits for its pods.
 	Terminating Phase = "Terminating"
+	// Unknown: the database does not answer.
+	Unknown Phase = "Unknown"
 )
 
 // NetworkStatus is what the controller reports of a Network.
@@ -32,8 +34,10 @@ type NetworkStatus struct {
 
 // Condition is a metav1.Condition without its times.
 type Condition struct {
-	Type    string
-	Status  bool
+	Type   string
+	Status bool
+	// Unknown: nobody can tell, and Status says nothing.
+	Unknown bool
 	Reason  string
 	Message string
 }
@@ -97,6 +101,8 @@ const (
 	ReasonAddressInUse         = "AddressInUse"
 	ReasonVPCIDInUse           = "VPCIDInUse"
 	ReasonDatabaseRefused      = "DatabaseRefused"
+	ReasonDatabaseUnreachable  = "DatabaseUnreachable"
+	ReasonDatabaseBehind       = "DatabaseBehind"
 	ReasonOverlapsInfra        = "OverlapsInfrastructure"
 	ReasonNoFaces              = "NoFaces"
 	ReasonFaceLost             = "FaceLost"

@@ -6,7 +6,7 @@ import (
 
 // NetworkPhase is the state of a Network in one word.
 //
-// +kubebuilder:validation:Enum=Pending;Ready;Degraded;Failed;Terminating
+// +kubebuilder:validation:Enum=Pending;Ready;Degraded;Failed;Terminating;Unknown
 type NetworkPhase string
 
 // The phases of a Network.
@@ -21,13 +21,15 @@ const (
 	NetworkFailed NetworkPhase = "Failed"
 	// NetworkTerminating is a Network that was deleted and waits for its pods to go.
 	NetworkTerminating NetworkPhase = "Terminating"
+	// NetworkUnknown is a Network of which nobody can tell: OVN's database does not answer.
+	NetworkUnknown NetworkPhase = "Unknown"
 )
 
 // NetworkStatus is what the controller has made of a Network.
 type NetworkStatus struct {
 	// Pending: not yet in OVN's database. Ready: pods may attach. Degraded: a part is served, and a condition says what
 	// is not and why. Failed: nothing is served, and a condition says why. Terminating: it was deleted and waits for its
-	// pods to go.
+	// pods to go. Unknown: OVN's database does not answer.
 	//
 	// +optional
 	Phase NetworkPhase `json:"phase,omitempty"`
@@ -38,7 +40,7 @@ type NetworkStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready: its rows are in OVN's database and every subnet is served.
+	// Ready: its rows are in OVN's database and every subnet is served. Unknown while the database does not answer.
 	// SubnetsValid: no subnet contradicts itself or another.
 	// ServiceCIDRsValid: every service range is served; only of a Network that has some.
 	// PodsAttached: every pod that names the Network has its port.
