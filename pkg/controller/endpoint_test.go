@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -73,8 +74,7 @@ func TestAFaceWrittenByHandFollowsThePod(t *testing.T) {
 	there := leads{red: "10.0.0.3:8080", infrastructure: "100.64.0.2:8080", mirrors: []string{"red r/web-1 (uid-r-web-1): 10.0.0.3"}}
 	w.wantLeads(t, "when the pod has come", there)
 
-	n := network("red", "front", "10.0.0.0/24")
-	n.Tenant = "acme"
+	n := tenantNetwork("acme", "red", "front", "10.0.0.0/24")
 	w.setNetwork(n)
 	w.wantLeads(t, "when the namespace may not use its Network", leads{})
 	acme := map[string]string{model.LabelNetwork: "red", model.LabelTenant: "acme"}
@@ -97,8 +97,7 @@ func TestAFaceWrittenByHandFollowsThePod(t *testing.T) {
 // Service with an address or without.
 func TestAStrangerLearnsNothingOfFaces(t *testing.T) {
 	w := byHandWorld(t)
-	n := network("red", "front", "10.0.0.0/24")
-	n.Tenant = "acme"
+	n := tenantNetwork("acme", "red", "front", "10.0.0.0/24")
 	w.setNetwork(n)
 	w.setNamespace("r", map[string]string{model.LabelNetwork: "red", model.LabelTenant: "acme"})
 	w.setNamespace("evil", map[string]string{model.LabelNetwork: "red"})
@@ -111,7 +110,7 @@ func TestAStrangerLearnsNothingOfFaces(t *testing.T) {
 	w.wantLBs(t, "evil", "guess", map[string]map[string]string{"default": {"10.96.0.6:80": ""}})
 	w.wantMirrors(t, "evil", "guess")
 	w.wantMirrors(t, "evil", "headless")
-	n.Tenant = ""
+	n.Tenant, n.Allowed = "", &match.Selector{}
 	w.setNetwork(n)
 	w.wantMirrors(t, "evil", "headless", "red evil/headless (uid-evil-headless): 10.0.0.2")
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -292,9 +293,9 @@ func (c *cluster) eventsOf(name string) []model.Problem {
 	return c.events[name]
 }
 
-// network is a vpc Network with subnets given as name, CIDR pairs.
+// network is a vpc Network for all namespaces, with subnets given as name, CIDR pairs.
 func network(name string, subnets ...string) model.Network {
-	n := model.Network{Name: name, UID: "uid-" + name, Type: model.VPC, Created: time.Unix(1, 0)}
+	n := model.Network{Name: name, UID: "uid-" + name, Type: model.VPC, Created: time.Unix(1, 0), Allowed: &match.Selector{}}
 	for i := 0; i < len(subnets); i += 2 {
 		n.Subnets = append(n.Subnets, model.Subnet{Name: subnets[i], CIDRs: []netip.Prefix{netip.MustParsePrefix(subnets[i+1])}})
 	}
@@ -302,6 +303,13 @@ func network(name string, subnets ...string) model.Network {
 }
 
 var born int
+
+// tenantNetwork is one for the namespaces of a tenant.
+func tenantNetwork(tenant, name string, subnets ...string) model.Network {
+	n := network(name, subnets...)
+	n.Tenant, n.Allowed = tenant, nil
+	return n
+}
 
 // pod is a pod of node n1 in namespace ns that names a Network.
 func pod(ns, name, network string) model.Pod {

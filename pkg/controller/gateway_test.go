@@ -146,7 +146,7 @@ func TestAGatewayMovesWithItsNamespace(t *testing.T) {
 	closed := network("none", "x", "10.9.0.0/24")
 	closed.Allowed = &match.Selector{Requirements: []match.Requirement{{Op: match.In}}}
 	w.setNetwork(closed)
-	w.wantGateway(t, front, map[string]string{"Accepted": "Accepted", "Programmed": "-NamespaceNotAllowed"})
+	w.wantGateway(t, front, map[string]string{"Accepted": "Accepted", "Programmed": "-NetworkNotFound"})
 	w.wantListens(t, front, map[string]string{})
 	w.setNetwork(network("none", "x", "10.9.0.0/24"))
 	w.wantListens(t, front, map[string]string{"none 198.18.0.1:1000": ""})

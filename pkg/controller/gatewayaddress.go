@@ -230,10 +230,8 @@ func (s *State) unserved(g *gateway, n *network) *model.Problem {
 	switch {
 	case ns == nil:
 		return &model.Problem{Reason: model.ReasonPending, Message: "the namespace is not known yet"}
-	case n == nil || n.model == nil:
-		return &model.Problem{Reason: model.ReasonNetworkNotFound, Message: fmt.Sprintf("Network %q, which the namespace names, does not exist", g.network)}
-	case n.name != s.defaults.Network && !n.admits(*ns):
-		return &model.Problem{Reason: model.ReasonNamespaceNotAllowed, Message: fmt.Sprintf("Network %q does not allow namespace %q", n.name, ns.Name)}
+	case n == nil || n.model == nil, !n.standard && !n.admits(*ns):
+		return s.notFound(choice{network: g.network, by: byNamespace}, ns)
 	case !n.serves():
 		return &model.Problem{Reason: model.ReasonNetworkInvalid, Message: fmt.Sprintf("Network %q is not served; its conditions say why", n.name)}
 	}

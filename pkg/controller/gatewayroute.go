@@ -189,7 +189,7 @@ func (s *State) lookUp(g *gateway, r *route, b model.RouteBackend) (port, *model
 // endpoints are those that the Service's own virtual address would lead to in a Network.
 func (s *State) endpoints(of port, n *network) []netip.AddrPort {
 	ns := s.namespaces[of.Key.Namespace]
-	if ns == nil || !n.serves() || !n.admits(*ns) && n.name != s.defaults.Network {
+	if ns == nil || !n.serves() || !n.admits(*ns) && !n.standard {
 		return nil
 	}
 	lead, _ := s.backends(*of.Service, n.name, s.homeOf(*ns), s.resolve(of.Key, *ns))

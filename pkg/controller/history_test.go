@@ -40,8 +40,11 @@ func anyHistory(t *rapid.T) {
 		case 0:
 			n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
 			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
-			if rapid.Bool().Draw(t, "restricted") {
-				n.Tenant = "acme"
+			switch rapid.SampledFrom([]string{"all", "the tenant's", "those that name it"}).Draw(t, "namespaces of the Network") {
+			case "the tenant's":
+				n.Tenant, n.Allowed = "acme", nil
+			case "those that name it":
+				n.Allowed = nil
 			}
 			if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30"}).Draw(t, "services"); cidr != "" {
 				n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(cidr)}

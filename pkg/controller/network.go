@@ -15,7 +15,9 @@ import (
 // network is a Network, what it serves and who is in it. Pods may name one that does not exist: then model is
 // nil and they are all refused.
 type network struct {
-	name     string
+	name string
+	// standard: it is the cluster's default one.
+	standard bool
 	model    *model.Network
 	layout   compile.Layout
 	problems []model.Problem
@@ -33,8 +35,8 @@ type network struct {
 	// failing pods have no port, and why; of them, the waiting ones need an address that others hold.
 	failing map[model.PodKey]model.Problem
 	waiting map[model.PodKey]struct{}
-	// strangers named the Network and may not attach: they are looked at again when it changes, and are
-	// nothing to it otherwise.
+	// strangers named the Network, which does not exist or does not admit them: they are looked at again when it changes,
+	// and are nothing to it otherwise.
 	strangers map[model.PodKey]struct{}
 	// placed: the graph has its rows as the layout says.
 	placed bool
@@ -50,6 +52,7 @@ func (s *State) network(name string) *network {
 	if n == nil {
 		n = &network{
 			name:       name,
+			standard:   name == s.defaults.Network,
 			attached:   map[model.PodKey]struct{}{},
 			failing:    map[model.PodKey]model.Problem{},
 			waiting:    map[model.PodKey]struct{}{},
@@ -66,6 +69,9 @@ func (s *State) network(name string) *network {
 // another's when both claim a vpcID.
 func (s *State) applyNetworks(changed map[string]*model.Network, dirty map[model.PodKey]struct{}) {
 	replan := map[string]struct{}{}
+	if len(changed) > 0 {
+		clear(s.admitting)
+	}
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		n, m := s.network(name), changed[name]
 		for _, vpc := range []string{vpcOf(n.model), vpcOf(m)} {
@@ -168,9 +174,6 @@ func poolsOf(l compile.Layout) map[string][]*alloc.Pool {
 	}
 	return pools
 }
-
-// admits reports whether pods of a namespace may attach.
-func (n *network) admits(ns model.Namespace) bool { return n.model.Admits(ns) }
 
 // place gives each Network that was touched its rows, or takes them: a Network that was deleted has them until
 // its last pod has gone. Names that nothing refers to any more are forgotten.

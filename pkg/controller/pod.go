@@ -24,8 +24,9 @@ func (s *State) evaluate(p *pod) {
 		s.leave(p)
 		return
 	}
-	name := s.choose(p, ns)
-	if p.held() == nil && !s.canFace(name, p) {
+	wish := s.choose(p, ns)
+	name := wish.network
+	if p.held() == nil && s.grants(name, ns) && !s.canFace(name, p) {
 		s.leave(p)
 		s.awaitNode(p)
 		return
@@ -35,7 +36,7 @@ func (s *State) evaluate(p *pod) {
 		p.network = name
 	}
 	n := s.network(name)
-	attachment, problem := s.addresses(n, p, ns)
+	attachment, problem := s.addresses(n, p, ns, wish)
 	seen := true
 	if attachment != nil {
 		var unseen *model.Problem
@@ -100,7 +101,7 @@ func (s *State) unplug(n *network, p *pod) {
 }
 
 // refuse takes a pod's port and says why. A stranger is told so itself, and the Network is not: anybody may name
-// any Network.
+// any Network, whether it exists or not.
 func (s *State) refuse(n *network, p *pod, problem model.Problem) {
 	s.unplug(n, p)
 	if p.problem == nil || *p.problem != problem {
@@ -110,7 +111,7 @@ func (s *State) refuse(n *network, p *pod, problem model.Problem) {
 		s.touched[n.name] = struct{}{}
 	}
 	p.problem = &problem
-	if problem.Reason == model.ReasonNamespaceNotAllowed && p.attachment == nil {
+	if problem.Reason == model.ReasonNetworkNotFound && p.attachment == nil {
 		n.strangers[p.Key] = struct{}{}
 		return
 	}
@@ -157,26 +158,9 @@ func addressesOf(a model.Attachment) []netip.Addr {
 	return addresses
 }
 
-// choose finds the Network of a pod: where it already is, else its own choice, else its namespace's, else the
-// default. It is fixed once the pod has addresses: what a label says later does not move it.
-func (s *State) choose(p *pod, ns *model.Namespace) string {
-	a := p.held()
-	switch {
-	case a != nil:
-		return a.Network
-	case p.NIC.Network != "":
-		return p.NIC.Network
-	case p.Network != "":
-		return p.Network
-	case ns != nil && ns.Network() != "":
-		return ns.Network()
-	}
-	return s.defaults.Network
-}
-
 // addresses finds the interface of p in n and takes its addresses, or says what speaks against it; both when
 // the pod holds addresses that it may not use now. A namespace that is not known grants nothing.
-func (s *State) addresses(n *network, p *pod, ns *model.Namespace) (*model.Attachment, *model.Problem) {
+func (s *State) addresses(n *network, p *pod, ns *model.Namespace, wish choice) (*model.Attachment, *model.Problem) {
 	refuse := func(reason, format string, args ...any) *model.Problem {
 		return &model.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
@@ -188,14 +172,12 @@ func (s *State) addresses(n *network, p *pod, ns *model.Namespace) (*model.Attac
 		}
 	}
 	switch {
-	case n.model == nil && n.name == s.defaults.Network && p.Network == "" && p.NIC.Network == "" && (ns == nil || ns.Network() == ""):
-		return nil, refuse(model.ReasonNetworkNotFound, "the pod names no Network and the default one, %q, does not exist: label the pod or its namespace with %s", n.name, model.LabelNetwork)
-	case n.model == nil:
-		return nil, refuse(model.ReasonNetworkNotFound, "Network %q does not exist", n.name)
+	case kept == nil && !s.grants(n.name, ns):
+		return nil, s.notFound(wish, ns)
 	case ns == nil:
 		return kept, nil
 	case !n.admits(*ns):
-		return kept, refuse(model.ReasonNamespaceNotAllowed, "namespace %q may not attach pods to Network %q: ask its owner to allow it (spec.allowedNamespaces)", ns.Name, n.name)
+		return kept, refuse(model.ReasonNamespaceNotAllowed, "Network %q, where the pod has its addresses, no longer admits namespace %q: ask whoever runs the cluster, or delete the pod to attach it elsewhere", n.name, ns.Name)
 	case kept != nil:
 		return kept, nil
 	case p.NICError != "" && n.model.Type == model.VPC:

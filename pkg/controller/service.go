@@ -178,7 +178,7 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 	var known []compile.Backends
 	for _, name := range s.networksOf(*ns, resolved) {
 		s.services.attach(key, name)
-		if n := s.networks[name]; service != nil && n.serves() && (n.admits(*ns) || name == s.defaults.Network) {
+		if n := s.networks[name]; service != nil && n.serves() && (n.admits(*ns) || n.standard) {
 			b := compile.Backends{Layout: n.layout, VIPs: slices.Concat(s.vipsOf(key, n), s.publishedIn(*service, n))}
 			b.Ports, b.Left = s.backends(*service, name, s.homeOf(*ns), resolved)
 			if n.answeredBy(key) {

@@ -177,8 +177,7 @@ func TestWhatATenantWritesIntoASlice(t *testing.T) {
 
 func TestANetworkMayNotHaveServicesOfStrangers(t *testing.T) {
 	w, _, _ := servedWorld(t)
-	n := network("red", "front", "10.0.0.0/24")
-	n.Tenant = "acme"
+	n := tenantNetwork("acme", "red", "front", "10.0.0.0/24")
 	w.setNetwork(n)
 	w.wantLBs(t, "r", "web", map[string]map[string]string{"default": {"10.96.0.5:80": ""}})
 	w.setNamespace("r", map[string]string{model.LabelNetwork: "red", model.LabelTenant: "acme"})

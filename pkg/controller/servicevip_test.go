@@ -366,7 +366,7 @@ func TestANamespaceThatMovesOrMayNot(t *testing.T) {
 		t.Errorf("%d are used in the Network that it left", used)
 	}
 	blue := ranged("blue", "10.9.0.0/29")
-	blue.Tenant = "acme"
+	blue.Tenant, blue.Allowed = "acme", nil
 	w.setNetwork(blue)
 	w.wantOwn(t, "r", "web", "")
 	w.setNamespace("r", map[string]string{model.LabelNetwork: "blue", model.LabelTenant: "acme"})

@@ -64,6 +64,8 @@ type State struct {
 	pods       map[model.PodKey]*pod
 	// byNamespace finds the pods that a namespace's labels decide about.
 	byNamespace map[string]map[model.PodKey]struct{}
+	// admitting are the names of the Networks that admit a namespace, for those who were asked about.
+	admitting map[string][]string
 	// byVPC finds the Networks that claim a vpcID.
 	byVPC map[string]map[string]struct{}
 	// touched Networks have a new status; freed ones have addresses again for pods that wait.
@@ -111,6 +113,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		namespaces:  map[string]*model.Namespace{},
 		pods:        map[model.PodKey]*pod{},
 		byNamespace: map[string]map[model.PodKey]struct{}{},
+		admitting:   map[string][]string{},
 		byVPC:       map[string]map[string]struct{}{},
 		touched:     map[string]struct{}{},
 		freed:       map[string]struct{}{},
@@ -199,6 +202,7 @@ func (s *State) Apply(c model.Changes) {
 
 func (s *State) applyNamespace(name string, ns *model.Namespace, dirty map[model.PodKey]struct{}) {
 	old := s.namespaces[name]
+	delete(s.admitting, name)
 	if ns == nil {
 		delete(s.namespaces, name)
 	} else {

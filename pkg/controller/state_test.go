@@ -79,7 +79,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{
 			name: "no such network", network: network("red", "a", "10.0.0.0/24"),
-			bad: pod("team", "bad", "nowhere"), reason: model.ReasonNetworkNotFound, says: `"nowhere" does not exist`,
+			bad: pod("team", "bad", "nowhere"), reason: model.ReasonNetworkNotFound, says: `"nowhere", which the pod's label atoll.dev/network names, does not exist`,
 		},
 		{
 			name: "no default network", network: network("red", "a", "10.0.0.0/24"),
@@ -117,8 +117,8 @@ func TestBadInput(t *testing.T) {
 			reason: model.ReasonInvalidNICs, says: "not JSON",
 		},
 		{
-			name: "namespace of another tenant", network: func() model.Network { n := network("red", "a", "10.0.0.0/24"); n.Tenant = "acme"; return n }(),
-			bad: pod("team", "bad", "red"), reason: model.ReasonNamespaceNotAllowed, says: `namespace "team" may not`,
+			name: "namespace of another tenant", network: tenantNetwork("acme", "red", "a", "10.0.0.0/24"),
+			bad: pod("team", "bad", "red"), reason: model.ReasonNetworkNotFound, says: `"red", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "team"`,
 		},
 		{
 			name: "namespace not selected", network: func() model.Network {
@@ -126,7 +126,7 @@ func TestBadInput(t *testing.T) {
 				n.Allowed = &match.Selector{Requirements: []match.Requirement{{Key: "x", Op: match.Exists}}}
 				return n
 			}(),
-			bad: pod("team", "bad", "red"), reason: model.ReasonNamespaceNotAllowed, says: `namespace "team" may not`,
+			bad: pod("team", "bad", "red"), reason: model.ReasonNetworkNotFound, says: `does not admit namespace "team"`,
 		},
 		{
 			name: "network being deleted", network: func() model.Network { n := network("red", "a", "10.0.0.0/24"); n.Deleting = true; return n }(),
@@ -159,7 +159,7 @@ func TestBadInput(t *testing.T) {
 				t.Error("the bad pod has a port or an address")
 			}
 			c := w.condition(tt.bad.Network, model.ConditionPodsAttached)
-			if stranger := tt.reason == model.ReasonNamespaceNotAllowed; stranger && !c.Status {
+			if stranger := tt.reason == model.ReasonNetworkNotFound; stranger && tt.bad.Network == "red" && !c.Status {
 				t.Errorf("a stranger wrote into the Network's status: %+v", c)
 			} else if !stranger && tt.bad.Network == "red" && (c.Status || c.Reason != tt.reason) {
 				t.Errorf("condition of the Network: %+v", c)
@@ -270,8 +270,7 @@ func TestALabelOfTheNamespaceDoesNotMoveAPod(t *testing.T) {
 func TestPermissionThatIsTakenBackTakesThePort(t *testing.T) {
 	w := newWorld()
 	w.setNamespace("team", map[string]string{model.LabelTenant: "acme"})
-	n := network("red", "a", "10.0.0.0/24")
-	n.Tenant = "acme"
+	n := tenantNetwork("acme", "red", "a", "10.0.0.0/24")
 	w.setNetwork(n)
 	p := pod("team", "p", "red")
 	w.setPod(p)
@@ -309,8 +308,7 @@ func TestARebornPodOfTheSameNameIsAnotherPod(t *testing.T) {
 func TestARevokedPodHoldsItsAddressAndItsNetwork(t *testing.T) {
 	w := newWorld()
 	w.setNamespace("team", map[string]string{model.LabelTenant: "acme"})
-	n := network("red", "a", "10.0.0.0/24")
-	n.Tenant = "acme"
+	n := tenantNetwork("acme", "red", "a", "10.0.0.0/24")
 	w.setNetwork(n)
 	p := pod("team", "p", "red")
 	w.setPod(p)
@@ -357,8 +355,7 @@ func TestStrangersCostANetworkNothing(t *testing.T) {
 	w := newWorld()
 	w.setNamespace("evil", nil)
 	w.setNamespace("team", map[string]string{model.LabelTenant: "acme"})
-	n := network("red", "a", "10.0.0.0/29")
-	n.Tenant = "acme"
+	n := tenantNetwork("acme", "red", "a", "10.0.0.0/29")
 	w.setNetwork(n)
 	for i := range 100 {
 		w.setPod(pod("evil", fmt.Sprintf("p-%d", i), "red"))

@@ -77,6 +77,19 @@ func waitForPolicies(t *testing.T, try func(context.Context) error) {
 	}
 }
 
+// waitForSuccess waits until the server has learned that a policy is there no more.
+func waitForSuccess(t *testing.T, try func(context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = try(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("wait until a policy is enforced no more: %v (last: %v)", err, last)
+	}
+}
+
 func testPods(t *testing.T, s *apiserver.Server) {
 	const (
 		attachments  = "atoll.dev/attachments"
@@ -184,12 +197,8 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 	admin := clientFor(t, s.RESTConfig())
 	grant(t, admin, "atoll-network-admin", "owners")
 	tenant, owner := clientFor(t, s.As("tenant", core)), clientFor(t, s.As("owner", core, "owners"))
-	namespace := func(name, tenant string) *corev1.Namespace {
-		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if tenant != "" {
-			n.Labels = map[string]string{"atoll.dev/tenant": tenant}
-		}
-		return n
+	namespace := func(name string, labels map[string]string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	}
 	create := func(client kubernetes.Interface, n *corev1.Namespace) error {
 		_, err := client.CoreV1().Namespaces().Create(t.Context(), n, metav1.CreateOptions{})
@@ -209,23 +218,39 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 		return err
 	}
 	waitForPolicies(t, func(ctx context.Context) error {
-		_, err := tenant.CoreV1().Namespaces().Create(ctx, namespace("early", "acme"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := tenant.CoreV1().Namespaces().Create(ctx, namespace("early", map[string]string{"atoll.dev/tenant": "acme"}), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
 
-	for _, step := range []struct {
+	type step struct {
 		what, refusal string
 		do            func() error
-	}{
-		{"a tenant makes a namespace of a tenant", notYours, func() error { return create(tenant, namespace("mine", "acme")) }},
-		{"a tenant makes a plain namespace", "", func() error { return create(tenant, namespace("mine", "")) }},
-		{"a tenant joins a tenant", notYours, func() error { return patch(tenant, "atoll.dev/tenant", "acme") }},
-		{"a tenant joins a tenant through the status", notYours, func() error { return patch(tenant, "atoll.dev/tenant", "acme", "status") }},
-		{"a tenant joins a tenant through finalize", notYours, func() error { return finalize(tenant, map[string]string{"atoll.dev/tenant": "acme"}) }},
-		{"an owner gives it to a tenant", "", func() error { return patch(owner, "atoll.dev/tenant", "acme") }},
-		{"a tenant changes the tenant", notYours, func() error { return patch(tenant, "atoll.dev/tenant", "other") }},
-		{"a tenant leaves the tenant", notYours, func() error { return patch(tenant, "atoll.dev/tenant", "null") }},
-		{"a tenant writes other labels", "", func() error { return patch(tenant, "atoll.dev/network", "red") }},
+	}
+	steps := []step{{"a tenant makes a plain namespace", "", func() error { return create(tenant, namespace("mine", nil)) }}}
+	for _, key := range []string{"atoll.dev/tenant", "atoll.dev/network", "atoll.dev/infrastructure"} {
+		to := map[string]string{key: "acme"}
+		steps = append(steps, []step{
+			{"a tenant makes a namespace with it", notYours, func() error { return create(tenant, namespace("other", to)) }},
+			{"a tenant makes a namespace with nothing in it", notYours, func() error { return create(tenant, namespace("other", map[string]string{key: ""})) }},
+			{"a tenant sets it", notYours, func() error { return patch(tenant, key, "acme") }},
+			{"a tenant sets it through the status", notYours, func() error { return patch(tenant, key, "acme", "status") }},
+			{"a tenant sets it through finalize", notYours, func() error { return finalize(tenant, to) }},
+			{"an owner sets it", "", func() error { return patch(owner, key, "acme") }},
+			{"a tenant leaves it as it is", "", func() error { return patch(tenant, key, "acme") }},
+			{"a tenant changes it", notYours, func() error { return patch(tenant, key, "other") }},
+			{"a tenant removes it", notYours, func() error { return patch(tenant, key, "null") }},
+			{"a tenant removes it through finalize", notYours, func() error { return finalize(tenant, nil) }},
+			{"a tenant writes other labels", "", func() error { return patch(tenant, "team", "a") }},
+			{"an owner removes it", "", func() error { return patch(owner, key, "null") }},
+		}...)
+		for i := len(steps) - 12; i < len(steps); i++ {
+			steps[i].what = key + ": " + steps[i].what
+		}
+	}
+	steps = append(steps, []step{
+		{"an owner makes a namespace with all of them", "", func() error {
+			return create(owner, namespace("theirs", map[string]string{"atoll.dev/tenant": "acme", "atoll.dev/network": "red", "atoll.dev/infrastructure": "true"}))
+		}},
 		{"a tenant deletes it", "", func() error {
 			return tenant.CoreV1().Namespaces().Delete(t.Context(), "mine", metav1.DeleteOptions{})
 		}},
@@ -238,7 +263,26 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 			_, err = tenant.CoreV1().Namespaces().Finalize(t.Context(), n, metav1.UpdateOptions{})
 			return err
 		}},
-	} {
+		// The control: what the policy refuses is refused by nothing else.
+		{"without the policy a tenant sets what he likes", "", func() error {
+			bindings := admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+			binding, err := bindings.Get(t.Context(), "atoll-namespaces", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if err := bindings.Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
+				return err
+			}
+			waitForSuccess(t, func(ctx context.Context) error {
+				_, err := tenant.CoreV1().Namespaces().Create(ctx, namespace("free", map[string]string{"atoll.dev/network": "red"}), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				return err
+			})
+			binding.ResourceVersion = ""
+			_, err = bindings.Create(t.Context(), binding, metav1.CreateOptions{})
+			return err
+		}},
+	}...)
+	for _, step := range steps {
 		t.Run(step.what, func(t *testing.T) { expect(t, step.do(), step.refusal) })
 	}
 }

@@ -38,7 +38,10 @@ func (b *bench) createNetworks(ctx context.Context, n int) error {
 	for i := range n {
 		name := fmt.Sprintf("bench-%d", i)
 		b.networks = append(b.networks, name)
-		networks = append(networks, lab.Network(name, v1alpha1.Subnet{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/16"}}))
+		network := lab.Network(name, v1alpha1.Subnet{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/16"}})
+		// The pods of one namespace are in all of them.
+		network.Spec.AllowedNamespaces = &metav1.LabelSelector{}
+		networks = append(networks, network)
 	}
 	return b.CreateNetworks(ctx, networks...)
 }

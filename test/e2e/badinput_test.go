@@ -83,7 +83,7 @@ func TestBadInput(t *testing.T) {
 		},
 		{
 			pod:    cluster.PodSpec{Namespace: "nowhere", Name: "stranger", Network: "roomy"},
-			reason: model.ReasonNamespaceNotAllowed, says: []string{"nowhere", "roomy"}, network: "roomy",
+			reason: model.ReasonNetworkNotFound, says: []string{"nowhere", "roomy"}, network: "roomy",
 			mend: func(t *testing.T) {
 				env.ChangeNetwork(t, "roomy", func(s *v1alpha1.NetworkSpec) {
 					s.AllowedNamespaces = &metav1.LabelSelector{}

@@ -82,7 +82,7 @@ func TestHostileTenant(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { env.DeletePod(t, p) })
-		env.WaitEvent(t, p, model.ReasonNamespaceNotAllowed)
+		env.WaitEvent(t, p, model.ReasonNetworkNotFound)
 		if port := env.NB.Port(t, "hers/"+s.Name); port != nil {
 			t.Errorf("%s: the pod has a port: %+v", name, port)
 		}

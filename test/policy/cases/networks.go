@@ -107,7 +107,7 @@ func Networks() []v1alpha1.Network {
 		}
 		n := v1alpha1.Network{
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: UID("network", name)},
-			Spec:       v1alpha1.NetworkSpec{Type: kind},
+			Spec:       v1alpha1.NetworkSpec{Type: kind, AllowedNamespaces: &metav1.LabelSelector{}},
 		}
 		for _, s := range Subnets(name) {
 			n.Spec.Subnets = append(n.Spec.Subnets, v1alpha1.Subnet{Name: s.Name, CIDRs: []v1alpha1.CIDR{

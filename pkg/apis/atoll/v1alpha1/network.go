@@ -93,8 +93,10 @@ type NetworkSpec struct {
 	Tenant string `json:"tenant,omitempty"`
 
 	// Selects by label the namespaces whose pods may attach; {} selects all. When it is absent, the namespaces of the
-	// tenant may attach, or all namespaces if the Network has no tenant. A pod that may not attach gets no network, and
-	// an Event that says so.
+	// tenant may attach; without a tenant, those whose label atoll.dev/network names the Network. The cluster's default
+	// Network admits all namespaces that it selects, or all if it selects none, but those that have another Network of
+	// their own: whose label atoll.dev/network names another, or that belong to another tenant and name none. A pod that may
+	// not attach gets no network, and an Event that says so.
 	//
 	// +optional
 	AllowedNamespaces *metav1.LabelSelector `json:"allowedNamespaces,omitempty"`
