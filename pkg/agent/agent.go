@@ -180,6 +180,7 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 		part(name, watch)
 	}
 	part("count verdicts", a.verdicts.serve)
+	part("drop router advertisements", (&sentry{socket: bridgeSocket(config.OVSDB, config.Bridge), log: a.log}).serve)
 	part("sweep", a.sweepForever)
 	part("tend portholes", a.tendPortholes)
 	if a.nri != nil {

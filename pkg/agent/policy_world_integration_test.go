@@ -29,6 +29,8 @@ type judged struct {
 	*node
 	agent *Agent
 	world outside
+	// halt ends the engine: what the database has then stays as a test changes it.
+	halt func()
 
 	mu      sync.Mutex
 	ready   chan struct{}
@@ -57,12 +59,13 @@ func newJudged(t *testing.T) *judged {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- engine.Run(ctx) }()
-	t.Cleanup(func() {
+	j.halt = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("the engine ended: %v", err)
 		}
 	})
+	t.Cleanup(j.halt)
 	flat := &model.Network{
 		Name: "default", UID: uidOf("default"), Type: model.Flat, Finalized: true,
 		Subnets: []model.Subnet{{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/16"), netip.MustParsePrefix("fd00:128::/64")}}},

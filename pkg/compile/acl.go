@@ -19,8 +19,10 @@ const (
 
 // Priorities within a tier: the higher number is asked first.
 const (
-	// PriorityPlatform: nothing in that tier contradicts another.
+	// PriorityPlatform: nothing at that priority contradicts another.
 	PriorityPlatform = 1000
+	// PriorityGuard is above all that allows: what the guard drops, nobody may send.
+	PriorityGuard = 2000
 	// PriorityAllowed is above PriorityIsolated: what a NetworkPolicy allows, no other forbids.
 	PriorityAllowed = 1001
 	// PriorityIsolationLogged is above PriorityIsolated, so that a drop is logged if any policy that isolates the pod asks for

@@ -171,6 +171,9 @@ func write(t *testing.T, out *bytes.Buffer, owner nb.Owner, facts nb.Facts) {
 			}
 		}
 		names[row.ID()] = fmt.Sprint(columns["name"])
+		if acl, ok := row.(*nb.ACL); ok && acl.Name != nil {
+			names[row.ID()] = *acl.Name
+		}
 		if route, ok := row.(*nb.StaticRoute); ok {
 			names[row.ID()] = route.IPPrefix + " via " + route.Nexthop
 		}

@@ -70,6 +70,7 @@ func Network(l Layout) nb.Facts {
 			nb.Member{Set: nb.Set{In: nb.RefOf(sw), Column: nb.ColumnLoadBalancerGroups}, Value: group.UUID},
 		)
 	}
+	facts.Add(guard(l))
 	facts.Add(edge(l))
 	return facts
 }

@@ -78,12 +78,12 @@ func (r *LogicalSwitch) EqualsModel(other model.Model) bool {
 	o, ok := other.(*LogicalSwitch)
 	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.OtherConfig, o.OtherConfig) &&
 		maps.Equal(r.ExternalIDs, o.ExternalIDs) && slices.Equal(r.Ports, o.Ports) &&
-		slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups)
+		slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups) && slices.Equal(r.ACLs, o.ACLs)
 }
 
 func (r *LogicalSwitch) copyTo(to *LogicalSwitch) {
 	*to = *r
-	to.LoadBalancerGroups = slices.Clone(r.LoadBalancerGroups)
+	to.LoadBalancerGroups, to.ACLs = slices.Clone(r.LoadBalancerGroups), slices.Clone(r.ACLs)
 	to.OtherConfig, to.ExternalIDs, to.Ports = maps.Clone(r.OtherConfig), maps.Clone(r.ExternalIDs), slices.Clone(r.Ports)
 }
 

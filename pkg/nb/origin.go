@@ -8,7 +8,7 @@ import "strings"
 type Origin struct {
 	// Network of the ports that the ACL judges.
 	Network string
-	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode and Itself.
+	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself and Guard.
 	Policy string
 	// Direction is Ingress or Egress, as seen from the pod.
 	Direction string
@@ -27,6 +27,8 @@ const (
 	OwnNode = "own-node"
 	// Itself lets a pod reach itself through a virtual address.
 	Itself = "itself"
+	// Guard drops what no pod may send, in the name of a router or of a DHCP server.
+	Guard = "guard"
 )
 
 // RuleIsolation is the rule of a policy that says that its pods are isolated.

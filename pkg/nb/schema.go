@@ -46,7 +46,7 @@ func TargetTable(c Column) Table {
 		return TableLoadBalancerGroup
 	case Column{TableLoadBalancerGroup, ColumnLoadBalancers}, Column{TableLogicalRouter, ColumnLoadBalancers}:
 		return TableLoadBalancer
-	case Column{TablePortGroup, ColumnACLs}:
+	case Column{TableLogicalSwitch, ColumnACLs}, Column{TablePortGroup, ColumnACLs}:
 		return TableACL
 	}
 	return ""
@@ -58,7 +58,7 @@ func MemberColumns(t Table) []string {
 	case TableLogicalRouter:
 		return []string{ColumnPorts, ColumnStaticRoutes, ColumnLoadBalancerGroups, ColumnLoadBalancers}
 	case TableLogicalSwitch:
-		return []string{ColumnPorts, ColumnLoadBalancerGroups}
+		return []string{ColumnPorts, ColumnLoadBalancerGroups, ColumnACLs}
 	case TableLoadBalancerGroup:
 		return []string{ColumnLoadBalancers}
 	case TableLoadBalancer:

@@ -44,6 +44,8 @@ type LogicalSwitch struct {
 	Ports []string `ovsdb:"ports"`
 	// LoadBalancerGroups refer to Load_Balancer_Group; written as Members.
 	LoadBalancerGroups []string `ovsdb:"load_balancer_group"`
+	// ACLs refer to ACL; written as Members.
+	ACLs []string `ovsdb:"acls"`
 }
 
 // LogicalSwitchPort is a row of Logical_Switch_Port.
@@ -210,6 +212,8 @@ func Members(r Row, column string) []string {
 			return r.Ports
 		case ColumnLoadBalancerGroups:
 			return r.LoadBalancerGroups
+		case ColumnACLs:
+			return r.ACLs
 		}
 	case *LoadBalancerGroup:
 		if column == ColumnLoadBalancers {

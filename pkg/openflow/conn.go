@@ -19,8 +19,11 @@ const (
 	typeError            = 1
 	typeEchoRequest      = 2
 	typeEchoReply        = 3
+	typeFlowMod          = 14
 	typeMultipartRequest = 18
 	typeMultipartReply   = 19
+	typeBarrierRequest   = 20
+	typeBarrierReply     = 21
 )
 
 // patience bounds one call when its context does not.

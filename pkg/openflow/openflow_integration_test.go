@@ -125,6 +125,39 @@ func TestFlowsAreCountedByCookieAndTable(t *testing.T) {
 	}
 }
 
+// TestDropsAreAddedOnce: a bridge drops the messages of one type, and nothing else.
+func TestDropsAreAddedOnce(t *testing.T) {
+	b := newBridge(t)
+	c := b.dial(t)
+	for range 2 {
+		if err := c.Drop(t.Context(), openflow.Drop{Cookie: 1 << 40, Priority: 60000, ICMPv6Type: 134}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.flows(t, []string{"cookie=0x2,table=0,priority=1,actions=drop"})
+	for _, kind := range []string{"86", "87", "86"} {
+		b.ofctl(t, "packet-out", "ours", "in_port=local packet=333300000001020000000001"+"86dd6000000000083aff"+
+			strings.Repeat("fe80000000000000000000000000000"+"1", 2)+kind+"00000000000000 actions=resubmit(,0)")
+	}
+	b.packet(t)
+	ask := []openflow.Selection{{1 << 40, 0}, {2, 0}}
+	want := []openflow.Count{{Flows: 1, Packets: 2}, {Flows: 1, Packets: 2}}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		got, err := c.Counts(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff := cmp.Diff(want, got)
+		if diff == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("(-want +got)\n%s", diff)
+		}
+	}
+}
+
 // Many more flows than fit in one answer, and more questions than ovs-vswitchd answers before it is read from.
 func TestMoreFlowsThanOneAnswerHolds(t *testing.T) {
 	const many = 2_000

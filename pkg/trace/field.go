@@ -45,7 +45,12 @@ func isProtocol(protocol model.Protocol) func(Packet) bool {
 	return func(p Packet) bool { return p.Protocol == protocol }
 }
 
+func isICMP(family func(Packet) bool) func(Packet) bool {
+	return func(p Packet) bool { return p.Protocol == ICMP && family(p) }
+}
+
 func always(Packet) bool { return true }
+func never(Packet) bool  { return false }
 
 // fields are those that are understood.
 var fields = map[string]field{
@@ -63,13 +68,17 @@ var fields = map[string]field{
 	"ip6.src": {needs: is6, compare: compareAddress(func(p Packet) netip.Addr { return p.From })},
 	"ip6.dst": {needs: is6, compare: compareAddress(func(p Packet) netip.Addr { return p.To })},
 	"tcp.dst": portField(model.TCP), "udp.dst": portField(model.UDP), "sctp.dst": portField(model.SCTP),
+	// The only ICMP that is traced is a question for an echo. (RFC 792, RFC 4443.)
+	"icmp4.type":     {needs: isICMP(is4), compare: compareNumber(func(Packet) uint64 { return 8 })},
+	"icmp6.type":     {needs: isICMP(is6), compare: compareNumber(func(Packet) uint64 { return 128 })},
+	"ip.is_frag":     {is: never},
 	"flags.loopback": {is: func(p Packet) bool { return p.Loopback }},
 	"inport":         {compare: compareSwitchPort(func(p Packet) string { return p.in })},
 	"outport":        {compare: compareSwitchPort(func(p Packet) string { return p.out })},
 }
 
 func portField(protocol model.Protocol) field {
-	return field{needs: isProtocol(protocol), compare: comparePort}
+	return field{needs: isProtocol(protocol), compare: compareNumber(func(p Packet) uint64 { return uint64(p.Port) })}
 }
 
 // value is one that a field is compared with: the name of a switch port, addresses, or a number of which some bits count.
@@ -127,14 +136,16 @@ func compareAddress(of func(Packet) netip.Addr) func(Packet, string, []value) (b
 	}
 }
 
-func comparePort(p Packet, relation string, values []value) (bool, error) {
-	port := uint64(p.Port)
-	if relation == "==" || relation == "!=" {
-		return oneOf(relation, values, func(v value) bool { return port&v.mask == v.number&v.mask })
+func compareNumber(of func(Packet) uint64) func(Packet, string, []value) (bool, error) {
+	return func(p Packet, relation string, values []value) (bool, error) {
+		have := of(p)
+		if relation == "==" || relation == "!=" {
+			return oneOf(relation, values, func(v value) bool { return have&v.mask == v.number&v.mask })
+		}
+		if len(values) != 1 || values[0].mask != ^uint64(0) {
+			return false, fmt.Errorf("%s with something else than one number", relation)
+		}
+		n := values[0].number
+		return map[string]bool{"<": have < n, "<=": have <= n, ">": have > n, ">=": have >= n}[relation], nil
 	}
-	if len(values) != 1 || values[0].mask != ^uint64(0) {
-		return false, fmt.Errorf("%s with something else than one number", relation)
-	}
-	n := values[0].number
-	return map[string]bool{"<": port < n, "<=": port <= n, ">": port > n, ">=": port >= n}[relation], nil
 }

@@ -126,26 +126,30 @@ func (db *Database) meets(a *nb.ACL, p Packet) (bool, error) {
 	return meets, nil
 }
 
-// aclsAt are the ACLs that a switch asks about a port's packets: those of each port group with any port of the switch.
+// aclsAt are the ACLs that a switch asks about a port's packets: its own, and those of each port group with any port of the switch.
 func (db *Database) aclsAt(port *nb.LogicalSwitchPort) []*nb.ACL {
 	here := map[string]bool{}
-	if sw := db.switches[port.UUID]; sw != nil {
-		for _, id := range sw.Ports {
-			here[id] = true
-		}
-	}
 	var out []*nb.ACL
 	taken := map[string]bool{}
-	for _, g := range db.groups {
-		if !slices.ContainsFunc(g.Ports, func(id string) bool { return here[id] }) {
-			continue
-		}
-		for _, id := range g.ACLs {
+	take := func(ids []string) {
+		for _, id := range ids {
 			if a := db.acls[id]; a != nil && !taken[id] {
 				taken[id] = true
 				out = append(out, a)
 			}
 		}
+	}
+	if sw := db.switches[port.UUID]; sw != nil {
+		for _, id := range sw.Ports {
+			here[id] = true
+		}
+		take(sw.ACLs)
+	}
+	for _, g := range db.groups {
+		if !slices.ContainsFunc(g.Ports, func(id string) bool { return here[id] }) {
+			continue
+		}
+		take(g.ACLs)
 	}
 	return out
 }

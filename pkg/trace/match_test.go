@@ -51,6 +51,8 @@ func TestMatches(t *testing.T) {
 		{"!(ip6.src == $g_ip6)", false},
 		{"udp.dst != 80", false},
 		{"icmp4 || icmp6 || icmp", false},
+		{"icmp4.type == 8 || icmp6.type == 128 || ip.is_frag", false},
+		{"!ip.is_frag", true},
 		{"tcp.dst == {80, 0x1f90/0xfff0}", true},
 		{"tcp.dst == 0x1f80/0xfff0", false},
 		{"tcp.dst >= 8080 && tcp.dst <= 8080 && tcp.dst < 8081 && tcp.dst > 8079", true},
@@ -125,6 +127,28 @@ func TestWhatComesBackToItsSender(t *testing.T) {
 		}
 		if got, err := db.Receive(db.Port("a"), p); err != nil || got.Allowed != back {
 			t.Errorf("led back: %t; receiving: %+v, %v", back, got, err)
+		}
+	}
+}
+
+// TestASwitchHasACLsOfItsOwn: they judge all its ports, and a question for an echo is one.
+func TestASwitchHasACLsOfItsOwn(t *testing.T) {
+	rows := map[nb.Table][]nb.Row{
+		nb.TableLogicalSwitch:     {&nb.LogicalSwitch{UUID: "s", Ports: []string{"1"}, ACLs: []string{"guard"}}},
+		nb.TableLogicalSwitchPort: {&nb.LogicalSwitchPort{UUID: "1", Name: "a"}},
+		nb.TableACL: {
+			&nb.ACL{UUID: "guard", Direction: fromPort, Match: "(icmp4.type == {5, 9}) || (ip4 && udp.dst == 68) || (ip6.src == fe80::/10 && ip.is_frag)", Action: "drop"},
+		},
+	}
+	db := New(func(t nb.Table) []nb.Row { return rows[t] })
+	for _, test := range []struct {
+		protocol model.Protocol
+		port     uint16
+		want     bool
+	}{{model.UDP, 68, false}, {model.UDP, 67, true}, {model.TCP, 68, true}, {ICMP, 0, true}} {
+		p := Packet{From: netip.MustParseAddr("10.0.0.1"), To: netip.MustParseAddr("10.0.0.2"), Protocol: test.protocol, Port: test.port}
+		if got, err := db.Send(db.Port("a"), p, p); err != nil || got.Allowed != test.want {
+			t.Errorf("%s %d: %+v, %v", test.protocol, test.port, got, err)
 		}
 	}
 }
