@@ -85,6 +85,10 @@ func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic ni
 		PodUID:      pod.uid,
 		Netns:       request.Netns,
 	}
+	inside, err := a.insideOf(ctx, nic)
+	if err != nil {
+		return wanted{}, err
+	}
 	return wanted{
 		pod: pod,
 		nic: nic,
@@ -94,8 +98,9 @@ func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic ni
 			MAC:       nic.mac,
 			MTU:       mtu,
 			Addresses: nic.addresses,
-			Faces:     nic.faces,
+			Faces:     inside.faces,
 			Gateways:  nic.gateways,
+			Beyond:    inside.beyond,
 			Offload:   offload,
 		},
 		port: portFor(owner, pod, nic),
@@ -209,16 +214,16 @@ func (w wanted) result() *current.Result {
 	const inPod = 1
 	for i, prefix := range w.link.Addresses {
 		address := &current.IPConfig{Interface: current.Int(inPod), Address: ipNet(prefix)}
-		if len(w.link.Faces) > 0 {
+		if len(w.nic.faces) > 0 {
 			// Nobody is asked for a face on the pod's link: it has no subnet and no router there.
-			face := w.link.Faces[i]
+			face := w.nic.faces[i]
 			address.Address = ipNet(netip.PrefixFrom(face, face.BitLen()))
 		}
 		for _, gateway := range w.link.Gateways {
 			if gateway.Is4() != prefix.Addr().Is4() {
 				continue
 			}
-			if len(w.link.Faces) == 0 {
+			if len(w.nic.faces) == 0 {
 				address.Gateway = gateway.AsSlice()
 			}
 			result.Routes = append(result.Routes, &types.Route{Dst: defaultDestination(gateway), GW: gateway.AsSlice()})

@@ -48,7 +48,7 @@ func newJudged(t *testing.T) *judged {
 	j.startOVN()
 	j.world = addOutside(t)
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	defaults := controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), DNS: controller.DefaultDNS()}
+	defaults := controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), DNS: controller.DefaultDNS(), Services: testInfrastructure().Services}
 	for _, text := range controller.DefaultFaces() {
 		defaults.Faces = append(defaults.Faces, netip.MustParsePrefix(text))
 	}
@@ -92,7 +92,8 @@ func newJudged(t *testing.T) *judged {
 		return nil
 	})
 	j.agent = j.node.agent()
-	j.agent.seesCluster([]netip.AddrPort{netip.MustParseAddrPort(testEncapIP + ":6443")}, []*model.Node{given}, red, blue)
+	servers := []netip.AddrPort{netip.MustParseAddrPort(testEncapIP + ":6443"), netip.MustParseAddrPort("[" + j.world.nodeV6 + "]:6443")}
+	j.agent.seesCluster(servers, []*model.Node{given}, red, blue)
 	must(t, j.agent.sweep(t.Context()))
 	t.Cleanup(func() { j.clearPortholes(j.agent) })
 	return j
@@ -142,7 +143,7 @@ func (j *judged) withdraw(p model.Policy) {
 	j.change(func(c *model.Changes) { c.Policies[p.Key] = nil })
 }
 
-// ask makes a pod of a Network with an address and a label, and waits for what the controller decides about it.
+// ask makes a pod of a Network with an address, any if it is empty, and a label, and waits for what the controller decides about it.
 func (j *judged) ask(namespace, name, address, app string) *testPod {
 	j.tb.Helper()
 	t := j.tb.(*testing.T)
@@ -155,7 +156,9 @@ func (j *judged) ask(namespace, name, address, app string) *testPod {
 	}
 	key := p.request.Pod.Key()
 	m := model.Pod{Key: key, UID: p.request.Pod.UID, Node: j.name, Created: time.Unix(1, 0), Labels: map[string]string{"app": app}}
-	m.NIC.IP = netip.MustParseAddr(address)
+	if address != "" {
+		m.NIC.IP = netip.MustParseAddr(address)
+	}
 	j.change(func(c *model.Changes) { c.Pods[key], j.pods[key] = &m, &m })
 	p.nic = await(t, func() *model.Pod {
 		j.mu.Lock()

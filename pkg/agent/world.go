@@ -204,7 +204,7 @@ func (w *world) lacks(n nic) error {
 	if self == nil || self.Assigned == nil {
 		return fmt.Errorf("the controller has not given node %s its faces (annotation %s)", w.self, model.AnnotationNode)
 	}
-	subnets := subnetsOf(network, w.infra.DefaultSubnet)
+	subnets := w.infra.subnetsOf(network)
 	for _, pod := range n.doors() {
 		if !contains(self.Assigned.Faces, pod.Face) {
 			return fmt.Errorf("face %s is not one of node %s", pod.Face, w.self)
@@ -229,9 +229,9 @@ func (w *world) porthole(networkUID string) (porthole.Spec, error) {
 	}
 	spec := porthole.Spec{
 		UID: n.UID, Network: n.Name,
-		Subnets: subnetsOf(n, w.infra.DefaultSubnet),
+		Subnets: w.infra.subnetsOf(n),
 		// Also those that the infrastructure keeps the controller from serving: a condition of the Network says so.
-		ServiceRanges: serviceRangesOf(n, w.infra.DefaultSubnet),
+		ServiceRanges: w.infra.serviceRangesOf(n),
 		Egress:        n.Egress, Infra: n.Infra,
 		API:     w.api,
 		Cluster: w.cluster(),
@@ -265,7 +265,7 @@ func (w *world) host() (host porthole.Host, network string) {
 		return host, ""
 	}
 	host.MAC, host.Addresses, host.Gateways = given.MAC, given.Addresses, given.Gateways
-	host.Default = subnetsOf(n, w.infra.DefaultSubnet)
+	host.Default = w.infra.subnetsOf(n)
 	return host, n.Name
 }
 
@@ -295,15 +295,15 @@ func (w *world) cluster() porthole.Cluster {
 	}
 	for _, n := range w.networks {
 		if n.Type == model.Flat {
-			c.Infra = append(c.Infra, subnetsOf(n, w.infra.DefaultSubnet)...)
+			c.Infra = append(c.Infra, w.infra.subnetsOf(n)...)
 		}
 	}
 	return c
 }
 
 // subnetsOf are the CIDRs that the controller has a Network's router serve.
-func subnetsOf(n *model.Network, defaultSubnet netip.Prefix) []netip.Prefix {
-	layout, _ := compile.Plan(*n, defaultSubnet)
+func (i Infrastructure) subnetsOf(n *model.Network) []netip.Prefix {
+	layout, _ := compile.Plan(*n, i.cluster())
 	var out []netip.Prefix
 	for _, s := range layout.Subnets {
 		for _, r := range s.Ranges {
@@ -314,8 +314,8 @@ func subnetsOf(n *model.Network, defaultSubnet netip.Prefix) []netip.Prefix {
 }
 
 // serviceRangesOf are the ranges that a Network's Services have addresses of its own from.
-func serviceRangesOf(n *model.Network, defaultSubnet netip.Prefix) []netip.Prefix {
-	ranges, _ := compile.PlanServices(*n, defaultSubnet)
+func (i Infrastructure) serviceRangesOf(n *model.Network) []netip.Prefix {
+	ranges, _ := compile.PlanServices(*n, i.cluster())
 	return ranges
 }
 

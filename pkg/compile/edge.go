@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"net/netip"
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -12,7 +13,8 @@ import (
 func edgeName(network string) string { return network + ":edge" }
 
 // edge gives the rows by which pods leave their Network: a switch that joins the router to the porthole, and a default
-// route to it for each IP family that the Network has.
+// route to it for each IP family that the Network has. An address of the infrastructure that lies in a subnet needs a route of
+// its own: the router would look for it among the subnet's pods.
 //
 // The porthole is one localport: it is present on each node under the same addresses, and what a pod sends there stays
 // on the pod's node. So a Network has one row for all of them. (ovn-nb(5), ovn-architecture(7).)
@@ -62,14 +64,24 @@ func edge(l Layout) nb.Facts {
 			{Set: ports, Value: porthole.UUID},
 		},
 	}
-	for i, prefix := range [2]string{"0.0.0.0/0", "::/0"} {
-		if !l.Has(i == 0) {
-			continue
+	var prefixes []netip.Prefix
+	for _, anywhere := range [2]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		if l.Has(anywhere.Is4()) {
+			prefixes = append(prefixes, netip.PrefixFrom(anywhere, 0))
+		}
+	}
+	for _, a := range l.Through {
+		prefixes = append(prefixes, netip.PrefixFrom(a, a.BitLen()))
+	}
+	for _, prefix := range prefixes {
+		porthole := model.PortholeAddresses()[0]
+		if prefix.Addr().Is6() {
+			porthole = model.PortholeAddresses()[1]
 		}
 		route := &nb.StaticRoute{
-			UUID:     nb.UUID(nb.TableStaticRoute, key(prefix)),
-			IPPrefix: prefix,
-			Nexthop:  model.PortholeAddresses()[i].Addr().String(),
+			UUID:     nb.UUID(nb.TableStaticRoute, key(prefix.String())),
+			IPPrefix: prefix.String(),
+			Nexthop:  porthole.Addr().String(),
 			// The next hop of IPv6 is a link-local address, which could be on any port.
 			OutputPort:  &port.Name,
 			ExternalIDs: idsOf(l),

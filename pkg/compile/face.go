@@ -34,12 +34,13 @@ func faces(l Layout) nb.Facts {
 	return facts
 }
 
-// facesOfPod are the pairs of an interface's faces.
+// facesOfPod are the pairs of an interface's faces: not of one that is an address of the Network's own, which may be another
+// pod's there.
 func facesOfPod(l Layout, a model.Attachment) []nb.Member {
 	var out []nb.Member
 	for _, face := range a.Faces {
 		own, ok := addressOf(a.Addresses, face.Is4())
-		if !ok || !l.Faces {
+		if !ok || !l.Faces || l.Means(face) {
 			continue
 		}
 		in := nb.Ref{Table: nb.TableLoadBalancer, UUID: facesUUID(l, facePart(face))}

@@ -75,12 +75,17 @@ func planFile(t *testing.T, raw []byte) (n *model.Network, l compile.Layout, pro
 		t.Fatal(err)
 	}
 	n = intake.Network(&in)
-	l, problems = compile.Plan(*n, defaultSubnet())
+	l, problems = compile.Plan(*n, cluster())
 	l.Faces = true
 	return n, l, problems, documents[1:]
 }
 
-func defaultSubnet() netip.Prefix { return netip.MustParsePrefix("10.128.0.0/14") }
+func cluster() compile.Cluster {
+	return compile.Cluster{
+		DefaultSubnet: netip.MustParsePrefix("10.128.0.0/14"),
+		Services:      []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")},
+	}
+}
 
 func compileFile(t *testing.T, raw []byte) []byte {
 	t.Helper()
@@ -89,7 +94,7 @@ func compileFile(t *testing.T, raw []byte) []byte {
 	for _, p := range problems {
 		fmt.Fprintf(&out, "# %s: %s\n", p.Reason, p.Message)
 	}
-	ranges, problems := compile.PlanServices(*n, defaultSubnet())
+	ranges, problems := compile.PlanServices(*n, cluster())
 	for _, p := range problems {
 		fmt.Fprintf(&out, "# %s: %s\n", p.Reason, p.Message)
 	}

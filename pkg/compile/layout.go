@@ -21,8 +21,13 @@ type Layout struct {
 	Name    string
 	UID     string
 	Subnets []SubnetLayout
+	// Services are the ranges of which its Services have addresses, as far as the Network alone tells.
+	Services []netip.Prefix
 	// Faces: its pods have them. Not so in the default Network.
 	Faces bool
+	// Through are addresses within the subnets that lead to the porthole all the same: there somebody answers whom pods of
+	// every Network ask.
+	Through []netip.Addr
 }
 
 // SubnetLayout is a subnet that makes sense.
@@ -37,6 +42,8 @@ type Range struct {
 	Gateway netip.Addr
 	// Reserved: what pods never get; the gateway among them.
 	Reserved []model.AddrRange
+	// Withheld are parts that pods do not get because the cluster's Services have their addresses there.
+	Withheld []netip.Prefix
 }
 
 // Subnet finds a subnet by name.
@@ -50,26 +57,27 @@ func (l Layout) Subnet(name string) (SubnetLayout, bool) {
 
 // Plan decides what of a Network can be served. A subnet that contradicts itself, or overlaps one listed
 // before it, is left out and there is a Problem that names it; the others are served. A Network that lists no
-// subnet gets one of defaultSubnet.
-func Plan(n model.Network, defaultSubnet netip.Prefix) (Layout, []model.Problem) {
+// subnet gets the cluster's default one.
+func Plan(n model.Network, c Cluster) (Layout, []model.Problem) {
 	layout := Layout{Name: n.Name, UID: n.UID}
 	subnets := n.Subnets
 	if len(subnets) == 0 {
-		subnets = []model.Subnet{{Name: DefaultSubnetName, CIDRs: []netip.Prefix{defaultSubnet}}}
+		subnets = []model.Subnet{{Name: DefaultSubnetName, CIDRs: []netip.Prefix{c.DefaultSubnet}}}
 	}
 	var problems []model.Problem
 	for _, s := range subnets {
-		planned, problem := planSubnet(s, layout.Subnets)
+		planned, problem := c.planSubnet(s, layout.Subnets)
 		if problem != nil {
 			problems = append(problems, *problem)
 			continue
 		}
 		layout.Subnets = append(layout.Subnets, planned)
 	}
+	layout.Services, _ = layout.planServices(n)
 	return layout, problems
 }
 
-func planSubnet(s model.Subnet, before []SubnetLayout) (SubnetLayout, *model.Problem) {
+func (c Cluster) planSubnet(s model.Subnet, before []SubnetLayout) (SubnetLayout, *model.Problem) {
 	invalid := func(format string, args ...any) (SubnetLayout, *model.Problem) {
 		return SubnetLayout{}, &model.Problem{
 			Reason:  model.ReasonSubnetInvalid,
@@ -92,7 +100,7 @@ func planSubnet(s model.Subnet, before []SubnetLayout) (SubnetLayout, *model.Pro
 				return invalid("%s and %s are of the same IP family; make a second subnet", r.CIDR, cidr)
 			}
 		}
-		gateway, why := gatewayOf(cidr, s.Gateways)
+		gateway, why := c.gatewayOf(cidr, s.Gateways)
 		if why != "" {
 			return invalid("%s", why)
 		}
@@ -102,7 +110,7 @@ func planSubnet(s model.Subnet, before []SubnetLayout) (SubnetLayout, *model.Pro
 				reserved = append(reserved, x)
 			}
 		}
-		out.Ranges = append(out.Ranges, Range{CIDR: cidr, Gateway: gateway, Reserved: reserved})
+		out.Ranges = append(out.Ranges, Range{CIDR: cidr, Gateway: gateway, Reserved: reserved, Withheld: c.withheld(cidr)})
 	}
 	if why := strayGateway(s); why != "" {
 		return invalid("%s", why)
@@ -163,12 +171,9 @@ var specials = []struct {
 	{netip.MustParsePrefix("ff00::/8"), "ff00::/8, the multicast addresses"},
 }
 
-// gatewayOf picks the router's address in cidr: the one that was asked for, else the first host address.
-func gatewayOf(cidr netip.Prefix, wanted []netip.Addr) (netip.Addr, string) {
-	gateway := cidr.Addr().Next()
-	if hostBits := cidr.Addr().BitLen() - cidr.Bits(); hostBits == 1 {
-		gateway = cidr.Addr()
-	}
+// gatewayOf picks the router's address in cidr: the one that was asked for, else the first host address that is free.
+func (c Cluster) gatewayOf(cidr netip.Prefix, wanted []netip.Addr) (netip.Addr, string) {
+	gateway := c.firstFree(cidr)
 	found := false
 	for _, w := range wanted {
 		if !cidr.Contains(w) {

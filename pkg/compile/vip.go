@@ -8,10 +8,13 @@ import (
 )
 
 // PlanServices decides which service ranges of a Network can be served as far as the Network alone tells: what the
-// infrastructure has is not known here. For each of the others there is a Problem that names it. defaultSubnet is as for
-// Plan.
-func PlanServices(n model.Network, defaultSubnet netip.Prefix) ([]netip.Prefix, []model.Problem) {
-	layout, _ := Plan(n, defaultSubnet)
+// infrastructure has is not known here. For each of the others there is a Problem that names it.
+func PlanServices(n model.Network, c Cluster) ([]netip.Prefix, []model.Problem) {
+	layout, _ := Plan(n, c)
+	return layout.planServices(n)
+}
+
+func (l Layout) planServices(n model.Network) ([]netip.Prefix, []model.Problem) {
 	var out []netip.Prefix
 	var problems []model.Problem
 	refuse := func(reason, format string, args ...any) {
@@ -29,7 +32,7 @@ func PlanServices(n model.Network, defaultSubnet netip.Prefix) ([]netip.Prefix, 
 			refuse(model.ReasonServiceCIDRInvalid, "service range %s is not served: it %s", cidr, why)
 			continue
 		}
-		if subnet, r, overlaps := layout.overlapping(cidr); overlaps {
+		if subnet, r, overlaps := l.overlapping(cidr); overlaps {
 			refuse(model.ReasonServiceCIDROverlaps, "service range %s is not served: it overlaps subnet %q (%s); give it other addresses", cidr, subnet, r)
 			continue
 		}

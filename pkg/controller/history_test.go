@@ -38,7 +38,7 @@ func anyHistory(t *rapid.T) {
 		on := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
 		switch rapid.IntRange(0, 18).Draw(t, "step") {
 		case 0:
-			n := network(name, "s", "10.0.0.0/29", "t", "10.0.1.0/29")
+			n := network(name, "s", rapid.SampledFrom([]string{"10.0.0.0/29", "10.96.0.8/29"}).Draw(t, "cidr"), "t", "10.0.1.0/29")
 			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
 			switch rapid.SampledFrom([]string{"all", "the tenant's", "those that name it"}).Draw(t, "namespaces of the Network") {
 			case "the tenant's":

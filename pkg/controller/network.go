@@ -126,8 +126,9 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 		s.sink.WriteFinalizer(n.name, n.model.UID, true)
 	}
 	old := n.layout
-	n.layout, n.problems = compile.Plan(*n.model, s.defaults.Subnet)
+	n.layout, n.problems = compile.Plan(*n.model, s.defaults.cluster())
 	n.layout.Faces = n.model.Name != s.defaults.Network
+	n.layout.Through = s.through(n)
 	if first := s.firstWith(n.model.VPCID); first != "" && first != n.name {
 		n.layout.Subnets = nil
 		n.problems = append(n.problems, model.Problem{
@@ -167,7 +168,7 @@ func poolsOf(l compile.Layout) map[string][]*alloc.Pool {
 	for _, s := range l.Subnets {
 		for _, r := range s.Ranges {
 			// Plan has refused what no pool can serve.
-			if p, err := alloc.New(r.CIDR, r.Reserved); err == nil {
+			if p, err := alloc.New(r.CIDR, r.Given()); err == nil {
 				pools[s.Name] = append(pools[s.Name], p)
 			}
 		}

@@ -290,8 +290,8 @@ func TestANetworkThatOverlapsTheInfrastructureSaysSo(t *testing.T) {
 	w.settle()
 	for name, want := range map[string]string{
 		"red": "", "default": "", "nodes": "",
-		"faces": `100.64.0.0/24 of subnet "front" overlaps 100.64.0.0/10, the range of faces`,
-		"home":  `10.244.0.0/16 of subnet "front" overlaps 10.244.0.0/24 of Network "default"`,
+		"faces": `100.64.0.0/24 of subnet "front" overlaps 100.64.0.0/10, the range of faces: pods reach each other by their own addresses, and not by faces there`,
+		"home":  `10.244.0.0/16 of subnet "front" overlaps 10.244.0.0/24 of Network "default": pods cannot dial its pods and nodes there`,
 	} {
 		c := w.condition(name, model.ConditionCIDRConflict)
 		if c.Status != (want != "") || !strings.HasPrefix(c.Message, want) {
@@ -302,7 +302,7 @@ func TestANetworkThatOverlapsTheInfrastructureSaysSo(t *testing.T) {
 	n.Addresses = []netip.Addr{netip.MustParseAddr("172.18.0.9"), netip.MustParseAddr("172.18.0.2")}
 	w.setNode(n)
 	w.settle()
-	if c := w.condition("nodes", model.ConditionCIDRConflict); !strings.Contains(c.Message, "holds the address 172.18.0.2 of a node") {
+	if c := w.condition("nodes", model.ConditionCIDRConflict); !strings.Contains(c.Message, "holds 2 addresses of nodes, such as 172.18.0.2: pods cannot dial them") {
 		t.Errorf("once there is a node: %+v", c)
 	}
 	if p := w.status("nodes").Phase; p != model.Ready {

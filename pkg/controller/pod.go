@@ -187,7 +187,7 @@ func (s *State) addresses(n *network, p *pod, ns *model.Namespace, wish choice) 
 	case len(n.layout.Subnets) == 0:
 		return nil, refuse(model.ReasonNetworkInvalid, "Network %q serves no subnet: %s", n.name, firstMessage(n.problems))
 	}
-	return n.assign(p)
+	return s.assign(n, p)
 }
 
 // held is the interface that the pod has: by this controller's decision, else by an earlier one's.
@@ -231,7 +231,7 @@ func (n *network) keep(p *pod, a model.Attachment) (*model.Attachment, *model.Pr
 }
 
 // assign gives a pod that has nothing an interface.
-func (n *network) assign(p *pod) (*model.Attachment, *model.Problem) {
+func (s *State) assign(n *network, p *pod) (*model.Attachment, *model.Problem) {
 	wish := p.NIC
 	if n.model.Type == model.Flat {
 		wish = model.NICRequest{}
@@ -261,7 +261,7 @@ func (n *network) assign(p *pod) (*model.Attachment, *model.Problem) {
 		}
 	}
 	for _, subnet := range candidates {
-		addresses, problem := n.fill(p, subnet.Name, wish.IP)
+		addresses, problem := s.fill(n, p, subnet, wish.IP)
 		if problem != nil {
 			return nil, problem
 		}
@@ -273,57 +273,6 @@ func (n *network) assign(p *pod) (*model.Attachment, *model.Problem) {
 	return nil, &model.Problem{
 		Reason:  model.ReasonSubnetFull,
 		Message: fmt.Sprintf("no address is free in %s of Network %q: delete pods or add a subnet", names(candidates), n.name),
-	}
-}
-
-// fill takes one address of each family of a subnet, wanted among them if it is valid. It returns nothing when
-// the subnet is full.
-func (n *network) fill(p *pod, subnet string, wanted netip.Addr) ([]netip.Addr, *model.Problem) {
-	pools, holder := n.pools[subnet], p.Key.String()
-	if wanted.IsValid() {
-		if problem := take(pools, (*alloc.Pool).Take, wanted, holder, n.name, subnet); problem != nil {
-			return nil, problem
-		}
-	}
-	addresses := make([]netip.Addr, 0, len(pools))
-	for _, pool := range pools {
-		if wanted.IsValid() && pool.Prefix().Contains(wanted) {
-			addresses = append(addresses, wanted)
-			continue
-		}
-		a, ok := pool.Next(holder)
-		if !ok {
-			freeAll(pools, append(addresses, wanted), p)
-			return nil, nil
-		}
-		addresses = append(addresses, a)
-	}
-	return addresses, nil
-}
-
-// take holds one address, by Take or by Keep, or says why it cannot be had.
-func take(pools []*alloc.Pool, how func(*alloc.Pool, netip.Addr, string) (alloc.Outcome, string),
-	a netip.Addr, holder, network, subnet string,
-) *model.Problem {
-	for _, pool := range pools {
-		switch outcome, other := how(pool, a, holder); outcome {
-		case alloc.Taken:
-			return nil
-		case alloc.Reserved:
-			return &model.Problem{
-				Reason:  model.ReasonAddressReserved,
-				Message: fmt.Sprintf("address %s of Network %q is reserved: it is the gateway's, excluded (excludeIPs), or names the subnet itself", a, network),
-			}
-		case alloc.InUse:
-			return &model.Problem{
-				Reason:  model.ReasonAddressInUse,
-				Message: fmt.Sprintf("address %s of Network %q is in use by pod %s", a, network, other),
-			}
-		}
-	}
-	return &model.Problem{
-		Reason:  model.ReasonAddressOutsideSubnet,
-		Message: fmt.Sprintf("address %s is outside of subnet %q of Network %q", a, subnet, network),
 	}
 }
 

@@ -55,6 +55,8 @@ type services struct {
 	warned map[model.ServiceKey]string
 	// published are those that a load balancer has addresses for.
 	published map[model.ServiceKey]struct{}
+	// holds finds a Service by a ClusterIP of its.
+	holds map[netip.Addr]model.ServiceKey
 }
 
 func newServices() services {
@@ -74,11 +76,13 @@ func newServices() services {
 		told:        map[model.ServiceKey]model.Problem{},
 		warned:      map[model.ServiceKey]string{},
 		published:   map[model.ServiceKey]struct{}{},
+		holds:       map[netip.Addr]model.ServiceKey{},
 	}
 }
 
 // apply takes Services and slices in.
 func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map[model.SliceKey]*model.Slice) {
+	s.noteClusterIPs(changed)
 	for key, service := range changed {
 		s.dirty[key] = struct{}{}
 		delete(s.published, key)
@@ -110,6 +114,26 @@ func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map
 		s.slices[key] = slice
 		add(s.of, of, key)
 		add(s.byNamespace, key.Namespace, of)
+	}
+}
+
+// noteClusterIPs notes who has which ClusterIP, before what changed is taken in. One may have gone from one Service to another.
+func (s *services) noteClusterIPs(changed map[model.ServiceKey]*model.Service) {
+	for key := range changed {
+		if old := s.byKey[key]; old != nil {
+			for _, a := range old.ClusterIPs {
+				if s.holds[a] == key {
+					delete(s.holds, a)
+				}
+			}
+		}
+	}
+	for key, service := range changed {
+		if service != nil {
+			for _, a := range service.ClusterIPs {
+				s.holds[a] = key
+			}
+		}
 	}
 }
 

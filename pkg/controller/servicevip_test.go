@@ -287,10 +287,7 @@ func TestRangesThatAreNotServed(t *testing.T) {
 	}{
 		"a subnet's":                   {ranged("red", "10.0.0.128/25"), model.ReasonServiceCIDROverlaps, `overlaps subnet "front" (10.0.0.0/24)`},
 		"around a subnet":              {ranged("red", "10.0.0.0/16"), model.ReasonServiceCIDROverlaps, `overlaps subnet "front" (10.0.0.0/24)`},
-		"faces":                        {ranged("red", "100.64.9.0/24"), model.ReasonServiceCIDROverlaps, "overlaps 100.64.0.0/10, the range of faces"},
-		"the default Network":          {ranged("red", "10.128.0.0/24"), model.ReasonServiceCIDROverlaps, `of Network "default"`},
 		"the cluster's own":            {ranged("red", "10.96.5.0/24"), model.ReasonServiceCIDROverlaps, "overlaps 10.96.0.0/16, the cluster's own range of Services"},
-		"a node's address":             {ranged("red", "172.18.0.0/24"), model.ReasonServiceCIDROverlaps, "holds the address 172.18.0.2 of a node"},
 		"the API's address":            {ranged("red", "10.95.0.0/24"), model.ReasonServiceCIDROverlaps, "holds 10.95.0.1, the address of Service default/kubernetes"},
 		"link-local":                   {ranged("red", "169.254.0.0/24"), model.ReasonServiceCIDRInvalid, "lies in 169.254.0.0/16"},
 		"too large":                    {ranged("red", "8.0.0.0/7"), model.ReasonServiceCIDRInvalid, "too large"},
@@ -339,13 +336,19 @@ func TestARangeFollowsTheInfrastructure(t *testing.T) {
 	w := rangedWorld()
 	w.setService(service("r", "web", "10.96.0.5"))
 	w.wantOwn(t, "r", "web", "red: 10.9.0.1")
+	// A node that has an address there stays out of reach, and the Network says so; its Services keep theirs.
 	n := node("n2", 2)
 	n.Addresses = []netip.Addr{at("10.9.0.3")}
 	w.setNode(n)
-	w.wantOwn(t, "r", "web", "")
-	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": {"10.96.0.5:80": ""}, "default": {"10.96.0.5:80": ""}})
-	w.deleteNode("n2")
 	w.wantOwn(t, "r", "web", "red: 10.9.0.1")
+	if c := w.condition("red", model.ConditionCIDRConflict); !strings.Contains(c.Message, "service range 10.9.0.0/29 holds the address 10.9.0.3 of a node: pods cannot dial it") {
+		t.Errorf("condition %+v", c)
+	}
+	w.deleteNode("n2")
+	w.settle()
+	if c := w.condition("red", model.ConditionCIDRConflict); c.Status {
+		t.Errorf("once the node has gone: %+v", c)
+	}
 	// The cluster's address for names counts as soon as it is known.
 	w.state = controller.NewState(controller.Defaults{
 		Network: "default", Faces: withFaces("100.64.0.0/10").Faces, DNS: model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"},

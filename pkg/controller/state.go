@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/alloc"
+	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -51,6 +52,11 @@ type Defaults struct {
 	Gateways []netip.Prefix
 	// DNS is the Service whose addresses kubelets tell pods to ask for names.
 	DNS model.ServiceKey
+}
+
+// cluster is what of the settings decides what a Network serves.
+func (d Defaults) cluster() compile.Cluster {
+	return compile.Cluster{DefaultSubnet: d.Subnet, Services: d.Services}
 }
 
 // State is what the controller knows of the cluster and what it decided about it. One goroutine uses it.
@@ -166,7 +172,11 @@ func (s *State) Apply(c model.Changes) {
 		s.applyNamespace(name, c.Namespaces[name], dirty)
 	}
 	s.applyPolicies(c.Policies)
+	// Before pods get addresses: not those that Services have.
+	s.wakeForClusterIPs(c.Services)
+	s.services.apply(c.Services, c.Slices)
 	s.applyNetworks(c.Networks, dirty)
+	s.noteInfraServices(c.Services)
 	for key, p := range c.Pods {
 		s.applyPod(key, p, dirty)
 	}
@@ -183,9 +193,7 @@ func (s *State) Apply(c model.Changes) {
 	clear(s.freed)
 	s.evaluateAll(waiting)
 	s.place()
-	s.services.apply(c.Services, c.Slices)
 	s.touchDNS(c.Services)
-	s.noteInfraServices(c.Services)
 	s.settleVIPs()
 	// What Gateways have by their status they hold before Services claim addresses of the same ranges, and the other way round.
 	s.applyGateways(c)

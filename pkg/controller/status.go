@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -131,95 +130,6 @@ func (n *network) ready(subnets, ranges model.Condition, away time.Time) model.C
 		c.Status, c.Reason, c.Message = false, "Pending", "the Network is not yet in OVN's northbound database"
 	}
 	return c
-}
-
-// conflicting says what a user will see of conflicts. The Network is served all the same.
-func conflicting(conflicts []string) model.Condition {
-	texts := conflicts[:min(len(conflicts), named)]
-	message := strings.Join(texts, "; ")
-	if more := len(conflicts) - len(texts); more > 0 {
-		message += fmt.Sprintf("; and %d more", more)
-	}
-	return model.Condition{
-		Type: model.ConditionCIDRConflict, Status: true, Reason: model.ReasonOverlapsInfra,
-		Message: message + ": pods cannot reach the infrastructure there, and do not see the addresses of clients from there",
-	}
-}
-
-// findConflicts compares the Networks that changed with the infrastructure, or all if that did.
-func (s *State) findConflicts() {
-	changed := s.replanned
-	if s.unsettled {
-		changed = map[string]struct{}{}
-		for name := range s.networks {
-			changed[name] = struct{}{}
-		}
-	}
-	s.vips.all = s.vips.all || s.unsettled
-	s.unsettled = false
-	for name := range changed {
-		n := s.networks[name]
-		if n == nil || n.model == nil {
-			continue
-		}
-		if conflicts := s.conflicts(n); !slices.Equal(conflicts, n.conflicts) {
-			n.conflicts = conflicts
-			s.touched[name] = struct{}{}
-		}
-	}
-}
-
-// conflicts are the ranges of a Network that overlap the infrastructure's, each with what it overlaps.
-func (s *State) conflicts(n *network) []string {
-	if n.name == s.defaults.Network {
-		return nil
-	}
-	var out []string
-	for _, subnet := range n.layout.Subnets {
-		for _, r := range subnet.Ranges {
-			for _, taken := range s.infrastructure() {
-				if taken.cidr.Overlaps(r.CIDR) {
-					out = append(out, fmt.Sprintf("%s of subnet %q overlaps %s", r.CIDR, subnet.Name, taken.what))
-				}
-			}
-			if a, ok := s.nodeWithin(r.CIDR); ok {
-				out = append(out, fmt.Sprintf("%s of subnet %q holds the address %s of a node", r.CIDR, subnet.Name, a))
-			}
-		}
-	}
-	return out
-}
-
-// taken is a range of the infrastructure's.
-type taken struct {
-	cidr netip.Prefix
-	what string
-}
-
-func (s *State) infrastructure() []taken {
-	var out []taken
-	for _, r := range s.faces {
-		out = append(out, taken{r.Range(), fmt.Sprintf("%s, the range of faces", r.Range())})
-	}
-	if home := s.networks[s.defaults.Network]; home != nil {
-		for _, subnet := range home.layout.Subnets {
-			for _, r := range subnet.Ranges {
-				out = append(out, taken{r.CIDR, fmt.Sprintf("%s of Network %q", r.CIDR, home.name)})
-			}
-		}
-	}
-	return out
-}
-
-// nodeWithin is the first address of a node in a range.
-func (s *State) nodeWithin(cidr netip.Prefix) (netip.Addr, bool) {
-	var first netip.Addr
-	for a := range s.nodeAddresses {
-		if cidr.Contains(a) && (!first.IsValid() || a.Less(first)) {
-			first = a
-		}
-	}
-	return first, first.IsValid()
 }
 
 func (n *network) inUse() model.Condition {

@@ -211,7 +211,7 @@ func (s *State) serviceRanges(n *network) ([]netip.Prefix, []model.Problem) {
 	if n.model == nil || len(n.model.ServiceCIDRs) == 0 && n.model.ServiceCIDRsError == "" {
 		return nil, nil
 	}
-	planned, problems := compile.PlanServices(*n.model, s.defaults.Subnet)
+	planned, problems := compile.PlanServices(*n.model, s.defaults.cluster())
 	var served []netip.Prefix
 	for _, cidr := range planned {
 		if what := s.infraWithin(n, cidr); what != "" {
@@ -226,33 +226,33 @@ func (s *State) serviceRanges(n *network) ([]netip.Prefix, []model.Problem) {
 	return served, problems
 }
 
-// infraWithin says what of the infrastructure's a service range overlaps; empty when it is nothing.
+// infraWithin says why the addresses of a service range must not mean something else in the Network; empty when they may. What
+// else of the infrastructure's it overlaps the Network cannot dial, and says so.
 func (s *State) infraWithin(n *network, cidr netip.Prefix) string {
 	if n.name == s.defaults.Network {
 		return "the Services of the default Network have their ClusterIPs"
 	}
-	if what := s.clusterWithin(cidr); what != "" {
-		return what
-	}
-	if a, ok := s.nodeWithin(cidr); ok {
-		return fmt.Sprintf("it holds the address %s of a node", a)
-	}
-	return ""
+	return s.clusterIPsWithin(cidr)
 }
 
-// clusterWithin says the same of all but the nodes' addresses.
+// clusterWithin says what of all the infrastructure's a range overlaps, but for the nodes' addresses; empty when it is nothing.
 func (s *State) clusterWithin(cidr netip.Prefix) string {
 	for _, taken := range s.infrastructure() {
 		if taken.cidr.Overlaps(cidr) {
 			return "it overlaps " + taken.what
 		}
 	}
+	return s.clusterIPsWithin(cidr)
+}
+
+// clusterIPsWithin says the same of the cluster's own range of Services.
+func (s *State) clusterIPsWithin(cidr netip.Prefix) string {
 	for _, cluster := range s.defaults.Services {
 		if cluster.Overlaps(cidr) {
 			return fmt.Sprintf("it overlaps %s, the cluster's own range of Services", cluster)
 		}
 	}
-	for _, key := range []model.ServiceKey{s.defaults.DNS, apiService()} {
+	for _, key := range s.infraServices() {
 		if service := s.services.byKey[key]; service != nil {
 			if i := slices.IndexFunc(service.ClusterIPs, cidr.Contains); i >= 0 {
 				return fmt.Sprintf("it holds %s, the address of Service %s", service.ClusterIPs[i], key)
@@ -260,18 +260,6 @@ func (s *State) clusterWithin(cidr netip.Prefix) string {
 		}
 	}
 	return ""
-}
-
-// apiService is that of the Kubernetes API.
-func apiService() model.ServiceKey { return model.ServiceKey{Namespace: "default", Name: "kubernetes"} }
-
-// noteInfraServices has the ranges compared again when a Service has changed whose addresses all Networks dial.
-func (s *State) noteInfraServices(changed map[model.ServiceKey]*model.Service) {
-	for _, key := range []model.ServiceKey{s.defaults.DNS, apiService()} {
-		if _, touched := changed[key]; touched {
-			s.vips.all = true
-		}
-	}
 }
 
 // ParseRanges reads ranges of addresses.

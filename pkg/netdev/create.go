@@ -112,6 +112,18 @@ func configurePod(spec Spec) error {
 			return fmt.Errorf("add default route via %s in the pod: %w", gateway, err)
 		}
 	}
+	for _, beyond := range spec.Beyond {
+		gateway, has := spec.gatewayOf(beyond)
+		if !has {
+			continue
+		}
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(beyond), Gw: gateway.AsSlice()}
+		// The gateway may lie in the range itself, where it is on the link all the same.
+		route.SetFlag(netlink.FLAG_ONLINK)
+		if err := netlink.RouteAdd(route); err != nil {
+			return fmt.Errorf("add route to %s via %s in the pod: %w", beyond, gateway, err)
+		}
+	}
 	return nil
 }
 

@@ -18,6 +18,8 @@ type Spec struct {
 	Faces []netip.Addr
 	// Gateways get a default route each. One outside every address' subnet is reached on the link.
 	Gateways []netip.Addr
+	// Beyond are ranges that lie in an address' subnet and are nevertheless behind the gateway of their family.
+	Beyond []netip.Prefix
 	// Offload says who may fill in the checksums of what the pod sends.
 	Offload Offload
 }
@@ -51,6 +53,16 @@ func (s Spec) onLink(gateway netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// gatewayOf is the gateway of a range's family; false when there is none.
+func (s Spec) gatewayOf(p netip.Prefix) (netip.Addr, bool) {
+	for _, g := range s.Gateways {
+		if g.Is4() == p.Addr().Is4() {
+			return g, true
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // onLo are the addresses that lo has.

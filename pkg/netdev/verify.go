@@ -106,6 +106,15 @@ func verifyRoutes(link netlink.Link, spec Spec) error {
 			return differs("the default route via %s is missing in the pod", wanted)
 		}
 	}
+	for _, beyond := range spec.Beyond {
+		gateway, has := spec.gatewayOf(beyond)
+		if has && !slices.ContainsFunc(routes, func(r netlink.Route) bool {
+			via, ok := netip.AddrFromSlice(r.Gw)
+			return ok && via.Unmap() == gateway && r.Dst != nil && r.Dst.String() == ipNet(beyond).String()
+		}) {
+			return differs("the route to %s via %s is missing in the pod", beyond, gateway)
+		}
+	}
 	return nil
 }
 

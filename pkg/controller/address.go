@@ -1,0 +1,102 @@
+package controller
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/atoll-net/atoll/pkg/alloc"
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// fill takes one address of each family of a subnet, wanted among them if it is valid. It returns nothing when
+// the subnet is full.
+func (s *State) fill(n *network, p *pod, subnet compile.SubnetLayout, wanted netip.Addr) ([]netip.Addr, *model.Problem) {
+	pools, holder := n.pools[subnet.Name], p.Key.String()
+	if wanted.IsValid() {
+		if problem := s.ofServices(n, subnet, wanted); problem != nil {
+			return nil, problem
+		}
+		if problem := take(pools, (*alloc.Pool).Take, wanted, holder, n.name, subnet.Name); problem != nil {
+			return nil, problem
+		}
+	}
+	addresses := make([]netip.Addr, 0, len(pools))
+	for _, pool := range pools {
+		if wanted.IsValid() && pool.Prefix().Contains(wanted) {
+			addresses = append(addresses, wanted)
+			continue
+		}
+		a, ok := s.next(n, pool, holder)
+		if !ok {
+			freeAll(pools, append(addresses, wanted), p)
+			return nil, nil
+		}
+		addresses = append(addresses, a)
+	}
+	return addresses, nil
+}
+
+// next gives a holder the next free address of a pool that no Service has. Those of Services are passed over.
+func (s *State) next(n *network, pool *alloc.Pool, holder string) (netip.Addr, bool) {
+	var passed []netip.Addr
+	defer func() {
+		for _, a := range passed {
+			pool.Release(a, holder)
+		}
+	}()
+	for {
+		a, ok := pool.Next(holder)
+		if _, has := s.services.holds[a]; !ok || !has || n.name == s.defaults.Network {
+			return a, ok
+		}
+		passed = append(passed, a)
+	}
+}
+
+// ofServices says why a pod cannot have an address of a subnet that the cluster's Services have, or may get; nil when it can.
+func (s *State) ofServices(n *network, subnet compile.SubnetLayout, wanted netip.Addr) *model.Problem {
+	for _, r := range subnet.Ranges {
+		for _, services := range r.Withheld {
+			if services.Contains(wanted) {
+				return &model.Problem{
+					Reason:  model.ReasonAddressReserved,
+					Message: fmt.Sprintf("address %s of Network %q lies in %s, the cluster's own range of Services, of which no pod gets an address: ask for another", wanted, n.name, services),
+				}
+			}
+		}
+	}
+	if _, has := s.services.holds[wanted]; has && n.name != s.defaults.Network {
+		return &model.Problem{
+			Reason:  model.ReasonAddressInUse,
+			Message: fmt.Sprintf("address %s of Network %q is that of a Service of the cluster: ask for another", wanted, n.name),
+		}
+	}
+	return nil
+}
+
+// take holds one address, by Take or by Keep, or says why it cannot be had.
+func take(pools []*alloc.Pool, how func(*alloc.Pool, netip.Addr, string) (alloc.Outcome, string),
+	a netip.Addr, holder, network, subnet string,
+) *model.Problem {
+	for _, pool := range pools {
+		switch outcome, other := how(pool, a, holder); outcome {
+		case alloc.Taken:
+			return nil
+		case alloc.Reserved:
+			return &model.Problem{
+				Reason:  model.ReasonAddressReserved,
+				Message: fmt.Sprintf("address %s of Network %q is reserved: it is the gateway's, excluded (excludeIPs), or names the subnet itself", a, network),
+			}
+		case alloc.InUse:
+			return &model.Problem{
+				Reason:  model.ReasonAddressInUse,
+				Message: fmt.Sprintf("address %s of Network %q is in use by pod %s", a, network, other),
+			}
+		}
+	}
+	return &model.Problem{
+		Reason:  model.ReasonAddressOutsideSubnet,
+		Message: fmt.Sprintf("address %s is outside of subnet %q of Network %q", a, subnet, network),
+	}
+}
