@@ -12,7 +12,7 @@
 //	netprobe ready   succeed when the server of this pod answers (for an exec probe)
 //	netprobe forge   send ICMP echo requests with a source that is not this pod's
 //
-// It is one static binary and needs nothing but CAP_NET_RAW, which containers have by default.
+// It is one static binary and needs nothing but CAP_NET_RAW, which containers have by default; without it, `serve -icmp=false`.
 package main
 
 import (

@@ -29,6 +29,8 @@ const (
 type server struct {
 	identity wire.Identity
 	seen     *sightings
+	// deaf: no echo requests are recorded.
+	deaf bool
 	// http and grpc are the ports of the HTTP and the gRPC server; 0: none.
 	http, grpc uint16
 	// socket is where sightings are asked for.
@@ -41,6 +43,7 @@ func runServe(ctx context.Context, args []string) error {
 	port := flags.Uint("port", wire.DefaultPort, "port for TCP and UDP")
 	web := flags.Uint("http", wire.HTTPPort, "port for HTTP (0: none)")
 	health := flags.Uint("grpc", wire.GRPCPort, "port for health checks by gRPC (0: none)")
+	icmp := flags.Bool("icmp", true, "record echo requests, which takes CAP_NET_RAW")
 	socket := flags.String("socket", wire.Socket, "local socket where sightings are asked for; of pods in one network namespace each needs its own")
 	var address netip.Addr
 	flags.TextVar(&address, "address", netip.Addr{}, "address for TCP and UDP (default: all)")
@@ -56,7 +59,7 @@ func runServe(ctx context.Context, args []string) error {
 		},
 		seen: newSightings(),
 	}
-	s.http, s.grpc, s.socket = uint16(*web), uint16(*health), *socket
+	s.deaf, s.http, s.grpc, s.socket = !*icmp, uint16(*web), uint16(*health), *socket
 	if s.identity.UID == "" {
 		return errors.New("POD_UID is empty: an answer without identity proves nothing")
 	}
@@ -71,20 +74,21 @@ func (s *server) serve(ctx context.Context, at netip.AddrPort) error {
 		return fmt.Errorf("listen on %s: %w", s.socket, err)
 	}
 	defer local.Close()
-	echo4, err := net.ListenPacket("ip4:icmp", "0.0.0.0")
-	if err != nil {
-		return fmt.Errorf("open a raw socket for ICMP: %w", err)
-	}
-	defer echo4.Close()
-	loops := []func() error{
-		func() error { return s.seen.serve(local) },
-		func() error { return s.watchEcho(echo4) },
-	}
-	closers := []io.Closer{local, echo4}
-	// A node without IPv6 has no such socket; its pods have no such addresses either.
-	if echo6, err := net.ListenPacket("ip6:ipv6-icmp", "::"); err == nil {
-		loops = append(loops, func() error { return s.watchEcho(echo6) })
-		closers = append(closers, echo6)
+	loops := []func() error{func() error { return s.seen.serve(local) }}
+	closers := []io.Closer{local}
+	if !s.deaf {
+		echo4, err := net.ListenPacket("ip4:icmp", "0.0.0.0")
+		if err != nil {
+			return fmt.Errorf("open a raw socket for ICMP: %w", err)
+		}
+		defer echo4.Close()
+		loops = append(loops, func() error { return s.watchEcho(echo4) })
+		closers = append(closers, echo4)
+		// A node without IPv6 has no such socket; its pods have no such addresses either.
+		if echo6, err := net.ListenPacket("ip6:ipv6-icmp", "::"); err == nil {
+			loops = append(loops, func() error { return s.watchEcho(echo6) })
+			closers = append(closers, echo6)
+		}
 	}
 	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
 	if err != nil {

@@ -59,20 +59,24 @@ func (c *Cluster) DeleteNetwork(t *testing.T, name string) {
 // ChangeNetwork changes the spec of a Network.
 func (c *Cluster) ChangeNetwork(t *testing.T, name string, change func(*v1alpha1.NetworkSpec)) {
 	t.Helper()
-	networks := c.Clients.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks"))
 	Eventually(t, Patience, "change Network "+name, func(ctx context.Context) error {
-		n, err := c.Clients.Network(ctx, name)
-		if err != nil {
-			return err
-		}
-		change(&n.Spec)
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&n)
-		if err != nil {
-			return err
-		}
-		_, err = networks.Update(ctx, &unstructured.Unstructured{Object: object}, metav1.UpdateOptions{})
-		return err
+		return c.TryChangeNetwork(ctx, name, change)
 	})
+}
+
+// TryChangeNetwork is ChangeNetwork, once.
+func (c *Cluster) TryChangeNetwork(ctx context.Context, name string, change func(*v1alpha1.NetworkSpec)) error {
+	n, err := c.Clients.Network(ctx, name)
+	if err != nil {
+		return err
+	}
+	change(&n.Spec)
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&n)
+	if err != nil {
+		return err
+	}
+	_, err = c.Clients.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Update(ctx, &unstructured.Unstructured{Object: object}, metav1.UpdateOptions{})
+	return err
 }
 
 // AfterTest is a context for cleaning up, when the test's own has ended.

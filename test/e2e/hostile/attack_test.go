@@ -1,0 +1,109 @@
+//go:build e2e
+
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/atoll-net/atoll/test/e2e/cluster"
+)
+
+// attempt does what an attacker does, once. It returns what the attacker has then, in words, or nothing where the attack
+// was held. An error says that it could not be tried, which shows nothing.
+type attempt func(ctx context.Context) (got string, err error)
+
+// attack is one thing that somebody tries who must not have it.
+type attack struct {
+	name string
+	try  attempt
+}
+
+// defence is what holds attacks.
+type defence struct {
+	// name is the row, the rule, the policy or the right.
+	name string
+	// out takes it out and returns what puts it back, which is called once.
+	out func(t *testing.T) (back func())
+}
+
+// atOnce bounds the attempts that are made at once.
+const atOnce = 8
+
+// holds tries attacks with the defence, without it and with it again. All have to be held by this one alone.
+func (d defence) holds(t *testing.T, attacks ...attack) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), cluster.Patience)
+	defer cancel()
+	if err := all(ctx, attacks, held); err != nil {
+		t.Fatal(err)
+	}
+	back := sync.OnceFunc(d.out(t))
+	t.Cleanup(back)
+	cluster.Eventually(t, cluster.Patience, "the control: without "+d.name+" each attack succeeds", func(ctx context.Context) error {
+		return all(ctx, attacks, succeeded)
+	})
+	back()
+	cluster.Eventually(t, cluster.Patience, "held again by "+d.name, func(ctx context.Context) error {
+		return all(ctx, attacks, held)
+	})
+	for _, a := range attacks {
+		t.Logf("held by %s, and by nothing else: %s", d.name, a.name)
+	}
+}
+
+func held(got string) error {
+	if got != "" {
+		return errors.New(got)
+	}
+	return nil
+}
+
+func succeeded(got string) error {
+	if got == "" {
+		return errors.New("it fails")
+	}
+	return nil
+}
+
+// all tries attacks, some at once, and returns what judge finds wrong.
+func all(ctx context.Context, attacks []attack, judge func(got string) error) error {
+	var trying errgroup.Group
+	trying.SetLimit(atOnce)
+	wrong := make([]error, len(attacks))
+	for i, a := range attacks {
+		trying.Go(func() error {
+			got, err := a.try(ctx)
+			if err != nil {
+				wrong[i] = fmt.Errorf("try %s: %w", a.name, err)
+			} else if err := judge(got); err != nil {
+				wrong[i] = fmt.Errorf("%s: %w", a.name, err)
+			}
+			return nil
+		})
+	}
+	_ = trying.Wait()
+	return errors.Join(wrong...)
+}
+
+// together is a defence of several lines, each of which holds the attacks by itself: all are taken out.
+func together(name string, lines ...defence) defence {
+	return defence{name: name, out: func(t *testing.T) func() {
+		var backs []func()
+		for _, line := range lines {
+			back := sync.OnceFunc(line.out(t))
+			t.Cleanup(back)
+			backs = append(backs, back)
+		}
+		return func() {
+			for _, back := range backs {
+				back()
+			}
+		}
+	}}
+}

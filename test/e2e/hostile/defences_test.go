@@ -1,0 +1,77 @@
+//go:build e2e
+
+package hostile
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
+)
+
+// rows is a defence of the northbound database: commands of ovn-nbctl that take it out while no controller is there to
+// write it again. The controller puts it back as soon as it starts.
+func rows(name string, command ...string) defence {
+	return defence{name: name, out: func(t *testing.T) func() {
+		t.Helper()
+		controller := cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"}
+		if err := env.Box.Stop(t.Context(), controller.Place, controller.Name); err != nil {
+			t.Fatal(err)
+		}
+		start := env.StartAgain(t, controller)
+		env.NBCtl(t, append([]string{"--wait=hv"}, command...)...)
+		return start
+	}}
+}
+
+// policy is an admission policy of dist/admission. What is taken out is its binding, without which it judges nothing.
+func policy(name string) defence {
+	return defence{name: "the admission policy " + name, out: func(t *testing.T) func() {
+		t.Helper()
+		bindings := env.Clients.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+		binding, err := bindings.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bindings.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			ctx, cancel := cluster.AfterTest()
+			defer cancel()
+			binding.ResourceVersion, binding.UID = "", ""
+			if _, err := bindings.Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+				t.Errorf("make the binding %s again: %v", name, err)
+			}
+		}
+	}}
+}
+
+// spec is a field of a Network's: open takes the defence out of it.
+func spec(field, network string, open func(*v1alpha1.NetworkSpec)) defence {
+	return defence{name: "spec." + field + " of Network " + network, out: func(t *testing.T) func() {
+		t.Helper()
+		var before v1alpha1.NetworkSpec
+		env.ChangeNetwork(t, network, func(s *v1alpha1.NetworkSpec) {
+			before = *s.DeepCopy()
+			open(s)
+		})
+		return func() {
+			ctx, cancel := cluster.AfterTest()
+			defer cancel()
+			for {
+				err := env.TryChangeNetwork(ctx, network, func(s *v1alpha1.NetworkSpec) { *s = before })
+				if err == nil {
+					return
+				}
+				if err := pause(ctx, err); err != nil {
+					t.Errorf("shut Network %s again: %v", network, err)
+					return
+				}
+			}
+		}
+	}}
+}
