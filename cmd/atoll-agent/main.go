@@ -74,6 +74,7 @@ func command() *cobra.Command {
 	flags.StringVar(&config.RunDir, "run-dir", "/run/atoll", "directory for files that containers see, as container runtime and agent call it")
 	reach.add(flags)
 	flags.StringVar(&config.ResolvConf, "resolv-conf", "/etc/resolv.conf", "file with the node's resolvers, which are asked for names outside of the cluster")
+	flags.StringVar(&config.LeaseNamespace, "lease-namespace", "atoll-system", "namespace of the Lease of the controller that leads (its --leader-elect-namespace)")
 	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /verdicts, /healthz and /readyz; empty: none")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")

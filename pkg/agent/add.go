@@ -27,6 +27,7 @@ func (a *Agent) Add(ctx context.Context, request cni.Request) (*current.Result, 
 	watch := a.metrics.watchAdd()
 	ctx, cancel := a.metrics.progress.patience(ctx, watch.now)
 	defer cancel()
+	defer a.explain(ctx, request, watch)()
 	result, err := a.add(ctx, request, watch)
 	watch.done(err)
 	if err != nil {

@@ -45,6 +45,8 @@ type Config struct {
 	Infrastructure Infrastructure
 	// ResolvConf names the node's resolvers, which are asked for names outside of the cluster (resolv.conf(5)).
 	ResolvConf string
+	// LeaseNamespace is where the controller that leads has its Lease.
+	LeaseNamespace string
 	// MetricsAddress serves /metrics and /healthz; empty serves neither.
 	MetricsAddress string
 }
@@ -80,6 +82,11 @@ type Agent struct {
 	log      *slog.Logger
 	// nri is nil when containers are left as they are.
 	nri *nri.Plugin
+	// teller tells pods what they wait for; leader and networks are whom it asks. bindings is what OVN said last.
+	teller   *teller
+	leader   leader
+	networks dynamic.Interface
+	bindings bindings
 	// nudge asks for a sweep before its time. It holds at most one.
 	nudge chan struct{}
 	// swept is closed after the first sweep that found pods and database read: then pods can be served. Its
@@ -150,6 +157,7 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 		verdicts: newVerdicts(config.Node, bridgeSocket(config.OVSDB, config.Bridge), southboundOf(config.Southbound, ovs), log),
 		mtu:      config.MTU,
 		log:      log,
+		teller:   newTeller(config.Node, nil, log),
 		nudge:    make(chan struct{}, 1),
 		swept:    make(chan struct{}),
 	}
@@ -157,6 +165,8 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 
 // run starts the agent's parts, in the order in which they need each other, and ends them all together.
 func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *prometheus.Registry) error {
+	a.teller = newTeller(config.Node, api.Kube.CoreV1(), a.log)
+	a.leader.leases, a.leader.namespace, a.networks = api.Kube.CoordinationV1(), config.LeaseNamespace, api.Networks
 	ctx, stop := context.WithCancelCause(ctx)
 	var parts sync.WaitGroup
 	defer parts.Wait()

@@ -110,6 +110,8 @@ type node struct {
 	db       string
 	ovsdb    *exec.Cmd
 	vswitchd *exec.Cmd
+	// daemons are those of OVN, by name.
+	daemons map[string]*exec.Cmd
 }
 
 const (

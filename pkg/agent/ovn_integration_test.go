@@ -4,6 +4,7 @@ package agent
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -41,6 +42,10 @@ func (n *node) startDaemon(name string, command ...string) {
 	n.tb.Helper()
 	daemon := n.start(command[0], append(command[1:], "--no-chdir", "-vconsole:off",
 		"--unixctl="+filepath.Join(n.dir, name+".ctl"), "--log-file="+filepath.Join(n.dir, name+".log"))...)
+	if n.daemons == nil {
+		n.daemons = map[string]*exec.Cmd{}
+	}
+	n.daemons[name] = daemon
 	n.tb.Cleanup(func() {
 		_ = daemon.Process.Kill()
 		_ = daemon.Wait()

@@ -38,6 +38,13 @@ func (p *progress) passed(phase string, now time.Time) {
 	p.last[phase] = now
 }
 
+// movedSince reports whether an ADD has got beyond a phase since then.
+func (p *progress) movedSince(phase string, then time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last[phase].After(then)
+}
+
 // until is when an ADD at a stage gives up: its patience counts from when it got there, or another one beyond its phase, whatever
 // came later.
 func (p *progress) until(at stage) time.Time {

@@ -16,8 +16,8 @@ import (
 
 const (
 	// patience is how long the plugin waits for the agent's socket, so that a restart of the agent is not
-	// seen by pods, and a node does not turn NotReady for it.
-	patience = 10 * time.Second
+	// seen by pods, and a node does not turn NotReady for it. After that the pod is told, within ten seconds of its beginning.
+	patience = 7 * time.Second
 	// knock is how often it tries meanwhile.
 	knock = 50 * time.Millisecond
 	// requestTimeout and addTimeout end a request whatever happens. They are longer than the agent's own deadlines, so that the

@@ -27,6 +27,8 @@ type Port struct {
 	// Porthole is whose port it is when it is not a pod's: a Network's UID, or one of the node's own interfaces. Then
 	// nothing is known of a pod.
 	Porthole string
+	// Taken: ovs-vswitchd has seen the port, and has it or knows why it has not.
+	Taken bool
 	// Installed: OVN's flows for the port are in place.
 	Installed bool
 	// Problem is what ovs-vswitchd could not do with the port; empty when there is none.
@@ -65,6 +67,7 @@ func portOf(row interfaceRow) (Port, bool) {
 		MAC:        ids[keyAttachedMAC],
 		Addresses:  ids[keyAddresses],
 		Installed:  ids[keyOVNInstalled] == "true",
+		Taken:      row.Ofport != nil || row.Error != nil,
 	}
 	if row.Error != nil {
 		p.Problem = *row.Error

@@ -19,7 +19,7 @@ const (
 // testRights asks RBAC what the programs may do: all that they need, and none of what would make them worth taking over.
 func testRights(t *testing.T, s *apiserver.Server) {
 	client := clientFor(t, s.RESTConfig())
-	type request struct{ group, resource, subresource, namespace string }
+	type request struct{ group, resource, subresource, namespace, name string }
 	pods := request{resource: "pods"}
 	networks := request{group: "atoll.dev", resource: "networks"}
 	slices := request{group: "discovery.k8s.io", resource: "endpointslices"}
@@ -55,6 +55,9 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{agent, networks, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{agent, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{agent, request{resource: "services"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{agent, request{resource: "events", namespace: "team"}, []string{"create"}, []string{"get", "list", "update", "patch", "delete"}},
+		{agent, request{group: "coordination.k8s.io", resource: "leases", name: "atoll-controller", namespace: "atoll-system"}, []string{"get"}, []string{"create", "update", "patch", "delete"}},
+		{agent, request{group: "coordination.k8s.io", resource: "leases", namespace: "kube-system"}, nil, []string{"get", "list", "watch"}},
 		{agent, slices, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{agent, request{resource: "secrets", namespace: "atoll-system"}, nil, []string{"get", "list"}},
 	} {
@@ -65,7 +68,7 @@ func testRights(t *testing.T, s *apiserver.Server) {
 				Spec: authorization.SubjectAccessReviewSpec{
 					User: rule.user,
 					ResourceAttributes: &authorization.ResourceAttributes{
-						Verb: verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace,
+						Verb: verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace, Name: r.name,
 					},
 				},
 			}, metav1.CreateOptions{})

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+const (
+	// leaseName is the Lease that the controller holds which leads. It renews it every two seconds.
+	leaseName = "atoll-controller"
+	// leaseAge is how old an answer about it may be that is given again.
+	leaseAge = time.Second
+	// leaseStale is how long it may stay as it is before its holder is taken for dead, by this node's clock alone.
+	leaseStale = 5 * time.Second
+)
+
+// leader watches over the controller that leads, when somebody asks.
+type leader struct {
+	leases coordinationv1client.LeasesGetter
+	// namespace of the Lease.
+	namespace string
+
+	mu    sync.Mutex
+	lease *coordinationv1.Lease
+	err   error
+	read  time.Time
+	// renewed is what the Lease said when it was last seen to change, which was at since.
+	renewed metav1.MicroTime
+	since   time.Time
+}
+
+// away says that no controller leads, as far as this node can tell: false while one does, or nobody can tell.
+func (l *leader) away(ctx context.Context) (model.Problem, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if l.leases == nil {
+		return model.Problem{}, false
+	}
+	if now.Sub(l.read) > leaseAge {
+		ctx, cancel := context.WithTimeout(ctx, eventTime)
+		defer cancel()
+		// What the API server remembers will do: the question costs etcd nothing.
+		l.lease, l.err = l.leases.Leases(l.namespace).Get(ctx, leaseName, metav1.GetOptions{ResourceVersion: "0"})
+		l.read = time.Now()
+	}
+	say := func(format string, args ...any) (model.Problem, bool) {
+		return model.Problem{
+			Reason: model.ReasonControllerAway,
+			Message: fmt.Sprintf(format, args...) + fmt.Sprintf("; the pod gets its addresses when one leads: see `kubectl get pods,lease -n %s` and the controller's log",
+				l.namespace),
+		}, true
+	}
+	switch {
+	case apierrors.IsNotFound(l.err):
+		return say("no atoll-controller has led yet: there is no Lease %s/%s", l.namespace, leaseName)
+	case l.err != nil || l.lease.Spec.RenewTime == nil:
+		return model.Problem{}, false
+	}
+	renewed := *l.lease.Spec.RenewTime
+	if l.since.IsZero() || !renewed.Equal(&l.renewed) {
+		l.renewed, l.since = renewed, now
+	}
+	holder := ""
+	if l.lease.Spec.HolderIdentity != nil {
+		holder = *l.lease.Spec.HolderIdentity
+	}
+	// Clocks differ; that much, hardly.
+	expired := l.lease.Spec.LeaseDurationSeconds != nil && now.Sub(renewed.Time) > time.Duration(*l.lease.Spec.LeaseDurationSeconds)*time.Second
+	switch at := renewed.UTC().Format(time.RFC3339); {
+	case holder == "":
+		return say("no atoll-controller leads: the last one gave up its Lease at %s", at)
+	case expired || now.Sub(l.since) >= leaseStale:
+		return say("no atoll-controller leads: the last one, %s, was heard of at %s", holder, at)
+	}
+	return model.Problem{}, false
+}

@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+const (
+	// eventsPerSecond and eventsBurst bound the Events of one node: the first pods that wait are told at once, and where all
+	// pods of all nodes wait, the API server has other things to do.
+	eventsPerSecond, eventsBurst = 1, 20
+	// eventTime bounds the writing of one.
+	eventTime = 5 * time.Second
+	// repeatEvent is how long a pod is not told the same reason again.
+	repeatEvent = 5 * time.Minute
+	// maxTold bounds what is remembered of that.
+	maxTold = 4096
+	// maxMessage is what the API server accepts in an Event, and maxEventName what of the pod's name the Event's has, in bytes.
+	maxMessage, maxEventName = 1024, 200
+)
+
+// teller makes Warning Events on pods of this node. An Event is made and never changed, so that the agent needs no right but to
+// make them.
+type teller struct {
+	node   string
+	events corev1client.EventsGetter
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	tokens flowcontrol.PassiveRateLimiter
+	told   map[told]time.Time
+}
+
+// told is which reason was told to whom.
+type told struct{ uid, reason string }
+
+// newTeller makes a teller; without events nobody is told anything.
+func newTeller(node string, events corev1client.EventsGetter, log *slog.Logger) *teller {
+	return &teller{
+		node: node, events: events, log: log, told: map[told]time.Time{},
+		tokens: flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventsBurst),
+	}
+}
+
+// may reports whether a pod may be told a reason now, and takes note of it.
+func (t *teller) may(about told, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last, before := t.told[about]; before && now.Sub(last) < repeatEvent {
+		return false
+	}
+	if !t.tokens.TryAccept() {
+		return false
+	}
+	if len(t.told) >= maxTold {
+		for old, at := range t.told {
+			if now.Sub(at) >= repeatEvent {
+				delete(t.told, old)
+			}
+		}
+		if len(t.told) >= maxTold {
+			clear(t.told)
+		}
+	}
+	t.told[about] = now
+	return true
+}
+
+// warn tells a pod what is wrong, unless it has been told of late, or too many have. It returns when the API server has answered.
+func (t *teller) warn(ctx context.Context, key model.PodKey, uid string, p model.Problem) {
+	now := time.Now()
+	about := told{uid, p.Reason}
+	if t.events == nil || !t.may(about, now) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventTime)
+	defer cancel()
+	_, err := t.events.Events(key.Namespace).Create(ctx, t.event(key, uid, p, now), metav1.CreateOptions{})
+	// Another agent of this node may have said it a moment ago.
+	if err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+		t.log.Info("event not written", "pod", key, "reason", p.Reason, "message", p.Message, "error", err)
+		t.mu.Lock()
+		delete(t.told, about)
+		t.mu.Unlock()
+	}
+}
+
+func (t *teller) event(key model.PodKey, uid string, p model.Problem, now time.Time) *corev1.Event {
+	message := p.Message
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
+	}
+	hash := fnv.New64a()
+	fmt.Fprint(hash, uid, p.Reason, now.Unix()/int64(repeatEvent/time.Second))
+	at := metav1.NewTime(now)
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: fmt.Sprintf("%s.%x", strings.TrimRight(key.Name[:min(len(key.Name), maxEventName)], ".-"), hash.Sum64()),
+		},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: key.Namespace, Name: key.Name, UID: types.UID(uid)},
+		Type:           corev1.EventTypeWarning, Reason: p.Reason, Message: message,
+		Source:         corev1.EventSource{Component: component, Host: t.node},
+		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		ReportingController: component, ReportingInstance: t.node,
+	}
+}
+
+// component is our name in Events.
+const component = "atoll-agent"
