@@ -77,17 +77,34 @@ func waitForPolicies(t *testing.T, try func(context.Context) error) {
 	}
 }
 
-// waitForSuccess waits until the server has learned that a policy is there no more.
-func waitForSuccess(t *testing.T, try func(context.Context) error) {
+// without tries what policies refuse while their bindings are away: the control of a test that it is they who refuse.
+func without(t *testing.T, admin kubernetes.Interface, try func(context.Context) error, bindings ...string) error {
 	t.Helper()
+	all := admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	for _, name := range bindings {
+		binding, err := all.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if err := all.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		defer func() {
+			binding.ResourceVersion, binding.UID = "", ""
+			if _, err := all.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	// The server learns of it some time later.
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		last = try(ctx)
 		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("wait until a policy is enforced no more: %v (last: %v)", err, last)
+	}); err != nil {
+		return fmt.Errorf("%w: %w", err, last)
 	}
+	return nil
 }
 
 func testPods(t *testing.T, s *apiserver.Server) {
@@ -208,6 +225,11 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 		_, err := client.CoreV1().Namespaces().Patch(t.Context(), "mine", types.MergePatchType, merge("labels", key, value), metav1.PatchOptions{}, subresources...)
 		return err
 	}
+	const enforce = "pod-security.kubernetes.io/enforce"
+	annotate := func(client kubernetes.Interface, value string) error {
+		_, err := client.CoreV1().Namespaces().Patch(t.Context(), "mine", types.MergePatchType, merge("annotations", "atoll.dev/external-ranges", value), metav1.PatchOptions{})
+		return err
+	}
 	finalize := func(client kubernetes.Interface, labels map[string]string) error {
 		n, err := client.CoreV1().Namespaces().Get(t.Context(), "mine", metav1.GetOptions{})
 		if err != nil {
@@ -251,6 +273,19 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 		{"an owner makes a namespace with all of them", "", func() error {
 			return create(owner, namespace("theirs", map[string]string{"atoll.dev/tenant": "acme", "atoll.dev/network": "red", "atoll.dev/infrastructure": "true"}))
 		}},
+		{"a tenant grants external ranges", notYours, func() error { return annotate(tenant, "198.51.100.0/24") }},
+		{"an owner grants external ranges", "", func() error { return annotate(owner, "198.51.100.0/24") }},
+		{"a tenant changes external ranges", notYours, func() error { return annotate(tenant, "0.0.0.0/0") }},
+		{"a tenant removes external ranges", notYours, func() error { return annotate(tenant, "null") }},
+		{"a tenant makes his namespace, of no Network, privileged", "", func() error { return patch(tenant, enforce, "privileged") }},
+		{"and baseline again", "", func() error { return patch(tenant, enforce, "baseline") }},
+		{"an owner gives it a Network", "", func() error { return patch(owner, "atoll.dev/network", "red") }},
+		{"a tenant makes it privileged", notYours, func() error { return patch(tenant, enforce, "privileged") }},
+		{"a tenant makes it privileged through the status", notYours, func() error { return patch(tenant, enforce, "privileged", "status") }},
+		{"a tenant makes it restricted", "", func() error { return patch(tenant, enforce, "restricted") }},
+		{"a tenant removes the level", "", func() error { return patch(tenant, enforce, "null") }},
+		{"an owner makes it privileged", "", func() error { return patch(owner, enforce, "privileged") }},
+		{"a tenant writes other labels of it", "", func() error { return patch(tenant, "team", "b") }},
 		{"a tenant deletes it", "", func() error {
 			return tenant.CoreV1().Namespaces().Delete(t.Context(), "mine", metav1.DeleteOptions{})
 		}},
@@ -263,23 +298,11 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 			_, err = tenant.CoreV1().Namespaces().Finalize(t.Context(), n, metav1.UpdateOptions{})
 			return err
 		}},
-		// The control: what the policy refuses is refused by nothing else.
-		{"without the policy a tenant sets what he likes", "", func() error {
-			bindings := admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-			binding, err := bindings.Get(t.Context(), "atoll-namespaces", metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			if err := bindings.Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
-				return err
-			}
-			waitForSuccess(t, func(ctx context.Context) error {
+		{"control: without the policy a tenant sets what he likes", "", func() error {
+			return without(t, admin, func(ctx context.Context) error {
 				_, err := tenant.CoreV1().Namespaces().Create(ctx, namespace("free", map[string]string{"atoll.dev/network": "red"}), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 				return err
-			})
-			binding.ResourceVersion = ""
-			_, err = bindings.Create(t.Context(), binding, metav1.CreateOptions{})
-			return err
+			}, "atoll-namespaces")
 		}},
 	}...)
 	for _, step := range steps {

@@ -19,6 +19,7 @@ func TestAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("manifests", func(t *testing.T) { testManifests(t, s) })
+	t.Run("nodes unknown", func(t *testing.T) { testNodesUnknown(t, s) })
 	if err := s.Apply(t.Context(), dist+"/sandbox"); err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +32,10 @@ func TestAPI(t *testing.T) {
 	t.Run("namespaces", func(t *testing.T) { testNamespaces(t, s) })
 	t.Run("mirrors", func(t *testing.T) { testMirrors(t, s) })
 	t.Run("services", func(t *testing.T) { testServices(t, s) })
+	makers := securityNamespaces(t, s, clientFor(t, s.RESTConfig()))
+	t.Run("pod security", func(t *testing.T) { testPodSecurity(t, s, makers) })
+	t.Run("probes", func(t *testing.T) { testProbes(t, s, makers) })
+	t.Run("external addresses", func(t *testing.T) { testExternal(t, s) })
 }
 
 func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {

@@ -28,8 +28,11 @@ func networkNamed(name string) (network, error) {
 	return "", fmt.Errorf("find network %q: there are %s and %s", name, defaultNetwork, vpcNetwork)
 }
 
-// The objects that put the tests into a vpc Network, and a namespace such as the tests make.
+// The objects that make the tests' namespaces infrastructure, those that put them into a vpc Network, and a namespace such as
+// the tests make.
 var (
+	//go:embed infrastructure.yaml
+	infrastructureManifest []byte
 	//go:embed vpc/network.yaml
 	vpcManifest []byte
 	//go:embed vpc/policy.yaml
@@ -46,6 +49,9 @@ const (
 
 // place decides where namespaces that the tests make from now on belong.
 func (c *cluster) place(ctx context.Context, n network) error {
+	if _, err := c.kubectl(ctx, infrastructureManifest, "apply", "--server-side", "-f", "-"); err != nil {
+		return err
+	}
 	if n == defaultNetwork {
 		return c.unplace(ctx)
 	}
@@ -69,17 +75,17 @@ func (c *cluster) unplace(ctx context.Context) error {
 	return c.waitPlaced(ctx, "")
 }
 
-// waitPlaced waits until a new namespace of the tests would get this Network: the API server takes up a change of its
-// policies after a moment.
-func (c *cluster) waitPlaced(ctx context.Context, want string) error {
-	got := ""
+// waitPlaced waits until a new namespace of the tests would be infrastructure and get this Network: the API server takes up a
+// change of its policies after a moment.
+func (c *cluster) waitPlaced(ctx context.Context, network string) error {
+	got, want := "", strings.TrimSpace("true "+network)
 	err := wait.PollUntilContextTimeout(ctx, time.Second/2, placeLimit, true, func(ctx context.Context) (bool, error) {
-		printed, err := c.kubectl(ctx, probeManifest, "create", "--dry-run=server", "-o", `jsonpath={.metadata.labels.atoll\.dev/network}`, "-f", "-")
+		printed, err := c.kubectl(ctx, probeManifest, "create", "--dry-run=server", "-o", `jsonpath={.metadata.labels.atoll\.dev/infrastructure} {.metadata.labels.atoll\.dev/network}`, "-f", "-")
 		got = strings.TrimSpace(printed)
 		return got == want, err
 	})
 	if err != nil {
-		return fmt.Errorf("wait until namespaces of the tests belong to Network %q (they belong to %q): %w", want, got, err)
+		return fmt.Errorf("wait until namespaces of the tests are infrastructure, and what Network they belong to: want %q, got %q: %w", want, got, err)
 	}
 	return nil
 }

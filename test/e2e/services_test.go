@@ -41,6 +41,8 @@ func TestServices(t *testing.T) {
 	env.Namespace(t, "served-host", "")
 	env.Namespace(t, "served-plain", "")
 	env.Namespace(t, "served-vpc", "served")
+	// Host ports are beyond what pods of a Network have unless their namespace says so.
+	env.Kubectl(t, "label", "namespace", "served-vpc", "pod-security.kubernetes.io/enforce=privileged")
 	for _, c := range []served{
 		{"served-host", wire.DefaultPort, corev1.IPFamilyPolicyRequireDualStack},
 		{"served-plain", 20080, corev1.IPFamilyPolicySingleStack},
