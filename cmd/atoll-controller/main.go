@@ -19,6 +19,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
@@ -33,6 +34,7 @@ type options struct {
 	services       []string
 	gateways       []string
 	dnsService     string
+	infrastructure []string
 	metricsAddress string
 	pprofAddress   string
 	qps            float32
@@ -71,6 +73,7 @@ func command() *cobra.Command {
 	f.StringSliceVar(&o.services, "service-cidrs", nil, "ranges of the cluster's Services (the API server's --service-cluster-ip-range), which no Network can have for its own")
 	f.StringSliceVar(&o.gateways, "gateway-ranges", controller.DefaultGateways(), "ranges that Gateways get their addresses from, in each Network anew: one per IP family, neither Kubernetes' Services nor anything outside that pods reach (empty: Gateways get none)")
 	f.StringVar(&o.dnsService, "dns-service", controller.DefaultDNS().String(), "namespace/name of the Service whose addresses kubelets tell pods to ask for names")
+	f.StringSliceVar(&o.infrastructure, "infra-namespaces", controller.DefaultInfrastructure(), "namespaces whose pods in the default Network reach the pods of all Networks, beside those with the label "+model.LabelInfrastructure+"=true")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
@@ -122,7 +125,7 @@ func run(ctx context.Context, o options) error {
 	}
 	cfg := controller.Config{
 		Database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
-		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, Gateways: gateways, DNS: dns},
+		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, Gateways: gateways, DNS: dns, Infrastructure: o.infrastructure},
 		Source:   feed,
 		Sink:     writer,
 		Log:      log,

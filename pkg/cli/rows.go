@@ -82,8 +82,8 @@ func (w wanted) compareOwner(work graph.Work, have northbound) []Difference {
 	}
 	for _, m := range unit.Joins {
 		in, inThere := w.graph.Row(m.In)
-		if m.IsMap() {
-			out = append(out, w.pairMissing(work.Owner, m, have)...)
+		if m.IsValue() {
+			out = append(out, w.valueMissing(work.Owner, m, have)...)
 			continue
 		}
 		row, ok := w.graph.Row(m.Ref())
@@ -98,30 +98,39 @@ func (w wanted) compareOwner(work graph.Work, have northbound) []Difference {
 	return out
 }
 
-// pairMissing says that a map lacks a pair; it has one of the same key, if anything.
-func (w wanted) pairMissing(owner nb.Owner, m nb.Member, have northbound) []Difference {
+// valueMissing says that a column lacks a value; a map has a pair of the same key, if anything.
+func (w wanted) valueMissing(owner nb.Owner, m nb.Member, have northbound) []Difference {
 	in, wanted := w.graph.Row(m.In)
 	row, there := have.Row(m.In)
 	if !wanted || !there {
 		return nil
 	}
-	key, value := nb.SplitPair(m.Value)
 	d := Difference{
 		Owner: owner, Place: PlaceNorthbound, Kind: ElementMissing, Object: describe(in), Column: m.Column,
-		Want: key + " = " + value, Have: nothing,
+		Want: elementText(m), Have: nothing,
 	}
+	key, _ := nb.SplitPair(m.Value)
 	for _, pair := range nb.Members(row, m.Column) {
-		if k, v := nb.SplitPair(pair); k == key {
-			d.Have = key + " = " + v
+		if k, _ := nb.SplitPair(pair); k == key {
+			d.Have = elementText(nb.Member{Set: m.Set, Value: pair})
 		}
 	}
 	return []Difference{d}
 }
 
-// surplus says that a map of ours has a pair that nobody wants; one whose key is wanted is named as missing already.
+// elementText is a value as a person reads it.
+func elementText(m nb.Member) string {
+	if !m.IsMap() {
+		return m.Value
+	}
+	key, value := nb.SplitPair(m.Value)
+	return key + " = " + value
+}
+
+// surplus says that a column of ours has a value that nobody wants; a pair whose key is wanted is named as missing already.
 func (w wanted) surplus(row nb.Row, m nb.Member) []Difference {
 	owner, ours := w.graph.Owner(m.In)
-	key, value := nb.SplitPair(m.Value)
+	key, _ := nb.SplitPair(m.Value)
 	if !ours || w.pending[owner] || w.graph.Wants(m) {
 		return nil
 	}
@@ -132,7 +141,7 @@ func (w wanted) surplus(row nb.Row, m nb.Member) []Difference {
 	}
 	return []Difference{{
 		Owner: owner, Place: PlaceNorthbound, Kind: ElementSurplus, Object: describe(row), Column: m.Column,
-		Have: key + " = " + value,
+		Have: elementText(m),
 	}}
 }
 
@@ -143,7 +152,7 @@ func (w wanted) strays(row nb.Row, have northbound) []Difference {
 		set := nb.Set{In: nb.RefOf(row), Column: column}
 		for _, uuid := range nb.Members(row, column) {
 			m := nb.Member{Set: set, Value: uuid}
-			if m.IsMap() {
+			if m.IsValue() {
 				out = append(out, w.surplus(row, m)...)
 				continue
 			}

@@ -269,6 +269,8 @@ func words(o nb.Origin) string {
 		return "a pod always reaches itself"
 	case nb.Guard:
 		return "no pod may send what comes from routers or DHCP servers"
+	case nb.Faces:
+		return "spec.infraIngress of the Network that the address belongs to"
 	case nb.Isolation:
 		return nb.Isolation
 	}

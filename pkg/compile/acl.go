@@ -81,6 +81,8 @@ type aclBuilder struct {
 	uid    string
 	// origin is what they say of themselves: of it the policy and the rule.
 	origin nb.Origin
+	// dialled: what a pod sends is judged before load balancing, by what it dials.
+	dialled bool
 	// name is what logs say; meter, if not empty, bounds them: the ACLs write them.
 	name, meter string
 }
@@ -88,7 +90,7 @@ type aclBuilder struct {
 // acl gives one ACL of a port group. key tells it from the owner's others.
 //
 // What a pod sends is judged after load balancing (apply-after-lb): by the endpoint that a Service led to, not by the
-// Service's address, as the API means it. (ovn-nb(5).)
+// Service's address, as the API means it; but for a builder of what is dialled. (ovn-nb(5).)
 func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, tier, priority int, match string) nb.Facts {
 	origin := b.origin
 	origin.Network, origin.Direction, origin.Verdict = b.layout.Name, d.String(), verdictIn(action)
@@ -102,7 +104,10 @@ func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, t
 		row.Name = &name
 	}
 	if d == model.PolicyEgress {
-		row.Direction, row.Options = "from-lport", map[string]string{"apply-after-lb": "true"}
+		row.Direction = "from-lport"
+		if !b.dialled {
+			row.Options = map[string]string{"apply-after-lb": "true"}
+		}
 	}
 	if b.meter != "" {
 		meter := b.meter

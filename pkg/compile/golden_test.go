@@ -194,6 +194,9 @@ func write(t *testing.T, out *bytes.Buffer, owner nb.Owner, facts nb.Facts) {
 			in = m.In.UUID
 		}
 		what := names[m.Value]
+		if m.IsValue() {
+			what = m.Value
+		}
 		if m.IsMap() {
 			key, value := nb.SplitPair(m.Value)
 			what = key + " = " + value

@@ -50,12 +50,7 @@ func GroupOwner(l Layout, g Group) nb.Owner { return nb.PortGroupOwner(l.Name, G
 // themselves and their own node.
 func PortGroup(l Layout, g Group) nb.Facts {
 	name, owner := GroupName(l, g), GroupOwner(l, g)
-	facts := nb.Facts{Rows: []nb.Row{&nb.PortGroup{
-		UUID: GroupRef(l, g).UUID, Name: name,
-		ExternalIDs: map[string]string{
-			nb.KeyOwner: string(owner), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: string(g),
-		},
-	}}}
+	facts := groupRow(l, g, owner)
 	b := aclBuilder{layout: l, owner: owner, uid: l.UID, name: string(g), origin: nb.Origin{Policy: nb.Isolation}}
 	switch g {
 	case IsolatedGroup(model.PolicyIngress):
@@ -72,6 +67,16 @@ func PortGroup(l Layout, g Group) nb.Facts {
 		}
 	}
 	return facts
+}
+
+// groupRow gives the row of a port group alone.
+func groupRow(l Layout, g Group, owner nb.Owner) nb.Facts {
+	return nb.Facts{Rows: []nb.Row{&nb.PortGroup{
+		UUID: GroupRef(l, g).UUID, Name: GroupName(l, g),
+		ExternalIDs: map[string]string{
+			nb.KeyOwner: string(owner), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: string(g),
+		},
+	}}}
 }
 
 // GroupPlace is a port's place in a port group.

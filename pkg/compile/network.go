@@ -56,7 +56,7 @@ func Network(l Layout) nb.Facts {
 			port.Networks = append(port.Networks, netip.PrefixFrom(r.Gateway, r.CIDR.Bits()).String())
 		}
 		peer := &nb.LogicalSwitchPort{
-			UUID:        nb.UUID(nb.TableLogicalSwitchPort, key(s.Name)),
+			UUID:        peerPortUUID(l, s.Name),
 			Name:        peerPortName(l.Name, s.Name),
 			Type:        "router",
 			Addresses:   []string{"router"},
@@ -86,6 +86,11 @@ func idsOf(l Layout) map[string]string {
 func routerUUID(l Layout) string { return nb.UUID(nb.TableLogicalRouter, l.UID+"/"+l.Name) }
 
 func groupUUID(l Layout) string { return nb.UUID(nb.TableLoadBalancerGroup, l.UID) }
+
+// peerPortUUID is that of the port of a subnet's switch that leads to the router.
+func peerPortUUID(l Layout, subnet string) string {
+	return nb.UUID(nb.TableLogicalSwitchPort, l.UID+"/"+subnet)
+}
 
 // switchUUID is the UUID of the switch of a subnet. It holds the Network's UID: a Network that is made again
 // under its old name gets new switches, and no port of the old one can end up in them.

@@ -33,7 +33,7 @@ func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 		words = append(words, prefix.Addr().String())
 	}
 	port := &nb.LogicalSwitchPort{
-		UUID:        nb.UUID(nb.TableLogicalSwitchPort, key),
+		UUID:        nodePortUUID(l, node),
 		Name:        model.NodePortName(l.Name, node),
 		Addresses:   []string{strings.Join(words, " ")},
 		Options:     map[string]string{"requested-chassis": node},
@@ -62,6 +62,10 @@ func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 		facts.Members = append(facts.Members, nb.Member{Set: router, Value: route.UUID})
 	}
 	return facts
+}
+
+func nodePortUUID(l Layout, node string) string {
+	return nb.UUID(nb.TableLogicalSwitchPort, l.UID+"/node/"+node)
 }
 
 // NodeAccess gives the ACL by which a node reaches its own pods in the default Network, whatever a policy says: those whose

@@ -116,7 +116,7 @@ func (r *round) verify() {
 		row, exists := r.session.Row(m.Ref())
 		switch {
 		case wanted == there:
-		case m.IsMap():
+		case m.IsValue():
 			r.graph.TouchMember(m)
 		case wanted:
 			// A row that is missing as a whole is known already: its going was an event of its own.

@@ -46,6 +46,7 @@ func anyHistory(t *rapid.T) {
 			case "those that name it":
 				n.Allowed = nil
 			}
+			n.Ingress = rapid.SampledFrom([]model.InfraIngress{model.InfraIngressInfrastructure, model.InfraIngressNone, model.InfraIngressAll}).Draw(t, "ingress")
 			if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30"}).Draw(t, "services"); cidr != "" {
 				n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(cidr)}
 			}
@@ -60,6 +61,9 @@ func anyHistory(t *rapid.T) {
 			namespaces[ns] = map[string]string{}
 			if rapid.Bool().Draw(t, "labelled") {
 				namespaces[ns][model.LabelNetwork] = name
+			}
+			if rapid.Bool().Draw(t, "infrastructure") {
+				namespaces[ns][model.LabelInfrastructure] = "true"
 			}
 			if rapid.Bool().Draw(t, "tenant") {
 				namespaces[ns][model.LabelTenant] = "acme"

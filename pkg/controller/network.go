@@ -188,8 +188,7 @@ func (s *State) place() {
 		if n.serves() {
 			// Most that happens to a Network is a pod that comes or goes, which changes none of its own rows.
 			if !n.placed {
-				s.graph.Set(owner, compile.Network(n.layout))
-				n.placed = true
+				s.placeNetwork(n)
 			}
 			continue
 		}
@@ -207,6 +206,16 @@ func (s *State) place() {
 			s.release(n)
 		}
 	}
+}
+
+// placeNetwork gives a Network its rows.
+func (s *State) placeNetwork(n *network) {
+	facts := compile.Network(n.layout)
+	if s.guards(n) {
+		facts.Add(compile.WayPlaces(n.layout))
+	}
+	s.graph.Set(nb.NetworkOwner(n.name), facts)
+	n.placed = true
 }
 
 // empty reports whether no pod names the Network.

@@ -329,6 +329,9 @@ func (s *State) placeNode(home *network, n *node) {
 // nodeRows writes down the rows of a node that has its place in the default Network.
 func (s *State) nodeRows(home *network, n *node) {
 	facts := compile.Node(home.layout, n.name, n.have)
+	if s.guards(home) {
+		facts.Members = append(facts.Members, compile.NodeWay(home.layout, n.name))
+	}
 	if s.policies.groups[groupIn{home.name, home.model.UID, compile.JudgedGroup()}] != nil {
 		facts.Add(compile.NodeAccess(home.layout, n.name, n.have))
 	}

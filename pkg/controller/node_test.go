@@ -16,7 +16,9 @@ import (
 
 // withFaces are settings of a cluster whose default Network is "default".
 func withFaces(ranges ...string) controller.Defaults {
-	d := controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), Gateways: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/29")}}
+	d := controller.Defaults{
+		Infrastructure: controller.DefaultInfrastructure(), Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), Gateways: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/29")},
+	}
 	for _, r := range ranges {
 		d.Faces = append(d.Faces, netip.MustParsePrefix(r))
 	}
@@ -73,8 +75,8 @@ func TestNodesGetABlockAndAnAddress(t *testing.T) {
 			t.Errorf("%s has %+v", name, got)
 		}
 		facts, ok := w.graph.Facts(nb.NodeOwner(name))
-		if !ok || len(facts.Rows) != 2 || len(facts.Members) != 2 {
-			t.Errorf("%s wants %+v: a port and a route, each in its set", name, facts)
+		if !ok || len(facts.Rows) != 2 || len(facts.Members) != 3 {
+			t.Errorf("%s wants %+v: a port and a route, each in its set, and the port among the ways into the Network", name, facts)
 		}
 	}
 	if used := w.status("default").Subnets[0].Used; used != 2 {

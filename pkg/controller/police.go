@@ -187,6 +187,7 @@ func (s *State) givePlaces() {
 		for _, g := range s.groupsOf(key, n) {
 			facts.Members = append(facts.Members, compile.GroupPlace(g, facts.Rows[0].ID()))
 		}
+		facts.Members = append(facts.Members, s.guardPlaces(p, n, facts.Rows[0].ID())...)
 		s.graph.Set(nb.PodOwner(key.Namespace, key.Name), facts)
 	}
 	clear(s.policies.pods)

@@ -200,6 +200,7 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 	// A Service without virtual addresses is mirrored when its pods or its Networks change.
 	resolved := s.resolve(key, *ns)
 	var known []compile.Backends
+	var guarded []nb.Member
 	for _, name := range s.networksOf(*ns, resolved) {
 		s.services.attach(key, name)
 		if n := s.networks[name]; service != nil && n.serves() && (n.admits(*ns) || n.standard) {
@@ -209,6 +210,9 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 				b.DNS = s.dnsAddresses()
 			}
 			known = append(known, b)
+			if s.guards(n) {
+				guarded = s.guardService(*service, b, resolved)
+			}
 		}
 	}
 	if len(known) == 0 {
@@ -216,7 +220,9 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 		return nil
 	}
 	s.departFromService(*service, known)
-	s.setBalancers(owner, compile.Service(*service, known))
+	facts := compile.Service(*service, known)
+	facts.Members = append(facts.Members, guarded...)
+	s.setBalancers(owner, facts)
 	s.warnOfLocal(service)
 	return known
 }

@@ -50,6 +50,8 @@ type Defaults struct {
 	// Gateways are the ranges of the addresses of Gateways, in each Network anew: at most one per IP family. They are used
 	// by nothing else: a subnet keeps its part of them from its Network's Gateways.
 	Gateways []netip.Prefix
+	// Infrastructure are the namespaces that are infrastructure without a label.
+	Infrastructure []string
 	// DNS is the Service whose addresses kubelets tell pods to ask for names.
 	DNS model.ServiceKey
 }
@@ -85,6 +87,7 @@ type State struct {
 	housed bool
 	// homeless nodes lack an address in the default Network or a block of faces, because none is free.
 	homeless map[string]struct{}
+	guard    guard
 	// nodeAddresses are those of all nodes.
 	nodeAddresses map[netip.Addr]struct{}
 	services      services
@@ -128,6 +131,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		replanned:   map[string]struct{}{},
 		homeless:    map[string]struct{}{},
 		services:    newServices(),
+		guard:       newGuard(),
 		vips:        newVIPChanges(),
 		gateways:    newGateways(),
 		policies:    newPolicies(),
@@ -192,6 +196,7 @@ func (s *State) Apply(c model.Changes) {
 	}
 	clear(s.freed)
 	s.evaluateAll(waiting)
+	s.keepGuard()
 	s.place()
 	s.touchDNS(c.Services)
 	s.settleVIPs()

@@ -120,10 +120,10 @@ func (g *Graph) Touch(ref nb.Ref) bool {
 }
 
 // TouchMember says that an element that is wanted may have gone from the database, or one that is not may have
-// come into it. The element's row tells on whose account, for a pair of a map the map's; without one nothing is done.
+// come into it. The element's row tells on whose account, for a value its holder's; without one nothing is done.
 func (g *Graph) TouchMember(m nb.Member) {
 	ref := m.Ref()
-	if m.IsMap() {
+	if m.IsValue() {
 		ref = m.In
 	}
 	if c := g.rows[ref]; len(c) > 0 {

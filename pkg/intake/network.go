@@ -38,6 +38,7 @@ func Network(in *v1alpha1.Network) *model.Network {
 		Allowed:    selector(in.Spec.AllowedNamespaces),
 		Egress:     model.EgressNode,
 		Infra:      model.InfraServices,
+		Ingress:    model.InfraIngressInfrastructure,
 		DNS:        model.DNSNode,
 		Deleting:   in.DeletionTimestamp != nil,
 		Finalized:  slices.Contains(in.Finalizers, model.Finalizer),
@@ -54,7 +55,7 @@ func Network(in *v1alpha1.Network) *model.Network {
 	return out
 }
 
-// reach reads what the Network's pods reach outside of it. An object that was stored before these fields were there has
+// reach reads what the Network's pods reach outside of it, and who reaches them. An object that was stored before these fields were there has
 // their defaults; a value that this version does not know opens nothing.
 func reach(out *model.Network, in v1alpha1.NetworkSpec) {
 	switch in.Egress {
@@ -68,6 +69,13 @@ func reach(out *model.Network, in v1alpha1.NetworkSpec) {
 		out.Infra = model.InfraDirect
 	default:
 		out.Infra = model.InfraNone
+	}
+	switch in.InfraIngress {
+	case "", v1alpha1.InfraIngressInfrastructure:
+	case v1alpha1.InfraIngressAll:
+		out.Ingress = model.InfraIngressAll
+	default:
+		out.Ingress = model.InfraIngressNone
 	}
 	if in.DNS == nil {
 		return

@@ -39,7 +39,7 @@ func TestNetwork(t *testing.T) {
 	}
 	want := &model.Network{
 		Name: "red", UID: "u1", Generation: 3, Created: created, Type: model.VPC, VPCID: "vpc-1", Tenant: "acme",
-		Egress: model.EgressNode, Infra: model.InfraServices, DNS: model.DNSNode,
+		Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode,
 		Allowed: &match.Selector{Requirements: []match.Requirement{
 			{Key: "a", Op: match.In, Values: []string{"1"}}, {Key: "b", Op: match.In, Values: []string{"2"}},
 		}},
@@ -61,7 +61,7 @@ func TestNetwork(t *testing.T) {
 
 func TestNetworkOfTypeAlone(t *testing.T) {
 	in := &v1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.NetworkSpec{Type: v1alpha1.NetworkFlat}}
-	want := &model.Network{Name: "n", Type: model.Flat, Egress: model.EgressNode, Infra: model.InfraServices, DNS: model.DNSNode}
+	want := &model.Network{Name: "n", Type: model.Flat, Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode}
 	if diff := cmp.Diff(want, Network(in), values); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -195,6 +195,7 @@ func TestReach(t *testing.T) {
 	type reached struct {
 		Egress  model.Egress
 		Infra   model.InfraAccess
+		Ingress model.InfraIngress
 		DNS     model.DNSMode
 		Service model.ServiceRef
 	}
@@ -203,30 +204,30 @@ func TestReach(t *testing.T) {
 		want reached
 	}{
 		"stored before the fields were there": {
-			want: reached{Egress: model.EgressNode, Infra: model.InfraServices, DNS: model.DNSNode},
+			want: reached{Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode},
 		},
 		"the defaults": {
-			in:   v1alpha1.NetworkSpec{Egress: "node", InfraAccess: "services", DNS: &v1alpha1.NetworkDNS{Mode: "node"}},
-			want: reached{Egress: model.EgressNode, Infra: model.InfraServices, DNS: model.DNSNode},
+			in:   v1alpha1.NetworkSpec{Egress: "node", InfraAccess: "services", InfraIngress: "Infrastructure", DNS: &v1alpha1.NetworkDNS{Mode: "node"}},
+			want: reached{Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode},
 		},
 		"nothing": {
-			in:   v1alpha1.NetworkSpec{Egress: "none", InfraAccess: "none", DNS: &v1alpha1.NetworkDNS{Mode: "none"}},
-			want: reached{Egress: model.EgressNone, Infra: model.InfraNone, DNS: model.DNSNone},
+			in:   v1alpha1.NetworkSpec{Egress: "none", InfraAccess: "none", InfraIngress: "None", DNS: &v1alpha1.NetworkDNS{Mode: "none"}},
+			want: reached{Egress: model.EgressNone, Infra: model.InfraNone, Ingress: model.InfraIngressNone, DNS: model.DNSNone},
 		},
 		"all, and a Service of the tenant": {
-			in: v1alpha1.NetworkSpec{InfraAccess: "direct", DNS: &v1alpha1.NetworkDNS{
+			in: v1alpha1.NetworkSpec{InfraAccess: "direct", InfraIngress: "All", DNS: &v1alpha1.NetworkDNS{
 				Mode: "service", Service: &v1alpha1.ServiceReference{Namespace: "a", Name: "dns"},
 			}},
-			want: reached{model.EgressNode, model.InfraDirect, model.DNSService, model.ServiceRef{Namespace: "a", Name: "dns"}},
+			want: reached{model.EgressNode, model.InfraDirect, model.InfraIngressAll, model.DNSService, model.ServiceRef{Namespace: "a", Name: "dns"}},
 		},
 		"words of a later version open nothing": {
-			in:   v1alpha1.NetworkSpec{Egress: "gateway", InfraAccess: "more", DNS: &v1alpha1.NetworkDNS{Mode: "other"}},
-			want: reached{Egress: model.EgressNone, Infra: model.InfraNone, DNS: model.DNSNone},
+			in:   v1alpha1.NetworkSpec{Egress: "gateway", InfraAccess: "more", InfraIngress: "Some", DNS: &v1alpha1.NetworkDNS{Mode: "other"}},
+			want: reached{Egress: model.EgressNone, Infra: model.InfraNone, Ingress: model.InfraIngressNone, DNS: model.DNSNone},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := Network(&v1alpha1.Network{Spec: test.in})
-			if diff := cmp.Diff(test.want, reached{n.Egress, n.Infra, n.DNS, n.DNSService}); diff != "" {
+			if diff := cmp.Diff(test.want, reached{n.Egress, n.Infra, n.Ingress, n.DNS, n.DNSService}); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

@@ -9,6 +9,9 @@ const (
 	LabelNetwork = Group + "/network"
 	// LabelTenant on a namespace names the tenant that owns it.
 	LabelTenant = Group + "/tenant"
+	// LabelInfrastructure on a namespace says, when it is "true", that its pods in the default Network are infrastructure: they
+	// reach the pods of all Networks.
+	LabelInfrastructure = Group + "/infrastructure"
 	// AnnotationNICs on a pod asks for a subnet or an address: a JSON list of NICRequest.
 	AnnotationNICs = Group + "/nics"
 )

@@ -37,6 +37,7 @@ type Network struct {
 	ServiceCIDRsError string
 	Egress            Egress
 	Infra             InfraAccess
+	Ingress           InfraIngress
 	DNS               DNSMode
 	// DNSService answers in mode DNSService.
 	DNSService ServiceRef
@@ -78,6 +79,9 @@ type Namespace struct {
 
 // Network is the namespace's choice for its pods; empty when it made none.
 func (n Namespace) Network() string { return n.Labels[LabelNetwork] }
+
+// Infrastructure reports whether the namespace is labelled as infrastructure.
+func (n Namespace) Infrastructure() bool { return n.Labels[LabelInfrastructure] == "true" }
 
 // Tenant is the tenant that owns the namespace; empty when none does.
 func (n Namespace) Tenant() string { return n.Labels[LabelTenant] }

@@ -64,6 +64,19 @@ const (
 	InfraDirect InfraAccess = "direct"
 )
 
+// InfraIngress says which pods of the default Network reach a Network's pods by their faces. Nodes always do.
+type InfraIngress string
+
+// The degrees of it.
+const (
+	// InfraIngressNone: none.
+	InfraIngressNone InfraIngress = "None"
+	// InfraIngressInfrastructure: those of infrastructure's namespaces.
+	InfraIngressInfrastructure InfraIngress = "Infrastructure"
+	// InfraIngressAll: all.
+	InfraIngressAll InfraIngress = "All"
+)
+
 // DNSMode says who answers the DNS questions of a Network's pods.
 type DNSMode string
 

@@ -201,6 +201,23 @@ func (r *ACL) copyTo(to *ACL) {
 }
 
 // CloneModel implements libovsdb's model.CloneableModel.
+func (r *AddressSet) CloneModel() model.Model { return clone(r, r.copyTo) }
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *AddressSet) CloneModelInto(to model.Model) { r.copyTo(to.(*AddressSet)) }
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *AddressSet) EqualsModel(other model.Model) bool {
+	o, ok := other.(*AddressSet)
+	return ok && r.UUID == o.UUID && r.Name == o.Name && slices.Equal(r.Addresses, o.Addresses) && maps.Equal(r.ExternalIDs, o.ExternalIDs)
+}
+
+func (r *AddressSet) copyTo(to *AddressSet) {
+	*to = *r
+	to.Addresses, to.ExternalIDs = slices.Clone(r.Addresses), maps.Clone(r.ExternalIDs)
+}
+
+// CloneModel implements libovsdb's model.CloneableModel.
 func (r *Meter) CloneModel() model.Model { return clone(r, r.copyTo) }
 
 // CloneModelInto implements libovsdb's model.CloneableModel.

@@ -57,21 +57,24 @@ type Set struct {
 // Target is the table that the set's elements refer to.
 func (s Set) Target() Table { return TargetTable(Column{s.In.Table, s.Column}) }
 
-// Member says that Set holds Value: a row's UUID, or a Pair.
+// Member says that Set holds Value: a row's UUID, an address, or a Pair.
 type Member struct {
 	Set
 	Value string
 }
 
-// Ref points at the row that the member refers to. For a pair of a map it points nowhere: at no row, and for two pairs
-// with the same key at the same place.
+// Ref points at the row that the member refers to. A value's points nowhere: at no row, and for two pairs with the same key at
+// the same place.
 func (m Member) Ref() Ref {
-	if m.IsMap() {
+	if m.IsValue() {
 		key, _ := SplitPair(m.Value)
 		return Ref{UUID: m.In.UUID + pairSeparator + key}
 	}
 	return Ref{m.Target(), m.Value}
 }
+
+// IsValue reports whether the set's elements are values, pairs of a map among them, and no rows.
+func (s Set) IsValue() bool { return s.Target() == "" }
 
 // IsMap reports whether the set's elements are pairs of a map.
 func (s Set) IsMap() bool { return s.In.Table == TableLoadBalancer && s.Column == ColumnVips }

@@ -8,14 +8,14 @@ import "strings"
 type Origin struct {
 	// Network of the ports that the ACL judges.
 	Network string
-	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself and Guard.
+	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard and Faces.
 	Policy string
 	// Direction is Ingress or Egress, as seen from the pod.
 	Direction string
 	// Rule is the rule's place in its policy, from 0; RuleIsolation where the policy's isolation is logged; empty for what is
 	// no policy's.
 	Rule string
-	// Verdict is allow, drop or pass.
+	// Verdict is allow, drop, pass or reject.
 	Verdict string
 }
 
@@ -29,6 +29,8 @@ const (
 	Itself = "itself"
 	// Guard drops what no pod may send, in the name of a router or of a DHCP server.
 	Guard = "guard"
+	// Faces says who in the default Network reaches the pods of others by their faces.
+	Faces = "faces"
 )
 
 // RuleIsolation is the rule of a policy that says that its pods are isolated.

@@ -17,6 +17,7 @@ const (
 	TableLoadBalancerGroup Table = "Load_Balancer_Group"
 	TablePortGroup         Table = "Port_Group"
 	TableACL               Table = "ACL"
+	TableAddressSet        Table = "Address_Set"
 	TableMeter             Table = "Meter"
 	TableMeterBand         Table = "Meter_Band"
 )
@@ -28,6 +29,8 @@ const (
 	ColumnLoadBalancers      = "load_balancer"
 	ColumnLoadBalancerGroups = "load_balancer_group"
 	ColumnACLs               = "acls"
+	// ColumnAddresses holds addresses, which are no rows.
+	ColumnAddresses = "addresses"
 	// ColumnVips is a map, whose pairs are elements: see Pair.
 	ColumnVips = "vips"
 )

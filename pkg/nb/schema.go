@@ -27,13 +27,15 @@ func Tables() []TableSpec {
 		{Table: TableStaticRoute, New: func() Row { return &StaticRoute{} }},
 		{Table: TableLoadBalancer, New: func() Row { return &LoadBalancer{} }},
 		{Table: TablePortGroup, New: func() Row { return &PortGroup{} }},
+		{Table: TableAddressSet, New: func() Row { return &AddressSet{} }},
 		{Table: TableMeter, New: func() Row { return &Meter{} }},
 		{Table: TableMeterBand, New: func() Row { return &MeterBand{} }},
 		{Table: TableACL, New: func() Row { return &ACL{} }},
 	}
 }
 
-// TargetTable is the table that a member column's elements refer to; empty for any other column.
+// TargetTable is the table that a member column's elements refer to; empty for any other column, and for one whose elements are
+// values.
 func TargetTable(c Column) Table {
 	switch c {
 	case Column{TableLogicalRouter, ColumnPorts}:
@@ -63,6 +65,8 @@ func MemberColumns(t Table) []string {
 		return []string{ColumnLoadBalancers}
 	case TableLoadBalancer:
 		return []string{ColumnVips}
+	case TableAddressSet:
+		return []string{ColumnAddresses}
 	case TablePortGroup:
 		return []string{ColumnPorts, ColumnACLs}
 	}
@@ -83,7 +87,7 @@ func Judges(t Table) bool { return t == TableACL || t == TablePortGroup }
 // column refers to them.
 func IsRoot(t Table) bool {
 	switch t {
-	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TablePortGroup, TableMeter, TableGlobal:
+	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TablePortGroup, TableAddressSet, TableMeter, TableGlobal:
 		return true
 	}
 	return false

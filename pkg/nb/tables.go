@@ -129,6 +129,15 @@ type ACL struct {
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
+// AddressSet is a row of Address_Set: addresses that matches name as $Name.
+type AddressSet struct {
+	UUID string `ovsdb:"_uuid"`
+	Name string `ovsdb:"name"`
+	// Addresses of one IP family; written as Members.
+	Addresses   []string          `ovsdb:"addresses"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
 // Meter is a row of Meter.
 type Meter struct {
 	UUID string `ovsdb:"_uuid"`
@@ -162,6 +171,7 @@ func (*LoadBalancer) Table() Table      { return TableLoadBalancer }
 func (*LoadBalancerGroup) Table() Table { return TableLoadBalancerGroup }
 func (*PortGroup) Table() Table         { return TablePortGroup }
 func (*ACL) Table() Table               { return TableACL }
+func (*AddressSet) Table() Table        { return TableAddressSet }
 func (*Meter) Table() Table             { return TableMeter }
 func (*MeterBand) Table() Table         { return TableMeterBand }
 
@@ -176,6 +186,7 @@ func (r *LoadBalancer) ID() string      { return r.UUID }
 func (r *LoadBalancerGroup) ID() string { return r.UUID }
 func (r *PortGroup) ID() string         { return r.UUID }
 func (r *ACL) ID() string               { return r.UUID }
+func (r *AddressSet) ID() string        { return r.UUID }
 func (r *Meter) ID() string             { return r.UUID }
 func (r *MeterBand) ID() string         { return r.UUID }
 
@@ -189,6 +200,7 @@ func (r *StaticRoute) Owned() map[string]string       { return r.ExternalIDs }
 func (r *LoadBalancer) Owned() map[string]string      { return r.ExternalIDs }
 func (r *PortGroup) Owned() map[string]string         { return r.ExternalIDs }
 func (r *ACL) Owned() map[string]string               { return r.ExternalIDs }
+func (r *AddressSet) Owned() map[string]string        { return r.ExternalIDs }
 func (r *Meter) Owned() map[string]string             { return r.ExternalIDs }
 func (r *MeterBand) Owned() map[string]string         { return r.ExternalIDs }
 
@@ -225,6 +237,10 @@ func Members(r Row, column string) []string {
 			return r.Ports
 		case ColumnACLs:
 			return r.ACLs
+		}
+	case *AddressSet:
+		if column == ColumnAddresses {
+			return r.Addresses
 		}
 	case *LoadBalancer:
 		pairs := Pairs(r, column)

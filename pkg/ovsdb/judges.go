@@ -21,9 +21,9 @@ const (
 	tableDatapath = "Datapath_Binding"
 )
 
-// judgeStages are the stages of a switch's pipelines that judge by ACLs of ours: what a pod sends, after load balancing, and
-// what it receives. (ovn-northd(8).)
-var judgeStages = []string{"ls_in_acl_after_lb_eval", "ls_out_acl_eval"}
+// judgeStages are the stages of a switch's pipelines that judge by ACLs of ours: what a pod dials, what it sends, after
+// load balancing, and what it receives. (ovn-northd(8).)
+var judgeStages = []string{"ls_in_acl_eval", "ls_in_acl_after_lb_eval", "ls_out_acl_eval"}
 
 // Judges are the logical flows of one stage that judge by ACLs.
 type Judges struct {

@@ -107,7 +107,7 @@ func (m *memory) collect(t *rapid.T) []nb.Ref {
 	maps.DeleteFunc(m.sets, func(s nb.Set, elements map[string]bool) bool { return m.rows[s.In] == nil || len(elements) == 0 })
 	referred := map[nb.Ref]bool{}
 	for s, elements := range m.sets {
-		if s.IsMap() || isWeak(s) {
+		if s.IsValue() || isWeak(s) {
 			continue
 		}
 		for v := range elements {
@@ -349,7 +349,7 @@ func expected(owners map[nb.Owner]nb.Facts) map[string]string {
 					continue
 				}
 				out[x.In.UUID+" "+x.Column+" "+x.Value] = "member"
-				if !weak && !x.IsMap() {
+				if !weak && !x.IsValue() {
 					out[x.Value] = describe(rows[x.Ref()])
 				}
 			}

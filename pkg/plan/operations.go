@@ -116,13 +116,17 @@ func (e Encoder) Operations(units []Unit) ([]ovsdb.Operation, error) {
 	return append(ops, deletes...), nil
 }
 
-// mutations encodes what joins or leaves a set: UUIDs, or pairs of a map. Before a pair joins, whatever is at its key is
+// mutations encodes what joins or leaves a set: UUIDs, values, or pairs of a map. Before a pair joins, whatever is at its key is
 // taken out: an insertion changes no key that is there. (RFC 7047 section 5.1.)
 func mutations(of nb.Set, how ovsdb.Mutator, values []string) []ovsdb.Mutation {
 	elements := make([]any, 0, len(values))
 	if !of.IsMap() {
 		for _, v := range values {
-			elements = append(elements, ovsdb.UUID{GoUUID: v})
+			if of.IsValue() {
+				elements = append(elements, v)
+			} else {
+				elements = append(elements, ovsdb.UUID{GoUUID: v})
+			}
 		}
 		return []ovsdb.Mutation{*ovsdb.NewMutation(of.Column, how, ovsdb.OvsSet{GoSet: elements})}
 	}

@@ -143,19 +143,19 @@ func widen(work graph.Work, desired Desired, actual Actual) (map[nb.Ref]struct{}
 }
 
 // withElements adds the elements that come with their set's row: whoever owns one is not told that the row had gone. Those
-// are pairs of maps, and weak references to rows that are there; rows that are referred to strongly went with the row. So
+// are values, and weak references to rows that are there; rows that are referred to strongly went with the row. So
 // a port group comes with all its ports at once.
 func withElements(members map[nb.Member]struct{}, inserts []nb.Row, desired Desired, actual Actual) map[nb.Member]struct{} {
 	own := false
 	for _, row := range inserts {
 		for _, column := range nb.MemberColumns(row.Table()) {
 			set := nb.Set{In: nb.RefOf(row), Column: column}
-			if !set.IsMap() && !nb.IsWeak(nb.Column{Table: row.Table(), Name: column}) {
+			if !set.IsValue() && !nb.IsWeak(nb.Column{Table: row.Table(), Name: column}) {
 				continue
 			}
 			for _, value := range desired.Elements(set) {
 				m := nb.Member{Set: set, Value: value}
-				if !set.IsMap() && !actual.Has(m.Ref()) {
+				if !set.IsValue() && !actual.Has(m.Ref()) {
 					continue
 				}
 				if !own {
@@ -179,7 +179,7 @@ func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, insert
 		u.Blocked = append(u.Blocked, m.In)
 	case wanted && (inserted[m.Ref()] || inserted[m.In] || !actual.HasMember(m)):
 		u.Joins = append(u.Joins, m)
-	case !wanted && actual.Has(m.In) && (m.IsMap() || actual.Has(m.Ref())):
+	case !wanted && actual.Has(m.In) && (m.IsValue() || actual.Has(m.Ref())):
 		u.Leaves = append(u.Leaves, m)
 	}
 }

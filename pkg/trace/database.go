@@ -20,6 +20,7 @@ type Database struct {
 	acls       map[string]*nb.ACL
 	balancers  map[string]*nb.LoadBalancer
 	shared     map[string]*nb.LoadBalancerGroup
+	written    map[string]*nb.AddressSet
 	// sets are those that matches have named so far: many name the same.
 	sets map[string][]value
 }
@@ -29,10 +30,10 @@ func New(read func(nb.Table) []nb.Row) *Database {
 	db := &Database{
 		ports: map[string]*nb.LogicalSwitchPort{}, portByID: map[string]*nb.LogicalSwitchPort{}, switches: map[string]*nb.LogicalSwitch{},
 		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{},
-		shared: map[string]*nb.LoadBalancerGroup{}, sets: map[string][]value{},
+		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, sets: map[string][]value{},
 	}
 	for _, table := range []nb.Table{
-		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup,
+		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet,
 	} {
 		for _, row := range read(table) {
 			db.add(row)
@@ -58,6 +59,8 @@ func (db *Database) add(row nb.Row) {
 		db.balancers[row.UUID] = row
 	case *nb.LoadBalancerGroup:
 		db.shared[row.UUID] = row
+	case *nb.AddressSet:
+		db.written[row.Name] = row
 	}
 }
 
@@ -98,9 +101,12 @@ func (db *Database) chassisOf(port string) string {
 	return ""
 }
 
-// addresses are those of an address set: of the ones that OVN makes of a port group, one for each IP family. (ovn-nb(5),
-// Port_Group.)
+// addresses are those of an address set: of one that is a row, or of those that OVN makes of a port group, one for each IP
+// family. (ovn-nb(5), Address_Set and Port_Group.)
 func (db *Database) addresses(set string) ([]value, error) {
+	if row := db.written[set]; row != nil {
+		return db.addressesOf(row)
+	}
 	name, v4 := strings.CutSuffix(set, "_ip4")
 	if !v4 {
 		name, _ = strings.CutSuffix(set, "_ip6")
@@ -120,6 +126,20 @@ func (db *Database) addresses(set string) ([]value, error) {
 		}
 		return out
 	}), nil
+}
+
+// addressesOf are those of a row, single ones and prefixes.
+func (db *Database) addressesOf(row *nb.AddressSet) ([]value, error) {
+	var out []value
+	for _, text := range row.Addresses {
+		address, bits, _ := strings.Cut(text, "/")
+		v, err := constant(address, bits)
+		if err != nil || !v.addresses.IsValid() {
+			return nil, fmt.Errorf("address set %s holds %q, which is not understood", row.Name, text)
+		}
+		out = append(out, v)
+	}
+	return db.set(row.Name, func() []value { return out }), nil
 }
 
 // set is what a set holds.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,14 +21,21 @@ import (
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
-// TestInfrastructureReachesPods: pods of the default Network and of the nodes' own network reach pods of a Network by
+// infrastructure makes a namespace of the default Network whose pods reach those of all Networks.
+func infrastructure(t *testing.T, name string) {
+	t.Helper()
+	env.Namespace(t, name, "")
+	env.Kubectl(t, "label", "namespace", name, model.LabelInfrastructure+"=true")
+}
+
+// TestInfrastructureReachesPods: pods of infrastructure and of the nodes' own network reach pods of a Network by
 // their faces and by a Service, on the same node and on another, and are seen there under their own addresses.
 func TestInfrastructureReachesPods(t *testing.T) {
 	t.Parallel()
 	const ns, infra = "faced", "faced-infra"
 	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
 	env.Namespace(t, ns, ns)
-	env.Namespace(t, infra, "")
+	infrastructure(t, infra)
 	pods := env.WaitReady(t,
 		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "near", Node: "n1", App: "near"}),
 		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "far", Node: "n2"}),
@@ -62,6 +70,71 @@ func TestInfrastructureReachesPods(t *testing.T) {
 	for _, client := range []*corev1.Pod{plain, host} {
 		arrives(t, client, near, wire.Target{Address: virtual, Protocol: wire.TCP, Port: 80}, nil)
 	}
+}
+
+// TestFacesAreForInfrastructure: a pod of the default Network whose namespace is no infrastructure is refused by faces and by a
+// Service that leads to one, on its own node and on another, until its namespace's label or the Network's own word lets it in. With
+// infraIngress None the infrastructure is refused, too; nodes never are, and nobody is in another Network.
+func TestFacesAreForInfrastructure(t *testing.T) {
+	t.Parallel()
+	const ns, infra, plain = "guarded", "guarded-infra", "guarded-plain"
+	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/24", "fd00:10::/64"}}}})
+	env.Namespace(t, ns, ns)
+	env.Namespace(t, plain, "")
+	infrastructure(t, infra)
+	pods := env.WaitReady(t,
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "near", Node: "n1", App: "near"}),
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "far", Node: "n2"}),
+		env.Pod(t, cluster.PodSpec{Namespace: plain, Name: "plain", Node: "n1"}),
+		env.Pod(t, cluster.PodSpec{Namespace: infra, Name: "system", Node: "n1"}),
+		env.Make(t, cluster.OnHost(infra, "host", "n1")),
+	)
+	near, far, stranger, system, host := pods[0], pods[1], pods[2], pods[3], pods[4]
+	service := env.Service(t, ns, "near", corev1.ServiceSpec{Ports: []corev1.ServicePort{
+		{Name: "tcp", Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)},
+		{Name: "udp", Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort), Protocol: corev1.ProtocolUDP},
+	}})
+	var targets []wire.Target
+	for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP} {
+		targets = append(targets, wire.Target{Address: netip.MustParseAddr(service.Spec.ClusterIP), Protocol: protocol, Port: 80})
+		for _, server := range []*corev1.Pod{near, far} {
+			for _, face := range cluster.AttachmentOf(t, server).Faces {
+				targets = append(targets, wire.Target{Address: face, Protocol: protocol})
+			}
+		}
+	}
+	answered := func(r wire.Result) error {
+		if !r.Answered {
+			return fmt.Errorf("%+v, want an answer", r)
+		}
+		return nil
+	}
+	refused := func(r wire.Result) error {
+		if r.Answered || !strings.Contains(r.Error, "refused") {
+			return fmt.Errorf("%+v, want a refusal", r)
+		}
+		return nil
+	}
+	expect := func(of map[*corev1.Pod]func(wire.Result) error) {
+		t.Helper()
+		for from, judge := range of {
+			env.AwaitProbes(t, from, targets, judge)
+		}
+	}
+	say := func(who v1alpha1.InfraIngress) {
+		env.ChangeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.InfraIngress = who })
+	}
+	expect(map[*corev1.Pod]func(wire.Result) error{stranger: refused, system: answered, host: answered})
+	say(v1alpha1.InfraIngressNone)
+	expect(map[*corev1.Pod]func(wire.Result) error{stranger: refused, system: refused, host: answered})
+	say(v1alpha1.InfraIngressAll)
+	expect(map[*corev1.Pod]func(wire.Result) error{stranger: answered, system: answered, host: answered})
+	say(v1alpha1.InfraIngressInfrastructure)
+	expect(map[*corev1.Pod]func(wire.Result) error{stranger: refused, system: answered})
+	env.Kubectl(t, "label", "namespace", plain, model.LabelInfrastructure+"=true")
+	expect(map[*corev1.Pod]func(wire.Result) error{stranger: answered})
+	env.Kubectl(t, "label", "namespace", plain, model.LabelInfrastructure+"-")
+	expect(map[*corev1.Pod]func(wire.Result) error{stranger: refused})
 }
 
 // TestFacesInsideTheirNetwork: a pod that dials what the API says of another pod of its Network, its face, reaches that pod on
@@ -100,7 +173,7 @@ func TestFacesInsideTheirNetwork(t *testing.T) {
 func TestOverlapWithInfrastructure(t *testing.T) {
 	t.Parallel()
 	const ns, infra = "overlaps", "overlaps-infra"
-	env.Namespace(t, infra, "")
+	infrastructure(t, infra)
 	plain := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: infra, Name: "plain", Node: "n1"}))[0]
 	taken, err := netip.MustParseAddr(plain.Status.PodIP).Prefix(24)
 	if err != nil {

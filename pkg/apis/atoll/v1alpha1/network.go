@@ -140,6 +140,16 @@ type NetworkSpec struct {
 	// +default="services"
 	InfraAccess InfraAccess `json:"infraAccess,omitempty"`
 
+	// Which pods of the default Network reach this Network's pods, by the addresses that Kubernetes knows them by and by
+	// Services that lead there: ingress proxies, scrapers, callers of webhooks. None: none. Infrastructure (the default): those of
+	// namespaces that are infrastructure, which the controller's flag --infra-namespaces and the label
+	// atoll.dev/infrastructure=true of namespaces say. All: every one. Nodes, and what comes from outside by a node port or a
+	// load balancer, always do. Only for type vpc: a flat Network's pods are known by their own addresses.
+	//
+	// +optional
+	// +default="Infrastructure"
+	InfraIngress InfraIngress `json:"infraIngress,omitempty"`
+
 	// Who answers DNS questions. When it is absent, the node of the pod that asks.
 	//
 	// +optional
@@ -167,6 +177,18 @@ const (
 	InfraNone     InfraAccess = "none"
 	InfraServices InfraAccess = "services"
 	InfraDirect   InfraAccess = "direct"
+)
+
+// InfraIngress says which pods of the default Network reach a Network's pods.
+//
+// +kubebuilder:validation:Enum=None;Infrastructure;All
+type InfraIngress string
+
+// The degrees of it.
+const (
+	InfraIngressNone           InfraIngress = "None"
+	InfraIngressInfrastructure InfraIngress = "Infrastructure"
+	InfraIngressAll            InfraIngress = "All"
 )
 
 // NetworkDNS says who answers the DNS questions of a Network's pods. They ask the cluster's DNS address, which the
