@@ -11,7 +11,7 @@ export PATH := $(PATH):/usr/local/go/bin
 export GOWORK := off
 unexport GOFLAGS
 
-PROGRAMS := atoll-controller atoll-agent atoll-cni atoll-sandbox atoll
+PROGRAMS := atoll-controller atoll-agent atoll-dns atoll-cni atoll-sandbox atoll
 FUZZTIME ?= 5s
 SCALE    ?= -soak=60s
 SERVICES ?=

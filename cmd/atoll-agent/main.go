@@ -18,6 +18,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/agent"
 	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/names/call"
 	"github.com/atoll-net/atoll/pkg/nri"
 )
 
@@ -73,8 +74,8 @@ func command() *cobra.Command {
 	flags.StringVar(&config.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's directory, as kubelet, container runtime and agent call it")
 	flags.StringVar(&config.RunDir, "run-dir", "/run/atoll", "directory for files that containers see, as container runtime and agent call it")
 	reach.add(flags)
-	flags.StringVar(&config.ResolvConf, "resolv-conf", "/etc/resolv.conf", "file with the node's resolvers, which are asked for names outside of the cluster")
 	flags.StringVar(&config.LeaseNamespace, "lease-namespace", "atoll-system", "namespace of the Lease of the controller that leads (its --leader-elect-namespace)")
+	flags.StringVar(&config.NamesSocket, "dns-socket", call.DefaultSocket, "socket of the node's atoll-dns, which answers for names in Networks")
 	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /verdicts, /healthz and /readyz; empty: none")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")

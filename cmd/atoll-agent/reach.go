@@ -13,12 +13,11 @@ import (
 type reachFlags struct {
 	dns                     []string
 	services, faces, others []string
-	domain, defaultSubnet   string
+	defaultSubnet           string
 }
 
 func (r *reachFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&r.dns, "cluster-dns", nil, "addresses of the cluster's DNS, as kubelet gives them to pods, at which Networks are answered (default: they are not)")
-	flags.StringVar(&r.domain, "cluster-domain", "cluster.local", "the cluster's DNS domain")
 	flags.StringSliceVar(&r.services, "service-cidrs", nil, "ranges of Services' addresses, which Networks reach with direct access only")
 	flags.StringSliceVar(&r.others, "infra-cidrs", nil, "further ranges that Networks reach with direct access only")
 	flags.StringSliceVar(&r.faces, "face-ranges", []string{"100.64.0.0/10", "fd64:a701::/64"}, "ranges of the faces of pods, as the controller has them")
@@ -26,7 +25,7 @@ func (r *reachFlags) add(flags *pflag.FlagSet) {
 }
 
 func (r *reachFlags) parse() (agent.Infrastructure, error) {
-	out := agent.Infrastructure{Domain: r.domain}
+	out := agent.Infrastructure{}
 	for _, text := range r.dns {
 		address, err := netip.ParseAddr(text)
 		if err != nil {

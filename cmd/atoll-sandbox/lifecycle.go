@@ -52,7 +52,7 @@ func partFlags(cmd *cobra.Command, opts *sandbox.Options) {
 	flags := cmd.Flags()
 	flags.StringVar(&opts.Cache, "cache", sandbox.DefaultCache, "directory for what is built and downloaded; down leaves it")
 	flags.StringVar(&opts.Source, "source", "", "Atoll's source tree (default: the one around this program or the working directory)")
-	flags.StringVar(&opts.Bin, "bin", "", "directory of atoll-controller, atoll-agent and atoll-cni (default: this program's)")
+	flags.StringVar(&opts.Bin, "bin", "", "directory of atoll-controller, atoll-agent, atoll-dns and atoll-cni (default: this program's)")
 	flags.StringVar(&opts.KubernetesBin, "kubernetes-bin", "", "directory of Kubernetes' programs, instead of building them")
 	flags.StringVar(&opts.ContainerdBin, "containerd-bin", "", "directory of containerd, ctr and containerd-shim-runc-v2, instead of building them")
 	flags.StringVar(&opts.Etcd, "etcd", "", "etcd program, instead of building it")

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
+	"github.com/atoll-net/atoll/pkg/names/call"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/nri"
 	"github.com/atoll-net/atoll/pkg/porthole"
@@ -43,10 +44,10 @@ type Config struct {
 	MTU int
 	// Infrastructure is what portholes keep pods from, and let them to.
 	Infrastructure Infrastructure
-	// ResolvConf names the node's resolvers, which are asked for names outside of the cluster (resolv.conf(5)).
-	ResolvConf string
 	// LeaseNamespace is where the controller that leads has its Lease.
 	LeaseNamespace string
+	// NamesSocket is where the node's DNS program is told of portholes; empty when nobody answers for names.
+	NamesSocket string
 	// MetricsAddress serves /metrics and /healthz; empty serves neither.
 	MetricsAddress string
 }
@@ -70,8 +71,8 @@ type Agent struct {
 	// guests are the pods with faces, keeper makes what they need.
 	guests *guests
 	keeper *porthole.Keeper
-	// names answer the questions of those pods; nil when nobody does.
-	names *names
+	// names is the node's DNS program, which answers the questions of those pods; nil when nobody does.
+	names *call.Client
 	// locks give turns to requests, one at a time for each container; turns to changes of portholes.
 	locks, turns *locks
 
@@ -124,10 +125,6 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	if a.names, err = newNames(config.Infrastructure, config.ResolvConf, registry, log); err != nil {
-		return err
-	}
-	defer a.names.close()
 	if err := registry.Register(newVerdictCollector(a.verdicts)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -144,7 +141,7 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 }
 
 func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metrics *metrics, log *slog.Logger) *Agent {
-	return &Agent{
+	a := &Agent{
 		node:     config.Node,
 		ovs:      ovs,
 		pods:     newPods(),
@@ -161,6 +158,10 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 		nudge:    make(chan struct{}, 1),
 		swept:    make(chan struct{}),
 	}
+	if config.NamesSocket != "" {
+		a.names = call.NewClient(config.NamesSocket)
+	}
+	return a
 }
 
 // run starts the agent's parts, in the order in which they need each other, and ends them all together.
@@ -186,9 +187,6 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	part("watch nodes", func(ctx context.Context) error { return a.watchNodes(ctx, api.Kube) })
 	part("watch the API's Service", func(ctx context.Context) error { return a.watchAPIService(ctx, api.Kube) })
 	part("watch the API servers", func(ctx context.Context) error { return a.watchAPIServers(ctx, api.Kube) })
-	for name, watch := range a.watchNames(api) {
-		part(name, watch)
-	}
 	part("count verdicts", a.verdicts.serve)
 	part("drop router advertisements", (&sentry{socket: bridgeSocket(config.OVSDB, config.Bridge), log: a.log}).serve)
 	part("sweep", a.sweepForever)

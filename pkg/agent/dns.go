@@ -2,72 +2,47 @@ package agent
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"net/netip"
-	"sync/atomic"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/atoll-net/atoll/pkg/dns"
 	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
-// dnsPort is where DNS servers are asked (RFC 1035).
-const dnsPort = 53
+// namesPatience is how long a pod's start waits for its Network's names. A DNS program that is being replaced answers at once, one that
+// was killed within a second or two. One that stays away keeps no pod from starting: not every pod asks for names.
+const namesPatience = 5 * time.Second
 
-// names answer the DNS questions of pods with faces, in their portholes. A nil names answers nobody.
-type names struct {
-	directory *dns.Directory
-	node      *dns.Node
-	// unread counts the kinds of objects that have not been read for the first time.
-	unread atomic.Int32
+// awaitNames returns when the pods of a porthole are answered, or it is no use to wait longer, and how long that took.
+func (a *Agent) awaitNames(ctx context.Context, n nic) time.Duration {
+	spec, err := a.world.porthole(n.networkUID)
+	if a.names == nil || err != nil || len(spec.DNS) == 0 {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, namesPatience)
+	defer cancel()
+	began := time.Now()
+	if err := a.names.Serve(ctx, string(porthole.IDOf(n.networkUID))); err != nil {
+		a.metrics.nameless.Inc()
+		a.log.Warn("a pod starts before anybody answers for names in its Network", "network", n.network, "error", err)
+	}
+	return time.Since(began)
 }
 
-// newNames prepares the servers; nil when the cluster has no address at which pods ask. close ends them.
-func newNames(infra Infrastructure, resolvConf string, registry prometheus.Registerer, log *slog.Logger) (*names, error) {
-	if len(infra.DNS) == 0 {
-		return nil, nil //nolint:nilnil // no names are no error, and every method bears it
-	}
-	metrics, err := dns.NewMetrics(registry)
-	if err != nil {
-		return nil, fmt.Errorf("register metrics of DNS: %w", err)
-	}
-	directory := dns.NewDirectory(infra.Domain, infra.DNS)
-	return &names{
-		directory: directory,
-		node: dns.NewNode(dns.Config{
-			Directory: directory, Resolvers: dns.NewResolvers(resolvConf, infra.DNS), Metrics: metrics, Log: log,
-		}),
-	}, nil
-}
-
-func (n *names) close() {
-	if n != nil {
-		n.node.Close()
-	}
-}
-
-// serveNames has the pods of a porthole answered, or not, as its Network asks.
-func (a *Agent) serveNames(ctx context.Context, id porthole.ID, spec porthole.Spec) error {
+// refreshNames has the DNS program look at portholes that may have changed. It does so by itself, only later.
+func (a *Agent) refreshNames(ctx context.Context) {
 	if a.names == nil {
-		return nil
+		return
 	}
-	network := a.world.network(spec.UID)
-	if len(spec.DNS) == 0 || network == nil {
-		a.names.node.Stop(string(id))
-		return nil
+	if err := a.names.Look(ctx); err != nil {
+		a.log.Debug("the DNS program was not told of a change", "error", err)
 	}
-	place := dns.Place{Namespace: id.NetnsPath()}
-	for _, address := range spec.DNS {
-		place.Addresses = append(place.Addresses, netip.AddrPortFrom(address, dnsPort))
-	}
-	return a.names.node.Serve(ctx, string(id), network, place)
 }
 
-// stopNames ends the server of a porthole that goes: its sockets would keep the namespace.
-func (a *Agent) stopNames(id porthole.ID) {
-	if a.names != nil {
-		a.names.node.Stop(string(id))
+// stopNames ends the server of a porthole that goes: its sockets would keep the namespace until the program sees by itself.
+func (a *Agent) stopNames(ctx context.Context, id porthole.ID) {
+	if a.names == nil {
+		return
+	}
+	if err := a.names.Leave(ctx, string(id)); err != nil {
+		a.log.Debug("the DNS program was not told of a porthole that goes", "porthole", id, "error", err)
 	}
 }

@@ -3,40 +3,107 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata/fake"
 
-	atolldns "github.com/atoll-net/atoll/pkg/dns"
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/names"
+	"github.com/atoll-net/atoll/pkg/names/call"
 )
 
+// testNames is the node's DNS program, and the API server that it reads.
+type testNames struct {
+	tb     testing.TB
+	api    names.Clients
+	config names.Config
+}
+
+// newTestNames has the agent call a DNS program, which start starts.
+func (n *node) newTestNames(a *Agent) *testNames {
+	n.tb.Helper()
+	scheme := fake.NewTestScheme()
+	must(n.tb, metav1.AddMetaToScheme(scheme))
+	kinds := map[schema.GroupVersionResource]string{v1alpha1.SchemeGroupVersion.WithResource("networks"): "NetworkList"}
+	t := &testNames{
+		tb: n.tb,
+		api: names.Clients{
+			Metadata: fake.NewSimpleMetadataClient(scheme),
+			Kube:     kubefake.NewClientset(),
+			Networks: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),
+		},
+		config: names.Config{Servers: testInfrastructure().DNS, Domain: "cluster.local", ResolvConf: "/etc/resolv.conf", Socket: filepath.Join(n.dir, "dns.sock")},
+	}
+	a.names = call.NewClient(t.config.Socket)
+	return t
+}
+
+// add shows the program a Network with a namespace of its name, and a Service in it.
+func (t *testNames) add(network string, service *corev1.Service) {
+	t.tb.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"type": "vpc"}}}
+	u.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("Network"))
+	u.SetName(network)
+	u.SetUID(types.UID(uidOf(network)))
+	_, err := t.api.Networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Create(t.tb.Context(), u, metav1.CreateOptions{})
+	must(t.tb, err)
+	namespaces := t.api.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).(fake.MetadataClient)
+	_, err = namespaces.CreateFake(&metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: network, Labels: map[string]string{model.LabelNetwork: network}},
+	}, metav1.CreateOptions{})
+	must(t.tb, err)
+	service.Namespace = network
+	_, err = t.api.Kube.CoreV1().Services(network).Create(t.tb.Context(), service, metav1.CreateOptions{})
+	must(t.tb, err)
+}
+
+// start starts the program, and returns how to end it.
+func (t *testNames) start() (stop func()) {
+	ctx, cancel := context.WithCancel(t.tb.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- names.Run(ctx, t.config, t.api, slog.New(slog.NewTextHandler(testWriter{t.tb}, nil))) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		must(t.tb, <-ended)
+	})
+	t.tb.Cleanup(stop)
+	return stop
+}
+
 // TestPodsAskTheirPorthole: two pods of one address ask one address, through OVN, and each hears of its own Network. The
-// server comes with the first pod, follows the Network, and goes with the last pod: it keeps no namespace.
+// server comes with the first pod, follows the Network, and goes with the last pod: it keeps no namespace. No pod waits for ever for it.
 func TestPodsAskTheirPorthole(t *testing.T) {
 	n, a, _ := portholeNode(t, nil)
-	infra := testInfrastructure()
-	infra.Domain = "cluster.local"
-	names, err := newNames(infra, "/etc/resolv.conf", prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
-	must(t, err)
-	a.names = names
-	t.Cleanup(names.close)
+	program := n.newTestNames(a)
 	for i, network := range []string{"red", "blue"} {
-		names.directory.SetNamespace(&model.Namespace{Name: network, Labels: map[string]string{model.LabelNetwork: network}})
-		key := atolldns.ServiceKey{Namespace: network, Name: "db"}
-		names.directory.SetService(&atolldns.Service{ServiceKey: key, Headless: true})
-		names.directory.SetSlice(atolldns.SliceKey{Namespace: network, Name: "db-x"}, &atolldns.Slice{
-			Service: key, Network: network,
-			Endpoints: []atolldns.Endpoint{{Address: netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", 50+i)), Ready: true}},
-		})
+		program.add(network, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
+		_, err := program.api.Kube.DiscoveryV1().EndpointSlices(network).Create(t.Context(), intake.Mirror(model.Mirror{
+			Network: network, Of: model.SliceKey{Namespace: network, Name: "db-x"}, OfUID: "uid", Service: "db",
+			Endpoints: []model.Endpoint{{Address: netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", 50+i)), Ready: true, Serving: true}},
+		}), metav1.CreateOptions{})
+		must(t, err)
 	}
-	names.directory.SetComplete()
+	stopNames := program.start()
 	before := n.ours()
 	red, blue := n.addGuest(a, "red", "one", 5, 5), n.addGuest(a, "blue", "one", 5, 6)
 	ask := func(p *testPod, transport, at, name string) (out *dns.Msg, err error) {
@@ -77,7 +144,21 @@ func TestPodsAskTheirPorthole(t *testing.T) {
 	a.world.setNetwork(closed)
 	must(t, a.refreshPortholes(t.Context()))
 	wantRefused(t, blue.inside, testDNS+":53")
-	for _, p := range []*testPod{red, blue} {
+	stopNames()
+	began := time.Now()
+	late := n.addGuest(a, "red", "two", 6, 7)
+	if took := time.Since(began); took < namesPatience || took > 2*namesPatience {
+		t.Errorf("without a DNS program a pod started after %s; it waits %s", took, namesPatience)
+	}
+	program.start()
+	_, err := a.Add(t.Context(), red.request)
+	must(t, err)
+	for _, p := range []*testPod{red, late} {
+		if m, err := ask(p, "udp", testDNS+":53", "db.red.svc.cluster.local."); err != nil || len(m.Answer) != 1 {
+			t.Errorf("after the DNS program was started again: %v, %v", m, err)
+		}
+	}
+	for _, p := range []*testPod{red, blue, late} {
 		must(t, a.Del(t.Context(), p.request))
 	}
 	if after := n.ours(); !slices.Equal(before, after) {

@@ -18,7 +18,7 @@ import (
 const (
 	// phaseAttachment: waiting for the controller's decision.
 	phaseAttachment = "attachment"
-	// phasePorthole: making the porthole, or the pod's place in it.
+	// phasePorthole: making the porthole, or the pod's place in it, until names are answered there.
 	phasePorthole = "porthole"
 	// phaseLink: making the veth pair.
 	phaseLink = "link"
@@ -39,7 +39,7 @@ func phases() []string {
 const (
 	// stepPort is the transaction with Open vSwitch.
 	stepPort porthole.Step = "port"
-	// stepNames starts the DNS server.
+	// stepNames has the DNS program open its sockets.
 	stepNames porthole.Step = "names"
 )
 
@@ -62,6 +62,7 @@ type metrics struct {
 	requests  *prometheus.CounterVec
 	sweeps    *prometheus.CounterVec
 	watches   *prometheus.CounterVec
+	nameless  prometheus.Counter
 	// progress is of the phases of ADDs.
 	progress *progress
 }
@@ -82,7 +83,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		}),
 		portholes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "atoll_agent_porthole_seconds",
-			Help:    "How long it took to make a porthole, to change its pods, and to remove it, with its port on the bridge and its DNS server.",
+			Help:    "How long it took to make a porthole, to change its pods, and to remove it, with its port on the bridge.",
 			Buckets: prometheus.ExponentialBuckets(0.002, 1.5, 24),
 		}, []string{"change"}),
 		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -107,8 +108,12 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "atoll_agent_watch_errors_total",
 			Help: "How often a watch of the API server's objects failed.",
 		}, []string{"of"}),
+		nameless: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "atoll_agent_nameless_total",
+			Help: "Pods that started before anybody answered for names in their Network.",
+		}),
 	}
-	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.steps, m.waits, m.requests, m.sweeps, m.watches} {
+	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.steps, m.waits, m.requests, m.sweeps, m.watches, m.nameless} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -146,7 +147,7 @@ func TestWatchKeepsPodsApart(t *testing.T) {
 	if !ok || len(meta.Annotations) != 1 || meta.Labels != nil {
 		t.Errorf("kept %+v", trimmed)
 	}
-	watch := handle(a.podSeen, a.podGone)
+	watch := follow.Handle(a.podSeen, a.podGone)
 	watch.OnAdd(trimmed, false)
 	watch.OnUpdate(trimmed, object("new"))
 	// The deletion of the old one may be seen late.

@@ -29,6 +29,8 @@ type judged struct {
 	*node
 	agent *Agent
 	world outside
+	// names is the node's DNS program, for tests that start one.
+	names *testNames
 	// halt ends the engine: what the database has then stays as a test changes it.
 	halt func()
 

@@ -40,6 +40,7 @@ func (a *Agent) admit(ctx context.Context, container, iface string, n nic) error
 		return err
 	}
 	a.guests.put(container, iface, n)
+	_, known := a.keeper.Pods(porthole.IDOf(n.networkUID))
 	err := a.openPorthole(ctx, n.networkUID, trusting)
 	if doors, _ := a.guests.of(n.networkUID); err == nil {
 		for _, door := range n.doors() {
@@ -52,6 +53,9 @@ func (a *Agent) admit(ctx context.Context, container, iface string, n nic) error
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		return errors.Join(fmt.Errorf("open porthole of Network %s: %w", n.network, err), a.leave(late, container))
+	}
+	if took := a.awaitNames(ctx, n); !known {
+		a.metrics.step(stepNames, took)
 	}
 	return nil
 }
@@ -120,7 +124,7 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 				whole, err := a.keeper.Whole(spec)
 				if !whole {
 					// Whoever answers is in a namespace that is made anew.
-					a.stopNames(id)
+					a.stopNames(ctx, id)
 				}
 				return whole, err
 			},
@@ -130,14 +134,10 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 			})
 	}
 	plugged := time.Now()
-	if err == nil {
-		err = a.serveNames(ctx, id, spec)
-	}
 	switch {
 	case err != nil, how == doubting: // what a sweep mends is counted elsewhere
 	case !known:
 		a.metrics.step(stepPort, plugged.Sub(kept))
-		a.metrics.step(stepNames, time.Since(plugged))
 		a.metrics.porthole(began, portholeMade)
 	case had != len(doors):
 		a.metrics.porthole(began, portholePods)
@@ -184,7 +184,7 @@ func (a *Agent) plug(ctx context.Context, ports []vswitch.Port, whole func() (bo
 
 // removePorthole removes a porthole with its port. The caller has its turn.
 func (a *Agent) removePorthole(ctx context.Context, id porthole.ID) error {
-	a.stopNames(id)
+	a.stopNames(ctx, id)
 	if err := a.withdraw(ctx, id.Name()); err != nil && !errors.Is(err, vswitch.ErrUnavailable) {
 		return err
 	}

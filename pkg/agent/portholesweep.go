@@ -32,6 +32,7 @@ func (a *Agent) tendPortholes(ctx context.Context) error {
 func (a *Agent) refreshPortholes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
+	defer a.refreshNames(ctx)
 	return errors.Join(a.openHost(ctx), a.openPortholes(ctx, trusting))
 }
 
@@ -59,6 +60,7 @@ func (a *Agent) sweepPortholes(ctx context.Context) error {
 	if err := a.recount(); err != nil {
 		return err
 	}
+	defer a.refreshNames(ctx)
 	return errors.Join(a.openPortholes(ctx, doubting), a.removeStrays(ctx))
 }
 

@@ -3,17 +3,16 @@
 package agent
 
 import (
-	"log/slog"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	atolldns "github.com/atoll-net/atoll/pkg/dns"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -49,13 +48,8 @@ func rangePlans() []rangePlan {
 func rangedWorld(t *testing.T) *judged {
 	t.Helper()
 	j := newJudged(t)
-	infra := testInfrastructure()
-	infra.Domain = "cluster.local"
-	names, err := newNames(infra, "/etc/resolv.conf", prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
-	must(t, err)
-	j.agent.names = names
-	t.Cleanup(names.close)
-	names.directory.SetComplete()
+	j.names = j.node.newTestNames(j.agent)
+	j.names.start()
 	j.service("kube-system", "kube-dns", 53, nil, testDNS, "fd00:96::a")
 	j.change(func(c *model.Changes) { c.Namespaces["default"] = &model.Namespace{Name: "default"} })
 	j.service("default", "kubernetes", 443, nil, testAPI, "fd00:96::1")
@@ -101,11 +95,9 @@ func (j *judged) join(p rangePlan) {
 		c.Namespaces[n.Name] = &model.Namespace{Name: n.Name, Labels: map[string]string{model.LabelNetwork: n.Name}}
 	})
 	j.agent.world.setNetwork(n)
-	d := j.agent.names.directory
-	d.SetNamespace(&model.Namespace{Name: n.Name, Labels: map[string]string{model.LabelNetwork: n.Name}})
-	d.SetService(&atolldns.Service{
-		ServiceKey: atolldns.ServiceKey{Namespace: n.Name, Name: "web"},
-		ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.200.80"), netip.MustParseAddr("fd00:96::c850")},
+	j.names.add(n.Name, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       corev1.ServiceSpec{ClusterIP: "10.96.200.80", ClusterIPs: []string{"10.96.200.80", "fd00:96::c850"}},
 	})
 }
 

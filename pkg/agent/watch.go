@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -25,7 +26,7 @@ func (a *Agent) watchPods(ctx context.Context, client metadata.Interface, node s
 		func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 		}).Informer()
-	return a.follow(ctx, "pods", informer, trim, handle(a.podSeen, a.podGone), func() {
+	return a.follow(ctx, "pods", follow.Watch{Informer: informer, Trim: trim, Handler: follow.Handle(a.podSeen, a.podGone)}, func() {
 		a.pods.setSynced()
 		a.log.Info("pods of this node are known")
 	})

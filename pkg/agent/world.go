@@ -18,8 +18,6 @@ import (
 type Infrastructure struct {
 	// DNS are the cluster's DNS addresses, as kubelet gives them to pods. None: no porthole serves names.
 	DNS []netip.Addr
-	// Domain is the cluster's DNS domain.
-	Domain string
 	// Services are the ranges of Services' addresses, Faces those of faces, Others what else no Network may reach without
 	// direct access.
 	Services, Faces, Others []netip.Prefix

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -28,53 +28,23 @@ import (
 const apiService, apiNamespace = "kubernetes", metav1.NamespaceDefault
 
 // follow runs an informer until ctx ends. A watch that fails is begun again, forever.
-func (a *Agent) follow(ctx context.Context, what string, informer cache.SharedIndexInformer, trim cache.TransformFunc, handler cache.ResourceEventHandlerFuncs, synced func()) error {
-	if err := informer.SetTransform(trim); err != nil {
-		return fmt.Errorf("set transform: %w", err)
-	}
-	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+func (a *Agent) follow(ctx context.Context, what string, w follow.Watch, synced func()) error {
+	w.Failed = func(err error) {
 		a.metrics.watches.WithLabelValues(what).Inc()
 		a.log.Warn("watch failed; it is tried again", "of", what, "error", err)
-	}); err != nil {
-		return fmt.Errorf("set error handler: %w", err)
 	}
-	handled, err := informer.AddEventHandler(handler)
-	if err != nil {
-		return fmt.Errorf("add handler: %w", err)
+	w.Synced = func() {
+		synced()
+		a.sweepSoon()
 	}
-	// Ends with ctx at the latest.
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
-			synced()
-			a.sweepSoon()
-		}
-	}()
-	informer.RunWithContext(ctx)
-	return nil
-}
-
-// handle makes handlers of functions for one type of object.
-func handle[T any](seen func(T), gone func(T)) cache.ResourceEventHandlerFuncs {
-	call := func(f func(T), object any) {
-		if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
-			object = last.Obj
-		}
-		if o, ok := object.(T); ok {
-			f(o)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { call(seen, object) },
-		UpdateFunc: func(_, object any) { call(seen, object) },
-		DeleteFunc: func(object any) { call(gone, object) },
-	}
+	return follow.Run(ctx, w)
 }
 
 // watchNetworks follows all Networks.
 func (a *Agent) watchNetworks(ctx context.Context, client dynamic.Interface) error {
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.SchemeGroupVersion.WithResource("networks"),
 		metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	return a.follow(ctx, "Networks", informer, trimNetwork, handle(
+	return a.follow(ctx, "Networks", follow.Watch{Informer: informer, Trim: follow.WithoutStatus, Handler: follow.Handle(
 		func(u *unstructured.Unstructured) {
 			network := v1alpha1.Network{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &network); err != nil {
@@ -84,25 +54,16 @@ func (a *Agent) watchNetworks(ctx context.Context, client dynamic.Interface) err
 			a.world.setNetwork(intake.Network(&network))
 		},
 		func(u *unstructured.Unstructured) { a.world.dropNetwork(string(u.GetUID())) },
-	), func() { a.world.setSynced(kindNetworks) })
-}
-
-// trimNetwork drops what the agent does not read, before it is kept.
-func trimNetwork(object any) (any, error) {
-	if u, ok := object.(*unstructured.Unstructured); ok {
-		u.SetManagedFields(nil)
-		delete(u.Object, "status")
-	}
-	return object, nil
+	)}, func() { a.world.setSynced(kindNetworks) })
 }
 
 // watchNodes follows all nodes: their addresses, and what the controller gave them.
 func (a *Agent) watchNodes(ctx context.Context, client kubernetes.Interface) error {
 	informer := informerscore.NewNodeInformer(client, 0, cache.Indexers{})
-	return a.follow(ctx, "Nodes", informer, trimNode, handle(
+	return a.follow(ctx, "Nodes", follow.Watch{Informer: informer, Trim: trimNode, Handler: follow.Handle(
 		func(n *corev1.Node) { a.world.setNode(intake.Node(n)) },
 		func(n *corev1.Node) { a.world.dropNode(n.Name) },
-	), func() { a.world.setSynced(kindNodes) })
+	)}, func() { a.world.setSynced(kindNodes) })
 }
 
 func trimNode(object any) (any, error) {
@@ -123,10 +84,10 @@ func (a *Agent) watchAPIService(ctx context.Context, client kubernetes.Interface
 	informer := informerscore.NewFilteredServiceInformer(client, apiNamespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, apiService).String()
 	})
-	return a.follow(ctx, "the API's Service", informer, keep, handle(
+	return a.follow(ctx, "the API's Service", follow.Watch{Informer: informer, Handler: follow.Handle(
 		func(s *corev1.Service) { a.world.setAPI(clusterAddresses(s)) },
 		func(*corev1.Service) { a.world.setAPI(nil) },
-	), func() { a.world.setSynced(kindService) })
+	)}, func() { a.world.setSynced(kindService) })
 }
 
 // watchAPIServers follows where the API servers really are.
@@ -134,14 +95,11 @@ func (a *Agent) watchAPIServers(ctx context.Context, client kubernetes.Interface
 	informer := informersdiscovery.NewFilteredEndpointSliceInformer(client, apiNamespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.LabelSelector = labels.Set{discoveryv1.LabelServiceName: apiService}.String()
 	})
-	return a.follow(ctx, "the API servers' addresses", informer, keep, handle(
+	return a.follow(ctx, "the API servers' addresses", follow.Watch{Informer: informer, Handler: follow.Handle(
 		func(s *discoveryv1.EndpointSlice) { a.world.setServers(s.Name, endpointAddresses(s)) },
 		func(s *discoveryv1.EndpointSlice) { a.world.setServers(s.Name, nil) },
-	), func() { a.world.setSynced(kindEndpoints) })
+	)}, func() { a.world.setSynced(kindEndpoints) })
 }
-
-// keep keeps an object as it is.
-func keep(object any) (any, error) { return object, nil }
 
 // clusterAddresses are the addresses and TCP ports of a Service.
 func clusterAddresses(s *corev1.Service) []netip.AddrPort {

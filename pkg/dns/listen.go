@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"syscall"
+	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
@@ -47,7 +48,9 @@ func (s *sockets) open(ctx context.Context, at netip.AddrPort) error {
 	if at.Addr().Is6() {
 		family = "6"
 	}
-	config := net.ListenConfig{Control: freely}
+	config := net.ListenConfig{Control: together}
+	// Sockets of multipath TCP cannot be handed over.
+	config.SetMultipathTCP(false)
 	packets, err := config.ListenPacket(ctx, "udp"+family, at.String())
 	if err != nil {
 		return fmt.Errorf("listen for DNS by UDP: %w", err)
@@ -61,15 +64,58 @@ func (s *sockets) open(ctx context.Context, at netip.AddrPort) error {
 	return nil
 }
 
-// freely lets a socket have an address that the namespace does not have yet, or no longer has for a moment (ip(7)).
-func freely(network, _ string, raw syscall.RawConn) error {
+// together lets a socket have an address that the namespace does not have yet, or no longer has for a moment (ip(7)), and
+// that another process answers at: a predecessor that is about to leave (SO_REUSEPORT in socket(7)).
+func together(network, _ string, raw syscall.RawConn) error {
 	level, option := unix.SOL_IP, unix.IP_FREEBIND
 	if network == "udp6" || network == "tcp6" {
 		level, option = unix.SOL_IPV6, unix.IPV6_FREEBIND
 	}
+	return control(raw, func(fd int) error {
+		return errors.Join(unix.SetsockoptInt(fd, level, option, 1), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
+	})
+}
+
+func control(raw syscall.RawConn, set func(fd int) error) error {
 	var failed error
-	err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), level, option, 1) })
+	err := raw.Control(func(fd uintptr) { failed = set(int(fd)) })
 	return errors.Join(err, failed)
+}
+
+// lull is how long a socket that nothing more is handed to is read: what is in it, and what was on its way there.
+const lull = 200 * time.Millisecond
+
+// drain has the kernel hand all that comes from now on to the successor, if there is one, and ends reading soon: what came
+// before is answered.
+func (s *sockets) drain() error {
+	var failed []error
+	until := time.Now().Add(lull)
+	for _, c := range s.packets {
+		raw, err := c.SyscallConn()
+		if err == nil {
+			err = handOver(raw)
+		}
+		failed = append(failed, err, c.SetReadDeadline(until))
+	}
+	for _, l := range s.listeners {
+		raw, err := l.SyscallConn()
+		if err == nil {
+			err = handOver(raw)
+		}
+		failed = append(failed, err, l.SetDeadline(until))
+	}
+	return errors.Join(failed...)
+}
+
+// handOver chooses the second of the sockets that share an address, for all that comes: they stand in the order of their
+// coming, and the last takes the place of one that goes. Where there is no second the kernel chooses among those that there
+// are, as before. (SO_ATTACH_REUSEPORT_CBPF in socket(7).)
+func handOver(raw syscall.RawConn) error {
+	second := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 1}}
+	program := &unix.SockFprog{Len: uint16(len(second)), Filter: &second[0]}
+	return control(raw, func(fd int) error {
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, program)
+	})
 }
 
 func (s *sockets) close() error {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -49,6 +51,7 @@ type running struct {
 	// inode is that of the namespace: a path may be given to another one.
 	inode   uint64
 	server  *Server
+	on      *sockets
 	network *model.Network
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -82,18 +85,23 @@ func (n *Node) Serve(ctx context.Context, id string, network *model.Network, at 
 	for other, r := range n.servers {
 		if r.network.Name == network.Name {
 			n.stop(other, r)
+			continue
+		}
+		// The kernel would give each some of the questions: it cannot tell this server from a predecessor's.
+		if r.inode == inode && slices.ContainsFunc(at.Addresses, func(a netip.AddrPort) bool { return slices.Contains(r.at.Addresses, a) }) {
+			return fmt.Errorf("serve DNS of Network %s: Network %s is served at the same place", network.Name, r.network.Name)
 		}
 	}
 	on, err := listen(ctx, at.Namespace, at.Addresses)
 	if err != nil {
 		return fmt.Errorf("serve DNS of Network %s: %w", network.Name, err)
 	}
-	n.start(ctx, id, &running{at: at, inode: inode, network: network}, on)
+	n.start(ctx, id, &running{at: at, inode: inode, network: network, on: on})
 	return nil
 }
 
 // start begins to serve. The caller holds mu.
-func (n *Node) start(ctx context.Context, id string, r *running, on *sockets) {
+func (n *Node) start(ctx context.Context, id string, r *running) {
 	counters := n.config.Metrics.of(r.network.Name)
 	log := n.config.Log.With("network", r.network.Name)
 	r.server = newServer(options{
@@ -107,7 +115,7 @@ func (n *Node) start(ctx context.Context, id string, r *running, on *sockets) {
 	go func() {
 		defer close(r.done)
 		defer counters.forget()
-		if err := r.server.serve(ctx, on); !errors.Is(err, context.Canceled) {
+		if err := r.server.serve(ctx, r.on); !errors.Is(err, context.Canceled) && !errors.Is(err, errDrained) {
 			log.Warn("DNS server failed", "error", err)
 		}
 	}()
@@ -141,6 +149,37 @@ func (n *Node) Stop(id string) {
 	defer n.mu.Unlock()
 	if r := n.servers[id]; r != nil {
 		n.stop(id, r)
+	}
+}
+
+// Serving are the IDs of all servers.
+func (n *Node) Serving() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(maps.Keys(n.servers))
+}
+
+// farewell is how long a Node that drains waits for answers under way, and for connections that are open.
+const farewell = readTimeout
+
+// Drain leaves all questions that come from now on to a successor, which already listens at the same places, and returns
+// when those that came before are answered. Nobody may call Serve any more. Without a successor it is like Close, but slow.
+func (n *Node) Drain() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id, r := range n.servers {
+		if err := r.on.drain(); err != nil {
+			n.config.Log.Warn("sockets for DNS are closed with what is in them", "network", r.network.Name, "error", err)
+			n.stop(id, r)
+		}
+	}
+	late := time.After(farewell)
+	for _, r := range n.servers {
+		select {
+		case <-r.done:
+		case <-late:
+			return
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,23 +84,37 @@ func newServer(o options) *Server {
 	return s
 }
 
-// serve answers on the sockets until ctx ends or one of them fails; it closes them, and returns when all that it started
-// has stopped.
+// serve answers on the sockets until ctx ends, one of them fails, or they are drained; it closes them, and returns when all
+// that it started has stopped.
 func (s *Server) serve(ctx context.Context, on *sockets) error {
 	ctx, stop := context.WithCancelCause(ctx)
-	var running sync.WaitGroup
+	var reading, running sync.WaitGroup
 	defer running.Wait()
 	defer stop(nil)
 	closing := context.AfterFunc(ctx, func() { _ = on.close() })
 	defer closing()
 	for _, conn := range on.packets {
-		running.Go(func() { stop(s.servePackets(ctx, conn, &running)) })
+		reading.Go(func() { stopUnlessDrained(stop, s.servePackets(ctx, conn, &running)) })
 	}
 	for _, listener := range on.listeners {
-		running.Go(func() { stop(s.serveConnections(ctx, listener, &running)) })
+		reading.Go(func() { stopUnlessDrained(stop, s.serveConnections(ctx, listener, &running)) })
 	}
-	<-ctx.Done()
+	reading.Wait()
+	if ctx.Err() == nil {
+		// What has been asked is answered, by the same sockets.
+		running.Wait()
+		return errors.Join(errDrained, on.close())
+	}
 	return context.Cause(ctx)
+}
+
+// errDrained ends a server whose sockets get nothing any more.
+var errDrained = errors.New("drained")
+
+func stopUnlessDrained(stop context.CancelCauseFunc, err error) {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		stop(err)
+	}
 }
 
 // servePackets answers by UDP: from the Network's own knowledge at once, in turn; what has to be asked elsewhere goes on
@@ -160,7 +175,7 @@ func (s *Server) serveConnections(ctx context.Context, listener *net.TCPListener
 	for {
 		conn, err := listener.AcceptTCP()
 		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 				return err
 			}
 			// Such as no file descriptors: others give theirs back.

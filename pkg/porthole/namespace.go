@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
@@ -130,6 +132,45 @@ func listNetns() ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// Here are the portholes whose namespaces are on this node, made by whatever process.
+func Here() ([]ID, error) {
+	names, err := listNetns()
+	var out []ID
+	for _, name := range names {
+		// Not one that is being made, or is left half removed.
+		if id, has := idIn(name); has && !netdev.NetnsGone(id.NetnsPath()) {
+			out = append(out, id)
+		}
+	}
+	return out, err
+}
+
+// NameAddresses are where pods ask for names in a porthole: those that Ensure gave to its loopback interface. None when nobody is to
+// answer there.
+func NameAddresses(id ID) ([]netip.Addr, error) {
+	netns, err := ns.GetNS(id.NetnsPath())
+	if err != nil {
+		return nil, fmt.Errorf("open network namespace: %w", err)
+	}
+	defer netns.Close()
+	var out []netip.Addr
+	err = inside(netns, func() error {
+		lo, err := netdev.LinkOf("lo")
+		if err != nil {
+			return err
+		}
+		list, err := netdev.ListAddresses(lo)
+		for _, a := range list {
+			if address, ok := netip.AddrFromSlice(a.IP); ok && !address.Unmap().IsLoopback() {
+				out = append(out, address.Unmap())
+			}
+		}
+		return err
+	})
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out, err
 }
 
 // inside runs f in a porthole's network namespace, or in the caller's when netns is nil. What f starts there, and what it

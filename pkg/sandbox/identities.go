@@ -14,6 +14,7 @@ import (
 const (
 	controllerUser = "system:serviceaccount:atoll-system:atoll-controller"
 	agentUser      = "system:serviceaccount:atoll-system:atoll-agent"
+	namesUser      = "system:serviceaccount:atoll-system:atoll-dns"
 )
 
 // serviceAccountGroups are the groups of every ServiceAccount of the namespace atoll-system.
@@ -42,6 +43,7 @@ func makeIdentities(r record) error {
 		"kube-proxy":              {User: "system:kube-proxy"},
 		"atoll-controller":        {User: controllerUser, Groups: serviceAccountGroups},
 		"atoll-agent":             {User: agentUser, Groups: serviceAccountGroups},
+		"atoll-dns":               {User: namesUser, Groups: serviceAccountGroups},
 	}
 	for _, n := range nodesUpTo(r.Options.Nodes) {
 		id := pki.Identity{User: "system:node:" + n.name, Groups: []string{"system:nodes"}}

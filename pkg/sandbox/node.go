@@ -16,6 +16,7 @@ const (
 	nriPluginDir     = "/run/nri/plugins"
 	nriConfDir       = "/run/nri/conf.d"
 	agentSocket      = "/run/atoll/cni.sock"
+	namesSocket      = "/run/atoll/dns.sock"
 	cniConfDir       = "/etc/cni/net.d"
 	cniBinDir        = "/opt/cni/bin"
 	resolverFile     = "/etc/resolv.conf"
@@ -68,7 +69,7 @@ func nodeSpec(r record, n node) place.Spec {
 		spec.Binds = append(spec.Binds, place.Bind{Source: l.in(n.name, dir), Target: nodeDirs[dir]})
 	}
 	if !r.Options.WithoutAtoll {
-		spec.Daemons = append(spec.Daemons, agentDaemon(r, n))
+		spec.Daemons = append(spec.Daemons, agentDaemon(r, n), namesDaemon(r))
 	}
 	return spec
 }
@@ -172,11 +173,29 @@ func agentDaemon(r record, n node) place.DaemonSpec {
 			"--cni-conf-dir=" + cniConfDir,
 			"--cni-bin-dir=" + cniBinDir,
 			"--cni-plugin=" + filepath.Join(r.Options.Bin, "atoll-cni"),
+			"--dns-socket=" + namesSocket,
 			"--cluster-dns=" + clusterDNS.String(),
 			"--service-cidrs=" + serviceNet.String() + "," + serviceNet6.String(),
 		},
 		After: []string{"ovs-vswitchd"},
 		Ready: place.Check{Socket: agentSocket},
+		Nice:  switchNice,
+		Held:  true,
+	}
+}
+
+// namesDaemon is held until the API has Atoll's types.
+func namesDaemon(r record) place.DaemonSpec {
+	return place.DaemonSpec{
+		Name: "atoll-dns",
+		Argv: []string{
+			filepath.Join(r.Options.Bin, "atoll-dns"),
+			"--kubeconfig=" + r.layout().kubeconfig("atoll-dns"),
+			"--cluster-dns=" + clusterDNS.String(),
+			"--resolv-conf=" + resolverFile,
+			"--socket=" + namesSocket,
+		},
+		Ready: place.Check{Socket: namesSocket},
 		Nice:  switchNice,
 		Held:  true,
 	}

@@ -38,7 +38,7 @@ type Options struct {
 	// Source is Atoll's source tree, for the manifests, the nested modules and the test image.
 	// By default the one around the program or the working directory.
 	Source string
-	// Bin is where atoll-controller, atoll-agent and atoll-cni are; by default beside the program.
+	// Bin is where atoll-controller, atoll-agent, atoll-dns and atoll-cni are; by default beside the program.
 	Bin string
 	// Program is the atoll-sandbox executable, which is also the first process of every place.
 	// By default the running one, if it is that, else the one in Bin.
@@ -135,7 +135,7 @@ func (o Options) locate() (Options, error) {
 	setDefault(&o.Program, filepath.Join(o.Bin, "atoll-sandbox"))
 	needed := []string{o.Program}
 	if !o.WithoutAtoll {
-		for _, name := range []string{"atoll-controller", "atoll-agent", "atoll-cni"} {
+		for _, name := range []string{"atoll-controller", "atoll-agent", "atoll-dns", "atoll-cni"} {
 			needed = append(needed, filepath.Join(o.Bin, name))
 		}
 	}

@@ -228,8 +228,10 @@ func (u *starter) define(ctx context.Context) error {
 		return err
 	}
 	for _, node := range u.Nodes() {
-		if err := u.Start(ctx, node, "atoll-agent"); err != nil {
-			return err
+		for _, daemon := range []string{"atoll-dns", "atoll-agent"} {
+			if err := u.Start(ctx, node, daemon); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -268,7 +270,7 @@ func (u *starter) waitAtoll(ctx context.Context) error {
 	if err := u.waitDaemons(ctx, []string{Central}, "atoll-controller"); err != nil {
 		return err
 	}
-	if err := u.waitDaemons(ctx, u.Nodes(), "atoll-agent"); err != nil {
+	if err := u.waitDaemons(ctx, u.Nodes(), "atoll-agent", "atoll-dns"); err != nil {
 		return err
 	}
 	return u.waitLease(ctx)

@@ -14,6 +14,7 @@ import (
 const (
 	controller = "system:serviceaccount:atoll-system:atoll-controller"
 	agent      = "system:serviceaccount:atoll-system:atoll-agent"
+	names      = "system:serviceaccount:atoll-system:atoll-dns"
 )
 
 // testRights asks RBAC what the programs may do: all that they need, and none of what would make them worth taking over.
@@ -53,13 +54,20 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{agent, request{resource: "pods", subresource: "status"}, nil, []string{"update", "patch"}},
 		{agent, request{resource: "nodes"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{agent, networks, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
-		{agent, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{agent, request{resource: "namespaces"}, nil, []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
 		{agent, request{resource: "services"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{agent, request{resource: "events", namespace: "team"}, []string{"create"}, []string{"get", "list", "update", "patch", "delete"}},
 		{agent, request{group: "coordination.k8s.io", resource: "leases", name: "atoll-controller", namespace: "atoll-system"}, []string{"get"}, []string{"create", "update", "patch", "delete"}},
 		{agent, request{group: "coordination.k8s.io", resource: "leases", namespace: "kube-system"}, nil, []string{"get", "list", "watch"}},
 		{agent, slices, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{agent, request{resource: "secrets", namespace: "atoll-system"}, nil, []string{"get", "list"}},
+		{names, networks, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{names, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{names, request{resource: "services"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{names, slices, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{names, pods, nil, []string{"get", "list", "watch", "patch"}},
+		{names, request{resource: "nodes"}, nil, []string{"get", "list", "watch", "patch"}},
+		{names, request{resource: "secrets", namespace: "atoll-system"}, nil, []string{"get", "list"}},
 	} {
 		ask := func(verb string, want bool) {
 			t.Helper()

@@ -24,7 +24,7 @@ func runLoad(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	var at netip.AddrPort
 	flags.TextVar(&at, "at", netip.AddrPort{}, "address and port of the server")
-	how := flags.String("by", string(wire.LoadTCP), "tcp: a connection for each question; http: one connection for all; udp: one socket for all")
+	how := flags.String("by", string(wire.LoadTCP), "tcp: a connection for each question; http: one connection for all; udp: one socket for all; dns, dns-tcp: a DNS question each")
 	workers := flags.Int("workers", 1, "how many ask at once")
 	pause := flags.Duration("pause", 0, "between an answer and the next question")
 	duration := flags.Duration("for", time.Second, "how long at most")
@@ -34,9 +34,10 @@ func runLoad(ctx context.Context, args []string) error {
 	}
 	ask, known := map[wire.LoadBy]func(netip.AddrPort) asker{
 		wire.LoadTCP: newTCP, wire.LoadHTTP: newHTTP, wire.LoadUDP: newUDP,
+		wire.LoadDNS: newDNS("udp"), wire.LoadDNSTCP: newDNS("tcp"),
 	}[wire.LoadBy(*how)]
 	if !known || !at.IsValid() || *workers < 1 {
-		return errors.New("want -at ADDRESS:PORT -by tcp, http or udp, and at least one worker")
+		return errors.New("want -at ADDRESS:PORT -by tcp, http, udp, dns or dns-tcp, and at least one worker")
 	}
 	ctx, cancel := context.WithTimeout(ctx, *duration)
 	defer cancel()

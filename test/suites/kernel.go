@@ -18,7 +18,7 @@ import (
 // that ask a Kubernetes API server and send no packet through Open vSwitch are not among them.
 func kernelPackages() []struct{ path, tests, but string } {
 	return []struct{ path, tests, but string }{
-		{"./pkg/agent", ".", "^(TestLikeCoreDNS|TestNamesFollowTheCluster)$"},
+		{"./pkg/agent", ".", ""},
 		{"./pkg/controller", "WithPackets$", ""},
 		{"./pkg/porthole", ".", ""},
 		{"./test/policy/agree", "RandomWithPackets$", ""},

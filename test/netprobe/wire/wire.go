@@ -159,10 +159,13 @@ type LoadBy string
 
 // The ways to ask again and again.
 const (
-	// LoadTCP makes a connection for each question, LoadHTTP keeps one for all, LoadUDP keeps a socket.
-	LoadTCP  LoadBy = "tcp"
-	LoadHTTP LoadBy = "http"
-	LoadUDP  LoadBy = "udp"
+	// LoadTCP makes a connection for each question, LoadHTTP keeps one for all, LoadUDP keeps a socket. LoadDNS asks a DNS server for the
+	// Kubernetes API, once each time, and LoadDNSTCP by TCP.
+	LoadTCP    LoadBy = "tcp"
+	LoadHTTP   LoadBy = "http"
+	LoadUDP    LoadBy = "udp"
+	LoadDNS    LoadBy = "dns"
+	LoadDNSTCP LoadBy = "dns-tcp"
 )
 
 // Load is what came of many questions.

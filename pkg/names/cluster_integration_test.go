@@ -1,6 +1,6 @@
 //go:build integration
 
-package agent
+package names
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
@@ -29,28 +30,26 @@ import (
 // TestNamesFollowTheCluster: from objects in a real API server, read with the agent's rights, to answers at a socket.
 func TestNamesFollowTheCluster(t *testing.T) {
 	server := apiserver.Start(t)
-	if err := server.Apply(t.Context(), filepath.Join("..", "..", "dist", "rbac")); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"crds", "rbac"} {
+		if err := server.Establish(t.Context(), filepath.Join("..", "..", "dist", dir)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	own := server.As("system:serviceaccount:atoll-system:atoll-agent")
-	api := Clients{Kube: kubernetes.NewForConfigOrDie(own), Metadata: metadata.NewForConfigOrDie(own)}
+	own := server.As("system:serviceaccount:atoll-system:atoll-dns")
+	api := Clients{Kube: kubernetes.NewForConfigOrDie(own), Metadata: metadata.NewForConfigOrDie(own), Networks: dynamic.NewForConfigOrDie(own)}
 	admin := kubernetes.NewForConfigOrDie(server.RESTConfig())
-
-	metrics, err := newMetrics(prometheus.NewRegistry())
+	s, err := newServer(Config{
+		Servers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Domain: "cluster.local", ResolvConf: "/etc/resolv.conf",
+	}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := newNames(Infrastructure{DNS: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Domain: "cluster.local"}, "/etc/resolv.conf", prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer names.close()
-	a := &Agent{names: names, metrics: metrics, log: slog.New(slog.DiscardHandler), nudge: make(chan struct{}, 1)}
+	defer s.node.Close()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop()
-	for name, watch := range a.watchNames(api) {
+	for name, watch := range s.watches(api) {
 		watching.Go(func() {
 			if err := watch(ctx); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -59,7 +58,7 @@ func TestNamesFollowTheCluster(t *testing.T) {
 	}
 	at := netip.MustParseAddrPort("127.0.0.53:5353")
 	red := &model.Network{Name: "red", UID: "uid-red", Type: model.VPC, Egress: model.EgressNone, Infra: model.InfraNone}
-	if err := names.node.Serve(ctx, "red", red, atolldns.Place{Addresses: []netip.AddrPort{at}}); err != nil {
+	if err := s.node.Serve(ctx, "red", red, atolldns.Place{Addresses: []netip.AddrPort{at}}); err != nil {
 		t.Fatal(err)
 	}
 	// until asks until the answer is as expected.

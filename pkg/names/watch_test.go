@@ -1,4 +1,4 @@
-package agent
+package names
 
 import (
 	"net/netip"

@@ -1,15 +1,20 @@
-package agent
+package names
 
 import (
 	"context"
 	"net/netip"
+	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	informerscore "k8s.io/client-go/informers/core/v1"
 	informersdiscovery "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/kubernetes"
@@ -17,9 +22,12 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/dns"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
 // kept is an object of which only what the DNS tells is kept: a node holds the Services of the whole cluster.
@@ -44,65 +52,108 @@ func keepOnly[O metav1.Object, V any](read func(O) *V) cache.TransformFunc {
 	}
 }
 
-// watchNames are the watches that feed the DNS: nothing when nobody is answered.
-func (a *Agent) watchNames(api Clients) map[string]func(context.Context) error {
-	if a.names == nil {
-		return nil
-	}
+// watches are all that is read, by what to call them. Each runs until its context ends.
+func (s *server) watches(api Clients) map[string]func(context.Context) error {
 	all := map[string]func(context.Context) error{
-		"watch namespaces": func(ctx context.Context) error { return a.watchNamespaces(ctx, api.Metadata) },
-		"watch Services":   func(ctx context.Context) error { return a.watchServices(ctx, api.Kube) },
-		"watch endpoints":  func(ctx context.Context) error { return a.watchEndpoints(ctx, api.Kube) },
+		"watch namespaces": func(ctx context.Context) error { return s.watchNamespaces(ctx, api.Metadata) },
+		"watch Services":   func(ctx context.Context) error { return s.watchServices(ctx, api.Kube) },
+		"watch endpoints":  func(ctx context.Context) error { return s.watchEndpoints(ctx, api.Kube) },
+		"watch Networks":   func(ctx context.Context) error { return s.watchNetworks(ctx, api.Networks) },
 	}
-	a.names.unread.Store(int32(len(all)))
+	s.unread.Store(int32(len(all)))
 	return all
 }
 
 // readOnce notes that a kind of objects has been read; with the last, names that are not there do not exist.
-func (n *names) readOnce() {
-	if n.unread.Add(-1) == 0 {
-		n.directory.SetComplete()
+func (s *server) readOnce() {
+	if s.unread.Add(-1) == 0 {
+		s.directory.SetComplete()
+		close(s.complete)
+	}
+}
+
+// follow follows one kind of objects.
+func (s *server) follow(ctx context.Context, what string, w follow.Watch) error {
+	w.Synced = s.readOnce
+	w.Failed = func(err error) {
+		s.watchErrors.WithLabelValues(what).Inc()
+		s.log.Warn("watch failed; it is tried again", "of", what, "error", err)
+	}
+	return follow.Run(ctx, w)
+}
+
+// watchNetworks follows all Networks: those of type vpc have portholes.
+func (s *server) watchNetworks(ctx context.Context, client dynamic.Interface) error {
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.SchemeGroupVersion.WithResource("networks"),
+		metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	return s.follow(ctx, "Networks", follow.Watch{Informer: informer, Trim: follow.WithoutStatus, Handler: follow.Handle(
+		func(u *unstructured.Unstructured) {
+			network := v1alpha1.Network{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &network); err != nil {
+				s.log.Warn("network not readable", "network", u.GetName(), "error", err)
+				return
+			}
+			now := intake.Network(&network)
+			// What only its status says, which changes with every pod of the cluster, is no news.
+			if reflect.DeepEqual(s.networks.of(porthole.IDOf(now.UID)), now) {
+				return
+			}
+			s.networks.set(now)
+			s.wake()
+		},
+		func(u *unstructured.Unstructured) {
+			s.networks.drop(string(u.GetUID()))
+			s.wake()
+		},
+	)})
+}
+
+// wake has tend look. A wake-up that is still unread is enough.
+func (s *server) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
 	}
 }
 
 // watchNamespaces follows the labels of namespaces: they say whose Services a Network sees.
-func (a *Agent) watchNamespaces(ctx context.Context, client metadata.Interface) error {
+func (s *server) watchNamespaces(ctx context.Context, client metadata.Interface) error {
 	informer := metadatainformer.NewFilteredMetadataInformer(client,
 		schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	trim := keepOnly(func(n *metav1.PartialObjectMetadata) *model.Namespace {
 		return &model.Namespace{Name: n.Name, Labels: n.Labels}
 	})
-	return a.follow(ctx, "namespaces", informer, trim, handle(
-		func(n *kept[model.Namespace]) { a.names.directory.SetNamespace(n.value) },
-		func(n *kept[model.Namespace]) { a.names.directory.RemoveNamespace(n.Name) },
-	), a.names.readOnce)
+	return s.follow(ctx, "namespaces", follow.Watch{Informer: informer, Trim: trim, Handler: follow.Handle(
+		func(n *kept[model.Namespace]) { s.directory.SetNamespace(n.value) },
+		func(n *kept[model.Namespace]) { s.directory.RemoveNamespace(n.Name) },
+	)})
 }
 
 // watchServices follows all Services.
-func (a *Agent) watchServices(ctx context.Context, client kubernetes.Interface) error {
+func (s *server) watchServices(ctx context.Context, client kubernetes.Interface) error {
 	informer := informerscore.NewServiceInformer(client, metav1.NamespaceAll, 0, cache.Indexers{})
-	return a.follow(ctx, "Services", informer, keepOnly(serviceForDNS), handle(
-		func(s *kept[dns.Service]) { a.names.directory.SetService(s.value) },
-		func(s *kept[dns.Service]) {
-			a.names.directory.RemoveService(dns.ServiceKey{Namespace: s.Namespace, Name: s.Name})
+	return s.follow(ctx, "Services", follow.Watch{Informer: informer, Trim: keepOnly(serviceForDNS), Handler: follow.Handle(
+		func(k *kept[dns.Service]) { s.directory.SetService(k.value) },
+		func(k *kept[dns.Service]) {
+			s.directory.RemoveService(dns.ServiceKey{Namespace: k.Namespace, Name: k.Name})
 		},
-	), a.names.readOnce)
+	)})
 }
 
 // watchEndpoints follows the slices that the controller makes for Networks: they have the pods' own addresses. Those of
 // the cluster's default Network, which are most, have none.
-func (a *Agent) watchEndpoints(ctx context.Context, client kubernetes.Interface) error {
+func (s *server) watchEndpoints(ctx context.Context, client kubernetes.Interface) error {
 	informer := informersdiscovery.NewFilteredEndpointSliceInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.LabelSelector = labels.Set{discoveryv1.LabelManagedBy: intake.ManagedBy}.String()
 	})
-	return a.follow(ctx, "endpoints of Networks", informer, keepOnly(sliceForDNS), handle(
-		func(s *kept[dns.Slice]) {
-			a.names.directory.SetSlice(dns.SliceKey{Namespace: s.Namespace, Name: s.Name}, s.value)
+	return s.follow(ctx, "endpoints of Networks", follow.Watch{Informer: informer, Trim: keepOnly(sliceForDNS), Handler: follow.Handle(
+		func(k *kept[dns.Slice]) {
+			s.directory.SetSlice(dns.SliceKey{Namespace: k.Namespace, Name: k.Name}, k.value)
 		},
-		func(s *kept[dns.Slice]) {
-			a.names.directory.RemoveSlice(dns.SliceKey{Namespace: s.Namespace, Name: s.Name})
+		func(k *kept[dns.Slice]) {
+			s.directory.RemoveSlice(dns.SliceKey{Namespace: k.Namespace, Name: k.Name})
 		},
-	), a.names.readOnce)
+	)})
 }
 
 // serviceForDNS reads what the DNS tells of a Service.

@@ -1,0 +1,205 @@
+//go:build integration
+
+package names
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/miekg/dns"
+	"github.com/vishvananda/netlink"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/names/call"
+	"github.com/atoll-net/atoll/pkg/porthole"
+)
+
+func uid(network string) types.UID { return types.UID("uid-of-" + network) }
+
+// program is one that runs.
+type program struct {
+	client *call.Client
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// start starts a program and waits until it is ready.
+func start(tb testing.TB, dir string, number int, api Clients) *program {
+	tb.Helper()
+	config := Config{
+		Servers: testServers, Domain: "cluster.local", ResolvConf: "/etc/resolv.conf",
+		Socket: filepath.Join(dir, "dns.sock"), ProbeSocket: filepath.Join(dir, fmt.Sprintf("probe-%d.sock", number)),
+	}
+	ctx, stop := context.WithCancel(tb.Context())
+	p := &program{client: call.NewClient(config.ProbeSocket), stop: stop, ended: make(chan error, 1)}
+	go func() { p.ended <- Run(ctx, config, api, slog.New(slog.NewTextHandler(testWriter{tb}, nil))) }()
+	for p.client.Ready(ctx) != nil {
+		select {
+		case err := <-p.ended:
+			tb.Fatalf("the program ended: %v", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return p
+}
+
+func (p *program) end(tb testing.TB) {
+	tb.Helper()
+	p.stop()
+	must(tb, <-p.ended)
+}
+
+// TestPortholesAreFound: the program needs nobody to tell it where to answer, and follows whatever becomes of a porthole.
+func TestPortholesAreFound(t *testing.T) {
+	dir, api := t.TempDir(), cluster(t, "red", "blue")
+	red := openPorthole(t, "red")
+	p := start(t, dir, 0, api)
+	defer p.end(t)
+	client := &dns.Client{Timeout: time.Second}
+	want := func(id porthole.ID, network, answer string) {
+		t.Helper()
+		for _, server := range testServers {
+			if got := askIn(t.Context(), id, network, client, server); !strings.Contains(got, answer) {
+				t.Errorf("%s at %s: %s, want %s", network, server, got, answer)
+			}
+		}
+	}
+	agent := call.NewClient(filepath.Join(dir, "dns.sock"))
+	want(red, "red", "10.96.1.0")
+	// The agent makes a porthole and asks for it.
+	blue := openPorthole(t, "blue")
+	must(t, agent.Serve(t.Context(), string(blue)))
+	want(blue, "blue", "10.96.1.1")
+	want(blue, "red", "NXDOMAIN")
+	// A porthole that is made anew is another, whether the program was told or not.
+	closePorthole(t, red)
+	red = openPorthole(t, "red")
+	must(t, agent.Serve(t.Context(), string(red)))
+	want(red, "red", "10.96.1.0")
+	// Nobody is to answer any more: the agent has taken the addresses away.
+	must(t, ns.WithNetNSPath(red.NetnsPath(), func(ns.NetNS) error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		for _, a := range testServers {
+			err = errors.Join(err, netlink.AddrDel(lo, onLoopback(a)))
+		}
+		return err
+	}))
+	must(t, agent.Look(t.Context()))
+	must(t, ns.WithNetNSPath(red.NetnsPath(), func(ns.NetNS) error { return giveAddresses() }))
+	want(red, "red", "connection refused")
+	must(t, agent.Look(t.Context()))
+	want(red, "red", "10.96.1.0")
+	// It lets go of one that is to go, and of one whose Network has gone.
+	must(t, agent.Leave(t.Context(), string(red)))
+	want(red, "red", "connection refused")
+	must(t, api.Networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Delete(t.Context(), "blue", metav1.DeleteOptions{}))
+	for began := time.Now(); ; {
+		if got := askIn(t.Context(), blue, "blue", client, testServers[0]); strings.Contains(got, "refused") {
+			break
+		} else if time.Since(began) > 10*time.Second {
+			t.Fatalf("a Network that has gone is answered: %s", got)
+		}
+	}
+	// Without its Network a porthole waits.
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := agent.Serve(ctx, string(blue)); err == nil {
+		t.Error("the porthole of a Network that has gone is served")
+	}
+	closePorthole(t, red)
+	closePorthole(t, blue)
+}
+
+// TestHandover replaces the program again and again under load: no question is lost, by UDP or TCP, in either family, from new sockets
+// or old ones.
+func TestHandover(t *testing.T) {
+	const turns = 12
+	dir, api := t.TempDir(), cluster(t, "red")
+	red := openPorthole(t, "red")
+	now := start(t, dir, 0, api)
+	ctx, stop := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	answers, slowest := map[string]int{}, time.Duration(0)
+	for _, transport := range []string{"udp", "tcp"} {
+		for _, server := range testServers {
+			for range 2 {
+				asking.Go(func() {
+					for ctx.Err() == nil {
+						since := time.Now()
+						// Whoever asks for the time that the handover takes is not cut off by the end of the test.
+						got := askIn(context.WithoutCancel(ctx), red, "red", &dns.Client{Net: transport, Timeout: 2 * time.Second}, server)
+						mu.Lock()
+						answers[transport+" "+got]++
+						slowest = max(slowest, time.Since(since))
+						mu.Unlock()
+					}
+				})
+			}
+		}
+	}
+	asking.Go(func() { askFromOneSocket(ctx, t, red, testServers[0]) })
+	for turn := range turns {
+		next := start(t, dir, turn+1, api)
+		now.end(t)
+		now = next
+	}
+	stop()
+	asking.Wait()
+	now.end(t)
+	closePorthole(t, red)
+	t.Logf("%d replacements: %v, slowest %s", turns, answers, slowest)
+	for got := range maps.Keys(answers) {
+		if !strings.HasSuffix(got, " 10.96.1.0") {
+			t.Errorf("%d times: %s", answers[got], got)
+		}
+	}
+	if answers["udp 10.96.1.0"] < 100*turns || answers["tcp 10.96.1.0"] < 50*turns {
+		t.Errorf("hardly any answers: %v", answers)
+	}
+}
+
+// askFromOneSocket asks from one port all the time.
+func askFromOneSocket(ctx context.Context, t *testing.T, id porthole.ID, server netip.Addr) {
+	var conn *dns.Conn
+	err := ns.WithNetNSPath(id.NetnsPath(), func(ns.NetNS) (err error) {
+		conn, err = dns.Dial("udp", netip.AddrPortFrom(server, dnsPort).String())
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	client := &dns.Client{Timeout: 2 * time.Second}
+	for ctx.Err() == nil {
+		question := new(dns.Msg)
+		question.SetQuestion("db.red.svc.cluster.local.", dns.TypeA)
+		if m, _, err := client.ExchangeWithConnContext(context.WithoutCancel(ctx), question, conn); err != nil || len(m.Answer) != 1 {
+			t.Errorf("from one socket: %v, %v", m, err)
+		}
+	}
+}
+
+// testWriter writes a program's log to the test's.
+type testWriter struct{ tb testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.tb.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
