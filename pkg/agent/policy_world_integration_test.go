@@ -240,6 +240,7 @@ func (j *judged) WriteRouteStatus(model.RouteKey, string, model.RouteStatus)    
 func (j *judged) PodEvent(key model.PodKey, _ string, p model.Problem) { j.complain(key.String(), p) }
 func (j *judged) NetworkEvent(name, _ string, p model.Problem)         { j.complain(name, p) }
 func (j *judged) NodeEvent(name, _ string, p model.Problem)            { j.complain(name, p) }
+func (j *judged) NamespaceEvent(name, _ string, p model.Problem)       { j.complain(name, p) }
 
 func (j *judged) ServiceEvent(key model.ServiceKey, _ string, p model.Problem) {
 	j.complain(key.String(), p)

@@ -55,11 +55,18 @@ func (r *recorder) WriteServiceAddresses(service model.ServiceKey, _ string, a *
 
 func (r *recorder) Forget(model.PodKey) {}
 
-func (r *recorder) PodEvent(pod model.PodKey, _ string, p model.Problem) { r.problems[pod] = p }
+// PodEvent notes why a pod has no port. An unknown key is no reason.
+func (r *recorder) PodEvent(pod model.PodKey, _ string, p model.Problem) {
+	if p.Reason != model.ReasonUnknownKey {
+		r.problems[pod] = p
+	}
+}
 
 func (r *recorder) NetworkEvent(string, string, model.Problem) {}
 
 func (r *recorder) NodeEvent(string, string, model.Problem) {}
+
+func (r *recorder) NamespaceEvent(string, string, model.Problem) {}
 
 func (r *recorder) ServiceEvent(model.ServiceKey, string, model.Problem) {}
 

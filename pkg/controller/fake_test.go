@@ -206,6 +206,12 @@ func (c *cluster) PodEvent(key model.PodKey, _ string, p model.Problem) {
 	c.events[key.String()] = append(c.events[key.String()], p)
 }
 
+func (c *cluster) NamespaceEvent(name, _ string, p model.Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events["namespace "+name] = append(c.events["namespace "+name], p)
+}
+
 func (c *cluster) NetworkEvent(name, _ string, p model.Problem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,6 +27,7 @@ type Sink interface {
 	// wanted no more.
 	WriteMirrors(of map[model.ServiceKey][]model.Mirror)
 	PodEvent(pod model.PodKey, uid string, p model.Problem)
+	NamespaceEvent(name, uid string, p model.Problem)
 	NetworkEvent(name, uid string, p model.Problem)
 	NodeEvent(name, uid string, p model.Problem)
 	ServiceEvent(service model.ServiceKey, uid string, p model.Problem)
@@ -70,6 +71,8 @@ type State struct {
 	networks   map[string]*network
 	namespaces map[string]*model.Namespace
 	pods       map[model.PodKey]*pod
+	// warned are the namespaces of whose keys something was said.
+	warned map[string]warnings
 	// byNamespace finds the pods that a namespace's labels decide about.
 	byNamespace map[string]map[model.PodKey]struct{}
 	// admitting are the names of the Networks that admit a namespace, for those who were asked about.
@@ -112,6 +115,8 @@ type pod struct {
 	plugged bool
 	// problem is why not; nil while all is well or its namespace is not known yet.
 	problem *model.Problem
+	// warned is what was said of its keys.
+	warned warnings
 }
 
 // NewState makes the state of an empty cluster whose facts go to g and whose reports go to sink.
@@ -121,6 +126,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		networks:    map[string]*network{},
 		namespaces:  map[string]*model.Namespace{},
 		pods:        map[model.PodKey]*pod{},
+		warned:      map[string]warnings{},
 		byNamespace: map[string]map[model.PodKey]struct{}{},
 		admitting:   map[string][]string{},
 		byVPC:       map[string]map[string]struct{}{},
@@ -216,6 +222,7 @@ func (s *State) Apply(c model.Changes) {
 func (s *State) applyNamespace(name string, ns *model.Namespace, dirty map[model.PodKey]struct{}) {
 	old := s.namespaces[name]
 	delete(s.admitting, name)
+	s.warnNamespace(name, ns)
 	if ns == nil {
 		delete(s.namespaces, name)
 	} else {
@@ -246,6 +253,7 @@ func (s *State) applyPod(key model.PodKey, p *model.Pod, dirty map[model.PodKey]
 		add(s.byNamespace, key.Namespace, key)
 	}
 	old.Pod = p
+	s.warnPod(old)
 	dirty[key] = struct{}{}
 }
 

@@ -27,7 +27,10 @@ const (
 
 // Namespace reads a namespace.
 func Namespace(in *corev1.Namespace) *model.Namespace {
-	return &model.Namespace{Name: in.Name, Labels: maps.Clone(in.Labels)}
+	return &model.Namespace{
+		Name: in.Name, UID: string(in.UID), Labels: maps.Clone(in.Labels),
+		Unknown: model.NamespaceKeys().Unknown(in.Labels, in.Annotations),
+	}
 }
 
 // Pod reads a pod; nil when it needs nothing from us: it has no node yet, uses its node's own network, or has
@@ -48,6 +51,7 @@ func Pod(in *corev1.Pod) *model.Pod {
 		Labels:   maps.Clone(in.Labels),
 		Ports:    namedPorts(in.Spec),
 		Network:  in.Labels[model.LabelNetwork],
+		Unknown:  model.PodKeys().Unknown(in.Labels, in.Annotations),
 		Assigned: attachments(in.Annotations[model.AnnotationAttachments], string(in.UID)),
 	}
 	nic, err := nicRequest(in.Annotations[model.AnnotationNICs])

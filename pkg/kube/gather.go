@@ -75,7 +75,7 @@ func (g *gathered[K, V]) take() map[K]*V {
 func samePod(a, b *model.Pod) bool {
 	return a.Key == b.Key && a.UID == b.UID && a.Node == b.Node && a.Created.Equal(b.Created) &&
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ports, b.Ports) &&
-		a.Network == b.Network && a.NIC == b.NIC && a.NICError == b.NICError &&
+		a.Network == b.Network && a.NIC == b.NIC && a.NICError == b.NICError && slices.Equal(a.Unknown, b.Unknown) &&
 		slices.EqualFunc(a.Assigned, b.Assigned, sameAttachment)
 }
 
@@ -86,7 +86,7 @@ func sameAttachment(a, b model.Attachment) bool {
 }
 
 func sameNamespace(a, b *model.Namespace) bool {
-	return a.Name == b.Name && maps.Equal(a.Labels, b.Labels)
+	return a.Name == b.Name && a.UID == b.UID && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Unknown, b.Unknown)
 }
 
 // sameNetwork may be slow: Networks change rarely, but for their status, which model.Network does not hold.

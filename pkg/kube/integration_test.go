@@ -303,6 +303,8 @@ func TestEventsAreShown(t *testing.T) {
 	l := newLab(t)
 	p := l.createPod("a", nil)
 	n := l.createNetwork("red")
+	ns, err := l.pods.Namespaces().Get(l.ctx, "default", metav1.GetOptions{})
+	must(t, err)
 	watch, err := l.pods.Events("default").Watch(l.ctx, metav1.ListOptions{})
 	must(t, err)
 	defer watch.Stop()
@@ -311,8 +313,9 @@ func TestEventsAreShown(t *testing.T) {
 		l.writer.PodEvent(key("a"), string(p.UID), full)
 	}
 	l.writer.NetworkEvent("red", string(n.UID), full)
+	l.writer.NamespaceEvent("default", string(ns.UID), full)
 	got := map[string]int32{}
-	for len(got) < 2 {
+	for len(got) < 3 {
 		e, ok := (<-watch.ResultChan()).Object.(*corev1.Event)
 		if !ok {
 			t.Fatal("the watch of Events ended")
@@ -322,7 +325,7 @@ func TestEventsAreShown(t *testing.T) {
 		}
 		got[fmt.Sprint(e.InvolvedObject.Kind, " ", e.InvolvedObject.UID)] = e.Count
 	}
-	want := map[string]int32{fmt.Sprint("Pod ", p.UID): 1, fmt.Sprint("Network ", n.UID): 1}
+	want := map[string]int32{fmt.Sprint("Pod ", p.UID): 1, fmt.Sprint("Network ", n.UID): 1, fmt.Sprint("Namespace ", ns.UID): 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

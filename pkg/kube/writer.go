@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -141,6 +142,11 @@ func (w *Writer) patchAttachments(ctx context.Context, pod model.PodKey, want at
 // repeated for some minutes.
 func (w *Writer) PodEvent(pod model.PodKey, uid string, p model.Problem) {
 	w.events.warn(podReference(pod, uid), p)
+}
+
+// NamespaceEvent tells the namespace's owner, inside it, what is wrong; see PodEvent.
+func (w *Writer) NamespaceEvent(name, uid string, p model.Problem) {
+	w.events.warn(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: name, Name: name, UID: types.UID(uid)}, p)
 }
 
 // NetworkEvent tells the Network's owner what is wrong; see PodEvent.

@@ -14,6 +14,9 @@ const (
 	LabelInfrastructure = Group + "/infrastructure"
 	// AnnotationNICs on a pod asks for a subnet or an address: a JSON list of NICRequest.
 	AnnotationNICs = Group + "/nics"
+	// AnnotationExternalRanges on a namespace are the ranges of which its Services may have external addresses: CIDRs, separated by
+	// commas. The admission policies read it.
+	AnnotationExternalRanges = Group + "/external-ranges"
 )
 
 // Annotations that the controller writes and the agent reads. The admission policies in dist/ let nobody

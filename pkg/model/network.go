@@ -74,7 +74,10 @@ func (r AddrRange) Contains(a netip.Addr) bool {
 // Namespace is a namespace with all its labels.
 type Namespace struct {
 	Name   string
+	UID    string
 	Labels map[string]string
+	// Unknown is what Keys says of its labels and annotations.
+	Unknown []string
 }
 
 // Network is the namespace's choice for its pods; empty when it made none.

@@ -46,6 +46,8 @@ type Pod struct {
 	NIC NICRequest
 	// NICError says in plain words why AnnotationNICs cannot be followed; empty when it can.
 	NICError string
+	// Unknown is what Keys says of the pod's labels and annotations.
+	Unknown []string
 	// Assigned is what an earlier decision wrote on the pod: the truth after a restart, once it has been
 	// checked against the Network. Empty when there is none, none that can be read, or one of another pod.
 	Assigned []Attachment

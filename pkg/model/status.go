@@ -86,6 +86,7 @@ type Problem struct {
 
 // The reasons of Problems.
 const (
+	ReasonUnknownKey           = "UnknownKey"
 	ReasonNetworkNotFound      = "NetworkNotFound"
 	ReasonNetworkTerminating   = "NetworkTerminating"
 	ReasonNetworkInvalid       = "NetworkInvalid"

@@ -45,6 +45,10 @@ func (s *sink) NetworkEvent(name, _ string, p model.Problem) { s.problems["Netwo
 
 func (s *sink) NodeEvent(name, _ string, p model.Problem) { s.problems["node "+name] = p.Message }
 
+func (s *sink) NamespaceEvent(name, _ string, p model.Problem) {
+	s.problems["namespace "+name] = p.Message
+}
+
 func (s *sink) ServiceEvent(service model.ServiceKey, _ string, p model.Problem) {
 	s.problems["Service "+service.Namespace+"/"+service.Name] = p.Message
 }
