@@ -35,6 +35,7 @@ func Network(l Layout) nb.Facts {
 			"dynamic_neigh_routers":         "true",
 		},
 		ExternalIDs: ids(),
+		Copp:        coppUUID(l),
 	}
 	facts := nb.Facts{Rows: []nb.Row{router, group}}
 	facts.Add(faces(l))
@@ -45,6 +46,7 @@ func Network(l Layout) nb.Facts {
 			Name:        SwitchName(l.Name, s.Name),
 			OtherConfig: map[string]string{"mcast_snoop": "false"},
 			ExternalIDs: ids(),
+			Copp:        coppUUID(l),
 		}
 		port := &nb.LogicalRouterPort{
 			UUID:        nb.UUID(nb.TableLogicalRouterPort, key(s.Name)),
@@ -71,6 +73,8 @@ func Network(l Layout) nb.Facts {
 		)
 	}
 	facts.Add(guard(l))
+	facts.Add(control(l))
+	facts.Add(floods(l))
 	facts.Add(edge(l))
 	return facts
 }

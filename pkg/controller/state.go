@@ -11,6 +11,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 // Sink takes the decisions that go back to the API server. Its methods do not block. A kube.Writer is one.
@@ -145,6 +146,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		successions: newSuccessions(),
 		knowledge:   newKnowledge(),
 	}
+	g.Set(nb.ControlOwner, compile.Control())
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
 		if r, err := FaceRange(of); err == nil {

@@ -47,7 +47,9 @@ func set(f reflect.Value, v string) {
 		if f.IsNil() {
 			f.Set(reflect.MakeMap(f.Type()))
 		}
-		f.SetMapIndex(reflect.ValueOf("k"), reflect.ValueOf(v))
+		value := reflect.New(f.Type().Elem()).Elem()
+		set(value, v)
+		f.SetMapIndex(reflect.ValueOf("k"), value)
 	case reflect.Pointer:
 		if f.IsNil() {
 			f.Set(reflect.New(f.Type().Elem()))

@@ -20,6 +20,8 @@ const (
 	TableAddressSet        Table = "Address_Set"
 	TableMeter             Table = "Meter"
 	TableMeterBand         Table = "Meter_Band"
+	TableCopp              Table = "Copp"
+	TableQoS               Table = "QoS"
 )
 
 // Columns that are written element by element.
@@ -29,6 +31,7 @@ const (
 	ColumnLoadBalancers      = "load_balancer"
 	ColumnLoadBalancerGroups = "load_balancer_group"
 	ColumnACLs               = "acls"
+	ColumnQoSRules           = "qos_rules"
 	// ColumnAddresses holds addresses, which are no rows.
 	ColumnAddresses = "addresses"
 	// ColumnVips is a map, whose pairs are elements: see Pair.

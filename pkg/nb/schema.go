@@ -30,6 +30,8 @@ func Tables() []TableSpec {
 		{Table: TableAddressSet, New: func() Row { return &AddressSet{} }},
 		{Table: TableMeter, New: func() Row { return &Meter{} }},
 		{Table: TableMeterBand, New: func() Row { return &MeterBand{} }},
+		{Table: TableCopp, New: func() Row { return &Copp{} }},
+		{Table: TableQoS, New: func() Row { return &QoS{} }},
 		{Table: TableACL, New: func() Row { return &ACL{} }},
 	}
 }
@@ -50,6 +52,8 @@ func TargetTable(c Column) Table {
 		return TableLoadBalancer
 	case Column{TableLogicalSwitch, ColumnACLs}, Column{TablePortGroup, ColumnACLs}:
 		return TableACL
+	case Column{TableLogicalSwitch, ColumnQoSRules}:
+		return TableQoS
 	}
 	return ""
 }
@@ -60,7 +64,7 @@ func MemberColumns(t Table) []string {
 	case TableLogicalRouter:
 		return []string{ColumnPorts, ColumnStaticRoutes, ColumnLoadBalancerGroups, ColumnLoadBalancers}
 	case TableLogicalSwitch:
-		return []string{ColumnPorts, ColumnLoadBalancerGroups, ColumnACLs}
+		return []string{ColumnPorts, ColumnLoadBalancerGroups, ColumnACLs, ColumnQoSRules}
 	case TableLoadBalancerGroup:
 		return []string{ColumnLoadBalancers}
 	case TableLoadBalancer:
@@ -87,7 +91,7 @@ func Judges(t Table) bool { return t == TableACL || t == TablePortGroup }
 // column refers to them.
 func IsRoot(t Table) bool {
 	switch t {
-	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TablePortGroup, TableAddressSet, TableMeter, TableGlobal:
+	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TablePortGroup, TableAddressSet, TableMeter, TableCopp, TableGlobal:
 		return true
 	}
 	return false
