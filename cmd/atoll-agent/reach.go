@@ -11,15 +11,17 @@ import (
 
 // reachFlags say what portholes lead to, and what they keep pods from.
 type reachFlags struct {
-	dns                     []string
-	services, faces, others []string
-	defaultSubnet           string
+	dns                                        []string
+	services, faces, others, closed, balancers []string
+	defaultSubnet                              string
 }
 
 func (r *reachFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&r.dns, "cluster-dns", nil, "addresses of the cluster's DNS, as kubelet gives them to pods, at which Networks are answered (default: they are not)")
 	flags.StringSliceVar(&r.services, "service-cidrs", nil, "ranges of Services' addresses, which Networks reach with direct access only")
 	flags.StringSliceVar(&r.others, "infra-cidrs", nil, "further ranges that Networks reach with direct access only")
+	flags.StringSliceVar(&r.closed, "closed-cidrs", nil, "ranges that no Network reaches, whatever access it has: tunnels, OVN's databases and the control plane, where they are on no node")
+	flags.StringSliceVar(&r.balancers, "load-balancer-cidrs", nil, "ranges of load balancers' addresses that kube-proxy may serve to pods of flat Networks")
 	flags.StringSliceVar(&r.faces, "face-ranges", []string{"100.64.0.0/10", "fd64:a701::/64"}, "ranges of the faces of pods, as the controller has them")
 	flags.StringVar(&r.defaultSubnet, "default-subnet", "10.128.0.0/14", "CIDR of a Network that lists no subnet, as the controller has it")
 }
@@ -37,7 +39,7 @@ func (r *reachFlags) parse() (agent.Infrastructure, error) {
 		flag  string
 		texts []string
 		to    *[]netip.Prefix
-	}{{"--service-cidrs", r.services, &out.Services}, {"--infra-cidrs", r.others, &out.Others}, {"--face-ranges", r.faces, &out.Faces}} {
+	}{{"--service-cidrs", r.services, &out.Services}, {"--infra-cidrs", r.others, &out.Others}, {"--closed-cidrs", r.closed, &out.Closed}, {"--load-balancer-cidrs", r.balancers, &out.Balancers}, {"--face-ranges", r.faces, &out.Faces}} {
 		for _, text := range list.texts {
 			prefix, err := netip.ParsePrefix(text)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"regexp"
 	"sync"
 
@@ -80,7 +81,9 @@ type Agent struct {
 	// verdicts count what policies decide.
 	verdicts *verdicts
 	mtu      int
-	log      *slog.Logger
+	// southbound are the servers of the southbound database that this agent was told.
+	southbound []netip.AddrPort
+	log        *slog.Logger
 	// nri is nil when containers are left as they are.
 	nri *nri.Plugin
 	// teller tells pods what they wait for; leader and networks are whom it asks. bindings is what OVN said last.
@@ -142,21 +145,22 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 
 func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metrics *metrics, log *slog.Logger) *Agent {
 	a := &Agent{
-		node:     config.Node,
-		ovs:      ovs,
-		pods:     newPods(),
-		world:    newWorld(config.Node, config.Infrastructure),
-		guests:   newGuests(),
-		keeper:   keeper,
-		locks:    newLocks(),
-		turns:    newLocks(),
-		metrics:  metrics,
-		verdicts: newVerdicts(config.Node, bridgeSocket(config.OVSDB, config.Bridge), southboundOf(config.Southbound, ovs), log),
-		mtu:      config.MTU,
-		log:      log,
-		teller:   newTeller(config.Node, nil, log),
-		nudge:    make(chan struct{}, 1),
-		swept:    make(chan struct{}),
+		node:       config.Node,
+		ovs:        ovs,
+		pods:       newPods(),
+		world:      newWorld(config.Node, config.Infrastructure),
+		guests:     newGuests(),
+		keeper:     keeper,
+		locks:      newLocks(),
+		turns:      newLocks(),
+		metrics:    metrics,
+		verdicts:   newVerdicts(config.Node, bridgeSocket(config.OVSDB, config.Bridge), southboundOf(config.Southbound, ovs), log),
+		mtu:        config.MTU,
+		southbound: vswitch.Servers(config.Southbound),
+		log:        log,
+		teller:     newTeller(config.Node, nil, log),
+		nudge:      make(chan struct{}, 1),
+		swept:      make(chan struct{}),
 	}
 	if config.NamesSocket != "" {
 		a.names = call.NewClient(config.NamesSocket)
@@ -191,6 +195,7 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	part("drop router advertisements", (&sentry{socket: bridgeSocket(config.OVSDB, config.Bridge), log: a.log}).serve)
 	part("sweep", a.sweepForever)
 	part("tend portholes", a.tendPortholes)
+	part("follow tunnels", a.followUnderlay)
 	if a.nri != nil {
 		part("serve NRI", a.serveNRI)
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
@@ -85,47 +83,18 @@ func wantSilence(tb testing.TB, inside func(func() error) error, address string)
 	}
 }
 
-// Services of the node's own, such as kube-proxy's, put another destination in place of the one that the porthole saw.
-func TestNothingPassesByTheNodesServices(t *testing.T) {
-	n, a, world := portholeNode(t, nil)
-	red, blue := n.addGuest(a, "red", "one", 5, 5), n.addGuest(a, "blue", "one", 5, 6)
-	infra := n.addDefaultPod(a, "infra", 5)
-	for _, p := range []*testPod{blue, infra} {
-		serveName(t, p.inside, ":80", p.request.Pod.Key().String())
-	}
-	serveName(t, here, ":80", "the node")
-	for service, endpoint := range map[string]string{
-		"203.0.113.80": blue.nic.Faces[0].String(), "203.0.113.81": "10.128.2.5", "203.0.113.82": testEncapIP,
-		"203.0.113.83": "169.254.169.254", world.nodeV4: blue.nic.Faces[0].String(),
-	} {
-		n.addService(service, endpoint)
-	}
-	for _, service := range []string{"203.0.113.80", "203.0.113.81", "203.0.113.82", "203.0.113.83"} {
-		t.Run(service, func(t *testing.T) { wantRefused(t, red.inside, service+":80") })
-	}
-	// Who is not a tenant's pod may use them, and is seen as who it is.
-	wantAnswer(t, here, "203.0.113.80:80", "blue/one sees "+ownNode)
-	wantAnswer(t, world.inside, world.nodeV4+":80", "blue/one sees "+world.v4)
-	wantAnswer(t, infra.inside, "203.0.113.80:80", "blue/one sees 10.128.2.5")
-	// Where kube-proxy hides the client, it is behind an address of the node.
-	n.nft("add chain ip services post { type nat hook postrouting priority srcnat; }",
-		"add rule ip services post ct status dnat masquerade")
-	answer, err := ask(world.inside, world.nodeV4+":80")
-	client := strings.TrimPrefix(answer, "blue/one sees ")
-	if local, _ := netdev.Addresses(); err != nil || !slices.Contains(local, netip.MustParseAddr(client)) {
-		t.Errorf("a client that is hidden gets %q (error %v)", answer, err)
-	}
-}
-
-// addService does what kube-proxy does for a Service's address.
+// addService does what kube-proxy does for a Service's address. An endpoint without a port has 80.
 func (n *node) addService(address, endpoint string) {
 	n.tb.Helper()
+	if !strings.Contains(endpoint, ":") {
+		endpoint += ":80"
+	}
 	n.nft(
 		"add table ip services",
 		"add chain ip services pre { type nat hook prerouting priority dstnat; }",
 		"add chain ip services out { type nat hook output priority -100; }",
-		fmt.Sprintf("add rule ip services pre ip daddr %s tcp dport 80 dnat to %s:80", address, endpoint),
-		fmt.Sprintf("add rule ip services out ip daddr %s tcp dport 80 dnat to %s:80", address, endpoint),
+		fmt.Sprintf("add rule ip services pre ip daddr %s tcp dport 80 dnat to %s", address, endpoint),
+		fmt.Sprintf("add rule ip services out ip daddr %s tcp dport 80 dnat to %s", address, endpoint),
 	)
 }
 

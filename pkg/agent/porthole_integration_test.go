@@ -40,6 +40,7 @@ func testInfrastructure() Infrastructure {
 		DNS:           []netip.Addr{netip.MustParseAddr(testDNS), netip.MustParseAddr("fd00:96::a")},
 		Services:      []netip.Prefix{prefix(testServices), prefix("fd00:96::/112")},
 		Faces:         []netip.Prefix{prefix("100.64.0.0/10"), prefix("fd64:a701::/64")},
+		Balancers:     []netip.Prefix{prefix("203.0.113.80/32")},
 		DefaultSubnet: prefix("10.128.0.0/14"),
 	}
 }
@@ -126,7 +127,7 @@ func (n *node) addDefault(nodes ...*model.Node) {
 // seesCluster has the agent see Networks, nodes and the Kubernetes API as the API server shows them.
 func (a *Agent) seesCluster(servers []netip.AddrPort, nodes []*model.Node, networks ...*model.Network) {
 	flat := &model.Network{
-		Name: "default", UID: uidOf("default"), Type: model.Flat,
+		Name: "default", UID: uidOf("default"), Type: model.Flat, Egress: model.EgressNode, Infra: model.InfraDirect,
 		Subnets: []model.Subnet{{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/16"), netip.MustParsePrefix("fd00:128::/64")}}},
 	}
 	for _, network := range append(networks, flat) {

@@ -204,6 +204,9 @@ func (a *Agent) openHost(ctx context.Context) error {
 		return err
 	}
 	a.world.setLocal(local)
+	if err := a.readUnderlay(ctx); err != nil {
+		return err
+	}
 	host, network := a.world.host()
 	if host.MTU, host.Offload, err = a.fabric(ctx); err != nil {
 		return err

@@ -19,8 +19,10 @@ type Infrastructure struct {
 	// DNS are the cluster's DNS addresses, as kubelet gives them to pods. None: no porthole serves names.
 	DNS []netip.Addr
 	// Services are the ranges of Services' addresses, Faces those of faces, Others what else no Network may reach without
-	// direct access.
-	Services, Faces, Others []netip.Prefix
+	// direct access, and Closed what none may reach with it either.
+	Services, Faces, Others, Closed []netip.Prefix
+	// Balancers are the ranges of load balancers' addresses that pods of flat Networks reach by way of kube-proxy.
+	Balancers []netip.Prefix
 	// DefaultSubnet is what a Network that lists no subnet gets from the controller.
 	DefaultSubnet netip.Prefix
 }
@@ -51,6 +53,9 @@ type world struct {
 	// api are the addresses of the Service, servers those of its endpoints, by slice.
 	api     []netip.AddrPort
 	servers map[string][]netip.AddrPort
+	// machines are the addresses of all that the API is served from, ready or not, by slice.
+	machines map[string][]netip.Addr
+	underlay underlay
 	// local are the node's own addresses, of which the API need not know.
 	local   []netip.Addr
 	missing map[kind]bool
@@ -64,6 +69,7 @@ func newWorld(self string, infra Infrastructure) *world {
 		networks: map[string]*model.Network{},
 		nodes:    map[string]*model.Node{},
 		servers:  map[string][]netip.AddrPort{},
+		machines: map[string][]netip.Addr{},
 		missing:  map[kind]bool{kindNetworks: true, kindNodes: true, kindService: true, kindEndpoints: true},
 		waiting:  map[chan struct{}]struct{}{},
 	}
@@ -109,6 +115,16 @@ func (w *world) setServers(slice string, a []netip.AddrPort) {
 			return forget(w.servers, slice)
 		}
 		return record(w.servers, slice, a)
+	})
+}
+
+// setMachines records the addresses of all endpoints of a slice.
+func (w *world) setMachines(slice string, a []netip.Addr) {
+	w.update(func() bool {
+		if len(a) == 0 {
+			return forget(w.machines, slice)
+		}
+		return record(w.machines, slice, a)
 	})
 }
 
@@ -244,7 +260,7 @@ func (w *world) porthole(networkUID string) (porthole.Spec, error) {
 func (w *world) host() (host porthole.Host, network string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	host = porthole.Host{Cluster: w.cluster()}
+	host = porthole.Host{Cluster: w.cluster(), Flat: w.flat(), Walls: w.walls()}
 	for _, n := range w.networks {
 		if n.Type == model.VPC && n.Infra == model.InfraDirect {
 			host.Direct = append(host.Direct, n.UID)
@@ -272,6 +288,8 @@ func (w *world) cluster() porthole.Cluster {
 	c := porthole.Cluster{
 		Faces: slices.Clone(w.infra.Faces),
 		Infra: slices.Concat(w.infra.Services, w.infra.Others),
+		// Who has no direct access is refused these as any other infrastructure.
+		Closed: w.closed(),
 	}
 	for _, servers := range w.servers {
 		c.Servers = append(c.Servers, servers...)
@@ -288,8 +306,13 @@ func (w *world) cluster() porthole.Cluster {
 			}
 		}
 	}
-	for _, a := range w.local {
+	for _, a := range slices.Concat(w.local, w.isolated()) {
 		single(a)
+	}
+	for _, machines := range w.machines {
+		for _, a := range machines {
+			single(a)
+		}
 	}
 	for _, n := range w.networks {
 		if n.Type == model.Flat {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
 // testWorld is a cluster of two nodes with a default Network, and a Network red.
@@ -161,6 +163,51 @@ func TestWorldDescribesTheNode(t *testing.T) {
 	}
 }
 
+// TestWorldKnowsItsWalls: OVN's tunnels and databases are closed to everybody where they have machines or addresses of their own, and by port where
+// they share them with a node that direct access leads to.
+func TestWorldKnowsItsWalls(t *testing.T) {
+	t.Parallel()
+	addr, server := netip.MustParseAddr, netip.MustParseAddrPort
+	w := testWorld()
+	w.infra.Closed = []netip.Prefix{netip.MustParsePrefix("172.30.0.0/24")}
+	w.setLocal([]netip.Addr{addr("192.0.2.1"), addr("198.18.0.1")})
+	w.setMachines("kubernetes", []netip.Addr{addr("192.0.2.9")})
+	w.setUnderlay(vswitch.Underlay{
+		Own: []netip.Addr{addr("198.18.0.1")}, Peers: []netip.Addr{addr("198.18.0.2"), addr("192.0.2.2")}, Ports: []uint16{6081},
+		Southbound: []netip.AddrPort{server("192.0.2.1:16642"), server("198.19.0.1:6642")},
+	}, map[netip.Addr]string{addr("198.18.0.1"): "eth1"})
+	host, _ := w.host()
+	for text, want := range map[string]struct{ closed, infra bool }{
+		"198.18.0.1/32":  {true, true},
+		"198.18.0.2/32":  {true, true},
+		"198.19.0.1/32":  {true, true},
+		"172.30.0.0/24":  {true, false},
+		"192.0.2.1/32":   {false, true},
+		"192.0.2.2/32":   {false, true},
+		"192.0.2.9/32":   {false, true},
+		"203.0.113.9/32": {false, false},
+	} {
+		p := netip.MustParsePrefix(text)
+		if got := slices.Contains(host.Cluster.Closed, p); got != want.closed {
+			t.Errorf("%s is closed: %t", p, got)
+		}
+		if got := slices.Contains(host.Cluster.Infra, p); got != want.infra {
+			t.Errorf("%s is infrastructure: %t", p, got)
+		}
+	}
+	if got, want := fmt.Sprint(host.Walls.Databases), "[192.0.2.1:6641 192.0.2.1:6642 192.0.2.1:6643 192.0.2.1:6644 192.0.2.1:16642]"; got != want {
+		t.Errorf("databases at %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(host.Walls.Instead), "[{eth1 192.0.2.1}]"; got != want {
+		t.Errorf("in place of a tunnel's address: %s, want %s", got, want)
+	}
+	// A node with one address for everything has no other.
+	w.setUnderlay(vswitch.Underlay{Own: []netip.Addr{addr("192.0.2.1")}}, map[netip.Addr]string{addr("192.0.2.1"): "eth0"})
+	if host, _ := w.host(); len(host.Walls.Instead) > 0 {
+		t.Errorf("in place of its only address: %v", host.Walls.Instead)
+	}
+}
+
 // TestWhatIsAsItWasIsNoNews: heartbeats of nodes, and the status of Networks, which changes with every pod of the cluster.
 func TestWhatIsAsItWasIsNoNews(t *testing.T) {
 	t.Parallel()
@@ -180,6 +227,12 @@ func TestWhatIsAsItWasIsNoNews(t *testing.T) {
 		},
 		"servers": func(number string) {
 			w.setServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort("192.0.2." + number + ":6443")})
+		},
+		"tunnels": func(number string) {
+			w.setUnderlay(vswitch.Underlay{Peers: []netip.Addr{netip.MustParseAddr("198.18.0." + number)}}, nil)
+		},
+		"machines": func(number string) {
+			w.setMachines("kubernetes", []netip.Addr{netip.MustParseAddr("198.18.0." + number)})
 		},
 		"own addresses": func(number string) {
 			w.setLocal([]netip.Addr{netip.MustParseAddr("203.0.113." + number)})
@@ -232,5 +285,9 @@ func TestWhereTheAPIIs(t *testing.T) {
 		netip.MustParseAddrPort("192.0.2.1:6443"), netip.MustParseAddrPort("192.0.2.3:6443"),
 	}) {
 		t.Errorf("got %v", got)
+	}
+	// Whoever is not ready is no less a machine of the control plane.
+	if got := fmt.Sprint(machineAddresses(slice)); got != "[192.0.2.1 192.0.2.2 192.0.2.3]" {
+		t.Errorf("machines are %s", got)
 	}
 }

@@ -96,8 +96,14 @@ func (a *Agent) watchAPIServers(ctx context.Context, client kubernetes.Interface
 		o.LabelSelector = labels.Set{discoveryv1.LabelServiceName: apiService}.String()
 	})
 	return a.follow(ctx, "the API servers' addresses", follow.Watch{Informer: informer, Handler: follow.Handle(
-		func(s *discoveryv1.EndpointSlice) { a.world.setServers(s.Name, endpointAddresses(s)) },
-		func(s *discoveryv1.EndpointSlice) { a.world.setServers(s.Name, nil) },
+		func(s *discoveryv1.EndpointSlice) {
+			a.world.setMachines(s.Name, machineAddresses(s))
+			a.world.setServers(s.Name, endpointAddresses(s))
+		},
+		func(s *discoveryv1.EndpointSlice) {
+			a.world.setServers(s.Name, nil)
+			a.world.setMachines(s.Name, nil)
+		},
 	)}, func() { a.world.setSynced(kindEndpoints) })
 }
 
@@ -134,6 +140,19 @@ func endpointAddresses(s *discoveryv1.EndpointSlice) []netip.AddrPort {
 				if port.Port != nil && (port.Protocol == nil || *port.Protocol == corev1.ProtocolTCP) {
 					out = append(out, netip.AddrPortFrom(address, uint16(*port.Port)))
 				}
+			}
+		}
+	}
+	return out
+}
+
+// machineAddresses are the addresses of all endpoints.
+func machineAddresses(s *discoveryv1.EndpointSlice) []netip.Addr {
+	var out []netip.Addr
+	for _, e := range s.Endpoints {
+		for _, text := range e.Addresses {
+			if address, err := netip.ParseAddr(text); err == nil {
+				out = append(out, address)
 			}
 		}
 	}

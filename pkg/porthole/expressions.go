@@ -1,6 +1,7 @@
 package porthole
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"strings"
@@ -76,6 +77,9 @@ func (f family) header(at uint32) *expr.Payload {
 func (f family) tcpEndpoint() words {
 	return append(append(f.is(), l4proto(unix.IPPROTO_TCP)...), f.header(f.to), destinationPort(f.second))
 }
+
+// udpPort is a UDP packet's destination port.
+func udpPort() words { return append(l4proto(unix.IPPROTO_UDP), destinationPort(first)) }
 
 // destinationPort is at the same place for TCP and UDP.
 func destinationPort(register uint32) *expr.Payload {
@@ -208,6 +212,11 @@ func ctReply() words {
 	return append(words{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: first}}, equal([]byte{1})...)
 }
 
+// ctOriginal: it goes the way of its connection's first packet.
+func ctOriginal() words {
+	return append(words{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: first}}, equal([]byte{0})...)
+}
+
 // noWayBack: no route leads to the packet's source by the interface that it came by.
 func noWayBack() words {
 	return append(words{&expr.Fib{Register: first, FlagSADDR: true, FlagIIF: true, ResultOIF: true, FlagPRESENT: true}}, equal(make([]byte, 4))...)
@@ -219,13 +228,53 @@ func fromHere() words {
 		equal(binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL))...)
 }
 
+// toHere: its destination is one.
+func toHere() words {
+	return append(words{&expr.Fib{Register: first, FlagDADDR: true, ResultADDRTYPE: true}},
+		equal(binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL))...)
+}
+
+// ofSocket: a process of this namespace sends it. No user has the greatest number. (chown(2) takes it for none.)
+func ofSocket() words {
+	return words{&expr.Meta{Key: expr.MetaKeySKUID, Register: first}, &expr.Cmp{Op: expr.CmpOpNeq, Register: first, Data: bytes.Repeat([]byte{0xff}, 4)}}
+}
+
+// inTunnel is the bit of a packet's mark by which what the node sends to the bridge is known again when it has been put into a tunnel: inside the kernel the
+// packet stays its sender's, and keeps its mark. Who may mark packets himself (CAP_NET_RAW, CAP_NET_ADMIN) may write them himself, too.
+const inTunnel = 1 << 24
+
+// mark sets it, and leaves the other bits.
+func mark() words {
+	keep, bit := binary.NativeEndian.AppendUint32(nil, ^uint32(inTunnel)), binary.NativeEndian.AppendUint32(nil, inTunnel)
+	return words{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: first},
+		&expr.Bitwise{SourceRegister: first, DestRegister: first, Len: 4, Mask: keep, Xor: bit},
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: first, SourceRegister: true},
+	}
+}
+
+// unmarked: the packet does not have it.
+func unmarked() words {
+	return words{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: first},
+		&expr.Bitwise{SourceRegister: first, DestRegister: first, Len: 4, Mask: binary.NativeEndian.AppendUint32(nil, inTunnel), Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: first, Data: make([]byte, 4)},
+	}
+}
+
 // Verdicts.
 
 func accept() words { return verdict(expr.VerdictAccept, "") }
 func drop() words   { return verdict(expr.VerdictDrop, "") }
 
+// back ends the chain, and the one that led to it goes on.
+func back() words { return verdict(expr.VerdictReturn, "") }
+
 // goTo has another chain judge.
 func goTo(chain string) words { return verdict(expr.VerdictGoto, chain) }
+
+// ask has another chain judge, and goes on if that decides nothing.
+func ask(chain string) words { return verdict(expr.VerdictJump, chain) }
 
 func verdict(kind expr.VerdictKind, chain string) words {
 	return words{&expr.Verdict{Kind: kind, Chain: chain}}
@@ -253,6 +302,19 @@ func (f family) nat(kind expr.NATType) words {
 func snatTo(a netip.Addr) words {
 	return append(words{&expr.Immediate{Register: first, Data: a.AsSlice()}}, familyOf(a).snat()...)
 }
+
+// snatToRandom chooses the port by chance, too.
+func snatToRandom(a netip.Addr) words {
+	f := familyOf(a)
+	return words{
+		&expr.Immediate{Register: first, Data: a.AsSlice()},
+		&expr.NAT{Type: expr.NATTypeSourceNAT, Family: uint32(f.protocol), RegAddrMin: first, FullyRandom: true},
+	}
+}
+
+// bind leads a connection to where it goes anyway: who has been led once is led nowhere else, whatever chains come later. (nf_nat_inet_fn in
+// net/netfilter/nf_nat_core.c asks no further one.)
+func (f family) bind() words { return append(words{f.header(f.to)}, f.dnat()...) }
 
 // masquerade gives it the address of the interface that it leaves by.
 func masquerade() words { return words{&expr.Masq{}} }

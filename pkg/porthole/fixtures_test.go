@@ -22,8 +22,9 @@ func testSpec(uid string) Spec {
 				netip.MustParseAddrPort("192.0.2.1:6443"), netip.MustParseAddrPort("192.0.2.2:6443"),
 				netip.MustParseAddrPort("[2001:db8::1]:6443"),
 			},
-			Faces: parsed("100.64.0.0/10", "fd64::/32"),
-			Infra: parsed("192.0.2.1/32", "192.0.2.2/32", "10.128.0.0/16", "10.96.0.0/16", "fd00:96::/112"),
+			Faces:  parsed("100.64.0.0/10", "fd64::/32"),
+			Infra:  parsed("192.0.2.1/32", "192.0.2.2/32", "10.128.0.0/16", "10.96.0.0/16", "fd00:96::/112"),
+			Closed: parsed("198.18.0.0/24", "192.0.2.130/32", "fd18::/64"),
 		},
 		MTU: 1442, Offload: netdev.PodChecksums,
 	}
@@ -48,7 +49,17 @@ func testHost() Host {
 		Default:  parsed("10.128.0.0/16", "10.129.0.0/16", "fd00:128::/64"),
 		Blocks:   parsed("100.64.0.0/24", "fd64::/112"),
 		Direct:   []string{"u1"},
-		Cluster:  testSpec("").Cluster, MTU: 1442, Offload: netdev.PodChecksums,
+		Flat: []Flat{
+			{Subnets: parsed("10.128.0.0/16", "10.129.0.0/16", "fd00:128::/64"), Egress: model.EgressNode, Infra: model.InfraDirect},
+			{Subnets: parsed("10.130.0.0/16"), Egress: model.EgressNode, Infra: model.InfraServices},
+			{Subnets: parsed("10.131.0.0/16"), Egress: model.EgressNone, Infra: model.InfraNone},
+		},
+		Walls: Walls{
+			TunnelPorts: []uint16{6081}, Balancers: parsed("198.51.100.0/24"),
+			Databases: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:6641"), netip.MustParseAddrPort("192.0.2.1:6642")},
+			Instead:   []Instead{{"eth1", netip.MustParseAddr("192.0.2.7")}, {"eth1", netip.MustParseAddr("2001:db8::7")}},
+		},
+		Cluster: testSpec("").Cluster, MTU: 1442, Offload: netdev.PodChecksums,
 	}
 }
 

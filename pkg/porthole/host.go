@@ -35,8 +35,12 @@ type Host struct {
 	// Blocks are what the node's faces come from.
 	Blocks []netip.Prefix
 	// Direct are the UIDs of the Networks that may reach the node itself and the default Network.
-	Direct  []string
+	Direct []string
+	// Flat are the Networks whose pods leave by the node's own links.
+	Flat    []Flat
 	Cluster Cluster
+	// Walls are what nobody's pods get through.
+	Walls Walls
 	// MTU of the node's links to the bridge, in bytes of IP packet.
 	MTU     int
 	Offload netdev.Offload
@@ -52,6 +56,7 @@ type knownHost struct {
 func (h Host) normal() Host {
 	h.Default, h.Blocks = prefixes(h.Default), prefixes(h.Blocks)
 	h.Direct = slices.Compact(slices.Sorted(slices.Values(h.Direct)))
+	h.Flat, h.Walls = normalFlat(h.Flat), h.Walls.normal()
 	h.Cluster = Spec{Cluster: h.Cluster}.normal().Cluster
 	return h
 }
@@ -59,7 +64,7 @@ func (h Host) normal() Host {
 func (h Host) equal(o Host) bool {
 	return h.MAC == o.MAC && slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Gateways, o.Gateways) &&
 		slices.Equal(h.Default, o.Default) && slices.Equal(h.Blocks, o.Blocks) && slices.Equal(h.Direct, o.Direct) &&
-		h.Cluster.equal(o.Cluster) && h.MTU == o.MTU && h.Offload == o.Offload
+		slices.EqualFunc(h.Flat, o.Flat, Flat.equal) && h.Walls.equal(o.Walls) && h.Cluster.equal(o.Cluster) && h.MTU == o.MTU && h.Offload == o.Offload
 }
 
 func (h Host) hasIPv6() bool {

@@ -40,18 +40,24 @@ func hostRules(host Host) *transaction {
 		direct = append(direct, IDOf(uid).HostLink())
 	}
 	t.addSet(set{name: "direct", key: nftables.TypeIFName, hostOrder: true}, ifnames(direct...))
-	t.chain("refuse")
+	wallSets(t, host)
+	t.chain("refuse", "bind-all")
 	t.refuse("refuse")
+	writeWalls(t)
 	writeHostEntrance(t)
+	writeBinding(t)
+	writeFlat(t)
 	writeHostInput(t)
 	writeHostForward(t)
-	writeHostDisguise(t)
+	writeHostDisguise(t, host.Walls.Instead)
 	return t
 }
 
 // writeHostEntrance drops packets whose source cannot be where they come from.
 func writeHostEntrance(t *transaction) {
 	t.base("entrance", beforeConnections)
+	// A tunnel's packets come by the interface that leads to their sender.
+	t.rule("entrance", udpPort(), in("tunnels"), toHere(), noWayBack(), drop())
 	// A porthole has its own faces.
 	t.rule("entrance", iifname(anyPorthole), noWayBack(), drop())
 	t.rule("entrance", iifname(anyPorthole), accept())
@@ -68,9 +74,12 @@ func writeHostEntrance(t *transaction) {
 // writeHostInput keeps portholes from the node itself.
 func writeHostInput(t *transaction) {
 	t.base("input", received(expr.VerdictAccept))
+	t.rule("input", udpPort(), in("tunnels"), ask("tunnel"))
+	t.rule("input", iif(), t.oneOf(nftables.TypeIFName, ifnames(model.NodeInterface, model.EdgeInterface)), goTo("input-flat"))
 	t.rule("input", iifnameNot(anyPorthole), accept())
 	// Answers to kubelet.
 	t.rule("input", ctState(established|related), accept())
+	t.rule("input", ask("closed"))
 	t.both("input", func(f family) []words { return []words{f.tcpEndpoint(), in("servers" + f.version), accept()} })
 	t.rule("input", iif(), in("direct"), accept())
 	t.rule("input", goTo("refuse"))
@@ -80,6 +89,7 @@ func writeHostInput(t *transaction) {
 func writeHostForward(t *transaction) {
 	t.chain("from-porthole", "to-porthole")
 	t.base("forward", forwarded(expr.VerdictAccept))
+	t.rule("forward", udpPort(), in("tunnels"), ask("tunnel"))
 	t.rule("forward", iifname(anyPorthole), goTo("from-porthole"))
 	t.rule("forward", oifname(anyPorthole), goTo("to-porthole"))
 	// A pod of the default Network that used a Service here: the answer goes back the way it came.
@@ -87,10 +97,14 @@ func writeHostForward(t *transaction) {
 	// What else the default Network's router sends to this node stays here.
 	t.rule("forward", iifname(model.NodeInterface), oifname(model.NodeInterface), drop())
 	t.rule("forward", oifname(model.EdgeInterface), drop())
+	t.rule("forward", iif(), t.oneOf(nftables.TypeIFName, ifnames(model.NodeInterface, model.EdgeInterface)), goTo("from-flat"))
+	// From outside, by a Service.
+	t.rule("forward", ctStatusDNAT(), ctOriginal(), ask("closed"))
 
 	t.rule("from-porthole", ctState(established|related), accept())
 	t.rule("from-porthole", oifname(anyPorthole), goTo("refuse"))
 	t.both("from-porthole", func(f family) []words { return []words{f.tcpEndpoint(), in("servers" + f.version), accept()} })
+	t.rule("from-porthole", ask("closed"))
 	t.both("from-porthole", func(f family) []words { return []words{f.daddr(), in("never" + f.version), goTo("refuse")} })
 	t.rule("from-porthole", iif(), in("direct"), accept())
 	t.rule("from-porthole", oif(), t.oneOf(nftables.TypeIFName, ifnames(model.NodeInterface, model.EdgeInterface)), goTo("refuse"))
@@ -110,7 +124,7 @@ func writeHostForward(t *transaction) {
 }
 
 // writeHostDisguise gives what leaves the node the node's address.
-func writeHostDisguise(t *transaction) {
+func writeHostDisguise(t *transaction, instead []Instead) {
 	t.base("disguise", sourcesAtLast)
 	for _, own := range model.OwnNodeAddresses() {
 		// A pod sees its own node under an address by which policies let it in, on each node the same.
@@ -126,5 +140,9 @@ func writeHostDisguise(t *transaction) {
 		return []words{oifname(model.NodeInterface), ctStatusDNAT(), f.saddr(), in("default" + f.version), masquerade()}
 	})
 	t.rule("disguise", oif(), t.oneOf(nftables.TypeIFName, ifnames(model.NodeInterface, model.EdgeInterface, "lo")), accept())
+	for _, i := range instead {
+		// A tunnel's address is no pod's to have: other nodes trust it.
+		t.rule("disguise", oifname(i.Link), familyOf(i.Address).saddr(), in("hidden"+familyOf(i.Address).version), snatToRandom(i.Address))
+	}
 	t.both("disguise", func(f family) []words { return []words{f.saddr(), in("hidden" + f.version), masqueradeRandom()} })
 }

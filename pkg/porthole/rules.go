@@ -28,7 +28,7 @@ func portholeRules(spec Spec, upon before) *transaction {
 	t.prefixSets("subnets", spec.Subnets)
 	t.prefixSets("faces", spec.Cluster.Faces)
 	t.prefixSets("infra", spec.Cluster.Infra)
-	never := slices.Concat(never4(), never6(), spec.Cluster.Faces, spec.ServiceRanges)
+	never := slices.Concat(never4(), never6(), spec.Cluster.Faces, spec.Cluster.Closed, spec.ServiceRanges)
 	t.prefixSets("never", append(never, translated(slices.Concat(never, spec.Cluster.Infra))...))
 	t.endpointSets("servers", spec.Cluster.Servers)
 
@@ -142,7 +142,11 @@ func writeForward(t *transaction, spec Spec) {
 		t.both("out", func(f family) []words { return []words{f.tcpEndpoint(), in("servers" + f.version), goTo("refuse")} })
 	} else {
 		t.both("out", func(f family) []words {
-			return []words{ctStatusDNAT(), f.tcpEndpoint(), in("servers" + f.version), accept()}
+			toServer := []words{f.tcpEndpoint(), in("servers" + f.version), accept()}
+			if spec.Infra == model.InfraDirect {
+				return toServer
+			}
+			return append([]words{ctStatusDNAT()}, toServer...)
 		})
 	}
 	t.both("out", func(f family) []words { return []words{f.daddr(), in("never" + f.version), goTo("refuse")} })

@@ -50,6 +50,8 @@ type Cluster struct {
 	// Infra are the addresses of nodes, the default Network, Services and what else the node's owner named: open to
 	// Networks with direct access.
 	Infra []netip.Prefix
+	// Closed are the addresses of OVN's databases and of tunnels, and what else the node's owner named: open to no Network.
+	Closed []netip.Prefix
 }
 
 func (s Spec) id() ID { return IDOf(s.UID) }
@@ -64,6 +66,7 @@ func (s Spec) normal() Spec {
 	s.ServiceRanges = prefixes(s.ServiceRanges)
 	s.Cluster.Faces = prefixes(s.Cluster.Faces)
 	s.Cluster.Infra = prefixes(s.Cluster.Infra)
+	s.Cluster.Closed = prefixes(s.Cluster.Closed)
 	s.DNS = unique(s.DNS, netip.Addr.Compare)
 	s.API = unique(s.API, netip.AddrPort.Compare)
 	s.Cluster.Servers = unique(s.Cluster.Servers, netip.AddrPort.Compare)
@@ -84,7 +87,8 @@ func (s Spec) sameButPods(o Spec) bool {
 }
 
 func (c Cluster) equal(o Cluster) bool {
-	return slices.Equal(c.Servers, o.Servers) && slices.Equal(c.Faces, o.Faces) && slices.Equal(c.Infra, o.Infra)
+	return slices.Equal(c.Servers, o.Servers) && slices.Equal(c.Faces, o.Faces) && slices.Equal(c.Infra, o.Infra) &&
+		slices.Equal(c.Closed, o.Closed)
 }
 
 // prefixes is a list without those that lie within another of it, sorted: intervals that do not overlap.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"net/netip"
 	"path/filepath"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
@@ -176,6 +177,9 @@ func agentDaemon(r record, n node) place.DaemonSpec {
 			"--dns-socket=" + namesSocket,
 			"--cluster-dns=" + clusterDNS.String(),
 			"--service-cidrs=" + serviceNet.String() + "," + serviceNet6.String(),
+			// The control plane is no node, and nobody but nodes has business where the tunnels are.
+			"--closed-cidrs=" + netip.PrefixFrom(centralAddress(), centralAddress().BitLen()).String() + "," + tunnelNet.String(),
+			"--load-balancer-cidrs=" + balancerNet.String(),
 		},
 		After: []string{"ovs-vswitchd"},
 		Ready: place.Check{Socket: agentSocket},

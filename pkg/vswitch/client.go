@@ -31,6 +31,8 @@ type Client struct {
 	ovs     client.Client
 	bridge  string
 	changed chan struct{}
+	// rewired receives a value when tunnels may have changed. It holds at most one.
+	rewired chan struct{}
 
 	mu sync.Mutex
 	// waiting holds, per interface name, who wants to know of its changes.
@@ -47,6 +49,7 @@ func Dial(ctx context.Context, address, bridge string, log *slog.Logger) (*Clien
 	c := &Client{
 		bridge:  bridge,
 		changed: make(chan struct{}, 1),
+		rewired: make(chan struct{}, 1),
 		waiting: map[string]map[chan struct{}]struct{}{},
 	}
 	attempt := func() error {
@@ -93,7 +96,7 @@ func (c *Client) connect(ctx context.Context, ovs client.Client) error {
 		client.WithTable(root, &root.ExternalIDs, &root.CurCfg),
 		client.WithTable(bridge, &bridge.Name, &bridge.DatapathType),
 		client.WithTable(port, &port.Name, &port.ExternalIDs),
-		client.WithTable(iface, &iface.Name, &iface.ExternalIDs, &iface.Ofport, &iface.Error),
+		client.WithTable(iface, &iface.Name, &iface.ExternalIDs, &iface.Type, &iface.Options, &iface.Ofport, &iface.Error),
 	)
 	// Not monitor_cond_since: the client does not notice when the cache and such updates disagree, and this
 	// database is small enough to be read anew after each disconnection.

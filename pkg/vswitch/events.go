@@ -1,6 +1,8 @@
 package vswitch
 
 import (
+	"maps"
+
 	"github.com/ovn-kubernetes/libovsdb/model"
 )
 
@@ -12,37 +14,51 @@ type events struct{ c *Client }
 func (e events) OnAdd(_ string, row model.Model) {
 	switch r := row.(type) {
 	case *rootRow:
-		e.c.signalChanged()
+		signal(e.c.changed)
+		signal(e.c.rewired)
 		e.c.wake(anySwitch)
 	case *bridgeRow:
 		if r.Name == e.c.bridge {
-			e.c.signalChanged()
+			signal(e.c.changed)
 		}
 	case *interfaceRow:
-		e.c.wake(r.Name)
+		e.c.tell(r)
 	}
 }
 
 // OnUpdate is called when a monitored column changed.
-func (e events) OnUpdate(_ string, _, row model.Model) {
+func (e events) OnUpdate(_ string, before, row model.Model) {
 	switch r := row.(type) {
 	case *rootRow:
+		// It also changes with each port that comes or goes.
+		if old, ok := before.(*rootRow); !ok || !maps.Equal(old.ExternalIDs, r.ExternalIDs) {
+			signal(e.c.rewired)
+		}
 		e.c.wake(anySwitch)
 	case *interfaceRow:
-		e.c.wake(r.Name)
+		e.c.tell(r)
 	}
 }
 
 // OnDelete is called when a row went.
 func (e events) OnDelete(_ string, row model.Model) {
 	if r, ok := row.(*interfaceRow); ok {
-		e.c.wake(r.Name)
+		e.c.tell(r)
 	}
 }
 
-func (c *Client) signalChanged() {
+// tell tells whoever a change of an interface concerns.
+func (c *Client) tell(r *interfaceRow) {
+	if _, tunnel := tunnelPorts[r.Type]; tunnel {
+		signal(c.rewired)
+	}
+	c.wake(r.Name)
+}
+
+// signal leaves a value for whoever reads from to. One that is still unread is enough.
+func signal(to chan struct{}) {
 	select {
-	case c.changed <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }
@@ -52,10 +68,7 @@ func (c *Client) wake(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for w := range c.waiting[name] {
-		select {
-		case w <- struct{}{}:
-		default:
-		}
+		signal(w)
 	}
 }
 

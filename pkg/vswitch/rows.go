@@ -36,6 +36,9 @@ type interfaceRow struct {
 	UUID        string            `ovsdb:"_uuid"`
 	Name        string            `ovsdb:"name"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
+	// Type and Options tell tunnels from other ports.
+	Type    string            `ovsdb:"type"`
+	Options map[string]string `ovsdb:"options"`
 	// Ofport is -1 when ovs-vswitchd could not open the interface; then Error says why.
 	Ofport *int    `ovsdb:"ofport"`
 	Error  *string `ovsdb:"error"`
@@ -60,9 +63,10 @@ const (
 	keyAddresses = "ip"
 )
 
-// Keys of the root row's external_ids, ovn-controller(8): the tunnel's address, and the datapath of the bridge.
+// Keys of the root row's external_ids, ovn-controller(8): the tunnel's address and kind, and the datapath of the bridge.
 const (
 	keyEncapIP  = "ovn-encap-ip"
+	keyEncap    = "ovn-encap-type"
 	keyRemote   = "ovn-remote"
 	keyDatapath = "ovn-bridge-datapath-type"
 )
@@ -70,7 +74,7 @@ const (
 // userspace is the datapath that needs no kernel module.
 const userspace = "netdev"
 
-// databaseModel indexes interfaces by iface-id and by sandbox; by name they are indexed already.
+// databaseModel indexes interfaces by iface-id; by name they are indexed already.
 func databaseModel() (model.ClientDBModel, error) {
 	db, err := model.NewClientDBModel("Open_vSwitch", map[string]model.Model{
 		tableRoot:      &rootRow{},

@@ -126,15 +126,16 @@ type NetworkSpec struct {
 	ServiceCIDRs []CIDR `json:"serviceCIDRs,omitempty"`
 
 	// How pods reach what is outside of the cluster. node (the default): from the pod's node, with the node's address.
-	// none: not at all. Pods of a flat Network always have the first.
+	// none: not at all.
 	//
 	// +optional
 	// +default="node"
 	Egress Egress `json:"egress,omitempty"`
 
-	// What pods of a vpc Network reach of the infrastructure: the nodes and the default Network. none: nothing.
-	// services (the default): DNS and the Kubernetes API. direct: nodes, and the pods and Services of the default Network, by
-	// their addresses. Addresses for a link only, such as a cloud's metadata service, are never reached.
+	// What pods reach of the infrastructure: the nodes and the default Network. none: nothing. services (the default): DNS and
+	// the Kubernetes API. direct: nodes, and the pods and Services of the default Network, by their addresses. Pods of a flat
+	// Network reach each other and the Services of each other whatever it says. Never reached are addresses for a link only,
+	// such as a cloud's metadata service, OVN's databases, and the tunnels between nodes.
 	//
 	// +optional
 	// +default="services"

@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/vswitch"
+)
+
+// databasePorts are those of OVN's databases where nothing else is said, and of the servers of each among themselves: northbound and southbound. (ovn-ctl(8).)
+var databasePorts = []uint16{6641, 6642, 6643, 6644}
+
+// followUnderlay tells the world what OVN's tunnels and databases are, whenever that changes. It ends with ctx.
+func (a *Agent) followUnderlay(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.ovs.Rewired():
+		}
+		if err := a.readUnderlay(ctx); err != nil && ctx.Err() == nil {
+			// With the connection to the database, which is made again, comes another value.
+			a.log.Warn("tunnels not read", "error", err)
+		}
+	}
+}
+
+// readUnderlay reads what OVN's tunnels and databases are.
+func (a *Agent) readUnderlay(ctx context.Context) error {
+	u, err := a.ovs.Underlay(ctx)
+	if err != nil {
+		return err
+	}
+	u.Southbound = append(u.Southbound, a.southbound...)
+	slices.SortFunc(u.Southbound, netip.AddrPort.Compare)
+	u.Southbound = slices.Compact(u.Southbound)
+	links := map[netip.Addr]string{}
+	for _, own := range u.Own {
+		link, err := netdev.Holder(own)
+		if err != nil {
+			return err
+		}
+		links[own] = link
+	}
+	a.world.setUnderlay(u, links)
+	return nil
+}
+
+// underlay is what OVN itself uses, as this node has it.
+type underlay struct {
+	vswitch.Underlay
+	// links have the node's own tunnels' addresses.
+	links map[netip.Addr]string
+}
+
+// setUnderlay records what OVN itself uses.
+func (w *world) setUnderlay(u vswitch.Underlay, links map[netip.Addr]string) {
+	w.update(func() bool {
+		now := underlay{u, links}
+		if reflect.DeepEqual(w.underlay, now) {
+			return false
+		}
+		w.underlay = now
+		return true
+	})
+}
+
+// shown are the nodes' addresses in the API: whoever has direct access reaches those. It is called with the lock held.
+func (w *world) shown() map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for _, n := range w.nodes {
+		for _, a := range n.Addresses {
+			out[a] = true
+		}
+	}
+	return out
+}
+
+// closed is what no Network's pods reach, whatever access it has: tunnels' addresses and the machines of the databases, but for those by which the
+// API knows a node. It is called with the lock held.
+func (w *world) closed() []netip.Prefix {
+	out, shown := slices.Clone(w.infra.Closed), w.shown()
+	for _, a := range w.isolated() {
+		if !shown[a] {
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return out
+}
+
+// isolated are the addresses that OVN itself uses. It is called with the lock held.
+func (w *world) isolated() []netip.Addr {
+	out := slices.Concat(w.underlay.Own, w.underlay.Peers)
+	for _, server := range w.underlay.Southbound {
+		out = append(out, server.Addr())
+	}
+	return out
+}
+
+// walls are between pods and OVN itself. It is called with the lock held.
+func (w *world) walls() porthole.Walls {
+	out := porthole.Walls{TunnelPorts: w.underlay.Ports, Balancers: w.infra.Balancers}
+	shown := w.shown()
+	for _, server := range w.underlay.Southbound {
+		if !shown[server.Addr()] {
+			continue
+		}
+		for _, port := range append(slices.Clone(databasePorts), server.Port()) {
+			out.Databases = append(out.Databases, netip.AddrPortFrom(server.Addr(), port))
+		}
+	}
+	for tunnel, link := range w.underlay.links {
+		if other, has := w.besides(tunnel); has && link != "" {
+			out.Instead = append(out.Instead, porthole.Instead{Link: link, Address: other})
+		}
+	}
+	return out
+}
+
+// besides is the node's address of a tunnel's family by which the API knows it, if no tunnel has that. It is called with the lock held.
+func (w *world) besides(tunnel netip.Addr) (netip.Addr, bool) {
+	self := w.nodes[w.self]
+	if self == nil {
+		return netip.Addr{}, false
+	}
+	for _, a := range self.Addresses {
+		if a.Is4() == tunnel.Is4() && slices.Contains(w.local, a) && !slices.Contains(w.underlay.Own, a) {
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// flat are the Networks whose pods leave by the node's own links. It is called with the lock held.
+func (w *world) flat() []porthole.Flat {
+	var out []porthole.Flat
+	for _, n := range w.networks {
+		if n.Type == model.Flat {
+			out = append(out, porthole.Flat{Subnets: w.infra.subnetsOf(n), Egress: n.Egress, Infra: n.Infra})
+		}
+	}
+	return out
+}

@@ -1,0 +1,180 @@
+//go:build integration
+
+package agent
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/porthole"
+)
+
+// sbctl reads the southbound database.
+func (n *node) sbctl(args ...string) string {
+	n.tb.Helper()
+	return n.run("ovn-sbctl", append([]string{"--timeout=20", "--db=unix:" + n.central + "/ovn.sock"}, args...)...)
+}
+
+// tunnelled is what a node sends to another in a tunnel (RFC 8926; ovn-architecture(7), "Tunnel Encapsulations"): a frame for a pod, as if its Network's router had sent
+// it.
+func (n *node) tunnelled(p *testPod, text string) []byte {
+	n.tb.Helper()
+	key := func(table, what string) uint32 {
+		k, err := strconv.ParseUint(n.sbctl("--bare", "--columns=tunnel_key", "find", table, what), 10, 24)
+		must(n.tb, err)
+		return uint32(k)
+	}
+	name := p.request.Pod.Key().String()
+	datapath := key("Datapath_Binding", "external_ids:name="+p.nic.Network)
+	// A frame does not leave by the port that it came by.
+	router, port := key("Port_Binding", "logical_port="+p.nic.Network+"-a-r"), key("Port_Binding", "logical_port="+name)
+	mac, err := net.ParseMAC(p.nic.MAC)
+	must(n.tb, err)
+	// One option of one word: OVN's class and type, and in it the ports from and to.
+	out := binary.BigEndian.AppendUint32(nil, 2<<24|0x6558)
+	out = binary.BigEndian.AppendUint32(out, datapath<<8)
+	out = binary.BigEndian.AppendUint32(out, 0x0102<<16|0x80<<8|1)
+	out = binary.BigEndian.AppendUint32(out, router<<16|port)
+	return append(out, frame{
+		from: mac, to: mac, source: netip.MustParseAddr("10.0.77.77"), target: p.nic.Addresses[0].Addr(), protocol: unix.IPPROTO_UDP,
+		payload: datagram(9, text),
+	}.bytes()...)
+}
+
+// sendUDP sends a datagram as any program can. A refusal of an earlier one is as good.
+func sendUDP(tb testing.TB, inside func(func() error) error, to string, payload []byte) {
+	tb.Helper()
+	must(tb, inside(func() error {
+		conn, err := net.Dial("udp", to)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, _ = conn.Write(payload)
+		return nil
+	}))
+}
+
+// received waits until a text has arrived, among others.
+func received(got <-chan string, text string, patience time.Duration) bool {
+	deadline := time.After(patience)
+	for {
+		select {
+		case line := <-got:
+			if strings.HasSuffix(line, " "+text) {
+				return true
+			}
+		case <-deadline:
+			return false
+		}
+	}
+}
+
+// wantDatagram sends a datagram until its text has arrived.
+func wantDatagram(tb testing.TB, got <-chan string, inside func(func() error) error, to string, payload []byte, text string) {
+	tb.Helper()
+	for range 20 {
+		sendUDP(tb, inside, to, payload)
+		if received(got, text, 300*time.Millisecond) {
+			return
+		}
+	}
+	tb.Fatalf("%q does not arrive at %s: this test shows nothing", text, to)
+}
+
+// wall is something that keeps a packet from its way: without it the packet arrives.
+type wall struct{ netns, rule string }
+
+// without takes walls out until the next sweep builds them again.
+func without(tb testing.TB, walls ...wall) {
+	tb.Helper()
+	for _, w := range walls {
+		command := append([]string{"nft"}, strings.Fields(w.rule)...)
+		if w.netns != "" {
+			command = append([]string{"ip", "netns", "exec", w.netns}, command...)
+		}
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			tb.Fatalf("%v: %v %s", command, err, out)
+		}
+	}
+}
+
+// TestForgedTunnels: pods of a vpc Network, of the default Network, and processes of the node itself send by an ordinary UDP socket what a node sends in
+// a tunnel: a frame for a pod of another Network, on another node, which trusts the address of the node that they are on. None arrives; without what
+// keeps them from it, each does.
+func TestForgedTunnels(t *testing.T) {
+	n := newNode(t)
+	other := n.neighbour()
+	n.startOVN()
+	other.joinOVN()
+	nodes := []*model.Node{givenTo(n.name, 1), givenTo(other.name, 2)}
+	nodes[0].Addresses = []netip.Addr{netip.MustParseAddr(n.encapIP)}
+	// The API need not know the other's: OVN does.
+	n.addDefault(nodes...)
+	n.addNetwork("red", testSubnet, testSubnet6)
+	n.addNetwork("blue", testSubnet, testSubnet6)
+	a, b := n.agent(), other.agent()
+	for _, agent := range []*Agent{a, b} {
+		agent.seesCluster(nil, nodes, vpc("red"), vpc("blue"))
+	}
+	must(t, a.sweep(t.Context()))
+	t.Cleanup(func() { n.clearPortholes(a) })
+	must(t, other.inside(func() error { return b.sweep(t.Context()) }))
+	red, infra := n.addGuest(a, "red", "one", 5, 5), n.addDefaultPod(a, "infra", 5)
+	var victim *testPod
+	must(t, other.inside(func() error {
+		victim = other.addGuest(b, "blue", "one", 7, 5)
+		return nil
+	}))
+	n.nbctl("--wait=hv", "sync")
+	// The tunnel is there, and leads to the victim.
+	got := listenUDP(t, victim.inside, ":9")
+	face := victim.nic.Faces[0].String() + ":9"
+	wantDatagram(t, got, here, face, []byte("friend"), "friend")
+	// Not a sweep: both nodes' portholes are in one directory here.
+	build := func() { must(t, errors.Join(a.openHost(t.Context()), a.openPortholes(t.Context(), doubting))) }
+	build()
+	tunnel := other.encapIP + ":6081"
+	open := []wall{{"", "flush set inet atoll tunnels"}, {"", "flush set inet atoll closed4"}, {"", "flush set inet atoll infra4"}}
+	id := porthole.IDOf(uidOf("red")).Name()
+	for _, test := range []struct {
+		who    string
+		inside func(func() error) error
+		open   []wall
+	}{
+		{"red", red.inside, append([]wall{{id, "flush set inet atoll never4"}, {id, "flush set inet atoll infra4"}}, open...)},
+		{"default", infra.inside, open},
+		{"node", here, open[:1]},
+	} {
+		t.Run(test.who, func(t *testing.T) {
+			build()
+			sendUDP(t, test.inside, tunnel, n.tunnelled(victim, "forged by "+test.who))
+			// What the node itself sends to a pod there goes through the tunnel as before.
+			wantDatagram(t, got, here, face, []byte("honest"), "honest")
+			if received(got, "forged by "+test.who, 300*time.Millisecond) {
+				t.Error("a forged tunnel's frame arrives")
+			}
+			without(t, test.open...)
+			wantDatagram(t, got, test.inside, tunnel, n.tunnelled(victim, "forged by "+test.who), "forged by "+test.who)
+		})
+	}
+	t.Run("walls are built again", func(t *testing.T) {
+		build()
+		for _, inside := range []func(func() error) error{red.inside, infra.inside, here} {
+			sendUDP(t, inside, tunnel, n.tunnelled(victim, "late"))
+		}
+		if received(got, "late", 300*time.Millisecond) {
+			t.Error("a forged tunnel's frame arrives")
+		}
+	})
+}
