@@ -19,6 +19,10 @@ import (
 // know no others, and nobody else shall have them when it may again.
 func (s *State) evaluate(p *pod) {
 	ns := s.namespaces[p.Key.Namespace]
+	if p.Unwritable != "" && len(p.Assigned) == 0 && p.attachment != nil {
+		// Its node will not learn of its addresses: others get them.
+		s.leave(p)
+	}
 	if ns == nil && p.held() == nil {
 		// Its namespace's own notice is under way, or it is being deleted.
 		s.leave(p)
@@ -180,8 +184,10 @@ func (s *State) addresses(n *network, p *pod, ns *model.Namespace, wish choice) 
 		return kept, refuse(model.ReasonNamespaceNotAllowed, "Network %q, where the pod has its addresses, no longer admits namespace %q: ask whoever runs the cluster, or delete the pod to attach it elsewhere", n.name, ns.Name)
 	case kept != nil:
 		return kept, nil
+	case p.Unwritable != "":
+		return nil, refuse(model.ReasonAnnotationRefused, "%s", p.Unwritable)
 	case p.NICError != "" && n.model.Type == model.VPC:
-		return nil, refuse(model.ReasonInvalidNICs, "annotation %s: %s", model.AnnotationNICs, p.NICError)
+		return nil, refuse(model.ReasonInvalidNICs, "%s", p.NICError)
 	case n.model.Deleting:
 		return nil, refuse(model.ReasonNetworkTerminating, "Network %q is being deleted", n.name)
 	case len(n.layout.Subnets) == 0:

@@ -113,8 +113,8 @@ func TestBadInput(t *testing.T) {
 		},
 		{
 			name: "unreadable annotation", network: network("red", "a", "10.0.0.0/24"),
-			bad:    func() model.Pod { p := pod("team", "bad", "red"); p.NICError = "not JSON"; return p }(),
-			reason: model.ReasonInvalidNICs, says: "not JSON",
+			bad:    func() model.Pod { p := pod("team", "bad", "red"); p.NICError = "annotation atoll.dev/nics: not JSON"; return p }(),
+			reason: model.ReasonInvalidNICs, says: "annotation atoll.dev/nics: not JSON",
 		},
 		{
 			name: "namespace of another tenant", network: tenantNetwork("acme", "red", "a", "10.0.0.0/24"),
@@ -390,5 +390,44 @@ func TestAPodThatTheDatabaseRefusesIsInTheStatus(t *testing.T) {
 	w.state.Committed(owner)
 	if c := w.condition("red", model.ConditionPodsAttached); !c.Status {
 		t.Errorf("condition once it is accepted: %+v", c)
+	}
+}
+
+// TestAPodThatNothingCanBeWrittenOnHoldsNothing: it has no port, no address and no face, so that others get them, until there is
+// room on it.
+func TestAPodThatNothingCanBeWrittenOnHoldsNothing(t *testing.T) {
+	w := facedWorld("100.64.0.0/10")
+	w.setNode(node("n1", 1))
+	only := model.NICRequest{IP: at("10.0.0.9")}
+	full := asking("a", "full", "red", only)
+	w.setPod(full)
+	w.settle()
+	if !w.hasPort(full) || w.attachment(full.Key) == nil || len(w.attachment(full.Key).Faces) == 0 {
+		t.Fatal("a pod as any other has no port or no face")
+	}
+	face := w.attachment(full.Key).Faces[0]
+	// It was faster than the controller: nothing is written on it.
+	full.Unwritable = "too long"
+	w.setPod(full)
+	w.settle()
+	events := w.eventsOf(full.Key.String())
+	if w.hasPort(full) || len(events) == 0 || events[len(events)-1] != (model.Problem{Reason: model.ReasonAnnotationRefused, Message: "too long"}) {
+		t.Errorf("port %v, events %+v", w.hasPort(full), events)
+	}
+	if c := w.condition("red", model.ConditionPodsAttached); c.Status || c.Reason != model.ReasonAnnotationRefused || w.status("red").Pods != 0 {
+		t.Errorf("%d pods, %+v", w.status("red").Pods, c)
+	}
+	other := asking("a", "other", "red", only)
+	w.setPod(other)
+	w.settle()
+	if !w.hasPort(other) {
+		t.Errorf("another pod does not get the address: %+v", w.eventsOf(other.Key.String()))
+	}
+	w.deletePod(other.Key)
+	full.Unwritable = ""
+	w.setPod(full)
+	w.settle()
+	if a := w.attachment(full.Key); !w.hasPort(full) || a == nil || len(a.Faces) == 0 {
+		t.Errorf("with room on it: port %v, %+v; it had %s", w.hasPort(full), a, face)
 	}
 }

@@ -18,10 +18,13 @@ import (
 
 // Bounds on a pod's annotations, in bytes and elements.
 const (
-	maxNICs             = 4 << 10
-	maxAttachments      = 16 << 10
-	maxAttachmentCount  = 16
-	maxNameLength       = 253
+	maxNICs            = 4 << 10
+	maxAttachments     = 16 << 10
+	maxAttachmentCount = 16
+	maxNameLength      = 253
+	// maxAnnotations is what Kubernetes stores of an object's annotations, and maxOthers what leaves room for ours.
+	maxAnnotations      = 256 << 10
+	maxOthers           = maxAnnotations - 4<<10
 	knownNICRequestKeys = "network, subnet, ip and name"
 )
 
@@ -54,6 +57,10 @@ func Pod(in *corev1.Pod) *model.Pod {
 		Unknown:  model.PodKeys().Unknown(in.Labels, in.Annotations),
 		Assigned: attachments(in.Annotations[model.AnnotationAttachments], string(in.UID)),
 	}
+	if size := annotationsSize(in.Annotations); size > maxOthers {
+		out.Unwritable = fmt.Sprintf("the pod's annotations are too long, %d bytes: Kubernetes stores %d in all, and the pod's addresses need %d of them. "+
+			"Remove or shorten some, and the pod gets its network", size, maxAnnotations, maxAnnotations-maxOthers)
+	}
 	nic, err := nicRequest(in.Annotations[model.AnnotationNICs])
 	if err != nil {
 		out.NICError = bounded(fmt.Sprintf("annotation %s: %s", model.AnnotationNICs, err))
@@ -61,6 +68,17 @@ func Pod(in *corev1.Pod) *model.Pod {
 		out.NIC = nic
 	}
 	return out
+}
+
+// annotationsSize counts annotations as Kubernetes does, ours left out. (apimachinery, ValidateAnnotationsSize.)
+func annotationsSize(annotations map[string]string) int {
+	size := 0
+	for key, value := range annotations {
+		if key != model.AnnotationAttachments && key != model.AnnotationNetworkStatus {
+			size += len(key) + len(value)
+		}
+	}
+	return size
 }
 
 // namedPorts are the ports to which the containers that keep running give names, sorted.

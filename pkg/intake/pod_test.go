@@ -187,3 +187,16 @@ func BenchmarkAnnotations(b *testing.B) {
 		}
 	}
 }
+
+func TestPodWithTooLongAnnotations(t *testing.T) {
+	for size, want := range map[int]bool{0: false, maxOthers - 100: false, maxOthers + 1: true, maxAnnotations: true} {
+		got := Pod(pod(func(p *corev1.Pod) {
+			p.Annotations["big"] = strings.Repeat("x", size)
+			// Ours are replaced, and so do not count.
+			p.Annotations[model.AnnotationAttachments] = strings.Repeat("x", 8<<10)
+		})).Unwritable
+		if (got != "") != want {
+			t.Errorf("%d bytes: %q", size, got)
+		}
+	}
+}

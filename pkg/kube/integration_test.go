@@ -228,7 +228,7 @@ func TestRefusedAttachmentsAreToldAndParked(t *testing.T) {
 	if !ok {
 		t.Fatal("the watch of Events ended")
 	}
-	if e.Reason != ReasonAnnotationRefused || e.InvolvedObject.UID != p.UID ||
+	if e.Reason != model.ReasonAnnotationRefused || e.InvolvedObject.UID != p.UID ||
 		!strings.Contains(e.Message, "remove or shorten") || !strings.Contains(e.Message, "262144") {
 		t.Errorf("got %+v", e)
 	}

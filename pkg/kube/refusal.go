@@ -7,11 +7,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// ReasonAnnotationRefused is the reason of the Event on a pod whose annotations the API server does not take.
-const ReasonAnnotationRefused = "AnnotationRefused"
-
 func (w *Writer) attachmentsRefused(pod model.PodKey, want attachmentsOf, err error) {
-	w.PodEvent(pod, want.uid, model.Problem{Reason: ReasonAnnotationRefused, Message: refusal(err)})
+	w.PodEvent(pod, want.uid, model.Problem{Reason: model.ReasonAnnotationRefused, Message: refusal(err)})
 }
 
 // refusal says in plain words why a pod's addresses cannot be written on it, and what to do. The API server's own

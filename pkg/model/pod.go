@@ -48,6 +48,8 @@ type Pod struct {
 	NICError string
 	// Unknown is what Keys says of the pod's labels and annotations.
 	Unknown []string
+	// Unwritable says in plain words why nothing can be written on the pod; empty when it can.
+	Unwritable string
 	// Assigned is what an earlier decision wrote on the pod: the truth after a restart, once it has been
 	// checked against the Network. Empty when there is none, none that can be read, or one of another pod.
 	Assigned []Attachment

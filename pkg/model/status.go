@@ -103,6 +103,7 @@ const (
 	ReasonVPCIDInUse           = "VPCIDInUse"
 	ReasonDatabaseRefused      = "DatabaseRefused"
 	ReasonDatabaseUnreachable  = "DatabaseUnreachable"
+	ReasonAnnotationRefused    = "AnnotationRefused"
 	ReasonDatabaseBehind       = "DatabaseBehind"
 	// These a node's agent tells.
 	ReasonControllerAway        = "ControllerAway"
