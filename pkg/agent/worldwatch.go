@@ -44,7 +44,7 @@ func (a *Agent) follow(ctx context.Context, what string, w follow.Watch, synced 
 func (a *Agent) watchNetworks(ctx context.Context, client dynamic.Interface) error {
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.SchemeGroupVersion.WithResource("networks"),
 		metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	return a.follow(ctx, "Networks", follow.Watch{Informer: informer, Trim: follow.WithoutStatus, Handler: follow.Handle(
+	return a.follow(ctx, "Networks", follow.Watch{Informer: informer, Trim: trimNetwork, Handler: follow.Handle(
 		func(u *unstructured.Unstructured) {
 			network := v1alpha1.Network{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &network); err != nil {
@@ -55,6 +55,20 @@ func (a *Agent) watchNetworks(ctx context.Context, client dynamic.Interface) err
 		},
 		func(u *unstructured.Unstructured) { a.world.dropNetwork(string(u.GetUID())) },
 	)}, func() { a.world.setSynced(kindNetworks) })
+}
+
+// trimNetwork drops what the agent does not read, before it is kept: of the status, all but the ranges that are served.
+func trimNetwork(object any) (any, error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return object, nil
+	}
+	subnets, _, _ := unstructured.NestedSlice(u.Object, "status", "subnets")
+	trimmed, err := follow.WithoutStatus(object)
+	if len(subnets) > 0 {
+		u.Object["status"] = map[string]any{"subnets": subnets}
+	}
+	return trimmed, err
 }
 
 // watchNodes follows all nodes: their addresses, and what the controller gave them.

@@ -34,6 +34,8 @@ type Layout struct {
 type SubnetLayout struct {
 	Name   string
 	Ranges []Range
+	// Former: the Network does not list it any more, and its status says that it is served. It goes with its last pod.
+	Former bool
 }
 
 // Range is a subnet's CIDR of one IP family.
@@ -55,9 +57,15 @@ func (l Layout) Subnet(name string) (SubnetLayout, bool) {
 	return l.Subnets[i], true
 }
 
+// Listed are the subnets that the Network lists.
+func (l Layout) Listed() []SubnetLayout {
+	return slices.DeleteFunc(slices.Clone(l.Subnets), func(s SubnetLayout) bool { return s.Former })
+}
+
 // Plan decides what of a Network can be served. A subnet that contradicts itself, or overlaps one listed
 // before it, is left out and there is a Problem that names it; the others are served. A Network that lists no
-// subnet gets the cluster's default one.
+// subnet gets the cluster's default one. A subnet that it does not list any more comes last, as it was served, unless one that is
+// listed overlaps it.
 func Plan(n model.Network, c Cluster) (Layout, []model.Problem) {
 	layout := Layout{Name: n.Name, UID: n.UID}
 	subnets := n.Subnets
@@ -73,8 +81,32 @@ func Plan(n model.Network, c Cluster) (Layout, []model.Problem) {
 		}
 		layout.Subnets = append(layout.Subnets, planned)
 	}
+	layout.Subnets = append(layout.Subnets, c.former(n.Served, subnets, layout.Subnets)...)
 	layout.Services, _ = layout.planServices(n)
 	return layout, problems
+}
+
+// former are the subnets that are served and not listed.
+func (c Cluster) former(served []model.ServedRange, listed []model.Subnet, before []SubnetLayout) []SubnetLayout {
+	var out []SubnetLayout
+	for _, r := range served {
+		if slices.ContainsFunc(listed, func(s model.Subnet) bool { return s.Name == r.Subnet }) ||
+			slices.ContainsFunc(out, func(s SubnetLayout) bool { return s.Name == r.Subnet }) {
+			continue
+		}
+		subnet := model.Subnet{Name: r.Subnet}
+		for _, other := range served {
+			if other.Subnet == r.Subnet {
+				subnet.CIDRs = append(subnet.CIDRs, other.CIDR)
+				subnet.Gateways = append(subnet.Gateways, other.Gateway)
+			}
+		}
+		if planned, problem := c.planSubnet(subnet, slices.Concat(before, out)); problem == nil {
+			planned.Former = true
+			out = append(out, planned)
+		}
+	}
+	return out
 }
 
 func (c Cluster) planSubnet(s model.Subnet, before []SubnetLayout) (SubnetLayout, *model.Problem) {

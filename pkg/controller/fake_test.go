@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -164,7 +165,22 @@ func (c *cluster) WriteMirrors(of map[model.ServiceKey][]model.Mirror) {
 
 func (c *cluster) Forget(model.PodKey) {}
 
-func (c *cluster) WriteNetworkStatus(name, _ string, s model.NetworkStatus) {
+// WriteNetworkStatus keeps the ranges that are served on the Network, where controllers find them.
+func (c *cluster) WriteNetworkStatus(name, uid string, s model.NetworkStatus) {
+	var served []model.ServedRange
+	for _, r := range s.Subnets {
+		served = append(served, model.ServedRange{Subnet: r.Name, CIDR: netip.MustParsePrefix(r.CIDR), Gateway: netip.MustParseAddr(r.Gateway)})
+	}
+	c.mu.Lock()
+	old := c.networks[name]
+	c.mu.Unlock()
+	if old != nil && old.UID == uid && !slices.Equal(old.Served, served) {
+		c.change(func() {
+			updated := *old
+			updated.Served = served
+			c.networks[name], c.changes.Networks[name] = &updated, &updated
+		})
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.statuses[name] = s

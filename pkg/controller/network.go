@@ -21,6 +21,8 @@ type network struct {
 	model    *model.Network
 	layout   compile.Layout
 	problems []model.Problem
+	// leaving are its subnets that are not listed any more and still served, and why.
+	leaving []model.Problem
 	// conflicts are its ranges that overlap the infrastructure's.
 	conflicts []string
 	// pools hold the addresses of each range of each subnet of the layout.
@@ -119,7 +121,7 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 		dirty[key] = struct{}{}
 	}
 	if n.model == nil {
-		n.layout, n.problems, n.pools, n.gates, n.denied = compile.Layout{}, nil, nil, nil, nil
+		n.layout, n.problems, n.leaving, n.pools, n.gates, n.denied = compile.Layout{}, nil, nil, nil, nil, nil
 		return
 	}
 	if !n.model.Finalized && !n.model.Deleting {
@@ -127,6 +129,15 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	}
 	old := n.layout
 	n.layout, n.problems = compile.Plan(*n.model, s.defaults.cluster())
+	if n.name == s.defaults.Network {
+		// Nodes have addresses of it too, and move.
+		n.layout.Subnets = n.layout.Listed()
+	}
+	if len(n.layout.Listed()) < len(n.layout.Subnets) {
+		s.former[n.name] = struct{}{}
+	} else {
+		n.leaving = nil
+	}
 	n.layout.Faces = n.model.Name != s.defaults.Network
 	n.layout.Through = s.through(n)
 	if first := s.firstWith(n.model.VPCID); first != "" && first != n.name {

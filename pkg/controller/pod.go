@@ -190,7 +190,7 @@ func (s *State) addresses(n *network, p *pod, ns *model.Namespace, wish choice) 
 		return nil, refuse(model.ReasonInvalidNICs, "%s", p.NICError)
 	case n.model.Deleting:
 		return nil, refuse(model.ReasonNetworkTerminating, "Network %q is being deleted", n.name)
-	case len(n.layout.Subnets) == 0:
+	case len(n.layout.Listed()) == 0:
 		return nil, refuse(model.ReasonNetworkInvalid, "Network %q serves no subnet: %s", n.name, firstMessage(n.problems))
 	}
 	return s.assign(n, p)
@@ -242,19 +242,20 @@ func (s *State) assign(n *network, p *pod) (*model.Attachment, *model.Problem) {
 	if n.model.Type == model.Flat {
 		wish = model.NICRequest{}
 	}
-	candidates := n.layout.Subnets
+	listed := n.layout.Listed()
+	candidates := listed
 	if wish.Subnet != "" {
 		subnet, ok := n.layout.Subnet(wish.Subnet)
-		if !ok {
+		if !ok || subnet.Former {
 			return nil, &model.Problem{
 				Reason:  model.ReasonSubnetNotFound,
-				Message: fmt.Sprintf("Network %q serves no subnet %q; it serves %s", n.name, wish.Subnet, names(n.layout.Subnets)),
+				Message: fmt.Sprintf("Network %q serves no subnet %q; it serves %s", n.name, wish.Subnet, names(listed)),
 			}
 		}
 		candidates = []compile.SubnetLayout{subnet}
 	} else if wish.IP.IsValid() {
 		candidates = nil
-		for _, subnet := range n.layout.Subnets {
+		for _, subnet := range listed {
 			if subnetHolds(subnet, wish.IP) {
 				candidates = []compile.SubnetLayout{subnet}
 			}
@@ -262,7 +263,7 @@ func (s *State) assign(n *network, p *pod) (*model.Attachment, *model.Problem) {
 		if candidates == nil {
 			return nil, &model.Problem{
 				Reason:  model.ReasonAddressOutsideSubnet,
-				Message: fmt.Sprintf("address %s is outside of every subnet of Network %q: %s", wish.IP, n.name, names(n.layout.Subnets)),
+				Message: fmt.Sprintf("address %s is outside of every subnet of Network %q: %s", wish.IP, n.name, names(listed)),
 			}
 		}
 	}

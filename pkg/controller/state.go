@@ -83,6 +83,8 @@ type State struct {
 	// touched Networks have a new status; freed ones have addresses again for pods that wait.
 	touched, freed map[string]struct{}
 	nodes          map[string]*node
+	// former Networks serve subnets that they do not list any more.
+	former map[string]struct{}
 	// moved nodes, and all nodes when the default Network is among the replanned, get their place anew.
 	moved, replanned map[string]struct{}
 	// unsettled: the infrastructure's addresses have changed, and each Network is compared with them again.
@@ -134,6 +136,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		touched:     map[string]struct{}{},
 		freed:       map[string]struct{}{},
 		nodes:       map[string]*node{},
+		former:      map[string]struct{}{},
 		moved:       map[string]struct{}{},
 		replanned:   map[string]struct{}{},
 		homeless:    map[string]struct{}{},
@@ -194,6 +197,7 @@ func (s *State) Apply(c model.Changes) {
 	}
 	s.applyNodes(c.Nodes, dirty)
 	s.evaluateAll(dirty)
+	s.closeFormer()
 	s.placeNodes()
 	// Addresses that came free go to those who wait for one; that frees no others.
 	waiting := map[model.PodKey]struct{}{}

@@ -113,7 +113,11 @@ func TestBadInput(t *testing.T) {
 		},
 		{
 			name: "unreadable annotation", network: network("red", "a", "10.0.0.0/24"),
-			bad:    func() model.Pod { p := pod("team", "bad", "red"); p.NICError = "annotation atoll.dev/nics: not JSON"; return p }(),
+			bad: func() model.Pod {
+				p := pod("team", "bad", "red")
+				p.NICError = "annotation atoll.dev/nics: not JSON"
+				return p
+			}(),
 			reason: model.ReasonInvalidNICs, says: "annotation atoll.dev/nics: not JSON",
 		},
 		{

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -42,7 +44,7 @@ func (n *network) status(conflicts []string, away time.Time) model.NetworkStatus
 		s.Phase = model.Unknown
 	case !n.written:
 		s.Phase = model.Pending
-	case len(n.problems)+len(n.rangeProblems) > 0:
+	case len(n.problems)+len(n.leaving)+len(n.rangeProblems) > 0:
 		s.Phase = model.Degraded
 	default:
 		s.Phase = model.Ready
@@ -54,7 +56,7 @@ func (n *network) status(conflicts []string, away time.Time) model.NetworkStatus
 	for _, subnet := range n.layout.Subnets {
 		for _, pool := range n.pools[subnet.Name] {
 			s.Subnets = append(s.Subnets, model.SubnetStatus{
-				Name: subnet.Name, CIDR: pool.Prefix().String(), Used: pool.Used(), Free: pool.Free(),
+				Name: subnet.Name, CIDR: pool.Prefix().String(), Gateway: gatewayIn(subnet, pool.Prefix()), Used: pool.Used(), Free: pool.Free(),
 			})
 		}
 	}
@@ -66,8 +68,17 @@ func (n *network) status(conflicts []string, away time.Time) model.NetworkStatus
 	return s
 }
 
+func gatewayIn(subnet compile.SubnetLayout, cidr netip.Prefix) string {
+	for _, r := range subnet.Ranges {
+		if r.CIDR == cidr {
+			return r.Gateway.String()
+		}
+	}
+	return ""
+}
+
 func (n *network) subnetsValid() model.Condition {
-	return valid(model.ConditionSubnetsValid, "every subnet is served", n.problems)
+	return valid(model.ConditionSubnetsValid, "every subnet is served", slices.Concat(n.problems, n.leaving))
 }
 
 func (n *network) serviceCIDRsValid() model.Condition {

@@ -52,6 +52,13 @@ func Network(in *v1alpha1.Network) *model.Network {
 		}
 		out.Subnets = append(out.Subnets, subnet(s))
 	}
+	for _, s := range in.Status.Subnets {
+		cidr, err := netip.ParsePrefix(s.CIDR)
+		gateway, gatewayErr := netip.ParseAddr(s.Gateway)
+		if err == nil && gatewayErr == nil && len(out.Served) < 2*maxSubnets {
+			out.Served = append(out.Served, model.ServedRange{Subnet: s.Name, CIDR: cidr, Gateway: gateway})
+		}
+	}
 	return out
 }
 

@@ -22,7 +22,7 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 		out.Conditions = append(out.Conditions, condition(old.Conditions, c, report.ObservedGeneration, now))
 	}
 	for _, s := range report.Subnets {
-		out.Subnets = append(out.Subnets, v1alpha1.SubnetStatus{Name: s.Name, CIDR: s.CIDR, Used: s.Used, Free: s.Free})
+		out.Subnets = append(out.Subnets, v1alpha1.SubnetStatus{Name: s.Name, CIDR: s.CIDR, Gateway: s.Gateway, Used: s.Used, Free: s.Free})
 	}
 	for _, s := range report.ServiceCIDRs {
 		out.ServiceCIDRs = append(out.ServiceCIDRs, v1alpha1.ServiceCIDRStatus{CIDR: s.CIDR, Used: s.Used, Free: s.Free})

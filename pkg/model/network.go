@@ -41,6 +41,8 @@ type Network struct {
 	DNS               DNSMode
 	// DNSService answers in mode DNSService.
 	DNSService ServiceRef
+	// Served are the ranges of subnets that its status says are served: what an earlier decision made of it.
+	Served []ServedRange
 	// Deleting: the object waits for its finalizers.
 	Deleting bool
 	// Finalized: the object carries Finalizer.
@@ -59,6 +61,13 @@ type Subnet struct {
 	Exclude []AddrRange
 	// Error says in plain words what of the subnet cannot be read; empty when all can.
 	Error string
+}
+
+// ServedRange is a range of a subnet that is served, with its gateway.
+type ServedRange struct {
+	Subnet  string
+	CIDR    netip.Prefix
+	Gateway netip.Addr
 }
 
 // AddrRange is a range of addresses of one family, both ends included.

@@ -64,6 +64,8 @@ type SubnetStatus struct {
 	Name string
 	// CIDR as served.
 	CIDR string
+	// Gateway is the router's address in it.
+	Gateway string
 	// Used and Free count addresses that pods hold and can still get. Free is at most 2^53-1, so that
 	// every JSON reader can carry it.
 	Used, Free int64
@@ -96,6 +98,7 @@ const (
 	ReasonSubnetNotFound       = "SubnetNotFound"
 	ReasonSubnetsOverlap       = "SubnetsOverlap"
 	ReasonSubnetInvalid        = "SubnetInvalid"
+	ReasonSubnetInUse          = "SubnetInUse"
 	ReasonSubnetFull           = "SubnetFull"
 	ReasonAddressOutsideSubnet = "AddressOutsideSubnet"
 	ReasonAddressReserved      = "AddressReserved"

@@ -82,6 +82,10 @@ type SubnetStatus struct {
 	//
 	// +required
 	CIDR string `json:"cidr"`
+	// The router's address in the range.
+	//
+	// +optional
+	Gateway string `json:"gateway,omitempty"`
 	// The number of addresses that pods hold.
 	//
 	// +required
