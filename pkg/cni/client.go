@@ -16,8 +16,12 @@ import (
 
 const (
 	// patience is how long the plugin waits for the agent's socket, so that a restart of the agent is not
-	// seen by pods, and a node does not turn NotReady for it. After that the pod is told, within ten seconds of its beginning.
-	patience = 7 * time.Second
+	// seen by pods, and a node does not turn NotReady for it.
+	patience = 10 * time.Second
+	// addPatience and delPatience are those of ADD and DEL. When an ADD has failed, the runtime asks for a DEL before it tells
+	// anybody: together they are less than ten seconds.
+	addPatience = 5 * time.Second
+	delPatience = 3 * time.Second
 	// knock is how often it tries meanwhile.
 	knock = 50 * time.Millisecond
 	// requestTimeout and addTimeout end a request whatever happens. They are longer than the agent's own deadlines, so that the
@@ -26,6 +30,17 @@ const (
 	requestTimeout = 90 * time.Second
 	addTimeout     = 220 * time.Second
 )
+
+// patienceFor is how long a command waits for the agent.
+func patienceFor(command Command) time.Duration {
+	switch command {
+	case Add:
+		return addPatience
+	case Del:
+		return delPatience
+	}
+	return patience
+}
 
 // client sends requests to the agent behind one socket.
 type client struct {

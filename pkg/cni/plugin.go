@@ -13,11 +13,11 @@ import (
 )
 
 // Plugin is what the program atoll-cni does for each command of the specification.
-func Plugin(ctx context.Context) skel.CNIFuncs { return plugin{patience: patience}.funcs(ctx) }
+func Plugin(ctx context.Context) skel.CNIFuncs { return plugin{patience: patienceFor}.funcs(ctx) }
 
-// plugin waits for the agent's socket as long as its patience lasts.
+// plugin waits for the agent's socket as long as its patience with a command lasts.
 type plugin struct {
-	patience time.Duration
+	patience func(Command) time.Duration
 }
 
 func (p plugin) funcs(ctx context.Context) skel.CNIFuncs {
@@ -84,7 +84,7 @@ func (p plugin) pass(ctx context.Context, command Command, args *skel.CmdArgs) e
 }
 
 func (p plugin) call(ctx context.Context, conf netConf, request Request) (*current.Result, error) {
-	return client{socket: conf.Socket, patience: p.patience}.call(ctx, request)
+	return client{socket: conf.Socket, patience: p.patience(request.Command)}.call(ctx, request)
 }
 
 // withCode gives an absent agent the code that the command's specification asks for.

@@ -81,7 +81,7 @@ func TestErrorsKeepTheirCode(t *testing.T) {
 			t.Parallel()
 			socket := filepath.Join(t.TempDir(), "s")
 			serveAgent(t, socket, fakeAgent{err: test.err})
-			funcs := plugin{}.funcs(t.Context())
+			funcs := plugin{patience: always(0)}.funcs(t.Context())
 			for name, run := range map[string]func(*skel.CmdArgs) error{
 				"del": funcs.Del, "check": funcs.Check, "gc": funcs.GC, "status": funcs.Status,
 			} {
@@ -96,7 +96,7 @@ func TestErrorsKeepTheirCode(t *testing.T) {
 func TestAgentAway(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "nobody")
-	funcs := plugin{}.funcs(t.Context())
+	funcs := plugin{patience: always(0)}.funcs(t.Context())
 	const alive = "/proc/self/ns/net"
 	for _, test := range []struct {
 		name  string
@@ -125,7 +125,9 @@ func TestPluginWaitsForAnAgentThatRestarts(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
 	done := make(chan error)
-	go func() { done <- plugin{patience: time.Minute}.funcs(t.Context()).Status(commandArgs(socket, "")) }()
+	go func() {
+		done <- plugin{patience: always(time.Minute)}.funcs(t.Context()).Status(commandArgs(socket, ""))
+	}()
 	serveAgent(t, socket, fakeAgent{})
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -139,7 +141,7 @@ func TestRequestEndsWithThePlugin(t *testing.T) {
 	serveAgent(t, socket, agent)
 	ctx, kill := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- plugin{}.funcs(ctx).Add(commandArgs(socket, "/n")) }()
+	go func() { done <- plugin{patience: always(0)}.funcs(ctx).Add(commandArgs(socket, "/n")) }()
 	<-agent.began
 	kill()
 	<-agent.ended
@@ -161,5 +163,17 @@ func TestHandlerRefusesWhatIsTooLong(t *testing.T) {
 	}
 	if _, err := os.Stat(socket); err != nil {
 		t.Error(err)
+	}
+}
+
+// always has the same patience with every command.
+func always(d time.Duration) func(Command) time.Duration {
+	return func(Command) time.Duration { return d }
+}
+
+// TestAPodIsToldInTime: a failed ADD is followed by a DEL before anybody hears of it.
+func TestAPodIsToldInTime(t *testing.T) {
+	if both := patienceFor(Add) + patienceFor(Del); both > 8*time.Second {
+		t.Errorf("ADD and DEL wait for %s", both)
 	}
 }

@@ -1,0 +1,184 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
+)
+
+// toldWithin is how long it may take until kubectl shows what a new pod waits for, from when the pod is made.
+const toldWithin = 10 * time.Second
+
+// fault is a way to be broken, and what kubectl alone shows of it: a row of the table in docs/debugging.md.
+type fault struct {
+	// what is broken, as the table names it.
+	what string
+	// stop is the daemon that is away.
+	stop cluster.Daemon
+	// reasons: the pod's Events have one of these, and its message has says.
+	reasons []string
+	says    string
+	// phase and reason are those of every Network meanwhile; empty where they stay as they are.
+	phase  v1alpha1.NetworkPhase
+	reason string
+}
+
+// deadNode is the node whose daemons are stopped.
+const deadNode = "n2"
+
+func faults() []fault {
+	central := func(name string) cluster.Daemon { return cluster.Daemon{Place: sandbox.Central, Name: name} }
+	node := func(name string) cluster.Daemon { return cluster.Daemon{Place: deadNode, Name: name} }
+	return []fault{
+		{what: "no controller leads", stop: central("atoll-controller"), reasons: []string{model.ReasonControllerAway}, says: "no atoll-controller leads"},
+		{
+			what: "the northbound database is away", stop: central("ovn-nb"), reasons: []string{model.ReasonDatabaseUnreachable}, says: "northbound database",
+			phase: v1alpha1.NetworkUnknown, reason: model.ReasonDatabaseUnreachable,
+		},
+		{what: "ovn-northd is away", stop: central("ovn-northd"), reasons: []string{model.ReasonNorthdBehind}, says: "ovn-northd"},
+		{what: "the southbound database is away", stop: central("ovn-sb"), reasons: []string{model.ReasonSouthboundUnreachable}, says: "southbound database"},
+		{what: "ovn-controller of the node is away", stop: node("ovn-controller"), reasons: []string{model.ReasonOVNControllerBehind}, says: "ovn-controller of node " + deadNode},
+		{what: "ovs-vswitchd of the node is away", stop: node("ovs-vswitchd"), reasons: []string{model.ReasonSwitchAway, "FailedCreatePodSandBox"}, says: "vswitch"},
+		{what: "ovsdb-server of the node is away", stop: node("ovsdb-server"), reasons: []string{model.ReasonSwitchAway, "FailedCreatePodSandBox", "NetworkNotReady"}, says: "vSwitch"},
+		{what: "the agent of the node is away", stop: node("atoll-agent"), reasons: []string{"FailedCreatePodSandBox", "NetworkNotReady"}, says: "atoll-agent of this node does not answer"},
+	}
+}
+
+// TestWhatKubectlShows breaks what stands between a pod and its network, one thing after the other. Within ten seconds kubectl alone
+// shows what it is, on the pod that waits and on the Networks; and the pod gets its network when it is mended.
+func TestWhatKubectlShows(t *testing.T) {
+	env.Network(t, "waiting", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, "waiting", "waiting")
+	env.WaitPhase(t, "waiting", v1alpha1.NetworkReady)
+	page, err := os.ReadFile(filepath.Join(env.Root, "docs/debugging.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range faults() {
+		t.Run(strings.ReplaceAll(f.what, " ", "-"), func(t *testing.T) {
+			checkRow(t, string(page), f)
+			start := env.StartAgain(t, f.stop)
+			if err := env.Box.Stop(t.Context(), f.stop.Place, f.stop.Name); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			p := env.Pod(t, cluster.PodSpec{Namespace: "waiting", Name: fmt.Sprintf("p%d", i), Node: deadNode})
+			told := ""
+			cluster.Eventually(t, toldWithin, "an Event that names it", func(ctx context.Context) (err error) {
+				told, err = toldWhy(ctx, p, f)
+				return err
+			})
+			t.Logf("after %v: %s", time.Since(began).Round(100*time.Millisecond), told)
+			if f.phase != "" {
+				cluster.Eventually(t, toldWithin-time.Since(began), "the Network says so", func(ctx context.Context) error { return saysOf(ctx, f) })
+			}
+			start()
+			env.WaitReady(t, p)
+			env.WaitPhase(t, "waiting", v1alpha1.NetworkReady)
+			env.DeletePod(t, p)
+		})
+	}
+	env.checkNodes(t)
+}
+
+// checkRow compares a fault with its row of the table.
+func checkRow(t *testing.T, page string, f fault) {
+	t.Helper()
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "| "+f.what+" |") {
+			for _, want := range append(slices.Clone(f.reasons), f.reason) {
+				if want != "" && !strings.Contains(line, "`"+want+"`") {
+					t.Errorf("docs/debugging.md does not say %s of: %s", want, line)
+				}
+			}
+			return
+		}
+	}
+	t.Errorf("docs/debugging.md has no row %q", f.what)
+}
+
+// toldWhy looks for the Event on a pod that names a fault.
+func toldWhy(ctx context.Context, p *corev1.Pod, f fault) (string, error) {
+	events, err := env.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
+	if err != nil {
+		return "", err
+	}
+	var others []string
+	for _, e := range events.Items {
+		if slices.Contains(f.reasons, e.Reason) && strings.Contains(strings.ToLower(e.Message), strings.ToLower(f.says)) {
+			return e.Reason + ": " + e.Message, nil
+		}
+		others = append(others, e.Reason+": "+e.Message)
+	}
+	return "", errors.New("only " + strings.Join(others, "; "))
+}
+
+// saysOf checks that the Network shows a fault.
+func saysOf(ctx context.Context, f fault) error {
+	n, err := env.Clients.Network(ctx, "waiting")
+	if err != nil {
+		return err
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == model.ConditionReady && n.Status.Phase == f.phase && c.Status == metav1.ConditionUnknown && c.Reason == f.reason {
+			return nil
+		}
+	}
+	return fmt.Errorf("phase %s, %+v", n.Status.Phase, n.Status.Conditions)
+}
+
+// TestASubnetInUseStays: a subnet that is taken out of a Network while a pod has an address of it is served on; the Network says
+// which pod, and goes without it when the pod has gone.
+func TestASubnetInUseStays(t *testing.T) {
+	t.Parallel()
+	front, back := cluster.Subnet("front", "10.0.0.0/24"), cluster.Subnet("back", "10.0.1.0/24")
+	env.Network(t, "shrinking", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{front, back}})
+	env.Namespace(t, "shrinking", "shrinking")
+	old := env.Pod(t, cluster.PodSpec{Namespace: "shrinking", Name: "old", NICs: `[{"subnet":"back"}]`})
+	other := env.Pod(t, cluster.PodSpec{Namespace: "shrinking", Name: "other", NICs: `[{"subnet":"front"}]`})
+	now := env.WaitReady(t, old, other)
+	env.ChangeNetwork(t, "shrinking", func(s *v1alpha1.NetworkSpec) { s.Subnets = []v1alpha1.Subnet{front} })
+	message := env.WaitCondition(t, "shrinking", model.ConditionSubnetsValid, metav1.ConditionFalse, model.ReasonSubnetInUse)
+	if !strings.Contains(message, "shrinking/old") {
+		t.Errorf("the condition does not name the pod: %s", message)
+	}
+	env.WaitPhase(t, "shrinking", v1alpha1.NetworkDegraded)
+	env.Reach(t, now[1], now[0])
+	env.DeletePod(t, old)
+	env.WaitCondition(t, "shrinking", model.ConditionSubnetsValid, metav1.ConditionTrue, "")
+	env.WaitPhase(t, "shrinking", v1alpha1.NetworkReady)
+}
+
+// TestAPodWithoutRoomHoldsNothing: a pod whose annotations leave no room for its addresses has no port, and `atoll check` does not
+// take that for a difference; it gets its network when there is room.
+func TestAPodWithoutRoomHoldsNothing(t *testing.T) {
+	t.Parallel()
+	env.Network(t, "crowded", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, "crowded", "crowded")
+	p := env.Pod(t, cluster.PodSpec{Namespace: "crowded", Name: "big", Annotations: map[string]string{"big": strings.Repeat("x", 262000)}})
+	if message := env.WaitEvent(t, p, model.ReasonAnnotationRefused); !strings.Contains(message, "Remove or shorten") {
+		t.Errorf("the Event says %s", message)
+	}
+	if port := env.NB.Port(t, "crowded/big"); port != nil {
+		t.Errorf("it has a port: %+v", port)
+	}
+	cluster.Eventually(t, cluster.Patience, "nothing to find for atoll check", env.CheckDatabases)
+	env.Kubectl(t, "annotate", "-n", "crowded", "pod", "big", "big-")
+	env.WaitReady(t, p)
+}
