@@ -78,6 +78,7 @@ func command() *cobra.Command {
 	flags.StringVar(&config.NamesSocket, "dns-socket", call.DefaultSocket, "socket of the node's atoll-dns, which answers for names in Networks")
 	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /verdicts, /healthz and /readyz; empty: none")
+	flags.StringVar(&config.ScrapeAddress, "scrape-address", "", "where /metrics alone is served to others: an address of this node that infrastructure reaches and tenants do not, with a port or without (9411); empty: nowhere")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	return cmd
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -36,6 +37,7 @@ type options struct {
 	dnsService     string
 	infrastructure []string
 	metricsAddress string
+	scrapeAddress  string
 	pprofAddress   string
 	qps            float32
 	burst          int
@@ -75,6 +77,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.dnsService, "dns-service", controller.DefaultDNS().String(), "namespace/name of the Service whose addresses kubelets tell pods to ask for names")
 	f.StringSliceVar(&o.infrastructure, "infra-namespaces", controller.DefaultInfrastructure(), "namespaces whose pods in the default Network reach the pods of all Networks, beside those with the label "+model.LabelInfrastructure+"=true")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
+	f.StringVar(&o.scrapeAddress, "scrape-address", "", "where /metrics alone is served to others: an address of this machine that infrastructure reaches and tenants do not, with a port or without (9410) (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
 	f.IntVar(&o.burst, "kube-api-burst", 4000, "requests to the API server that may come at once")
@@ -133,11 +136,17 @@ func run(ctx context.Context, o options) error {
 	}
 
 	var engine running
+	registry.MustRegister(build.Collector("atoll_controller"), controller.NewCapacityCollector(engine.Load))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return feed.Run(ctx) })
 	group.Go(func() error { writer.Run(ctx); return nil })
 	if o.metricsAddress != "" {
 		group.Go(func() error { return controller.ServeMetrics(ctx, o.metricsAddress, registry, engine.healthy) })
+	}
+	if o.scrapeAddress != "" {
+		group.Go(func() error {
+			return controller.ServeScrapes(ctx, build.ScrapeAddress(o.scrapeAddress, 9410), registry)
+		})
 	}
 	if o.pprofAddress != "" {
 		group.Go(func() error { return servePprof(ctx, o.pprofAddress) })

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
+	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/names/call"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/nri"
@@ -49,6 +50,8 @@ type Config struct {
 	LeaseNamespace string
 	// NamesSocket is where the node's DNS program is told of portholes; empty when nobody answers for names.
 	NamesSocket string
+	// ScrapeAddress serves /metrics alone; empty does not.
+	ScrapeAddress string
 	// MetricsAddress serves /metrics and /healthz; empty serves neither.
 	MetricsAddress string
 }
@@ -122,6 +125,7 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 	keeper.OnStep = metrics.step
 	a := newAgent(config, ovs, keeper, metrics, log)
 	err = errors.Join(
+		registry.Register(build.Collector("atoll_agent")),
 		gauge(registry, "atoll_agent_ovsdb_connected", "1 while the Open vSwitch database answers.", ovs.Connected),
 		gauge(registry, "atoll_agent_pods_synced", "1 once the node's pods have been read.", a.pods.inSync),
 	)
@@ -185,6 +189,11 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	}
 	if config.MetricsAddress != "" {
 		part("serve metrics", func(ctx context.Context) error { return a.serveMetrics(ctx, config.MetricsAddress, registry) })
+	}
+	if config.ScrapeAddress != "" {
+		part("serve scrapes", func(ctx context.Context) error {
+			return serveScrapes(ctx, build.ScrapeAddress(config.ScrapeAddress, 9411), registry)
+		})
 	}
 	part("watch pods", func(ctx context.Context) error { return a.watchPods(ctx, api.Metadata, config.Node) })
 	part("watch Networks", func(ctx context.Context) error { return a.watchNetworks(ctx, api.Networks) })

@@ -91,6 +91,8 @@ type Engine struct {
 	retry   *retries
 	graves  graves
 	beat    atomic.Int64
+	// asked is who wants to know what is left.
+	asked chan chan<- Capacity
 }
 
 // New makes an engine; Run runs it.
@@ -100,7 +102,7 @@ func New(cfg Config) *Engine {
 	state.Hold()
 	return &Engine{
 		cfg: cfg, log: cfg.Log, graph: g, state: state,
-		retry: newRetries(), graves: graves{},
+		retry: newRetries(), graves: graves{}, asked: make(chan chan<- Capacity),
 	}
 }
 
@@ -182,6 +184,8 @@ func (e *Engine) doWithout(ctx context.Context, since time.Time) {
 		select {
 		case <-ctx.Done():
 		case <-e.cfg.Source.Ready():
+		case reply := <-e.asked:
+			reply <- e.state.Capacity()
 		case <-tick.C:
 		}
 	}
@@ -315,6 +319,8 @@ func (r *round) serve(ctx context.Context) error {
 		case <-r.session.Done():
 			return ovsdb.ErrClosed
 		case <-r.cfg.Source.Ready():
+		case reply := <-r.asked:
+			reply <- r.state.Capacity()
 		case <-r.session.Ready():
 			r.observe()
 		case err := <-r.results:
