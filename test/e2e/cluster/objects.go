@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -125,13 +127,29 @@ func (c *Cluster) Service(t *testing.T, namespace, name string, spec corev1.Serv
 // As is a client that acts as a user without the administrator's groups.
 func (c *Cluster) As(t *testing.T, user string) kubernetes.Interface {
 	t.Helper()
-	config := *c.Config
-	config.Impersonate.UserName = user
-	client, err := kubernetes.NewForConfig(&config)
+	client, err := kubernetes.NewForConfig(c.configOf(user))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// DynamicAs is As for objects of any kind.
+func (c *Cluster) DynamicAs(t *testing.T, user string) dynamic.Interface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(c.configOf(user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// configOf is how a user reaches the API server, whose warnings are for people.
+func (c *Cluster) configOf(user string) *rest.Config {
+	config := rest.CopyConfig(c.Config)
+	config.Impersonate.UserName = user
+	config.WarningHandler = rest.NoWarnings{}
+	return config
 }
 
 // MayList lets the pods of a namespace list each other.

@@ -33,7 +33,7 @@ type defence struct {
 }
 
 // atOnce bounds the attempts that are made at once.
-const atOnce = 8
+const atOnce = 18
 
 // holds tries attacks with the defence, without it and with it again. All have to be held by this one alone.
 func (d defence) holds(t *testing.T, attacks ...attack) {

@@ -3,6 +3,8 @@
 package hostile
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,6 +73,39 @@ func spec(field, network string, open func(*v1alpha1.NetworkSpec)) defence {
 					t.Errorf("shut Network %s again: %v", network, err)
 					return
 				}
+			}
+		}
+	}}
+}
+
+// labelled is a defence that a namespace's label is, which only those may write who may update Networks. It is taken out by
+// giving the label another value; an empty one takes the label away.
+func labelled(name, namespace, key, value string) defence {
+	set := func(ctx context.Context, value string) error {
+		change := key + "-"
+		if value != "" {
+			change = key + "=" + value
+		}
+		out, err := env.Program(ctx, "kubectl", "label", "--overwrite", "namespace", namespace, change).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("label namespace %s %s: %w\n%s", namespace, change, err, out)
+		}
+		return nil
+	}
+	return defence{name: name, out: func(t *testing.T) func() {
+		t.Helper()
+		before, err := env.Clients.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := set(t.Context(), value); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			ctx, cancel := cluster.AfterTest()
+			defer cancel()
+			if err := set(ctx, before.Labels[key]); err != nil {
+				t.Error(err)
 			}
 		}
 	}}

@@ -12,9 +12,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
@@ -126,9 +128,48 @@ func TestForgedObjects(t *testing.T) {
 		})
 	}
 	policy("atoll-mirrors").holds(t, attack{"a mirror of an EndpointSlice", mirror("atoll")})
-	policy("atoll-namespaces").holds(t, attack{"his namespace becomes another tenant's", writes(func(ctx context.Context) error {
-		_, err := owner.CoreV1().Namespaces().Patch(ctx, "attackers", types.MergePatchType,
-			[]byte(`{"metadata":{"labels":{"atoll.dev/tenant":"victims"}}}`), metav1.PatchOptions{DryRun: dry()})
+	relabels := func(key, value string) attempt {
+		return writes(func(ctx context.Context) error {
+			_, err := owner.CoreV1().Namespaces().Patch(ctx, "attackers", types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value), metav1.PatchOptions{DryRun: dry()})
+			return err
+		})
+	}
+	policy("atoll-namespaces").holds(t,
+		attack{"his namespace becomes another tenant's", relabels(model.LabelTenant, `"victims"`)},
+		attack{"his namespace has another's Network", relabels(model.LabelNetwork, `"victims"`)},
+		attack{"his namespace has no Network, and so the default one", relabels(model.LabelNetwork, "null")},
+		attack{"his namespace is infrastructure", relabels(model.LabelInfrastructure, `"true"`)},
+	)
+	ofHis := attack{"he makes a Network", writes(func(ctx context.Context) error {
+		_, err := env.DynamicAs(t, "mallory").Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "Network", "metadata": map[string]any{"name": "his"},
+			"spec": map[string]any{"type": "vpc", "subnets": []any{map[string]any{"name": "a", "cidrs": []any{"10.0.0.0/24"}}}},
+		}}, metav1.CreateOptions{DryRun: dry()})
 		return err
-	})})
+	})}
+	granted("no right on networks in the roles edit and admin", "mallory", "atoll-network-admin").holds(t, ofHis)
+}
+
+// granted is a defence that the lack of a right is: a ClusterRole is bound to a user.
+func granted(name, user, role string) defence {
+	return defence{name: name, out: func(t *testing.T) func() {
+		t.Helper()
+		bindings := env.Clients.Kube.RbacV1().ClusterRoleBindings()
+		_, err := bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "hostile-" + user},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			ctx, cancel := cluster.AfterTest()
+			defer cancel()
+			if err := bindings.Delete(ctx, "hostile-"+user, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
 }
