@@ -56,6 +56,7 @@ func (a *Agent) add(ctx context.Context, request cni.Request, watch *addWatch) (
 	if err := a.admit(ctx, request.ContainerID, request.Interface, nic); err != nil {
 		return nil, err
 	}
+	a.tellNameless(ctx, pod, nic)
 	watch.phase(phasePorthole)
 	undo, err := a.connect(ctx, w, watch)
 	if err != nil {

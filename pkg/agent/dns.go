@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
@@ -25,6 +27,19 @@ func (a *Agent) awaitNames(ctx context.Context, n nic) time.Duration {
 		a.log.Warn("a pod starts before anybody answers for names in its Network", "network", n.network, "error", err)
 	}
 	return time.Since(began)
+}
+
+// tellNameless tells a pod that nobody answers for names on its node, because the node's agent was not told how.
+func (a *Agent) tellNameless(ctx context.Context, p pod, n nic) {
+	if len(n.faces) == 0 || !a.world.asksNode(n.networkUID) || a.names != nil && len(a.world.infra.DNS) > 0 {
+		return
+	}
+	// It ends by itself, and the pod does not wait for it.
+	go a.teller.warn(context.WithoutCancel(ctx), p.key, p.uid, model.Problem{
+		Reason: model.ReasonNamesNotServed,
+		Message: fmt.Sprintf("nobody answers for names in Network %s on node %s: its atoll-agent was told neither the cluster's DNS address (--cluster-dns) nor where names are served (--dns-socket); "+
+			"or give the Network another answerer (spec.dns)", n.network, a.node),
+	})
 }
 
 // refreshNames has the DNS program look at portholes that may have changed. It does so by itself, only later.

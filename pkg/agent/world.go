@@ -256,6 +256,14 @@ func (w *world) porthole(networkUID string) (porthole.Spec, error) {
 	return spec, nil
 }
 
+// asksNode reports whether the pods of a Network ask their node for names.
+func (w *world) asksNode(networkUID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.networks[networkUID]
+	return n != nil && n.DNS == model.DNSNode
+}
+
 // host describes the node's own side, but for what is the node's.
 func (w *world) host() (host porthole.Host, network string) {
 	w.mu.Lock()

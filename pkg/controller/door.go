@@ -148,6 +148,7 @@ func (s *State) noteAnswers(key model.ServiceKey, known []compile.Backends) {
 		for network := range of {
 			if !slices.Equal(before[network], now[network]) {
 				s.policies.rearrange(network)
+				s.touched[network] = struct{}{}
 			}
 		}
 	}

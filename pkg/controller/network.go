@@ -87,6 +87,12 @@ func (s *State) applyNetworks(changed map[string]*model.Network, dirty map[model
 		if vpc := vpcOf(m); vpc != "" {
 			add(s.byVPC, vpc, name)
 		}
+		if n.model != nil && n.model.DNS == model.DNSService {
+			drop(s.answered, model.ServiceKey(n.model.DNSService), name)
+		}
+		if m != nil && m.DNS == model.DNSService {
+			add(s.answered, model.ServiceKey(m.DNSService), name)
+		}
 		if n.model != nil && m != nil && n.model.UID != m.UID {
 			n.written = false
 		}

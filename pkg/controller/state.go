@@ -83,6 +83,8 @@ type State struct {
 	// touched Networks have a new status; freed ones have addresses again for pods that wait.
 	touched, freed map[string]struct{}
 	nodes          map[string]*node
+	// answered finds the Networks whose names a Service answers for.
+	answered map[model.ServiceKey]map[string]struct{}
 	// former Networks serve subnets that they do not list any more.
 	former map[string]struct{}
 	// moved nodes, and all nodes when the default Network is among the replanned, get their place anew.
@@ -137,6 +139,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		freed:       map[string]struct{}{},
 		nodes:       map[string]*node{},
 		former:      map[string]struct{}{},
+		answered:    map[model.ServiceKey]map[string]struct{}{},
 		moved:       map[string]struct{}{},
 		replanned:   map[string]struct{}{},
 		homeless:    map[string]struct{}{},
@@ -211,6 +214,9 @@ func (s *State) Apply(c model.Changes) {
 	s.keepGuard()
 	s.place()
 	s.touchDNS(c.Services)
+	for key := range c.Services {
+		s.touchAnswered(key, key == s.defaults.DNS)
+	}
 	s.settleVIPs()
 	// What Gateways have by their status they hold before Services claim addresses of the same ranges, and the other way round.
 	s.applyGateways(c)
@@ -301,10 +307,20 @@ func (s *State) report() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.touched)) {
 		if n := s.networks[name]; n != nil && n.model != nil {
-			s.sink.WriteNetworkStatus(name, n.model.UID, n.status(n.conflicts, s.knowledge.away))
+			s.sink.WriteNetworkStatus(name, n.model.UID, s.statusOf(n))
 		}
 	}
 	clear(s.touched)
+}
+
+// statusOf is what a Network reports of itself, with what depends on other objects.
+func (s *State) statusOf(n *network) model.NetworkStatus {
+	status := n.status(n.conflicts, s.knowledge.away)
+	if c, has := s.dnsReady(n); has {
+		status.Conditions = append(status.Conditions, c)
+		slices.SortFunc(status.Conditions, func(a, b model.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	}
+	return status
 }
 
 func add[K, V comparable](sets map[K]map[V]struct{}, k K, v V) {
