@@ -68,7 +68,7 @@ func TestWhoLeads(t *testing.T) {
 					if away && (problem.Reason != model.ReasonControllerAway || !strings.Contains(problem.Message, test.says)) {
 						t.Errorf("second %d: %+v", second, problem)
 					}
-					time.Sleep(2 * time.Second)
+					<-time.After(2 * time.Second)
 				}
 			})
 		})
@@ -103,7 +103,7 @@ func TestEventsAreBounded(t *testing.T) {
 			t.Errorf("%d Events at once, want %d", got, eventsBurst)
 		}
 		for range 10 {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			round()
 		}
 		if got, want := all(), eventsBurst+10*eventsPerSecond; got < want-1 || got > want+1 {
