@@ -70,6 +70,10 @@ func (n *node) bridgeUnderlay(port string) {
 		if err != nil {
 			return err
 		}
+		// The kernel, too, sees what arrives, and would say that the bridge's address is the link's.
+		if err := netlink.LinkSetARPOff(link); err != nil {
+			return err
+		}
 		for _, address := range addresses {
 			if err := netlink.AddrDel(link, &address); err != nil {
 				return err
