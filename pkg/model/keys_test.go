@@ -19,7 +19,8 @@ func TestUnknownKeys(t *testing.T) {
 		{
 			"what is known, and others' keys", PodKeys(),
 			map[string]string{"app": "a", "atoll.dev/network": "red", "atoll.development/x": ""},
-			map[string]string{"atoll.dev/nics": "[]", "atoll.dev/attachments": "[]", "k8s.v1.cni.cncf.io/network-status": ""}, nil,
+			map[string]string{"atoll.dev/nics": "[]", "atoll.dev/attachments": "[]", "k8s.v1.cni.cncf.io/network-status": ""},
+			nil,
 		},
 		{
 			"typos", PodKeys(), map[string]string{"atoll.dev/netwrok": "red"}, map[string]string{"atoll.dev/nic": "[]"},
@@ -36,7 +37,8 @@ func TestUnknownKeys(t *testing.T) {
 		{
 			"what is known of namespaces", NamespaceKeys(),
 			map[string]string{"atoll.dev/network": "red", "atoll.dev/tenant": "acme", "atoll.dev/infrastructure": "true"},
-			map[string]string{"atoll.dev/external-ranges": "198.51.100.0/24"}, nil,
+			map[string]string{"atoll.dev/external-ranges": "198.51.100.0/24"},
+			nil,
 		},
 		{
 			"a namespace's typo", NamespaceKeys(), map[string]string{"atoll.dev/tenent": "acme"}, nil,
