@@ -51,6 +51,7 @@ func TestRun(t *testing.T) {
 		BinDir:         filepath.Join(n.dir, "bin"),
 		Plugin:         os.Args[0],
 		MetricsAddress: "127.0.0.1:19411",
+		ScrapeAddress:  "127.0.0.2:19411",
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -111,6 +112,18 @@ func TestRun(t *testing.T) {
 	for _, want := range []string{`atoll_agent_add_phase_seconds_count{phase="installed"} 3`, `atoll_agent_requests_total{code="0",command="ADD"} 3`, "atoll_agent_ovsdb_connected 1"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %s", want)
+		}
+	}
+	// Who scrapes sees metrics, and no pods.
+	if scraped := get(t, "http://"+config.ScrapeAddress+"/metrics"); !strings.Contains(scraped, "atoll_agent_build_info") {
+		t.Errorf("scraped: %s", scraped)
+	}
+	for path, want := range map[string]int{"/metrics": http.StatusOK, "/verdicts": http.StatusNotFound, "/readyz": http.StatusNotFound} {
+		answer, err := http.Get("http://" + config.ScrapeAddress + path)
+		must(t, err)
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s is answered with %d to whoever scrapes, want %d", path, answer.StatusCode, want)
 		}
 	}
 	stop()
