@@ -14,6 +14,7 @@ type reachFlags struct {
 	dns                                        []string
 	services, faces, others, closed, balancers []string
 	defaultSubnet                              string
+	maxConnections                             uint32
 }
 
 func (r *reachFlags) add(flags *pflag.FlagSet) {
@@ -24,10 +25,11 @@ func (r *reachFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&r.balancers, "load-balancer-cidrs", nil, "ranges of load balancers' addresses that kube-proxy may serve to pods of flat Networks")
 	flags.StringSliceVar(&r.faces, "face-ranges", []string{"100.64.0.0/10", "fd64:a701::/64"}, "ranges of the faces of pods, as the controller has them")
 	flags.StringVar(&r.defaultSubnet, "default-subnet", "10.128.0.0/14", "CIDR of a Network that lists no subnet, as the controller has it")
+	flags.Uint32Var(&r.maxConnections, "max-pod-connections", 16384, "how many connections a pod may have at a time to what is outside its Network; more are refused (0: any number)")
 }
 
 func (r *reachFlags) parse() (agent.Infrastructure, error) {
-	out := agent.Infrastructure{}
+	out := agent.Infrastructure{MaxConnections: r.maxConnections}
 	for _, text := range r.dns {
 		address, err := netip.ParseAddr(text)
 		if err != nil {

@@ -25,6 +25,8 @@ type Infrastructure struct {
 	Balancers []netip.Prefix
 	// DefaultSubnet is what a Network that lists no subnet gets from the controller.
 	DefaultSubnet netip.Prefix
+	// MaxConnections is how many connections a pod may have at a time past its Network; 0 is any number.
+	MaxConnections uint32
 }
 
 // kind is something that is watched.
@@ -297,7 +299,8 @@ func (w *world) cluster() porthole.Cluster {
 		Faces: slices.Clone(w.infra.Faces),
 		Infra: slices.Concat(w.infra.Services, w.infra.Others),
 		// Who has no direct access is refused these as any other infrastructure.
-		Closed: w.closed(),
+		Closed:         w.closed(),
+		MaxConnections: w.infra.MaxConnections,
 	}
 	for _, servers := range w.servers {
 		c.Servers = append(c.Servers, servers...)

@@ -22,9 +22,10 @@ func testSpec(uid string) Spec {
 				netip.MustParseAddrPort("192.0.2.1:6443"), netip.MustParseAddrPort("192.0.2.2:6443"),
 				netip.MustParseAddrPort("[2001:db8::1]:6443"),
 			},
-			Faces:  parsed("100.64.0.0/10", "fd64::/32"),
-			Infra:  parsed("192.0.2.1/32", "192.0.2.2/32", "10.128.0.0/16", "10.96.0.0/16", "fd00:96::/112"),
-			Closed: parsed("198.18.0.0/24", "192.0.2.130/32", "fd18::/64"),
+			Faces:          parsed("100.64.0.0/10", "fd64::/32"),
+			Infra:          parsed("192.0.2.1/32", "192.0.2.2/32", "10.128.0.0/16", "10.96.0.0/16", "fd00:96::/112"),
+			Closed:         parsed("198.18.0.0/24", "192.0.2.130/32", "fd18::/64"),
+			MaxConnections: 16384,
 		},
 		MTU: 1442, Offload: netdev.PodChecksums,
 	}

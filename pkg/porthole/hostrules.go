@@ -50,6 +50,8 @@ func hostRules(host Host) *transaction {
 	writeHostInput(t)
 	writeHostForward(t)
 	writeHostDisguise(t, host.Walls.Instead)
+	// Pods of the default Network leave it here.
+	writeCrowds(t, model.EdgeInterface, host.Cluster.MaxConnections)
 	return t
 }
 

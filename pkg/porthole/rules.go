@@ -36,6 +36,7 @@ func portholeRules(spec Spec, upon before) *transaction {
 	writeTranslation(t, spec)
 	writeForward(t, spec)
 	writeInput(t, spec)
+	writeCrowds(t, networkSide, spec.Cluster.MaxConnections)
 	t.pods(unix.NFT_MSG_NEWSETELEM, spec.Pods)
 	return t
 }

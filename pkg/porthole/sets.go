@@ -26,6 +26,8 @@ type set struct {
 	flags     uint32
 	// number it has in its transaction.
 	number uint32
+	// size bounds what the kernel itself puts into it, by rules.
+	size uint32
 	// hostOrder: its keys are numbers as this machine writes them.
 	hostOrder bool
 }
@@ -57,6 +59,12 @@ func (t *transaction) addSet(s set, elements []element) {
 		if s.flags&unix.NFT_SET_CONSTANT != 0 {
 			e.Nested(unix.NFTA_SET_DESC, func(e *netlink.AttributeEncoder) error {
 				e.Uint32(unix.NFTA_SET_DESC_SIZE, uint32(len(elements)))
+				return nil
+			})
+		}
+		if s.size > 0 {
+			e.Nested(unix.NFTA_SET_DESC, func(e *netlink.AttributeEncoder) error {
+				e.Uint32(unix.NFTA_SET_DESC_SIZE, s.size)
 				return nil
 			})
 		}

@@ -52,6 +52,8 @@ type Cluster struct {
 	Infra []netip.Prefix
 	// Closed are the addresses of OVN's databases and of tunnels, and what else the node's owner named: open to no Network.
 	Closed []netip.Prefix
+	// MaxConnections is how many a pod may have at a time past its Network: to the outside, the infrastructure or the node's DNS. 0: any number.
+	MaxConnections uint32
 }
 
 func (s Spec) id() ID { return IDOf(s.UID) }
@@ -88,7 +90,7 @@ func (s Spec) sameButPods(o Spec) bool {
 
 func (c Cluster) equal(o Cluster) bool {
 	return slices.Equal(c.Servers, o.Servers) && slices.Equal(c.Faces, o.Faces) && slices.Equal(c.Infra, o.Infra) &&
-		slices.Equal(c.Closed, o.Closed)
+		slices.Equal(c.Closed, o.Closed) && c.MaxConnections == o.MaxConnections
 }
 
 // prefixes is a list without those that lie within another of it, sorted: intervals that do not overlap.
