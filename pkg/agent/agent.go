@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
+	"github.com/atoll-net/atoll/pkg/apirelay"
 	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/names/call"
 	"github.com/atoll-net/atoll/pkg/netdev"
@@ -77,6 +78,8 @@ type Agent struct {
 	keeper *porthole.Keeper
 	// names is the node's DNS program, which answers the questions of those pods; nil when nobody does.
 	names *call.Client
+	// relays lead pods of Networks of IPv6 alone to API servers.
+	relays *apirelay.Relays
 	// locks give turns to requests, one at a time for each container; turns to changes of portholes.
 	locks, turns *locks
 
@@ -124,6 +127,7 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 	}
 	keeper.OnStep = metrics.step
 	a := newAgent(config, ovs, keeper, metrics, log)
+	defer a.relays.Close()
 	err = errors.Join(
 		registry.Register(build.Collector("atoll_agent")),
 		gauge(registry, "atoll_agent_ovsdb_connected", "1 while the Open vSwitch database answers.", ovs.Connected),
@@ -169,6 +173,7 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 	if config.NamesSocket != "" {
 		a.names = call.NewClient(config.NamesSocket)
 	}
+	a.relays = apirelay.New(a.world.apiServers, log)
 	return a
 }
 

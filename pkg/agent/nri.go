@@ -84,7 +84,11 @@ func (a *Agent) ownAddresses(asked nri.Pod) (nri.Known, bool) {
 	if !found || !p.is(ref) {
 		return nri.Known{}, false
 	}
-	return nri.Known{UID: p.uid, Pairs: pairsOf(p)}, true
+	known := nri.Known{UID: p.uid, Pairs: pairsOf(p)}
+	if n, err := parseAttachment(p.attachments, p.uid, model.DefaultInterface); err == nil {
+		known.Elsewhere = a.world.elsewhere(n)
+	}
+	return known, true
 }
 
 // pairsOf is a pod's faces, each with the own address that it stands for; none for a pod that is its own face.

@@ -125,6 +125,7 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 				if !whole {
 					// Whoever answers is in a namespace that is made anew.
 					a.stopNames(ctx, id)
+					a.relays.Stop(string(id))
 				}
 				return whole, err
 			},
@@ -134,6 +135,9 @@ func (a *Agent) openPorthole(ctx context.Context, networkUID string, how care) e
 			})
 	}
 	plugged := time.Now()
+	if err == nil {
+		err = a.relays.Serve(string(id), id.NetnsPath(), spec.Relayed)
+	}
 	switch {
 	case err != nil, how == doubting: // what a sweep mends is counted elsewhere
 	case !known:
@@ -185,6 +189,7 @@ func (a *Agent) plug(ctx context.Context, ports []vswitch.Port, whole func() (bo
 // removePorthole removes a porthole with its port. The caller has its turn.
 func (a *Agent) removePorthole(ctx context.Context, id porthole.ID) error {
 	a.stopNames(ctx, id)
+	a.relays.Stop(string(id))
 	if err := a.withdraw(ctx, id.Name()); err != nil && !errors.Is(err, vswitch.ErrUnavailable) {
 		return err
 	}

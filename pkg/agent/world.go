@@ -255,6 +255,9 @@ func (w *world) porthole(networkUID string) (porthole.Spec, error) {
 	if n.DNS == model.DNSNode {
 		spec.DNS = w.infra.DNS
 	}
+	if n.OnlyIPv6() {
+		w.sixOnly(&spec)
+	}
 	return spec, nil
 }
 

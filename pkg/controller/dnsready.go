@@ -15,7 +15,7 @@ func (s *State) dnsReady(n *network) (model.Condition, bool) {
 	}
 	key := model.ServiceKey(n.model.DNSService)
 	switch {
-	case len(s.dnsAddresses()) == 0:
+	case len(s.dnsAddresses(n)) == 0:
 		c.Unknown, c.Reason = true, model.ReasonClusterDNSNotFound
 		c.Message = fmt.Sprintf("Service %s does not exist, whose addresses kubelets tell pods to ask for names: make it, or name the right one to the controller (--dns-service)", s.defaults.DNS)
 	case n.model.DNS != model.DNSService:

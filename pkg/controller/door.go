@@ -19,7 +19,8 @@ func (s *State) clusterDoors() []compile.Door {
 	var out []compile.Door
 	s.eachPort(s.defaults.DNS, func(dial netip.AddrPort, port model.ServicePort) {
 		if pods := s.podsBehind(s.defaults.DNS, port, dial.Addr()); dial.Port() == dnsPort && len(pods) > 0 {
-			out = append(out, compile.Door{Dial: dial, Protocol: port.Protocol, Pods: pods})
+			door := compile.Door{Dial: dial, Protocol: port.Protocol, Pods: pods}
+			out = append(out, s.doubled(s.defaults.DNS, door, model.NamesAddress6())...)
 		}
 	})
 	s.eachPort(apiService(), func(dial netip.AddrPort, port model.ServicePort) {
@@ -31,10 +32,26 @@ func (s *State) clusterDoors() []compile.Door {
 		})
 		if len(servers) > 0 {
 			slices.SortFunc(servers, netip.AddrPort.Compare)
-			out = append(out, compile.Door{Dial: dial, Protocol: port.Protocol, Servers: servers})
+			door := compile.Door{Dial: dial, Protocol: port.Protocol, Servers: servers}
+			out = append(out, s.doubled(apiService(), door, model.APIAddress6())...)
 		}
 	})
 	return out
+}
+
+// doubled are a door, and the same one at the address of IPv6 by which Networks of IPv6 alone know it, if the Service has none.
+func (s *State) doubled(key model.ServiceKey, d compile.Door, six netip.Addr) []compile.Door {
+	if model.HasIPv6(s.services.byKey[key].ClusterIPs) {
+		return []compile.Door{d}
+	}
+	other := d
+	other.Dial = netip.AddrPortFrom(six, d.Dial.Port())
+	return []compile.Door{d, other}
+}
+
+// forSix reports whether a door is there for Networks of IPv6 alone.
+func forSix(d compile.Door) bool {
+	return d.Dial.Addr() == model.NamesAddress6() || d.Dial.Addr() == model.APIAddress6()
 }
 
 // eachPort calls do for each port of each virtual address of a Service.
@@ -108,6 +125,7 @@ func (s *State) doorsOf(n *network) []compile.Door {
 	var out []compile.Door
 	for _, d := range s.policies.doors {
 		switch {
+		case forSix(d) && !n.model.OnlyIPv6():
 		case len(d.Pods) == 0, n.model.DNS == model.DNSNode:
 			out = append(out, d)
 		case n.model.DNS == model.DNSService:

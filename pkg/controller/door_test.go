@@ -101,6 +101,28 @@ func TestRulesMeanDNSPodsOnTheirNodes(t *testing.T) {
 	w.wantDoors(t, "a pod at an address that is no node's")
 }
 
+// In a Network of IPv6 alone the rule means the address at which its pods ask.
+func TestRulesMeanTheNamesOfANetworkOfIPv6(t *testing.T) {
+	w := namedWorld(t)
+	six := network("red", "front", "fd00:6::/64")
+	six.DNS, six.UID = model.DNSNode, "uid-six"
+	w.state = controller.NewState(controller.Defaults{
+		Network: "default", Faces: withFaces("100.64.0.0/10", "fd64:a701::/64").Faces, DNS: model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"},
+	}, w.graph, w.cluster)
+	w.setNetwork(six)
+	w.replay(map[string]map[string]string{"r": {model.LabelNetwork: "red"}, "a": nil, "kube-system": nil})
+	w.setPod(pod("r", "q", ""))
+	w.settle()
+	facts, _ := w.graph.Facts(nb.PolicyOwner(askingNames().Key.String(), "red"))
+	want := "ip6.dst == " + model.NamesAddress6().String() + " && udp.dst == 53"
+	if !slices.ContainsFunc(facts.Rows, func(row nb.Row) bool {
+		acl, is := row.(*nb.ACL)
+		return is && strings.Contains(acl.Match, want)
+	}) {
+		t.Errorf("no rule says %q: %v", want, facts.Rows)
+	}
+}
+
 // Where a Service of the tenant answers, the rule leads to its endpoints, follows them, and ends with it.
 func TestRulesFollowTheServiceThatAnswers(t *testing.T) {
 	w := namedWorld(t)

@@ -142,3 +142,21 @@ func TestConflictsAreBounded(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(c.Message), c.Message)
 	}
 }
+
+// The doors of a Network of IPv6 alone are at addresses of IPv6, and its Services are told to have one.
+func TestANetworkOfIPv6Alone(t *testing.T) {
+	w := overServices()
+	w.setNetwork(network("six", "a", "fd00:6::/64"))
+	w.setNamespace("s", map[string]string{model.LabelNetwork: "six"})
+	w.setService(service("s", "four", "10.96.0.80"))
+	own := service("s", "six", "10.96.0.81")
+	own.ClusterIPs = []netip.Addr{at("fd00:96::81")}
+	w.setService(own)
+	w.settle()
+	if got := w.serviceReasons("s", "four"); !slices.Equal(got, []string{model.ReasonNoIPv6}) {
+		t.Errorf("Events of the Service without IPv6: %v", got)
+	}
+	if got := w.serviceReasons("s", "six"); len(got) > 0 {
+		t.Errorf("Events of the Service with IPv6: %v", got)
+	}
+}

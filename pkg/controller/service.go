@@ -53,6 +53,8 @@ type services struct {
 	told      map[model.ServiceKey]model.Problem
 	// warned are those whose owners have been told that clients reach endpoints of other nodes, too, by their UIDs.
 	warned map[model.ServiceKey]string
+	// foreign are those whose owners have been told that they have no address of the IP family of their Network, by their UIDs.
+	foreign map[model.ServiceKey]string
 	// published are those that a load balancer has addresses for.
 	published map[model.ServiceKey]struct{}
 	// holds finds a Service by a ClusterIP of its.
@@ -75,6 +77,7 @@ func newServices() services {
 		addressed:   map[model.ServiceKey]*addressed{},
 		told:        map[model.ServiceKey]model.Problem{},
 		warned:      map[model.ServiceKey]string{},
+		foreign:     map[model.ServiceKey]string{},
 		published:   map[model.ServiceKey]struct{}{},
 		holds:       map[netip.Addr]model.ServiceKey{},
 	}
@@ -89,6 +92,7 @@ func (s *services) apply(changed map[model.ServiceKey]*model.Service, slices map
 		if service == nil {
 			delete(s.byKey, key)
 			delete(s.warned, key)
+			delete(s.foreign, key)
 			s.forget(key)
 			continue
 		}
@@ -207,7 +211,7 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 			b := compile.Backends{Layout: n.layout, VIPs: slices.Concat(s.vipsOf(key, n), s.publishedIn(*service, n))}
 			b.Ports, b.Left = s.backends(*service, name, s.homeOf(*ns), resolved)
 			if n.answeredBy(key) {
-				b.DNS = s.dnsAddresses()
+				b.DNS = s.dnsAddresses(n)
 			}
 			known = append(known, b)
 			if s.guards(n) {
@@ -224,6 +228,7 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 	facts.Members = append(facts.Members, guarded...)
 	s.setBalancers(owner, facts)
 	s.warnOfLocal(service)
+	s.warnOfFamily(service, s.networks[s.homeOf(*ns)])
 	return known
 }
 
@@ -243,17 +248,37 @@ func (s *State) warnOfLocal(service *model.Service) {
 	}
 }
 
+// warnOfFamily tells a Service's owner, once, that the pods of its Network cannot dial it: they have addresses of IPv6 alone, and
+// it has none. Nor has it endpoints, since Kubernetes lists pods by the IP families of a Service.
+func (s *State) warnOfFamily(service *model.Service, home *network) {
+	if home == nil || home.model == nil || !home.model.OnlyIPv6() || model.HasIPv6(service.ClusterIPs) {
+		delete(s.services.foreign, service.Key)
+		return
+	}
+	if s.services.foreign[service.Key] != service.UID {
+		s.services.foreign[service.Key] = service.UID
+		s.sink.ServiceEvent(service.Key, service.UID, model.Problem{
+			Reason:  model.ReasonNoIPv6,
+			Message: fmt.Sprintf("Network %q has addresses of IPv6 alone, and the Service has none: its pods cannot dial it, and are not behind it. Make it anew with ipFamilies: [IPv6]", home.name),
+		})
+	}
+}
+
 // answeredBy reports whether the Network's questions for names go to a Service of the tenant.
 func (n *network) answeredBy(key model.ServiceKey) bool {
 	return n.model.DNS == model.DNSService && n.model.DNSService == model.ServiceRef(key)
 }
 
-// dnsAddresses are those that kubelets tell pods to ask for names.
-func (s *State) dnsAddresses() []netip.Addr {
-	if dns := s.services.byKey[s.defaults.DNS]; dns != nil {
-		return dns.ClusterIPs
+// dnsAddresses are those at which a Network's pods ask for names.
+func (s *State) dnsAddresses(n *network) []netip.Addr {
+	dns := s.services.byKey[s.defaults.DNS]
+	switch {
+	case dns == nil:
+		return nil
+	case n.model.OnlyIPv6() && !model.HasIPv6(dns.ClusterIPs):
+		return append(slices.Clone(dns.ClusterIPs), model.NamesAddress6())
 	}
-	return nil
+	return dns.ClusterIPs
 }
 
 // touchDNS marks the Services that answer instead of the cluster's, when that one's addresses may have changed.

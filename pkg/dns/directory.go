@@ -238,8 +238,13 @@ func (d *Directory) refresh(s *served, key ServiceKey) {
 // virtual are the addresses that a Service's name stands for in a Network: its ClusterIPs, but where it has an address of
 // the Network's own, that one instead of the ClusterIP of the same IP family. It has some in the Network of its namespace
 // only, and out of that Network's ranges: so much of what is written on a Service is checked here again.
+//
+// The Kubernetes API has an address that pods of a Network of IPv6 alone can dial, if the cluster gave it none.
 func (d *Directory) virtual(s *served, service *Service) []netip.Addr {
 	own, n := service.Own, s.network
+	if service.ServiceKey == apiService && n.OnlyIPv6() && !model.HasIPv6(service.ClusterIPs) {
+		return []netip.Addr{model.APIAddress6()}
+	}
 	if own == nil || own.Network != n.Name || own.NetworkUID != n.UID || !d.home(s, service.Namespace) {
 		return service.ClusterIPs
 	}

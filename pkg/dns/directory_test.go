@@ -86,6 +86,28 @@ func TestWhatANetworkSees(t *testing.T) {
 }
 
 // TestAnyHistory: whatever came, changed and went, in whatever order, a Zone ends as one that is made from what is left.
+// TestTheAPIOfANetworkOfIPv6: where the API has no address that its pods can dial, the name is one that they can.
+func TestTheAPIOfANetworkOfIPv6(t *testing.T) {
+	six := vpc("six")
+	six.Subnets = []model.Subnet{{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("fd00:6::/64")}}}
+	w := newWorld(t, six, vpc("red"))
+	w.SetComplete()
+	w.SetService(clusterIP("default/kubernetes", "10.96.0.1"))
+	for network, want := range map[string]string{"six": model.APIAddress6().String(), "red": ""} {
+		got := ""
+		if m := w.ask(t, network, "kubernetes.default.svc.cluster.local.", dns.TypeAAAA); len(m.Answer) == 1 {
+			got = m.Answer[0].(*dns.AAAA).AAAA.String()
+		}
+		if got != want {
+			t.Errorf("in %s it is %q, want %q", network, got, want)
+		}
+	}
+	w.SetService(clusterIP("default/kubernetes", "fd00:96::1"))
+	if m := w.ask(t, "six", "kubernetes.default.svc.cluster.local.", dns.TypeAAAA); len(m.Answer) != 1 || m.Answer[0].(*dns.AAAA).AAAA.String() != "fd00:96::1" {
+		t.Errorf("an API with IPv6 is %v", m)
+	}
+}
+
 func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names, networks := []string{"a", "b", "default"}, []string{"red", "blue", ""}

@@ -131,4 +131,5 @@ const (
 	ReasonAddressOutsideRange   = "AddressOutsideServiceCIDR"
 	ReasonAddressChanged        = "ServiceAddressChanged"
 	ReasonLocalPolicyIgnored    = "InternalTrafficPolicyIgnored"
+	ReasonNoIPv6                = "NoAddressOfIPv6"
 )

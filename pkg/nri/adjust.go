@@ -63,8 +63,9 @@ func withSource(m *api.Mount, source string) *api.Mount {
 // adjustment puts changes into the form in which the runtime takes them; nil when there are none. Each takes back
 // first what another plugin changed of the same thing: two plugins that change one thing would else keep the container
 // from being made.
-func adjustment(environment []*api.KeyValue, arguments []string, hosts *api.Mount) *api.ContainerAdjustment {
-	if len(environment) == 0 && arguments == nil && hosts == nil {
+func adjustment(environment []*api.KeyValue, arguments []string, files ...*api.Mount) *api.ContainerAdjustment {
+	files = slices.DeleteFunc(files, func(m *api.Mount) bool { return m == nil })
+	if len(environment) == 0 && arguments == nil && len(files) == 0 {
 		return nil
 	}
 	a := &api.ContainerAdjustment{}
@@ -75,9 +76,9 @@ func adjustment(environment []*api.KeyValue, arguments []string, hosts *api.Moun
 	if arguments != nil {
 		a.UpdateArgs(arguments)
 	}
-	if hosts != nil {
-		a.RemoveMount(hosts.Destination)
-		a.AddMount(hosts)
+	for _, file := range files {
+		a.RemoveMount(file.Destination)
+		a.AddMount(file)
 	}
 	return a
 }

@@ -79,11 +79,11 @@ func TestHostsDir(t *testing.T) {
 	must(t, os.WriteFile(kubelets, nil, 0o644))
 	must(t, unix.Setxattr(kubelets, labelAttribute, []byte("system_u:object_r:container_file_t:s0:c1,c2"), 0))
 
-	name, err := d.Write("a", "first, and longer\n", kubelets)
+	name, err := d.Write("a", hostsName, "first, and longer\n", kubelets)
 	must(t, err)
 	before, err := os.Stat(name)
 	must(t, err)
-	if _, err := d.Write("a", "second\n", kubelets); err != nil {
+	if _, err := d.Write("a", hostsName, "second\n", kubelets); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.Stat(name)
@@ -103,7 +103,7 @@ func TestHostsDir(t *testing.T) {
 		t.Errorf("SELinux label %q", got)
 	}
 	for _, uid := range []string{"", ".", "..", "../b", strings.Repeat("x", 256)} {
-		if name, err := d.Write(uid, "x", kubelets); err == nil {
+		if name, err := d.Write(uid, hostsName, "x", kubelets); err == nil {
 			t.Errorf("UID %q made the file %s", uid, name)
 		}
 	}
@@ -129,12 +129,12 @@ func TestReadHosts(t *testing.T) {
 	must(t, os.Symlink("/etc/passwd", link))
 	must(t, unix.Mkfifo(fifo, 0o644))
 	for _, name := range []string{long, link, fifo, filepath.Join(dir, "none")} {
-		if content, err := readHosts(name); err == nil {
-			t.Errorf("readHosts(%s) = %d bytes, want an error", name, len(content))
+		if content, err := readFile(name); err == nil {
+			t.Errorf("readFile(%s) = %d bytes, want an error", name, len(content))
 		}
 	}
 	must(t, os.WriteFile(long, []byte(kubeletHostsHead), 0o644))
-	got, err := readHosts(long)
+	got, err := readFile(long)
 	must(t, err)
 	if diff := cmp.Diff(kubeletHostsHead, got); diff != "" {
 		t.Error(diff)

@@ -46,11 +46,11 @@ func OpenHostsDir(path string) (*HostsDir, error) {
 	return &HostsDir{path: path}, nil
 }
 
-// Write gives a pod a hosts file of this content, with the SELinux label of another file, and returns its name. A file
+// Write gives a pod a file of this name and content, with the SELinux label of another file, and returns where it is. A file
 // that the pod has already is changed in place, since its containers hold on to it.
-func (d *HostsDir) Write(podUID, content, labelOf string) (string, error) {
+func (d *HostsDir) Write(podUID, file, content, labelOf string) (string, error) {
 	if !isName(podUID) {
-		return "", fmt.Errorf("write hosts file: %q is not the UID of a pod", podUID)
+		return "", fmt.Errorf("write %s: %q is not the UID of a pod", file, podUID)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,9 +58,9 @@ func (d *HostsDir) Write(podUID, content, labelOf string) (string, error) {
 	if err := d.mount(dir); err != nil {
 		return "", err
 	}
-	name := filepath.Join(dir, hostsName)
+	name := filepath.Join(dir, file)
 	if err := rewrite(name, content); err != nil {
-		return "", fmt.Errorf("write hosts file: %w", err)
+		return "", fmt.Errorf("write %s: %w", file, err)
 	}
 	if err := copyLabel(labelOf, name); err != nil {
 		return "", err
@@ -124,25 +124,25 @@ func (d *HostsDir) remove(dir string) error {
 	return nil
 }
 
-// readHosts reads a file that a container may have written to: kubelet's own is in its hands too.
-func readHosts(name string) (string, error) {
+// readFile reads a file that a container may have written to: kubelet's own is in its hands too.
+func readFile(name string) (string, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return "", fmt.Errorf("open kubelet's hosts file: %w", err)
+		return "", fmt.Errorf("open a container's file: %w", err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return "", fmt.Errorf("look at kubelet's hosts file: %w", err)
+		return "", fmt.Errorf("look at a container's file: %w", err)
 	}
 	content, err := io.ReadAll(io.LimitReader(file, maxHosts+1))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("read kubelet's hosts file: %w", err)
+		return "", fmt.Errorf("read a container's file: %w", err)
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("read kubelet's hosts file: %s is not a file", name)
+		return "", fmt.Errorf("read %s: it is not a file", name)
 	case len(content) > maxHosts:
-		return "", fmt.Errorf("read kubelet's hosts file: %s is longer than %d bytes", name, maxHosts)
+		return "", fmt.Errorf("read %s: it is longer than %d bytes", name, maxHosts)
 	}
 	return string(content), nil
 }

@@ -2,6 +2,7 @@ package nri
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -46,6 +47,8 @@ type Known struct {
 	UID string
 	// Pairs are the pod's faces, each with the own address that it stands for.
 	Pairs []Pair
+	// Elsewhere is what the pod finds elsewhere than kubelet says.
+	Elsewhere Elsewhere
 }
 
 // Plugin gives containers their own addresses.
@@ -174,7 +177,9 @@ func (p *Plugin) own(pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjus
 	}
 	r := newReplacer(known.Pairs)
 	hosts, err := p.ownHosts(pod, c, known)
-	return adjustment(ownEnvironment(c.GetEnv(), r), ownArguments(c.GetArgs(), r), hosts), err
+	resolver, failed := p.ownResolver(c, known)
+	environment := append(ownEnvironment(c.GetEnv(), r), known.Elsewhere.environment(c.GetEnv())...)
+	return adjustment(environment, ownArguments(c.GetArgs(), r), hosts, resolver), errors.Join(err, failed)
 }
 
 func (p *Plugin) lookup(pod *api.PodSandbox) (Known, bool) {
@@ -191,11 +196,11 @@ func (p *Plugin) ownHosts(pod *api.PodSandbox, c *api.Container, known Known) (*
 	case !has:
 		return nil, p.otherDir(pod, c)
 	}
-	content, err := readHosts(mount.GetSource())
+	content, err := readFile(mount.GetSource())
 	if err != nil {
 		return nil, err
 	}
-	file, err := p.hosts.Write(known.UID, ownHosts(content, known.Pairs), mount.GetSource())
+	file, err := p.hosts.Write(known.UID, hostsName, ownHosts(content, known.Pairs), mount.GetSource())
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,9 @@ func never4() []netip.Prefix {
 }
 
 func never6() []netip.Prefix {
-	return parsed("::/96", "::ffff:0:0/96", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::/32", "fd20:ce::254/128")
+	return parsed("::/96", "::ffff:0:0/96", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::/32", "fd20:ce::254/128",
+		// What portholes have themselves.
+		"fdd7:5e3c:91a4::/64")
 }
 
 func parsed(texts ...string) []netip.Prefix {

@@ -118,6 +118,9 @@ func furnish(spec Spec, upon before) error {
 	wanted := []netip.Prefix{own[0]}
 	if spec.hasIPv6() {
 		wanted = append(wanted, own[1], host(errandAddress(own[1].Addr())))
+		for _, at := range spec.Relayed {
+			wanted = append(wanted, host(at.Addr()))
+		}
 	}
 	if err := setAddresses(network, wanted, upon); err != nil {
 		return err

@@ -162,7 +162,7 @@ func writeForward(t *transaction, spec Spec) {
 	t.rule("out", rest)
 }
 
-// writeInput lets in what is for the porthole itself: questions for names.
+// writeInput lets in what is for the porthole itself: questions for names, and what is relayed to the Kubernetes API.
 func writeInput(t *transaction, spec Spec) {
 	t.base("input", received(expr.VerdictDrop))
 	t.rule("input", iifname("lo"), accept())
@@ -177,6 +177,9 @@ func writeInput(t *transaction, spec Spec) {
 			t.rule("input", iifname(networkSide), f.daddr(), t.oneOf(f.address, servers),
 				l4protocol(), t.oneOf(nftables.TypeInetProto, bytesOf(unix.IPPROTO_TCP, unix.IPPROTO_UDP)), dport(dnsPort), accept())
 		}
+	}
+	for _, at := range spec.Relayed {
+		t.rule("input", iifname(networkSide), familyOf(at.Addr()).daddr(), equal(at.Addr().AsSlice()), l4proto(unix.IPPROTO_TCP), dport(at.Port()), accept())
 	}
 	t.rule("input", iifname(networkSide), ctState(related), accept())
 	t.rule("input", iifname(networkSide), goTo("refuse"))

@@ -28,6 +28,9 @@ type Spec struct {
 	DNS []netip.Addr
 	// API are the Kubernetes API's addresses in the cluster, as pods know them.
 	API []netip.AddrPort
+	// Relayed are addresses at which somebody takes connections to the Kubernetes API inside the porthole: its servers have none
+	// of the family. Empty when pods dial them.
+	Relayed []netip.AddrPort
 	// Cluster is what all portholes of a node share.
 	Cluster Cluster
 	// MTU of both links, in bytes of IP packet.
@@ -71,6 +74,7 @@ func (s Spec) normal() Spec {
 	s.Cluster.Closed = prefixes(s.Cluster.Closed)
 	s.DNS = unique(s.DNS, netip.Addr.Compare)
 	s.API = unique(s.API, netip.AddrPort.Compare)
+	s.Relayed = unique(s.Relayed, netip.AddrPort.Compare)
 	s.Cluster.Servers = unique(s.Cluster.Servers, netip.AddrPort.Compare)
 	s.Pods = unique(s.Pods, comparePods)
 	return s
@@ -84,7 +88,7 @@ func comparePods(a, b Pod) int {
 func (s Spec) sameButPods(o Spec) bool {
 	return s.UID == o.UID && s.Network == o.Network && s.Egress == o.Egress && s.Infra == o.Infra &&
 		s.MTU == o.MTU && s.Offload == o.Offload &&
-		slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.ServiceRanges, o.ServiceRanges) && slices.Equal(s.DNS, o.DNS) && slices.Equal(s.API, o.API) &&
+		slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.ServiceRanges, o.ServiceRanges) && slices.Equal(s.DNS, o.DNS) && slices.Equal(s.API, o.API) && slices.Equal(s.Relayed, o.Relayed) &&
 		s.Cluster.equal(o.Cluster)
 }
 

@@ -1,0 +1,248 @@
+// Package apirelay leads connections to the Kubernetes API from a porthole to an API server of the other IP family, which no
+// translation of packets in the kernel does.
+//
+// In flows where to listen, inside which network namespace, and who the servers are; what flows out are connections of the process's own
+// namespace. The bytes are not looked at: TLS is between pod and server, and who may do what the server decides.
+//
+// What must stay true: one Network, or one pod, cannot use up what others need.
+package apirelay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+)
+
+// Bounds of one porthole: connections of all its pods, and of one of them; and how long a server may take to accept one.
+const (
+	maxConnections = 256
+	maxOfOne       = 64
+	dialTimeout    = 3 * time.Second
+	// idle is when a peer that says nothing is asked whether it is still there.
+	idle = 30 * time.Second
+)
+
+// Relays are those of a node, by the names of their portholes. Safe for concurrent use.
+type Relays struct {
+	servers func() []netip.AddrPort
+	log     *slog.Logger
+
+	mu sync.Mutex
+	by map[string]*relay
+}
+
+// New makes Relays that lead to the servers that there are when a connection comes.
+func New(servers func() []netip.AddrPort, log *slog.Logger) *Relays {
+	return &Relays{servers: servers, log: log, by: map[string]*relay{}}
+}
+
+// Serve listens at addresses inside a network namespace, and nowhere else under this name. It changes nothing when it does so
+// already.
+func (r *Relays) Serve(name, netns string, at []netip.AddrPort) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.by[name]; old != nil {
+		if slices.Equal(old.at, at) {
+			return nil
+		}
+		old.close()
+		delete(r.by, name)
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	made := &relay{at: slices.Clone(at), servers: r.servers, log: r.log, of: map[netip.Addr]int{}, open: map[net.Conn]struct{}{}}
+	err := ns.WithNetNSPath(netns, func(ns.NetNS) error { return made.listen() })
+	if err != nil {
+		made.close()
+		return fmt.Errorf("listen for the Kubernetes API: %w", err)
+	}
+	r.by[name] = made
+	return nil
+}
+
+// Stop ends what is served under a name, with its connections.
+func (r *Relays) Stop(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.by[name]; old != nil {
+		old.close()
+		delete(r.by, name)
+	}
+}
+
+// Close ends all of them.
+func (r *Relays) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, old := range r.by {
+		old.close()
+	}
+	clear(r.by)
+}
+
+// relay is one porthole's.
+type relay struct {
+	at      []netip.AddrPort
+	servers func() []netip.AddrPort
+	log     *slog.Logger
+	sockets []net.Listener
+	// cancel ends attempts to reach a server.
+	cancel context.CancelFunc
+	parts  sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	// of counts connections by who made them; open are both ends of all.
+	of   map[netip.Addr]int
+	all  int
+	open map[net.Conn]struct{}
+}
+
+// listen opens sockets in the namespace of the calling thread, to which they belong from then on.
+func (r *relay) listen() error {
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	for _, at := range r.at {
+		socket, err := (&net.ListenConfig{KeepAlive: idle}).Listen(ctx, "tcp", at.String())
+		if err != nil {
+			return err
+		}
+		r.sockets = append(r.sockets, socket)
+		// It ends with its socket.
+		r.parts.Go(func() { r.accept(ctx, socket) })
+	}
+	return nil
+}
+
+func (r *relay) accept(ctx context.Context, socket net.Listener) {
+	for {
+		pod, err := socket.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			r.log.Warn("a connection to the Kubernetes API was not taken", "error", err)
+			continue
+		}
+		// It ends with one of its connections, which close ends.
+		r.parts.Go(func() { r.lead(ctx, pod) })
+	}
+}
+
+// lead leads a pod's connection to a server until either ends it.
+func (r *relay) lead(ctx context.Context, pod net.Conn) {
+	defer pod.Close()
+	from := netip.MustParseAddrPort(pod.RemoteAddr().String()).Addr()
+	if !r.enter(from, pod) {
+		return
+	}
+	defer r.leave(from, pod)
+	server, err := r.dial(ctx)
+	if err != nil {
+		r.log.Debug("no API server took a connection", "error", err)
+		return
+	}
+	defer server.Close()
+	if !r.add(server) {
+		return
+	}
+	defer r.drop(server)
+	done := make(chan struct{})
+	go func() { // ends when either is closed
+		defer close(done)
+		pass(server, pod)
+	}()
+	pass(pod, server)
+	<-done
+}
+
+// pass copies until the end of what is said, and passes that on.
+func pass(to, from net.Conn) {
+	if _, err := io.Copy(to, from); err != nil {
+		_ = to.Close()
+		_ = from.Close()
+		return
+	}
+	if half, ok := to.(*net.TCPConn); ok {
+		_ = half.CloseWrite()
+	}
+}
+
+// dial connects to one of the servers, by chance, and to another one if that does not answer.
+func (r *relay) dial(ctx context.Context) (net.Conn, error) {
+	servers := slices.Clone(r.servers())
+	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
+	err := errors.New("none is known")
+	for _, server := range servers {
+		var conn net.Conn
+		if conn, err = (&net.Dialer{Timeout: dialTimeout, KeepAlive: idle}).DialContext(ctx, "tcp", server.String()); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+// enter counts a connection of a pod's; false when there are enough.
+func (r *relay) enter(from netip.Addr, pod net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.all >= maxConnections || r.of[from] >= maxOfOne {
+		return false
+	}
+	r.all++
+	r.of[from]++
+	r.open[pod] = struct{}{}
+	return true
+}
+
+func (r *relay) leave(from netip.Addr, pod net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all--
+	if r.of[from]--; r.of[from] == 0 {
+		delete(r.of, from)
+	}
+	delete(r.open, pod)
+}
+
+// add notes a connection that close has to end; false when it has ended everything already.
+func (r *relay) add(c net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.open[c] = struct{}{}
+	}
+	return !r.closed
+}
+
+func (r *relay) drop(c net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, c)
+}
+
+// close ends it all, and waits.
+func (r *relay) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.cancel()
+	for _, socket := range r.sockets {
+		_ = socket.Close()
+	}
+	for c := range r.open {
+		_ = c.Close()
+	}
+	r.mu.Unlock()
+	r.parts.Wait()
+}
