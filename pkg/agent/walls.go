@@ -140,9 +140,15 @@ func (w *world) besides(tunnel netip.Addr) (netip.Addr, bool) {
 func (w *world) flat() []porthole.Flat {
 	var out []porthole.Flat
 	for _, n := range w.networks {
-		if n.Type == model.Flat {
-			out = append(out, porthole.Flat{Subnets: w.infra.subnetsOf(n), Egress: n.Egress, Infra: n.Infra})
+		if n.Type != model.Flat {
+			continue
 		}
+		subnets := w.infra.subnetsOf(n)
+		if self := w.nodes[w.self]; self != nil && self.Assigned != nil && self.Assigned.NetworkUID != n.UID {
+			// One that overlaps another Network's is not served, and says nothing about who has these addresses.
+			subnets = slices.DeleteFunc(subnets, func(p netip.Prefix) bool { return !slices.Contains(self.Assigned.Flat, p) })
+		}
+		out = append(out, porthole.Flat{Subnets: subnets, Egress: n.Egress, Infra: n.Infra})
 	}
 	return out
 }

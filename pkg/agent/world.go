@@ -292,7 +292,7 @@ func (w *world) host() (host porthole.Host, network string) {
 		return host, ""
 	}
 	host.MAC, host.Addresses, host.Gateways = given.MAC, given.Addresses, given.Gateways
-	host.Default = w.infra.subnetsOf(n)
+	host.Default = append(w.infra.subnetsOf(n), given.Flat...)
 	return host, n.Name
 }
 

@@ -267,6 +267,8 @@ func words(o nb.Origin) string {
 		return "a pod's own node always reaches it"
 	case nb.Itself:
 		return "a pod always reaches itself"
+	case nb.Apart:
+		return "pods of flat Networks reach their own Network, nodes and infrastructure"
 	case nb.Guard:
 		return "no pod may send what comes from routers or DHCP servers"
 	case nb.Faces:

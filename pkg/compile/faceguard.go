@@ -28,7 +28,9 @@ func FaceGuardOwner(l Layout) nb.Owner { return GroupOwner(l, WaysGroup()) }
 // A pod of the default Network that a face has dialled must be able to answer it. OVN follows connections at a switch if an ACL
 // there allows something; what a pod says to itself is allowed anyway (fromItself). Answers then pass before any ACL. (ovn-northd(8),
 // Ingress Table: from-lport ACL evaluation after LB.)
-func FaceGuard(l Layout, faces []netip.Prefix) nb.Facts {
+//
+// apart: there are other flat Networks, whose pods are kept from this one's as this one's are from theirs (Apart).
+func FaceGuard(l Layout, faces []netip.Prefix, apart bool) nb.Facts {
 	owner := FaceGuardOwner(l)
 	var facts nb.Facts
 	for _, g := range []Group{WaysGroup(), InfrastructureGroup()} {
@@ -36,6 +38,9 @@ func FaceGuard(l Layout, faces []netip.Prefix) nb.Facts {
 	}
 	b := aclBuilder{layout: l, owner: owner, uid: l.UID, origin: nb.Origin{Policy: nb.Itself}}
 	facts.Add(b.acl(WaysGroup(), "itself", model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform, "flags.loopback && ip"))
+	if apart {
+		facts.Add(b.keepApart())
+	}
 	b.origin.Policy = nb.Faces
 	for _, r := range faces {
 		v4 := r.Addr().Is4()
@@ -85,15 +90,16 @@ func (b aclBuilder) faceGuard(judged, closed, open, family string) nb.Facts {
 // actionReject is OVN's word for refusing so that the sender is told. (ovn-nb(5), ACL.)
 const actionReject = "reject"
 
-// WayPlaces are the places of the ports of a Network's switches that lead to its router.
+// WayPlaces are the places of the ports that lead from a flat Network's switches to the default Network's router.
 func WayPlaces(l Layout) nb.Facts {
 	var facts nb.Facts
+	home := Layout{Name: l.router().Name, UID: l.router().UID}
 	for _, s := range l.Subnets {
 		port := peerPortUUID(l, s.Name)
 		facts.Members = append(facts.Members,
-			GroupPlace(GroupRef(l, WaysGroup()), port),
+			GroupPlace(GroupRef(home, WaysGroup()), port),
 			// A name of a port group is known on a switch only where the group has a port. (ovn-sb(5), Port_Group.)
-			GroupPlace(GroupRef(l, InfrastructureGroup()), port))
+			GroupPlace(GroupRef(home, InfrastructureGroup()), port))
 	}
 	return facts
 }

@@ -25,9 +25,23 @@ type Layout struct {
 	Services []netip.Prefix
 	// Faces: its pods have them. Not so in the default Network.
 	Faces bool
+	// Home is the default Network, on whose router the subnets of another flat Network hang; nil for a Network with a router of its
+	// own.
+	Home *Home
 	// Through are addresses within the subnets that lead to the porthole all the same: there somebody answers whom pods of
 	// every Network ask.
 	Through []netip.Addr
+}
+
+// Home is the default Network.
+type Home struct{ Name, UID string }
+
+// router is the Network whose router and load balancers a Network's subnets have.
+func (l Layout) router() Home {
+	if l.Home != nil {
+		return *l.Home
+	}
+	return Home{l.Name, l.UID}
 }
 
 // SubnetLayout is a subnet that makes sense.

@@ -21,6 +21,9 @@ func peerPortName(network, subnet string) string { return SwitchName(network, su
 //
 // All of it is there from the first pod on, since a new switch costs ovn-northd a recomputation of everything and a pod
 // does not. None of it depends on the number of nodes.
+//
+// A flat Network beside the default one has switches alone: they hang on the default Network's router, with its load balancers and
+// its way out.
 func Network(l Layout) nb.Facts {
 	ids := func() map[string]string { return idsOf(l) }
 	key := func(name string) string { return l.UID + "/" + name }
@@ -37,9 +40,12 @@ func Network(l Layout) nb.Facts {
 		ExternalIDs: ids(),
 		Copp:        coppUUID(l),
 	}
-	facts := nb.Facts{Rows: []nb.Row{router, group}}
-	facts.Add(faces(l))
-	facts.Add(formers(l))
+	var facts nb.Facts
+	if l.Home == nil {
+		facts.Rows = []nb.Row{router, group}
+		facts.Add(faces(l))
+		facts.Add(formers(l))
+	}
 	for _, s := range l.Subnets {
 		sw := &nb.LogicalSwitch{
 			UUID:        switchUUID(l, s.Name),
@@ -75,7 +81,9 @@ func Network(l Layout) nb.Facts {
 	facts.Add(guard(l))
 	facts.Add(control(l))
 	facts.Add(floods(l))
-	facts.Add(edge(l))
+	if l.Home == nil {
+		facts.Add(edge(l))
+	}
 	return facts
 }
 
@@ -87,9 +95,11 @@ func idsOf(l Layout) map[string]string {
 	}
 }
 
-func routerUUID(l Layout) string { return nb.UUID(nb.TableLogicalRouter, l.UID+"/"+l.Name) }
+func routerUUID(l Layout) string {
+	return nb.UUID(nb.TableLogicalRouter, l.router().UID+"/"+l.router().Name)
+}
 
-func groupUUID(l Layout) string { return nb.UUID(nb.TableLoadBalancerGroup, l.UID) }
+func groupUUID(l Layout) string { return nb.UUID(nb.TableLoadBalancerGroup, l.router().UID) }
 
 // peerPortUUID is that of the port of a subnet's switch that leads to the router.
 func peerPortUUID(l Layout, subnet string) string {

@@ -68,16 +68,16 @@ func nodePortUUID(l Layout, node string) string {
 	return nb.UUID(nb.TableLogicalSwitchPort, l.UID+"/node/"+node)
 }
 
-// NodeAccess gives the ACL by which a node reaches its own pods in the default Network, whatever a policy says: those whose
-// ports are bound where the node's own is. Other nodes are judged by their addresses.
-func NodeAccess(l Layout, node string, n model.NodeNetwork) nb.Facts {
+// NodeAccess gives the ACL by which a node reaches its own pods in a flat Network, whatever a policy says: those whose
+// ports are bound where the node's own is, in the default Network home. Other nodes are judged by their addresses.
+func NodeAccess(l Layout, home, node string, n model.NodeNetwork) nb.Facts {
 	b := aclBuilder{layout: l, owner: nb.NodeOwner(node), uid: n.NodeUID, origin: nb.Origin{Policy: nb.OwnNode}}
 	var facts nb.Facts
 	for _, prefix := range n.Addresses {
 		family := familyOf(prefix.Addr().Is4())
 		facts.Add(b.acl(JudgedGroup(), "own/"+family, model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform,
 			fmt.Sprintf("outport == @%s && %s.src == %s && is_chassis_resident(%q)",
-				GroupName(l, JudgedGroup()), family, prefix.Addr(), model.NodePortName(l.Name, node))))
+				GroupName(l, JudgedGroup()), family, prefix.Addr(), model.NodePortName(home, node))))
 	}
 	return facts
 }

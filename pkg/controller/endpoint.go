@@ -36,6 +36,7 @@ func (s *State) resolve(key model.ServiceKey, ns model.Namespace) []resolved {
 			r := resolved{Endpoint: e, ports: slice.Ports}
 			var there bool
 			if r.network, r.own, there = s.placeOf(e, ns); there {
+				r.network = s.space(r.network)
 				out = append(out, r)
 			}
 		}

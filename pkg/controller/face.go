@@ -56,7 +56,7 @@ const maxFaceBits = 20
 
 // canFace reports whether a new pod of a Network can get its faces, if it needs any.
 func (s *State) canFace(network string, p *pod) bool {
-	return len(s.faces) == 0 || network == s.defaults.Network || s.node(p.Node).serves()
+	return len(s.faces) == 0 || s.faceless(s.network(network)) || s.node(p.Node).serves()
 }
 
 // awaitNode has a pod looked at again when its node changes. It holds nothing meanwhile.
@@ -68,7 +68,7 @@ func (s *State) awaitNode(p *pod) {
 // face makes the pod's faces part of its attachment: one for each of its addresses. ready is false while its node has
 // no block yet. Pods of the default Network have none: they are seen under their own addresses.
 func (s *State) face(nw *network, p *pod, a *model.Attachment) (ready bool, problem *model.Problem) {
-	if len(s.faces) == 0 || nw.name == s.defaults.Network {
+	if len(s.faces) == 0 || s.faceless(nw) {
 		return true, nil
 	}
 	s.awaitNode(p)

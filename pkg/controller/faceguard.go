@@ -46,13 +46,14 @@ func (s *State) guards(n *network) bool {
 // keepGuard makes the guard when the first Network with faces comes, and takes it away after the last one. It comes before the rows
 // that have places in it.
 func (s *State) keepGuard() {
+	s.houseFlats()
 	for name := range s.touched {
 		if n := s.networks[name]; n != nil {
 			s.noteGuarded(n)
 		}
 	}
 	home := s.networks[s.defaults.Network]
-	wanted := home.serves() && len(s.guard.faced) > 0
+	wanted := home.serves() && len(s.guard.faced)+len(s.flats.ranges) > 0
 	if wanted == (s.guard.of != nil) && !s.guard.stale {
 		return
 	}
@@ -64,10 +65,15 @@ func (s *State) keepGuard() {
 	if wanted {
 		layout := home.layout
 		s.guard.of = &layout
-		s.graph.Set(compile.FaceGuardOwner(layout), compile.FaceGuard(layout, s.defaults.Faces))
+		s.graph.Set(compile.FaceGuardOwner(layout), compile.FaceGuard(layout, s.defaults.Faces, len(s.flats.ranges) > 0))
 	}
 	if home.serves() {
 		s.placeNetwork(home)
+		for name := range s.flats.names {
+			if n := s.networks[name]; n.serves() {
+				s.placeNetwork(n)
+			}
+		}
 		for _, n := range s.nodes {
 			if n.model != nil && len(n.addresses) > 0 {
 				s.nodeRows(home, n)

@@ -240,10 +240,10 @@ func (s *State) settle(g *gateway) {
 	}
 }
 
-// gatewayNetwork is the name of the Network that a Gateway belongs to: its namespace's.
+// gatewayNetwork is the name of the Network that a Gateway belongs to: its namespace's; flat ones share the default one's.
 func (s *State) gatewayNetwork(g *gateway) string {
 	if ns := s.namespaces[g.Key.Namespace]; ns != nil {
-		return s.homeOf(*ns)
+		return s.space(s.homeOf(*ns))
 	}
 	return ""
 }

@@ -192,7 +192,7 @@ func (s *State) endpoints(of port, n *network) []netip.AddrPort {
 	if ns == nil || !n.serves() || !n.admits(*ns) && !n.standard {
 		return nil
 	}
-	lead, _ := s.backends(*of.Service, n.name, s.homeOf(*ns), s.resolve(of.Key, *ns))
+	lead, _ := s.backends(*of.Service, n.name, s.space(s.homeOf(*ns)), s.resolve(of.Key, *ns))
 	return lead[of.at]
 }
 

@@ -31,6 +31,8 @@ func anyHistory(t *rapid.T) {
 	settings := withFaces("100.64.0.0/10")
 	w := newWorldOf(settings)
 	namespaces := map[string]map[string]string{}
+	// The type of a Network does not change.
+	flat := rapid.SampledFrom([]string{"", "blue"}).Draw(t, "flat")
 	for step := range rapid.IntRange(1, 50).Draw(t, "steps") {
 		name := rapid.SampledFrom([]string{"red", "blue", "default"}).Draw(t, "network")
 		ns := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "namespace")
@@ -40,6 +42,10 @@ func anyHistory(t *rapid.T) {
 		case 0:
 			n := network(name, "s", rapid.SampledFrom([]string{"10.0.0.0/29", "10.96.0.8/29"}).Draw(t, "cidr"), "t", "10.0.1.0/29")
 			n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
+			if name == flat {
+				n = network(name, "s", rapid.SampledFrom([]string{"10.3.0.0/29", "10.3.0.8/29", "10.3.0.0/28", "10.0.1.0/29"}).Draw(t, "range"))
+				n.Type, n.Created = model.Flat, time.Unix(rapid.Int64Range(0, 3).Draw(t, "made"), 0)
+			}
 			switch rapid.SampledFrom([]string{"all", "the tenant's", "those that name it"}).Draw(t, "namespaces of the Network") {
 			case "the tenant's":
 				n.Tenant, n.Allowed = "acme", nil
@@ -176,7 +182,7 @@ func anyHistory(t *rapid.T) {
 				t.Fatalf("%s and %s both hold %s", key, other, place)
 			}
 			held[place] = key
-			if (len(a.Faces) == 0) != (a.Network == settings.Network) {
+			if (len(a.Faces) == 0) != (a.Network == settings.Network || a.Network == flat) {
 				t.Fatalf("%s in Network %s has the faces %v", key, a.Network, a.Faces)
 			}
 			for _, face := range a.Faces {

@@ -25,6 +25,8 @@ type network struct {
 	leaving []model.Problem
 	// conflicts are its ranges that overlap the infrastructure's.
 	conflicts []string
+	// home is the default Network, on whose router the subnets of a flat one hang; nil of any other.
+	home *network
 	// pools hold the addresses of each range of each subnet of the layout.
 	pools map[string][]*alloc.Pool
 	// vips are the virtual addresses of the Network's own; rangeProblems say why service ranges are not served.
@@ -115,6 +117,7 @@ func vpcOf(m *model.Network) string {
 func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	s.touched[n.name], s.replanned[n.name], s.vips.networks[n.name] = struct{}{}, struct{}{}, struct{}{}
 	n.placed = false
+	s.noteFlat(n)
 	s.services.touchNetwork(n.name)
 	s.gateways.touch(concern{what: aboutNetwork, name: n.name})
 	s.policies.rearrange(n.name)
@@ -133,6 +136,10 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	if !n.model.Finalized && !n.model.Deleting {
 		s.sink.WriteFinalizer(n.name, n.model.UID, true)
 	}
+	if s.hangs(n) {
+		// planFlats decides about all of them.
+		return
+	}
 	old := n.layout
 	n.layout, n.problems = compile.Plan(*n.model, s.defaults.cluster())
 	if n.name == s.defaults.Network {
@@ -144,7 +151,7 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	} else {
 		n.leaving = nil
 	}
-	n.layout.Faces = n.model.Name != s.defaults.Network
+	n.layout.Faces = !s.faceless(n)
 	n.layout.Through = s.through(n)
 	if first := s.firstWith(n.model.VPCID); first != "" && first != n.name {
 		n.layout.Subnets = nil
@@ -154,6 +161,11 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 				n.model.VPCID, first),
 		})
 	}
+	s.planned(n, old)
+}
+
+// planned says what is wrong with a Network, and brings its pools in line with what it serves.
+func (s *State) planned(n *network, old compile.Layout) {
 	for _, p := range n.problems {
 		s.sink.NetworkEvent(n.name, n.model.UID, p)
 	}
@@ -228,8 +240,11 @@ func (s *State) place() {
 // placeNetwork gives a Network its rows.
 func (s *State) placeNetwork(n *network) {
 	facts := compile.Network(n.layout)
-	if s.guards(n) {
+	if s.guard.of != nil && (s.guards(n) || n.layout.Home != nil) {
 		facts.Add(compile.WayPlaces(n.layout))
+		if len(s.flats.ranges) > 0 {
+			facts.Add(compile.Apart(n.layout))
+		}
 	}
 	s.graph.Set(nb.NetworkOwner(n.name), facts)
 	n.placed = true

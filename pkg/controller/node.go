@@ -88,6 +88,7 @@ func (s *State) noteAddresses(changed []*node) {
 	}
 	if !maps.Equal(all, s.nodeAddresses) {
 		s.nodeAddresses = all
+		s.flats.stale = s.flats.stale || len(s.flats.names) > 0
 		s.unsettled = true
 		for key := range s.services.byKey {
 			s.services.dirty[key] = struct{}{}
@@ -316,6 +317,7 @@ func (s *State) placeNode(home *network, n *node) {
 			have.Addresses = append(have.Addresses, netip.PrefixFrom(n.addresses[i], r.CIDR.Bits()))
 			have.Gateways = append(have.Gateways, r.Gateway)
 		}
+		have.Flat = s.flats.ranges
 		n.have = have
 		s.nodeRows(home, n)
 	} else {
@@ -332,15 +334,24 @@ func (s *State) nodeRows(home *network, n *node) {
 	if s.guards(home) {
 		facts.Members = append(facts.Members, compile.NodeWay(home.layout, n.name))
 	}
-	if s.policies.groups[groupIn{home.name, home.model.UID, compile.JudgedGroup()}] != nil {
-		facts.Add(compile.NodeAccess(home.layout, n.name, n.have))
+	for _, name := range slices.Sorted(maps.Keys(s.flats.names)) {
+		s.nodeAccess(s.networks[name], n, &facts)
 	}
+	s.nodeAccess(home, n, &facts)
 	s.graph.Set(nb.NodeOwner(n.name), facts)
+}
+
+// nodeAccess lets a node in to its own pods of a flat Network, while a policy judges any.
+func (s *State) nodeAccess(flat *network, n *node, facts *nb.Facts) {
+	if flat.serves() && s.policies.groups[groupIn{flat.name, flat.model.UID, compile.JudgedGroup()}] != nil {
+		facts.Add(compile.NodeAccess(flat.layout, s.defaults.Network, n.name, n.have))
+	}
 }
 
 // serves reports whether the Network's rows are wanted.
 func (n *network) serves() bool {
-	return n != nil && n.model != nil && len(n.layout.Subnets) > 0 && (!n.model.Deleting || len(n.attached) > 0)
+	return n != nil && n.model != nil && len(n.layout.Subnets) > 0 && (!n.model.Deleting || len(n.attached) > 0) &&
+		(n.home == nil || n.home.serves())
 }
 
 // giveAddresses takes the node's addresses of the default Network's first subnet: what it has, what is written on it,

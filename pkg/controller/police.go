@@ -127,7 +127,7 @@ func (s *State) move(at groupIn, of compile.Members) {
 // admitNodes has the nodes' rows written anew when pods of the default Network begin to be judged, or end.
 func (s *State) admitNodes(at groupIn) {
 	home := s.networks[s.defaults.Network]
-	if at.network != s.defaults.Network || at.group != compile.JudgedGroup() || !home.serves() {
+	if !home.serves() || at.network != s.defaults.Network && !s.hangs(s.networks[at.network]) || at.group != compile.JudgedGroup() {
 		return
 	}
 	for _, n := range s.nodes {

@@ -209,7 +209,7 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 		s.services.attach(key, name)
 		if n := s.networks[name]; service != nil && n.serves() && (n.admits(*ns) || n.standard) {
 			b := compile.Backends{Layout: n.layout, VIPs: slices.Concat(s.vipsOf(key, n), s.publishedIn(*service, n))}
-			b.Ports, b.Left = s.backends(*service, name, s.homeOf(*ns), resolved)
+			b.Ports, b.Left = s.backends(*service, name, s.space(s.homeOf(*ns)), resolved)
 			if n.answeredBy(key) {
 				b.DNS = s.dnsAddresses(n)
 			}
@@ -296,7 +296,7 @@ func (s *State) touchDNS(changed map[model.ServiceKey]*model.Service) {
 // networksOf are the Networks where the Services of a namespace are known: the namespace's own, the default one, where the
 // infrastructure is that reaches everybody, and those that pods behind them are in.
 func (s *State) networksOf(ns model.Namespace, endpoints []resolved) []string {
-	names := map[string]struct{}{s.homeOf(ns): {}, s.defaults.Network: {}}
+	names := map[string]struct{}{s.space(s.homeOf(ns)): {}, s.defaults.Network: {}}
 	for _, e := range endpoints {
 		if e.network != "" {
 			names[e.network] = struct{}{}

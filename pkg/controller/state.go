@@ -96,6 +96,7 @@ type State struct {
 	// homeless nodes lack an address in the default Network or a block of faces, because none is free.
 	homeless map[string]struct{}
 	guard    guard
+	flats    flats
 	// nodeAddresses are those of all nodes.
 	nodeAddresses map[netip.Addr]struct{}
 	services      services
@@ -145,6 +146,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		homeless:    map[string]struct{}{},
 		services:    newServices(),
 		guard:       newGuard(),
+		flats:       flats{names: map[string]struct{}{}},
 		vips:        newVIPChanges(),
 		gateways:    newGateways(),
 		policies:    newPolicies(),
@@ -199,6 +201,7 @@ func (s *State) Apply(c model.Changes) {
 		s.applyPod(key, p, dirty)
 	}
 	s.applyNodes(c.Nodes, dirty)
+	s.planFlats(dirty)
 	s.evaluateAll(dirty)
 	s.closeFormer()
 	s.placeNodes()

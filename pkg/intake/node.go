@@ -48,7 +48,7 @@ func NodeNetwork(text, uid string) *model.NodeNetwork {
 	if len(n.Faces) > families || len(n.Addresses) > families || len(n.Gateways) > families {
 		return nil
 	}
-	for _, f := range n.Faces {
+	for _, f := range slices.Concat(n.Faces, n.Flat) {
 		if !f.IsValid() || f != f.Masked() || !usable(f.Addr()) {
 			return nil
 		}

@@ -36,6 +36,8 @@ type NodeNetwork struct {
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
 	// Gateways are the default Network's router in that subnet: the way to the faces of other nodes.
 	Gateways []netip.Addr `json:"gateways,omitempty"`
+	// Flat are the ranges of the flat Networks beside the default one: their pods are reached by the same way.
+	Flat []netip.Prefix `json:"flat,omitempty"`
 	// Faces are the blocks that the node's pods get their faces from: one per IP family.
 	Faces []netip.Prefix `json:"faces"`
 }

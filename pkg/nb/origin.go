@@ -8,7 +8,7 @@ import "strings"
 type Origin struct {
 	// Network of the ports that the ACL judges.
 	Network string
-	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Flood and Faces.
+	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Flood, Faces and Apart.
 	Policy string
 	// Direction is Ingress or Egress, as seen from the pod.
 	Direction string
@@ -33,6 +33,8 @@ const (
 	Flood = "flood"
 	// Faces says who in the default Network reaches the pods of others by their faces.
 	Faces = "faces"
+	// Apart keeps the pods of flat Networks from those of others.
+	Apart = "apart"
 )
 
 // RuleIsolation is the rule of a policy that says that its pods are isolated.

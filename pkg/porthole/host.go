@@ -30,7 +30,7 @@ type Host struct {
 	MAC       string
 	Addresses []netip.Prefix
 	Gateways  []netip.Addr
-	// Default are the subnets of the default Network.
+	// Default are the subnets of the default Network, and of the other flat ones.
 	Default []netip.Prefix
 	// Blocks are what the node's faces come from.
 	Blocks []netip.Prefix

@@ -24,10 +24,12 @@ func Subnet(name, cidr string) v1alpha1.Subnet {
 	return v1alpha1.Subnet{Name: name, CIDRs: []v1alpha1.CIDR{v1alpha1.CIDR(cidr)}}
 }
 
-// Network makes a vpc Network, which is deleted when the test ends.
+// Network makes a Network, of type vpc unless it says otherwise, which is deleted when the test ends.
 func (c *Cluster) Network(t *testing.T, name string, spec v1alpha1.NetworkSpec) {
 	t.Helper()
-	spec.Type = v1alpha1.NetworkVPC
+	if spec.Type == "" {
+		spec.Type = v1alpha1.NetworkVPC
+	}
 	n := &v1alpha1.Network{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Network"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
