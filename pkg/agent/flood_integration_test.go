@@ -181,7 +181,8 @@ func TestFloodsAreBounded(t *testing.T) {
 	j.halt()
 	j.nbctl("--wait=hv", "clear", "Logical_Switch", "red/a", "qos_rules")
 	sentFree, arrivedFree, answersFree := flood("unbounded flood")
-	if arrivedFree < 2*arrived {
+	// A machine that is busy with what arrives sends less.
+	if arrivedFree*sent < 2*arrived*sentFree {
 		t.Errorf("without bounds %d of %d arrive: this test shows nothing", arrivedFree, sentFree)
 	}
 	t.Logf("answers between pods of another Network in %s: %d alone, %d beside a bounded flood (%d of %d frames arrived), %d beside an unbounded one (%d of %d)",
