@@ -229,6 +229,7 @@ func (j *judged) WriteNode(name, uid string, n model.NodeNetwork) {
 func (j *judged) Forget(model.PodKey)                                    {}
 func (j *judged) WriteNetworkStatus(string, string, model.NetworkStatus) {}
 func (j *judged) WriteFinalizer(string, string, bool)                    {}
+func (j *judged) WriteViews(map[model.ViewKey]*model.View)               {}
 func (j *judged) WriteMirrors(map[model.ServiceKey][]model.Mirror)       {}
 
 func (j *judged) WriteServiceAddresses(model.ServiceKey, string, *model.ServiceAddresses) {}

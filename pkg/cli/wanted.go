@@ -77,6 +77,7 @@ func (r *recorder) WriteGatewayStatus(model.GatewayKey, string, model.GatewaySta
 func (r *recorder) WriteRouteStatus(model.RouteKey, string, model.RouteStatus) {}
 func (r *recorder) PolicyEvent(model.PolicyKey, string, model.Problem)         {}
 
+func (r *recorder) WriteViews(map[model.ViewKey]*model.View)         {}
 func (r *recorder) WriteMirrors(map[model.ServiceKey][]model.Mirror) {}
 
 // wanted is what the objects of a cluster ask for, decided as a controller decides that has just started. It is

@@ -34,6 +34,8 @@ type cluster struct {
 	shown    shownGateways
 	policies map[model.PolicyKey]*model.Policy
 	mirrors  map[model.ServiceKey][]model.Mirror
+	views    map[model.ViewKey]model.View
+	seen     int
 	events   map[string][]model.Problem
 	patches  int
 }
@@ -43,7 +45,7 @@ func newCluster() *cluster {
 		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{}, nodes: map[string]*model.Node{},
 		services: map[model.ServiceKey]*model.Service{}, slices: map[model.SliceKey]*model.Slice{},
 		statuses: map[string]model.NetworkStatus{}, reports: map[string][]model.NetworkStatus{}, events: map[string][]model.Problem{},
-		mirrors: map[model.ServiceKey][]model.Mirror{},
+		mirrors: map[model.ServiceKey][]model.Mirror{}, views: map[model.ViewKey]model.View{},
 		classes: map[string]*model.GatewayClass{}, gateways: map[model.GatewayKey]*model.Gateway{},
 		routes: map[model.RouteKey]*model.Route{}, grants: map[model.GrantKey]*model.Grant{}, shown: newShownGateways(),
 		policies: map[model.PolicyKey]*model.Policy{},
@@ -155,6 +157,17 @@ func (c *cluster) WriteServiceAddresses(key model.ServiceKey, uid string, a *mod
 			c.services[key], c.changes.Services[key] = &updated, &updated
 		}
 	})
+}
+
+func (c *cluster) WriteViews(changed map[model.ViewKey]*model.View) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, v := range changed {
+		c.seen++
+		if delete(c.views, key); v != nil {
+			c.views[key] = *v
+		}
+	}
 }
 
 func (c *cluster) WriteMirrors(of map[model.ServiceKey][]model.Mirror) {

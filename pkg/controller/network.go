@@ -47,6 +47,8 @@ type network struct {
 	// written: its rows are in the database; denied: why the database refused them.
 	written bool
 	denied  *model.Problem
+	// seen is the state that views were last compared with.
+	seen string
 	// deniedPods: why the database refused the rows of pods.
 	deniedPods map[model.PodKey]model.Problem
 }
@@ -99,6 +101,7 @@ func (s *State) applyNetworks(changed map[string]*model.Network, dirty map[model
 			n.written = false
 		}
 		n.model = m
+		s.touchViewers(n)
 		replan[name] = struct{}{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(replan)) {

@@ -69,6 +69,7 @@ func (s *State) count(n *network, p *pod) {
 	if _, had := n.attached[p.Key]; !had {
 		n.attached[p.Key] = struct{}{}
 		s.touched[n.name] = struct{}{}
+		s.views.touchPod(p.Key, n.name)
 	}
 }
 
@@ -76,6 +77,7 @@ func (s *State) count(n *network, p *pod) {
 func (s *State) plug(n *network, p *pod, ns *model.Namespace) {
 	if !p.plugged || p.problem != nil {
 		s.touched[n.name] = struct{}{}
+		s.views.touchPod(p.Key, n.name)
 		s.services.touchPod(p.Key)
 		s.services.touchFaces(p.attachment.Faces)
 	}
@@ -115,6 +117,7 @@ func (s *State) refuse(n *network, p *pod, problem model.Problem) {
 		s.touched[n.name] = struct{}{}
 	}
 	p.problem = &problem
+	s.views.touchPod(p.Key, n.name)
 	if problem.Reason == model.ReasonNetworkNotFound && p.attachment == nil {
 		n.strangers[p.Key] = struct{}{}
 		return
@@ -151,6 +154,7 @@ func (s *State) leave(p *pod) {
 	n.clear(p.Key)
 	delete(n.attached, p.Key)
 	s.touched[n.name] = struct{}{}
+	s.views.touchPod(p.Key, n.name)
 	p.network, p.problem, p.attachment = "", nil, nil
 }
 

@@ -20,6 +20,9 @@ type Sink interface {
 	// Forget drops what is not yet written on a pod.
 	Forget(pod model.PodKey)
 	WriteNetworkStatus(name, uid string, status model.NetworkStatus)
+	// WriteViews shows namespaces what they see of Networks; nil takes a view away. After the first call, views that no call
+	// named are wanted no more.
+	WriteViews(changed map[model.ViewKey]*model.View)
 	WriteFinalizer(name, uid string, present bool)
 	WriteNode(name, uid string, n model.NodeNetwork)
 	// WriteServiceAddresses shows on a Service what it has; nil takes the annotation away.
@@ -106,6 +109,7 @@ type State struct {
 	departures    departures
 	successions   successions
 	knowledge     knowledge
+	views         views
 }
 
 // pod is a pod and where it is.
@@ -153,6 +157,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		departures:  newDepartures(),
 		successions: newSuccessions(),
 		knowledge:   newKnowledge(),
+		views:       newViews(),
 	}
 	g.Set(nb.ControlOwner, compile.Control())
 	for _, of := range defaults.Faces {
@@ -180,6 +185,9 @@ func (s *State) Turn(now time.Time) {
 // Due is when something changes by itself next; false when nothing does.
 func (s *State) Due() (time.Time, bool) {
 	due := earlier(s.departures.next, s.successions.next)
+	if !s.knowledge.held {
+		due = earlier(due, s.views.due())
+	}
 	return due, !due.IsZero()
 }
 
@@ -246,6 +254,7 @@ func (s *State) applyNamespace(name string, ns *model.Namespace, dirty map[model
 	if old != nil && ns != nil && maps.Equal(old.Labels, ns.Labels) {
 		return
 	}
+	s.touchViewsOf(name)
 	maps.Copy(dirty, s.byNamespace[name])
 	s.services.touchNamespace(name)
 	s.gateways.touch(concern{what: aboutNamespace, namespace: name})
@@ -309,11 +318,19 @@ func (s *State) report() {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.touched)) {
-		if n := s.networks[name]; n != nil && n.model != nil {
-			s.sink.WriteNetworkStatus(name, n.model.UID, s.statusOf(n))
+		n := s.networks[name]
+		if n == nil || n.model == nil {
+			continue
+		}
+		status := s.statusOf(n)
+		s.sink.WriteNetworkStatus(name, n.model.UID, status)
+		if state := stateOf(status); state != n.seen {
+			n.seen = state
+			s.views.touchNetwork(name)
 		}
 	}
 	clear(s.touched)
+	s.view()
 }
 
 // statusOf is what a Network reports of itself, with what depends on other objects.

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"encoding/json"
+	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,4 +87,15 @@ func AttachmentsAnnotation(list []model.Attachment) string {
 		return "" // the zero Prefix and Addr marshal too
 	}
 	return string(text)
+}
+
+// AddressesAnnotation is the value of AnnotationAddresses: a pod's own addresses, for people and for kubectl's columns. Empty for none.
+func AddressesAnnotation(list []model.Attachment) string {
+	var out []string
+	for _, a := range list {
+		for _, p := range a.Addresses {
+			out = append(out, p.Addr().String())
+		}
+	}
+	return strings.Join(out, ",")
 }

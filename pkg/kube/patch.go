@@ -19,11 +19,12 @@ import (
 const acceptMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// attachmentsPatch is the body of the merge patch (RFC 7386) that sets both annotations of a pod, or with no
+// attachmentsPatch is the body of the merge patch (RFC 7386) that sets the three annotations of a pod, or with no
 // attachments removes them. The UID in it makes the API server refuse a later pod of the same name.
 func attachmentsPatch(uid string, list []model.Attachment) ([]byte, error) {
 	type annotations struct {
 		Attachments *string `json:"atoll.dev/attachments"`
+		Addresses   *string `json:"atoll.dev/addresses"`
 		Status      *string `json:"k8s.v1.cni.cncf.io/network-status"`
 	}
 	type metadata struct {
@@ -35,8 +36,8 @@ func attachmentsPatch(uid string, list []model.Attachment) ([]byte, error) {
 	}
 	patch.Metadata.UID = uid
 	if len(list) > 0 {
-		a, s := intake.AttachmentsAnnotation(list), intake.NetworkStatusAnnotation(list)
-		patch.Metadata.Annotations = annotations{Attachments: &a, Status: &s}
+		a, own, s := intake.AttachmentsAnnotation(list), intake.AddressesAnnotation(list), intake.NetworkStatusAnnotation(list)
+		patch.Metadata.Annotations = annotations{Attachments: &a, Addresses: &own, Status: &s}
 	}
 	return json.Marshal(patch)
 }

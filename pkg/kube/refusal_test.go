@@ -55,6 +55,7 @@ func refusing(t *testing.T, answer *apierrors.StatusError, uid string) (*Writer,
 		w.nodes.queue.ShutDown()
 		w.services.queue.ShutDown()
 		w.mirrors.box.queue.ShutDown()
+		w.views.box.queue.ShutDown()
 		w.gateways.classes.queue.ShutDown()
 		w.gateways.gateways.queue.ShutDown()
 		w.gateways.routes.queue.ShutDown()

@@ -42,6 +42,7 @@ type Writer struct {
 	nodes       *outbox[string, nodeOf]
 	services    *outbox[model.ServiceKey, serviceAddressesOf]
 	mirrors     *mirrors
+	views       *views
 	gateways    *gatewayWriter
 	pace        *pace
 }
@@ -81,6 +82,7 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 	w.nodes = newOutbox("node", w.patchNode, w.log, results)
 	w.services = newOutbox("service", w.patchServiceAddresses, w.log, results)
 	w.mirrors = w.mirrorsFor(results)
+	w.views = w.viewsFor(results)
 	return w, nil
 }
 
@@ -94,6 +96,7 @@ func (w *Writer) Run(ctx context.Context) {
 	running.Go(func() { w.nodes.run(ctx, nodeWorkers) })
 	running.Go(func() { w.services.run(ctx, serviceWorkers) })
 	running.Go(func() { w.mirrors.run(ctx) })
+	running.Go(func() { w.views.run(ctx) })
 	w.gateways.run(ctx, running.Go)
 	running.Go(func() { w.events.run(ctx) })
 	running.Wait()
@@ -102,7 +105,7 @@ func (w *Writer) Run(ctx context.Context) {
 // Flush waits until nothing is left to write but Events.
 func (w *Writer) Flush(ctx context.Context) error {
 	for _, idle := range []func() <-chan struct{}{
-		w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle, w.services.idle, w.mirrors.box.idle,
+		w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle, w.services.idle, w.mirrors.box.idle, w.views.box.idle,
 		w.gateways.classes.idle, w.gateways.gateways.idle, w.gateways.routes.idle,
 	} {
 		select {

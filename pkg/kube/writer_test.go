@@ -27,11 +27,12 @@ func TestPatches(t *testing.T) {
 			body(attachmentsPatch("u", decided)),
 			`{"metadata":{"uid":"u","annotations":{` +
 				`"atoll.dev/attachments":"[{\"podUID\":\"u\",\"interface\":\"eth0\",\"network\":\"red\",\"networkUID\":\"n\",\"subnet\":\"a\",\"mac\":\"0a:00:00:00:00:01\",\"addresses\":[\"10.0.0.5/24\"],\"gateways\":[\"10.0.0.1\"]}]",` +
+				`"atoll.dev/addresses":"10.0.0.5",` +
 				`"k8s.v1.cni.cncf.io/network-status":"[{\"name\":\"red\",\"interface\":\"eth0\",\"ips\":[\"10.0.0.5\"],\"mac\":\"0a:00:00:00:00:01\",\"default\":true,\"dns\":{},\"gateway\":[\"10.0.0.1\"]}]"}}}`,
 		},
 		"no attachments": {
 			body(attachmentsPatch("u", nil)),
-			`{"metadata":{"uid":"u","annotations":{"atoll.dev/attachments":null,"k8s.v1.cni.cncf.io/network-status":null}}}`,
+			`{"metadata":{"uid":"u","annotations":{"atoll.dev/attachments":null,"atoll.dev/addresses":null,"k8s.v1.cni.cncf.io/network-status":null}}}`,
 		},
 		"status": {
 			body(statusPatch("u", v1alpha1.NetworkStatus{Phase: "Ready", Pods: 2})),
@@ -42,7 +43,7 @@ func TestPatches(t *testing.T) {
 			t.Errorf("%s\ngot  %s\nwant %s", name, test.got, test.want)
 		}
 	}
-	for _, annotation := range []string{model.AnnotationAttachments, model.AnnotationNetworkStatus} {
+	for _, annotation := range []string{model.AnnotationAttachments, model.AnnotationAddresses, model.AnnotationNetworkStatus} {
 		if !strings.Contains(body(attachmentsPatch("u", decided)), `"`+annotation+`":`) {
 			t.Errorf("the patch lacks %s", annotation)
 		}

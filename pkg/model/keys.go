@@ -17,7 +17,7 @@ type Keys struct {
 
 // PodKeys are those of pods.
 func PodKeys() Keys {
-	return Keys{"pods", []string{LabelNetwork}, []string{AnnotationAttachments, AnnotationNICs}}
+	return Keys{"pods", []string{LabelNetwork}, []string{AnnotationAddresses, AnnotationAttachments, AnnotationNICs}}
 }
 
 // NamespaceKeys are those of namespaces.

@@ -24,6 +24,8 @@ const (
 const (
 	// AnnotationAttachments on a pod is a JSON list of Attachment.
 	AnnotationAttachments = Group + "/attachments"
+	// AnnotationAddresses on a pod are its own addresses, with commas between them: for people.
+	AnnotationAddresses = Group + "/addresses"
 	// AnnotationNetworkStatus is the multi-network convention's report of a pod's interfaces.
 	AnnotationNetworkStatus = "k8s.v1.cni.cncf.io/network-status"
 )

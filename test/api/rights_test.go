@@ -36,6 +36,8 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{controller, networks, []string{"get", "list", "watch", "update", "patch"}, []string{"create", "delete", "deletecollection"}},
 		{controller, status, []string{"update", "patch"}, nil},
 		{controller, request{group: "atoll.dev", resource: "networks", subresource: "finalizers"}, []string{"update"}, nil},
+		{controller, request{group: "atoll.dev", resource: "networkviews", namespace: "team"}, []string{"get", "list", "watch", "create", "update", "delete"}, []string{"deletecollection"}},
+		{agent, request{group: "atoll.dev", resource: "networkviews", namespace: "team"}, nil, []string{"get", "list", "watch", "create", "update", "delete"}},
 		{controller, pods, []string{"get", "list", "watch", "patch"}, []string{"create", "delete", "update", "deletecollection"}},
 		{controller, request{resource: "services"}, []string{"get", "list", "watch", "patch"}, []string{"create", "update", "delete"}},
 		{controller, request{resource: "services", subresource: "status"}, nil, []string{"update", "patch"}},

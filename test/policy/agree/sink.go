@@ -62,6 +62,7 @@ func (s *sink) WriteAttachments(model.PodKey, string, []model.Attachment)       
 func (s *sink) Forget(model.PodKey)                                                     {}
 func (s *sink) WriteNetworkStatus(string, string, model.NetworkStatus)                  {}
 func (s *sink) WriteFinalizer(string, string, bool)                                     {}
+func (s *sink) WriteViews(map[model.ViewKey]*model.View)                                {}
 func (s *sink) WriteMirrors(map[model.ServiceKey][]model.Mirror)                        {}
 func (s *sink) WriteGatewayClassStatus(string, string, model.GatewayClassStatus)        {}
 func (s *sink) WriteGatewayStatus(model.GatewayKey, string, model.GatewayStatus)        {}

@@ -22,7 +22,7 @@ func Resource(resource string) schema.GroupResource {
 
 // AddToScheme teaches s the objects of this package, so that clients made with s can read and write them.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(SchemeGroupVersion, &Network{}, &NetworkList{})
+	s.AddKnownTypes(SchemeGroupVersion, &Network{}, &NetworkList{}, &NetworkView{}, &NetworkViewList{})
 	metav1.AddToGroupVersion(s, SchemeGroupVersion)
 	return nil
 }
