@@ -53,7 +53,7 @@ func TestRandomMatrix(t *testing.T) {
 	names := 0
 	for _, from := range placed {
 		if !from.Own[0].Is4() {
-			continue // a Network without IPv4 has no names
+			continue // names of a Network of IPv6 alone are TestOnlyIPv6's
 		}
 		names += lookUp(t, from, services)
 	}
