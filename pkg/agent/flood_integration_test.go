@@ -151,14 +151,14 @@ func TestFloodsAreBounded(t *testing.T) {
 		}.bytes()
 	}
 	quiet := pingPong(t, one, two)
-	time.Sleep(during) // that is how long the others last
+	<-time.After(during) // that is how long the others last
 	alone := quiet()
 	flood := func(text string) (sent, arrived, answers int) {
 		got := neighbour.counted(text)
 		stop := pingPong(t, one, two)
 		sent = attacker.blast(broadcast(attacker, text), rate, during)
 		answers = stop()
-		time.Sleep(200 * time.Millisecond) // what is under way arrives, or never does
+		<-time.After(200 * time.Millisecond) // what is under way arrives, or never does
 		return sent, int(got.Load()), answers
 	}
 	sent, arrived, answers := flood("bounded flood")
@@ -233,7 +233,7 @@ func TestControllersAreBounded(t *testing.T) {
 	try := func(raw []byte, answer string) figures {
 		got, before := attacker.counted(answer), j.cpuOf("controller")
 		sent := attacker.blast(raw, 5000, during)
-		time.Sleep(300 * time.Millisecond) // what is under way arrives, or never does
+		<-time.After(300 * time.Millisecond) // what is under way arrives, or never does
 		return figures{sent, int(got.Load()), j.cpuOf("controller") - before}
 	}
 	// The message, and the neighbour's address with the option for its MAC address. (RFC 792, RFC 4861.)

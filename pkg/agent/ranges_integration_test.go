@@ -48,7 +48,7 @@ func rangePlans() []rangePlan {
 func rangedWorld(t *testing.T) *judged {
 	t.Helper()
 	j := newJudged(t)
-	j.names = j.node.newTestNames(j.agent)
+	j.names = j.newTestNames(j.agent)
 	j.names.start()
 	j.service("kube-system", "kube-dns", 53, nil, testDNS, "fd00:96::a")
 	j.change(func(c *model.Changes) { c.Namespaces["default"] = &model.Namespace{Name: "default"} })
@@ -189,12 +189,14 @@ func (p *testPod) onOwnLink(t *testing.T) {
 			return err
 		}
 		for _, r := range routes {
-			if ones := 0; r.Gw != nil && r.Dst != nil {
-				if ones, _ = r.Dst.Mask.Size(); ones > 0 {
-					if err := netlink.RouteDel(&r); err != nil {
-						return err
-					}
-				}
+			if r.Gw == nil || r.Dst == nil {
+				continue
+			}
+			if ones, _ := r.Dst.Mask.Size(); ones == 0 {
+				continue
+			}
+			if err := netlink.RouteDel(&r); err != nil {
+				return err
 			}
 		}
 		return nil

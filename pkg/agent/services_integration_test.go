@@ -163,7 +163,7 @@ func TestFlatNetworksObeyTheirAccess(t *testing.T) {
 
 // TestDatabasesAreClosed: OVN's databases, on a machine that is no node and on one that is, are refused to pods whatever access their Network has.
 func TestDatabasesAreClosed(t *testing.T) {
-	n, a, world := portholeNode(t, func(red, blue *model.Network) { blue.Infra = model.InfraDirect })
+	n, a, world := portholeNode(t, func(_, blue *model.Network) { blue.Infra = model.InfraDirect })
 	red, blue := n.addGuest(a, "red", "one", 5, 5), n.addGuest(a, "blue", "one", 5, 6)
 	infra := n.addDefaultPod(a, "infra", 5)
 	pods := []*testPod{red, blue, infra}

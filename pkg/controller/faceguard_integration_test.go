@@ -182,8 +182,8 @@ func TestFacesAreForInfrastructureWithPackets(t *testing.T) {
 
 	// The control: without the rows that refuse, everything passes.
 	g.engine.stop()
-	for _, row := range strings.Fields(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action=reject")) {
-		for _, group := range strings.Fields(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "Port_Group", "acls{>=}"+row)) {
+	for row := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action=reject")) {
+		for group := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "Port_Group", "acls{>=}"+row)) {
 			nbctl(t, g.central, "remove", "Port_Group", group, "acls", row)
 		}
 	}
@@ -265,7 +265,7 @@ func TestAnswersToFacesWithPackets(t *testing.T) {
 	g.expect(near, "a pod that has been dialled", g.to("r", "client"), false)
 	// The control: where no ACL allows anything, OVN follows no connections, and answers are refused as what pods dial is.
 	g.engine.stop()
-	for _, row := range strings.Fields(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action=allow-related")) {
+	for row := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action=allow-related")) {
 		nbctl(t, g.central, "set", "ACL", row, "action=pass")
 	}
 	g.sync()

@@ -54,8 +54,13 @@ func TestASecondFlatNetworkWithPackets(t *testing.T) {
 	apart := [][2]string{{"w/one", "a/plain"}, {"a/plain", "w/one"}}
 	for _, v6 := range []bool{false, true} {
 		for _, together := range [][2]string{
-			{"w/one", "w/two"}, {"w/one", "kube-system/dns"}, {"kube-system/dns", "w/one"}, {"n1", "w/one"}, {"w/one", "n1"},
-			{"a/plain", "kube-system/dns"}, {"kube-system/dns", "a/plain"},
+			{"w/one", "w/two"},
+			{"w/one", "kube-system/dns"},
+			{"kube-system/dns", "w/one"},
+			{"n1", "w/one"},
+			{"w/one", "n1"},
+			{"a/plain", "kube-system/dns"},
+			{"kube-system/dns", "a/plain"},
 		} {
 			try(together[0], together[1], v6, true)
 		}
@@ -84,8 +89,8 @@ func TestASecondFlatNetworkWithPackets(t *testing.T) {
 
 	// The control: without the rows that refuse, they reach each other.
 	s.engine.stop()
-	for _, row := range strings.Fields(nbctl(t, s.central, "--bare", "--columns=_uuid", "find", "ACL", "action=reject")) {
-		for _, group := range strings.Fields(nbctl(t, s.central, "--bare", "--columns=_uuid", "find", "Port_Group", "acls{>=}"+row)) {
+	for row := range strings.FieldsSeq(nbctl(t, s.central, "--bare", "--columns=_uuid", "find", "ACL", "action=reject")) {
+		for group := range strings.FieldsSeq(nbctl(t, s.central, "--bare", "--columns=_uuid", "find", "Port_Group", "acls{>=}"+row)) {
 			nbctl(t, s.central, "remove", "Port_Group", group, "acls", row)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -194,11 +195,11 @@ func (s *State) viewPods(key model.ViewKey, n *network, out *model.View) {
 
 // stateOf is what of a Network's status changes views beside its spec: not how many pods others have in it.
 func stateOf(status model.NetworkStatus) string {
-	out := string(status.Phase)
+	words := []string{string(status.Phase)}
 	for _, c := range status.Conditions {
 		if c.Type == model.ConditionReady || c.Type == model.ConditionCIDRConflict {
-			out += " " + c.Reason + " " + c.Message
+			words = append(words, c.Reason, c.Message)
 		}
 	}
-	return out
+	return strings.Join(words, " ")
 }

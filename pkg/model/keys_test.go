@@ -23,15 +23,21 @@ func TestUnknownKeys(t *testing.T) {
 			nil,
 		},
 		{
-			"typos", PodKeys(), map[string]string{"atoll.dev/netwrok": "red"}, map[string]string{"atoll.dev/nic": "[]"},
+			"typos", PodKeys(),
+			map[string]string{"atoll.dev/netwrok": "red"},
+			map[string]string{"atoll.dev/nic": "[]"},
 			[]string{"label atoll.dev/netwrok means nothing on pods; did you mean atoll.dev/network?", "annotation atoll.dev/nic means nothing on pods; did you mean atoll.dev/nics?"},
 		},
 		{
-			"in the wrong place", PodKeys(), map[string]string{"atoll.dev/nics": "x"}, map[string]string{"atoll.dev/network": "red"},
+			"in the wrong place", PodKeys(),
+			map[string]string{"atoll.dev/nics": "x"},
+			map[string]string{"atoll.dev/network": "red"},
 			[]string{"label atoll.dev/nics means nothing on pods: it is an annotation", "annotation atoll.dev/network means nothing on pods: it is a label"},
 		},
 		{
-			"a namespace's on a pod", PodKeys(), map[string]string{"atoll.dev/tenant": "acme"}, nil,
+			"a namespace's on a pod", PodKeys(),
+			map[string]string{"atoll.dev/tenant": "acme"},
+			nil,
 			[]string{"label atoll.dev/tenant means nothing on pods"},
 		},
 		{
@@ -41,7 +47,9 @@ func TestUnknownKeys(t *testing.T) {
 			nil,
 		},
 		{
-			"a namespace's typo", NamespaceKeys(), map[string]string{"atoll.dev/tenent": "acme"}, nil,
+			"a namespace's typo", NamespaceKeys(),
+			map[string]string{"atoll.dev/tenent": "acme"},
+			nil,
 			[]string{"label atoll.dev/tenent means nothing on namespaces; did you mean atoll.dev/tenant?"},
 		},
 	} {

@@ -42,12 +42,12 @@ func (c *Client) Underlay(ctx context.Context) (Underlay, error) {
 		return u, err
 	}
 	u.Southbound = Servers(southbound)
-	for _, text := range strings.Split(own, ",") {
+	for text := range strings.SplitSeq(own, ",") {
 		if a, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
 			u.Own = append(u.Own, a.Unmap())
 		}
 	}
-	for _, kind := range strings.Split(kinds, ",") {
+	for kind := range strings.SplitSeq(kinds, ",") {
 		if port, known := tunnelPorts[strings.TrimSpace(kind)]; known {
 			u.Ports = append(u.Ports, port)
 		}
@@ -86,7 +86,7 @@ func (c *Client) Underlay(ctx context.Context) (Underlay, error) {
 // (ovsdb(7), connection methods.)
 func Servers(list string) []netip.AddrPort {
 	var out []netip.AddrPort
-	for _, text := range strings.Split(list, ",") {
+	for text := range strings.SplitSeq(list, ",") {
 		_, at, _ := strings.Cut(strings.TrimSpace(text), ":")
 		if server, err := netip.ParseAddrPort(at); err == nil {
 			out = append(out, netip.AddrPortFrom(server.Addr().Unmap(), server.Port()))

@@ -37,16 +37,20 @@ func TestAnyAddresses(t *testing.T) {
 		own bool
 	}{
 		"plan-everything": {
-			[]v1alpha1.CIDR{"10.0.0.0/8", "fd00:10:96::/64"}, []v1alpha1.CIDR{"192.168.0.0/24", "fd09::/112"},
+			[]v1alpha1.CIDR{"10.0.0.0/8", "fd00:10:96::/64"},
+			[]v1alpha1.CIDR{"192.168.0.0/24", "fd09::/112"},
 			[]string{
 				"10.0.0.0/8 of subnet \"a\" overlaps 10.244.0.0/16 of Network \"default\": pods cannot dial its pods and nodes there",
 				"10.0.0.0/8 of subnet \"a\" overlaps 10.96.0.0/16, the cluster's own range of Services: pods get no address there",
 				"fd00:10:96::/64 of subnet \"a\" overlaps fd00:10:96::/112, the cluster's own range of Services: pods get no address there",
-			}, false,
+			},
+			false,
 		},
 		"plan-services": {
-			[]v1alpha1.CIDR{"10.96.0.0/16", "fd00:10:96::/112"}, []v1alpha1.CIDR{"10.244.0.0/16"},
-			[]string{"10.96.0.0/16, the cluster's own range of Services: pods get only addresses that no Service has"}, false,
+			[]v1alpha1.CIDR{"10.96.0.0/16", "fd00:10:96::/112"},
+			[]v1alpha1.CIDR{"10.244.0.0/16"},
+			[]string{"10.96.0.0/16, the cluster's own range of Services: pods get only addresses that no Service has"},
+			false,
 		},
 		"plan-nodes":  {[]v1alpha1.CIDR{"172.30.0.0/24"}, nil, []string{"172.30.0.0/24 of subnet \"a\" holds 3 addresses of nodes, such as 172.30.0."}, false},
 		"plan-home":   {[]v1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/64"}, []v1alpha1.CIDR{"172.30.0.0/24"}, []string{"of Network \"default\""}, false},

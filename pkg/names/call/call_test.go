@@ -43,7 +43,9 @@ func serve(t *testing.T, socket string, p Program) (stop func()) {
 	go func() { ended <- server.Serve(listener) }()
 	return sync.OnceFunc(func() {
 		_ = server.Close()
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 }
 

@@ -60,7 +60,7 @@ func Main(m *testing.M, prepare func(context.Context, *Cluster) error) {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1
 	}
-	os.Exit(code)
+	os.Exit(code) //nolint:forbidigo // in place of the package's TestMain, which may
 }
 
 func run(ctx context.Context, m *testing.M, prepare func(context.Context, *Cluster) error) (code int, err error) {

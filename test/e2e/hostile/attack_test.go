@@ -90,20 +90,3 @@ func all(ctx context.Context, attacks []attack, judge func(got string) error) er
 	_ = trying.Wait()
 	return errors.Join(wrong...)
 }
-
-// together is a defence of several lines, each of which holds the attacks by itself: all are taken out.
-func together(name string, lines ...defence) defence {
-	return defence{name: name, out: func(t *testing.T) func() {
-		var backs []func()
-		for _, line := range lines {
-			back := sync.OnceFunc(line.out(t))
-			t.Cleanup(back)
-			backs = append(backs, back)
-		}
-		return func() {
-			for _, back := range backs {
-				back()
-			}
-		}
-	}}
-}

@@ -42,13 +42,19 @@ func stage() ([]Placed, []Served) {
 	placed := func(ns, name, network, own, face string) Placed {
 		return Placed{Pod: Pod{Namespace: ns, Name: name, Network: network}, UID: ns + "-" + name, Own: []netip.Addr{a(own)}, Faces: []netip.Addr{a(face)}}
 	}
-	return []Placed{
-			placed("red", "a", "red", "10.0.0.16", "100.64.0.1"), placed("red", "b", "red", "10.0.0.17", "100.64.0.2"),
-			placed("blue", "a", "blue", "10.0.0.16", "100.64.0.3"), placed("six", "a", "six", "fd00::16", "fd64::1"),
-			placed(Plain, "a", Default, "10.244.0.1", "10.244.0.1"), placed(Infra, "a", Default, "10.244.0.2", "10.244.0.2"),
-		}, []Served{
-			{Network: "red", ClusterIP: []netip.Addr{a("10.96.0.1")}}, {Network: "six", ClusterIP: []netip.Addr{a("10.96.0.3"), a("fd96::3")}}, {Network: "blue", ClusterIP: []netip.Addr{a("10.96.0.2")}},
-		}
+	pods := []Placed{
+		placed("red", "a", "red", "10.0.0.16", "100.64.0.1"),
+		placed("red", "b", "red", "10.0.0.17", "100.64.0.2"),
+		placed("blue", "a", "blue", "10.0.0.16", "100.64.0.3"),
+		placed("six", "a", "six", "fd00::16", "fd64::1"),
+		placed(Plain, "a", Default, "10.244.0.1", "10.244.0.1"),
+		placed(Infra, "a", Default, "10.244.0.2", "10.244.0.2"),
+	}
+	return pods, []Served{
+		{Network: "red", ClusterIP: []netip.Addr{a("10.96.0.1")}},
+		{Network: "six", ClusterIP: []netip.Addr{a("10.96.0.3"), a("fd96::3")}},
+		{Network: "blue", ClusterIP: []netip.Addr{a("10.96.0.2")}},
+	}
 }
 
 func TestPaths(t *testing.T) {
