@@ -111,13 +111,17 @@ func TestForgedNeighbours(t *testing.T) {
 		for name, made := range frames {
 			t.Run(name+", "+what, func(t *testing.T) {
 				attacker.sendFrame(made("marked " + name + "."))
-				patience := 5 * time.Second
 				if !want {
 					// Frames of a port keep their order: this one comes last.
 					attacker.sendFrame(honest["IPv4"]("last of " + name + "."))
-					patience = 300 * time.Millisecond
 				}
-				if got := arrives("marked "+name+".", patience); got != want {
+				got := arrives("marked "+name+".", 300*time.Millisecond)
+				// Open vSwitch judges by what it has cached for a moment more than the rows are there.
+				for tries := 0; want && !got && tries < 20; tries++ {
+					attacker.sendFrame(made("marked " + name + "."))
+					got = arrives("marked "+name+".", 300*time.Millisecond)
+				}
+				if got != want {
 					t.Errorf("it arrives: %t, want %t", got, want)
 				}
 			})
