@@ -210,6 +210,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	c.replay(map[string]map[string]string{"red": {model.LabelNetwork: "red"}, "blue": {model.LabelNetwork: "blue"}})
 	second := startEngine(t, c, central.NBAddress(), "two")
 	eventually(t, 10*time.Second, "red/front:router red/web-0 red/web-1", func() string { return ports(t, central, "red/front") })
+	eventually(t, 10*time.Second, "2", func() string { return fmt.Sprint(c.status("red").Pods) })
 	second.stop()
 	if n := second.committed(t); n != 1 {
 		t.Errorf("the restart took %v transactions, want 1", n)
