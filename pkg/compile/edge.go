@@ -25,7 +25,6 @@ func edge(l Layout) nb.Facts {
 		Name:        edgeName(l.Name),
 		OtherConfig: map[string]string{"mcast_snoop": "false"},
 		ExternalIDs: idsOf(l),
-		Copp:        coppUUID(l),
 	}
 	port := &nb.LogicalRouterPort{
 		UUID:        nb.UUID(nb.TableLogicalRouterPort, key("edge")),

@@ -31,7 +31,6 @@ func forged() []string {
 // All its verdicts are drops: it makes OVN follow no connection.
 func guard(l Layout) nb.Facts {
 	if len(l.Subnets) == 0 {
-		// Nothing would hold the row.
 		return nb.Facts{}
 	}
 	name, origin := nb.Guard, nb.Origin{Network: l.Name, Policy: nb.Guard, Direction: model.PolicyEgress.String(), Verdict: verdictOf(model.Deny)}

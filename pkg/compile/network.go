@@ -38,7 +38,6 @@ func Network(l Layout) nb.Facts {
 			"dynamic_neigh_routers":         "true",
 		},
 		ExternalIDs: ids(),
-		Copp:        coppUUID(l),
 	}
 	var facts nb.Facts
 	if l.Home == nil {
@@ -52,7 +51,6 @@ func Network(l Layout) nb.Facts {
 			Name:        SwitchName(l.Name, s.Name),
 			OtherConfig: map[string]string{"mcast_snoop": "false"},
 			ExternalIDs: ids(),
-			Copp:        coppUUID(l),
 		}
 		port := &nb.LogicalRouterPort{
 			UUID:        nb.UUID(nb.TableLogicalRouterPort, key(s.Name)),
@@ -79,8 +77,6 @@ func Network(l Layout) nb.Facts {
 		)
 	}
 	facts.Add(guard(l))
-	facts.Add(control(l))
-	facts.Add(floods(l))
 	if l.Home == nil {
 		facts.Add(edge(l))
 	}

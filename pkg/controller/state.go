@@ -11,7 +11,6 @@ import (
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 // Sink takes the decisions that go back to the API server. Its methods do not block. A kube.Writer is one.
@@ -159,7 +158,6 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		knowledge:   newKnowledge(),
 		views:       newViews(),
 	}
-	g.Set(nb.ControlOwner, compile.Control())
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
 		if r, err := FaceRange(of); err == nil {

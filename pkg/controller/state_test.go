@@ -245,8 +245,7 @@ func TestADeletedNetworkWaitsForItsPodsAndNamesThem(t *testing.T) {
 	}
 	w.deletePod(p.Key)
 	w.settle()
-	// What all Networks share stays.
-	if w.networks["red"] != nil || w.graph.Owners() != 1 {
+	if w.networks["red"] != nil || w.graph.Owners() != 0 {
 		t.Errorf("the Network is still there, or its rows are (%d owners)", w.graph.Owners())
 	}
 }

@@ -39,12 +39,11 @@ func (r *LogicalRouter) EqualsModel(other model.Model) bool {
 	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.Options, o.Options) &&
 		maps.Equal(r.ExternalIDs, o.ExternalIDs) && slices.Equal(r.Ports, o.Ports) &&
 		slices.Equal(r.StaticRoutes, o.StaticRoutes) && slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups) &&
-		slices.Equal(r.LoadBalancers, o.LoadBalancers) && same(r.Copp, o.Copp)
+		slices.Equal(r.LoadBalancers, o.LoadBalancers)
 }
 
 func (r *LogicalRouter) copyTo(to *LogicalRouter) {
 	*to = *r
-	to.Copp = copied(r.Copp)
 	to.Options, to.ExternalIDs, to.Ports = maps.Clone(r.Options), maps.Clone(r.ExternalIDs), slices.Clone(r.Ports)
 	to.StaticRoutes, to.LoadBalancerGroups = slices.Clone(r.StaticRoutes), slices.Clone(r.LoadBalancerGroups)
 	to.LoadBalancers = slices.Clone(r.LoadBalancers)
@@ -79,13 +78,11 @@ func (r *LogicalSwitch) EqualsModel(other model.Model) bool {
 	o, ok := other.(*LogicalSwitch)
 	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.OtherConfig, o.OtherConfig) &&
 		maps.Equal(r.ExternalIDs, o.ExternalIDs) && slices.Equal(r.Ports, o.Ports) &&
-		slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups) && slices.Equal(r.ACLs, o.ACLs) &&
-		slices.Equal(r.QoSRules, o.QoSRules) && same(r.Copp, o.Copp)
+		slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups) && slices.Equal(r.ACLs, o.ACLs)
 }
 
 func (r *LogicalSwitch) copyTo(to *LogicalSwitch) {
 	*to = *r
-	to.Copp, to.QoSRules = copied(r.Copp), slices.Clone(r.QoSRules)
 	to.LoadBalancerGroups, to.ACLs = slices.Clone(r.LoadBalancerGroups), slices.Clone(r.ACLs)
 	to.OtherConfig, to.ExternalIDs, to.Ports = maps.Clone(r.OtherConfig), maps.Clone(r.ExternalIDs), slices.Clone(r.Ports)
 }
@@ -253,41 +250,6 @@ func (r *MeterBand) EqualsModel(other model.Model) bool {
 func (r *MeterBand) copyTo(to *MeterBand) {
 	*to = *r
 	to.ExternalIDs = maps.Clone(r.ExternalIDs)
-}
-
-// CloneModel implements libovsdb's model.CloneableModel.
-func (r *Copp) CloneModel() model.Model { return clone(r, r.copyTo) }
-
-// CloneModelInto implements libovsdb's model.CloneableModel.
-func (r *Copp) CloneModelInto(to model.Model) { r.copyTo(to.(*Copp)) }
-
-// EqualsModel implements libovsdb's model.ComparableModel.
-func (r *Copp) EqualsModel(other model.Model) bool {
-	o, ok := other.(*Copp)
-	return ok && r.UUID == o.UUID && r.Name == o.Name && maps.Equal(r.Meters, o.Meters) && maps.Equal(r.ExternalIDs, o.ExternalIDs)
-}
-
-func (r *Copp) copyTo(to *Copp) {
-	*to = *r
-	to.Meters, to.ExternalIDs = maps.Clone(r.Meters), maps.Clone(r.ExternalIDs)
-}
-
-// CloneModel implements libovsdb's model.CloneableModel.
-func (r *QoS) CloneModel() model.Model { return clone(r, r.copyTo) }
-
-// CloneModelInto implements libovsdb's model.CloneableModel.
-func (r *QoS) CloneModelInto(to model.Model) { r.copyTo(to.(*QoS)) }
-
-// EqualsModel implements libovsdb's model.ComparableModel.
-func (r *QoS) EqualsModel(other model.Model) bool {
-	o, ok := other.(*QoS)
-	return ok && r.UUID == o.UUID && r.Priority == o.Priority && r.Direction == o.Direction && r.Match == o.Match &&
-		maps.Equal(r.Bandwidth, o.Bandwidth) && maps.Equal(r.ExternalIDs, o.ExternalIDs)
-}
-
-func (r *QoS) copyTo(to *QoS) {
-	*to = *r
-	to.Bandwidth, to.ExternalIDs = maps.Clone(r.Bandwidth), maps.Clone(r.ExternalIDs)
 }
 
 // same compares two optional values.

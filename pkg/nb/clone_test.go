@@ -47,9 +47,7 @@ func set(f reflect.Value, v string) {
 		if f.IsNil() {
 			f.Set(reflect.MakeMap(f.Type()))
 		}
-		value := reflect.New(f.Type().Elem()).Elem()
-		set(value, v)
-		f.SetMapIndex(reflect.ValueOf("k"), value)
+		f.SetMapIndex(reflect.ValueOf("k"), reflect.ValueOf(v))
 	case reflect.Pointer:
 		if f.IsNil() {
 			f.Set(reflect.New(f.Type().Elem()))

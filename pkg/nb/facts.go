@@ -31,9 +31,6 @@ func LogOwner(namespace string) Owner {
 	return Owner("Log/policies/" + namespace)
 }
 
-// ControlOwner is the owner of what all Networks share to bound what ovn-controller is asked.
-const ControlOwner Owner = "Control/shared"
-
 // PolicyOwner is the owner of what a policy needs in one Network. policy is its kind, namespace and name.
 func PolicyOwner(policy, network string) Owner { return Owner("Policy/" + network + "/" + policy) }
 

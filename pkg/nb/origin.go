@@ -8,7 +8,7 @@ import "strings"
 type Origin struct {
 	// Network of the ports that the ACL judges.
 	Network string
-	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Flood, Faces and Apart.
+	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Faces and Apart.
 	Policy string
 	// Direction is Ingress or Egress, as seen from the pod.
 	Direction string
@@ -29,8 +29,6 @@ const (
 	Itself = "itself"
 	// Guard drops what no pod may send, in the name of a router or of a DHCP server.
 	Guard = "guard"
-	// Flood bounds what is sent to many at once.
-	Flood = "flood"
 	// Faces says who in the default Network reaches the pods of others by their faces.
 	Faces = "faces"
 	// Apart keeps the pods of flat Networks from those of others.

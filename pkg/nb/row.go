@@ -20,8 +20,6 @@ const (
 	TableAddressSet        Table = "Address_Set"
 	TableMeter             Table = "Meter"
 	TableMeterBand         Table = "Meter_Band"
-	TableCopp              Table = "Copp"
-	TableQoS               Table = "QoS"
 )
 
 // Columns that are written element by element.
@@ -31,7 +29,6 @@ const (
 	ColumnLoadBalancers      = "load_balancer"
 	ColumnLoadBalancerGroups = "load_balancer_group"
 	ColumnACLs               = "acls"
-	ColumnQoSRules           = "qos_rules"
 	// ColumnAddresses holds addresses, which are no rows.
 	ColumnAddresses = "addresses"
 	// ColumnVips is a map, whose pairs are elements: see Pair.

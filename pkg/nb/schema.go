@@ -30,8 +30,6 @@ func Tables() []TableSpec {
 		{Table: TableAddressSet, New: func() Row { return &AddressSet{} }},
 		{Table: TableMeter, New: func() Row { return &Meter{} }},
 		{Table: TableMeterBand, New: func() Row { return &MeterBand{} }},
-		{Table: TableCopp, New: func() Row { return &Copp{} }},
-		{Table: TableQoS, New: func() Row { return &QoS{} }},
 		{Table: TableACL, New: func() Row { return &ACL{} }},
 	}
 }
@@ -52,8 +50,6 @@ func TargetTable(c Column) Table {
 		return TableLoadBalancer
 	case Column{TableLogicalSwitch, ColumnACLs}, Column{TablePortGroup, ColumnACLs}:
 		return TableACL
-	case Column{TableLogicalSwitch, ColumnQoSRules}:
-		return TableQoS
 	}
 	return ""
 }
@@ -64,7 +60,7 @@ func MemberColumns(t Table) []string {
 	case TableLogicalRouter:
 		return []string{ColumnPorts, ColumnStaticRoutes, ColumnLoadBalancerGroups, ColumnLoadBalancers}
 	case TableLogicalSwitch:
-		return []string{ColumnPorts, ColumnLoadBalancerGroups, ColumnACLs, ColumnQoSRules}
+		return []string{ColumnPorts, ColumnLoadBalancerGroups, ColumnACLs}
 	case TableLoadBalancerGroup:
 		return []string{ColumnLoadBalancers}
 	case TableLoadBalancer:
@@ -91,7 +87,7 @@ func Judges(t Table) bool { return t == TableACL || t == TablePortGroup }
 // column refers to them.
 func IsRoot(t Table) bool {
 	switch t {
-	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TablePortGroup, TableAddressSet, TableMeter, TableCopp, TableGlobal:
+	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TablePortGroup, TableAddressSet, TableMeter, TableGlobal:
 		return true
 	}
 	return false

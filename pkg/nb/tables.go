@@ -14,8 +14,6 @@ type LogicalRouter struct {
 	Name        string            `ovsdb:"name"`
 	Options     map[string]string `ovsdb:"options"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
-	// Copp refers to Copp.
-	Copp *string `ovsdb:"copp"`
 	// Ports refer to Logical_Router_Port; written as Members, as are the next three.
 	Ports []string `ovsdb:"ports"`
 	// StaticRoutes refer to Logical_Router_Static_Route.
@@ -42,16 +40,12 @@ type LogicalSwitch struct {
 	Name        string            `ovsdb:"name"`
 	OtherConfig map[string]string `ovsdb:"other_config"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
-	// Copp refers to Copp.
-	Copp *string `ovsdb:"copp"`
 	// Ports refer to Logical_Switch_Port; written as Members.
 	Ports []string `ovsdb:"ports"`
 	// LoadBalancerGroups refer to Load_Balancer_Group; written as Members.
 	LoadBalancerGroups []string `ovsdb:"load_balancer_group"`
 	// ACLs refer to ACL; written as Members.
 	ACLs []string `ovsdb:"acls"`
-	// QoSRules refer to QoS; written as Members.
-	QoSRules []string `ovsdb:"qos_rules"`
 }
 
 // LogicalSwitchPort is a row of Logical_Switch_Port.
@@ -150,7 +144,7 @@ type Meter struct {
 	Name string `ovsdb:"name"`
 	// Unit is pktps or kbps.
 	Unit string `ovsdb:"unit"`
-	// Fair: each ACL that names the meter has its whole rate. Without it all share the rate, as rows of Copp always do.
+	// Fair: each ACL that names the meter has its whole rate.
 	Fair *bool `ovsdb:"fair"`
 	// Bands refer to Meter_Band. A meter needs one from the start, so they are written as a whole.
 	Bands       []string          `ovsdb:"bands"`
@@ -163,27 +157,6 @@ type MeterBand struct {
 	// Action is drop: for what is beyond Rate, in the meter's unit.
 	Action      string            `ovsdb:"action"`
 	Rate        int               `ovsdb:"rate"`
-	ExternalIDs map[string]string `ovsdb:"external_ids"`
-}
-
-// Copp is a row of Copp: what bounds the packets that ovn-controller is asked about.
-type Copp struct {
-	UUID string `ovsdb:"_uuid"`
-	Name string `ovsdb:"name"`
-	// Meters: the kinds of packets, each with the name of its Meter.
-	Meters      map[string]string `ovsdb:"meters"`
-	ExternalIDs map[string]string `ovsdb:"external_ids"`
-}
-
-// QoS is a row of QoS. All packets on a node that meet one row share what it gives; what is more is dropped.
-type QoS struct {
-	UUID      string `ovsdb:"_uuid"`
-	Priority  int    `ovsdb:"priority"`
-	Direction string `ovsdb:"direction"`
-	// Match is an expression of ovn-sb(5), Logical_Flow.
-	Match string `ovsdb:"match"`
-	// Bandwidth: rate in kbit/s and burst in kbit.
-	Bandwidth   map[string]int    `ovsdb:"bandwidth"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
@@ -201,8 +174,6 @@ func (*ACL) Table() Table               { return TableACL }
 func (*AddressSet) Table() Table        { return TableAddressSet }
 func (*Meter) Table() Table             { return TableMeter }
 func (*MeterBand) Table() Table         { return TableMeterBand }
-func (*Copp) Table() Table              { return TableCopp }
-func (*QoS) Table() Table               { return TableQoS }
 
 // ID implements Row.
 func (r *Global) ID() string            { return r.UUID }
@@ -218,8 +189,6 @@ func (r *ACL) ID() string               { return r.UUID }
 func (r *AddressSet) ID() string        { return r.UUID }
 func (r *Meter) ID() string             { return r.UUID }
 func (r *MeterBand) ID() string         { return r.UUID }
-func (r *Copp) ID() string              { return r.UUID }
-func (r *QoS) ID() string               { return r.UUID }
 
 // Owned implements Row.
 func (r *Global) Owned() map[string]string            { return r.ExternalIDs }
@@ -234,8 +203,6 @@ func (r *ACL) Owned() map[string]string               { return r.ExternalIDs }
 func (r *AddressSet) Owned() map[string]string        { return r.ExternalIDs }
 func (r *Meter) Owned() map[string]string             { return r.ExternalIDs }
 func (r *MeterBand) Owned() map[string]string         { return r.ExternalIDs }
-func (r *Copp) Owned() map[string]string              { return r.ExternalIDs }
-func (r *QoS) Owned() map[string]string               { return r.ExternalIDs }
 
 // Members returns the elements of a column that is written as Members; nil for any other.
 func Members(r Row, column string) []string {
@@ -259,8 +226,6 @@ func Members(r Row, column string) []string {
 			return r.LoadBalancerGroups
 		case ColumnACLs:
 			return r.ACLs
-		case ColumnQoSRules:
-			return r.QoSRules
 		}
 	case *LoadBalancerGroup:
 		if column == ColumnLoadBalancers {

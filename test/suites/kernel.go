@@ -15,11 +15,10 @@ import (
 
 // kernelPackages have tests of packets, which run on the userspace datapath with the other integration tests, and on the
 // kernel's here. They ask ovn.Datapath which it is. Tests are chosen by their names, as go test -run and -skip do: those
-// that ask a Kubernetes API server and send no packet through Open vSwitch are not among them, nor is one that keeps ovn-controller
-// busy, which has no processor of its own there.
+// that ask a Kubernetes API server and send no packet through Open vSwitch are not among them.
 func kernelPackages() []struct{ path, tests, but string } {
 	return []struct{ path, tests, but string }{
-		{"./pkg/agent", ".", "^TestControllersAreBounded$"},
+		{"./pkg/agent", ".", ""},
 		{"./pkg/controller", "WithPackets$", ""},
 		{"./pkg/porthole", ".", ""},
 		{"./test/policy/agree", "RandomWithPackets$", ""},
