@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -49,6 +50,8 @@ type Cluster struct {
 	Clients ready.Clients
 	Exec    matrix.Exec
 	NB      *Northbound
+	// turns are nodes whose own network a test's pod is on: a channel of one place for each.
+	turns sync.Map
 }
 
 // Main runs a package's tests after prepare, and ends the process. It is called by TestMain.

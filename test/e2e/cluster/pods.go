@@ -84,12 +84,26 @@ func (c *Cluster) Pod(t *testing.T, s PodSpec) *corev1.Pod {
 // Make makes a pod as it is written, which is deleted when the test ends.
 func (c *Cluster) Make(t *testing.T, object *corev1.Pod) *corev1.Pod {
 	t.Helper()
+	if object.Spec.HostNetwork {
+		c.takeNode(t, object.Spec.NodeSelector[corev1.LabelHostname])
+	}
 	p, err := c.Clients.Kube.CoreV1().Pods(object.Namespace).Create(t.Context(), object, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("make pod %s/%s: %v", object.Namespace, object.Name, err)
 	}
 	t.Cleanup(func() { c.DeletePod(t, p) })
 	return p
+}
+
+// takeNode waits until no other test has a pod on a node's own network, where all would listen on the same ports. A test that has
+// such pods on several nodes makes them in the order of the nodes' names.
+func (c *Cluster) takeNode(t *testing.T, node string) {
+	turn, _ := c.turns.LoadOrStore(node, make(chan struct{}, 1))
+	select {
+	case turn.(chan struct{}) <- struct{}{}:
+		t.Cleanup(func() { <-turn.(chan struct{}) })
+	case <-t.Context().Done():
+	}
 }
 
 // Get is a pod as it is now.
