@@ -56,6 +56,10 @@ func TestPodsAreToldWhatTheyWaitFor(t *testing.T) {
 			if broken.beside == nil {
 				n.addLogicalPort("red", p)
 			}
+			// A northd that is only slow is not what the pod waits for.
+			if broken.beside == nil && broken.daemon != n.daemons["northd"] {
+				n.nbctl("--wait=sb", "sync")
+			}
 			began := time.Now()
 			added := make(chan error, 1)
 			go func() {

@@ -269,5 +269,13 @@ func TestAnswersToFacesWithPackets(t *testing.T) {
 		nbctl(t, g.central, "set", "ACL", row, "action=pass")
 	}
 	g.sync()
+	// Open vSwitch judges by what it has cached until it has looked at its rules again.
+	for _, name := range []string{"near", "far"} {
+		for _, v6 := range []bool{false, true} {
+			eventually(t, time.Minute, "i/o timeout", func() string {
+				return asksFrom(t, g.node, g.face("r", "client", v6), "tcp", netip.AddrPortFrom(g.own("a", name, v6), 80).String())
+			})
+		}
+	}
 	try("")
 }
