@@ -17,6 +17,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/test/frames"
 )
 
 // TestPodsAreKeptFromTheInfrastructure has a pod dial everything that its Network must not reach. Its Network has a way
@@ -128,46 +129,6 @@ func TestDirectAccessEndsAtOtherNetworks(t *testing.T) {
 	}
 }
 
-// frame is an Ethernet frame with a UDP datagram in it, or what else is its payload.
-type frame struct {
-	from, to       net.HardwareAddr
-	source, target netip.Addr
-	protocol       byte
-	payload        []byte
-}
-
-func (f frame) bytes() []byte {
-	ip := make([]byte, 20, 20+len(f.payload))
-	ip[0], ip[8], ip[9] = 0x45, 64, f.protocol
-	binary.BigEndian.PutUint16(ip[2:], uint16(20+len(f.payload)))
-	copy(ip[12:], f.source.AsSlice())
-	copy(ip[16:], f.target.AsSlice())
-	binary.BigEndian.PutUint16(ip[10:], checksum(ip))
-	out := append(append([]byte{}, f.to...), f.from...)
-	return append(append(append(out, 0x08, 0x00), ip...), f.payload...)
-}
-
-// checksum is the Internet checksum. (RFC 1071.)
-func checksum(b []byte) uint16 {
-	var sum uint32
-	for i := 0; i+1 < len(b); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[i:]))
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
-}
-
-// datagram is a UDP datagram without a checksum, which IPv4 allows.
-func datagram(port uint16, text string) []byte {
-	out := make([]byte, 8, 8+len(text))
-	binary.BigEndian.PutUint16(out, 4711)
-	binary.BigEndian.PutUint16(out[2:], port)
-	binary.BigEndian.PutUint16(out[4:], uint16(8+len(text)))
-	return append(out, text...)
-}
-
 // sendFrame sends a frame from a pod's interface as it is.
 func (p *testPod) sendFrame(raw []byte) {
 	p.tb.Helper()
@@ -222,13 +183,13 @@ func TestSpoofedPackets(t *testing.T) {
 	own, err := net.ParseMAC(red.nic.MAC)
 	must(t, err)
 	address := netip.MustParseAddr
-	udp := func(source, target, text string) frame {
-		return frame{from: own, to: router, source: address(source), target: address(target), protocol: unix.IPPROTO_UDP, payload: datagram(9, text)}
+	udp := func(source, target, text string) frames.V4 {
+		return frames.V4{From: own, To: router, Source: address(source), Target: address(target), Protocol: unix.IPPROTO_UDP, Payload: frames.UDP(4711, 9, text)}
 	}
 	// honest arrives last: what was sent before it has arrived by then, or never will.
 	honest := func(text string) {
 		t.Helper()
-		red.sendFrame(udp("10.0.0.5", world.v4, text).bytes())
+		red.sendFrame(udp("10.0.0.5", world.v4, text).Bytes())
 		select {
 		case line := <-got:
 			if line != world.nodeV4+":4711 "+text && !strings.HasSuffix(line, " "+text) {
@@ -252,8 +213,8 @@ func TestSpoofedPackets(t *testing.T) {
 		return string(out)
 	}
 	before := neighbours()
-	redirect := append([]byte{5, 1, 0, 0, 10, 0, 0, 5}, udp("10.0.0.5", "100.64.1.5", "x").bytes()[14:42]...)
-	binary.BigEndian.PutUint16(redirect[2:], checksum(redirect))
+	redirect := append([]byte{5, 1, 0, 0, 10, 0, 0, 5}, udp("10.0.0.5", "100.64.1.5", "x").Bytes()[14:42]...)
+	binary.BigEndian.PutUint16(redirect[2:], frames.Checksum(redirect))
 	mac := func(text string) net.HardwareAddr {
 		m, err := net.ParseMAC(text)
 		must(t, err)
@@ -264,31 +225,31 @@ func TestSpoofedPackets(t *testing.T) {
 		must(t, err)
 		return link.Attrs().HardwareAddr
 	}
-	to := func(m net.HardwareAddr, f frame) frame { f.to = m; return f }
+	to := func(m net.HardwareAddr, f frames.V4) frames.V4 { f.To = m; return f }
 	attacks := map[string]func(){
-		"a source of nobody":              func() { red.sendFrame(udp("10.0.0.77", world.v4, "spoofed").bytes()) },
-		"a source outside":                func() { red.sendFrame(udp("8.8.8.8", world.v4, "spoofed").bytes()) },
-		"its own face":                    func() { red.sendFrame(udp("100.64.1.5", world.v4, "spoofed").bytes()) },
-		"another's face":                  func() { red.sendFrame(udp("100.64.1.6", world.v4, "spoofed").bytes()) },
-		"the node's address":              func() { red.sendFrame(udp(testEncapIP, world.v4, "spoofed").bytes()) },
-		"the porthole's address":          func() { red.sendFrame(udp("169.254.100.2", world.v4, "spoofed").bytes()) },
-		"to the node from the node":       func() { red.sendFrame(udp(world.nodeV4, testEncapIP, "spoofed").bytes()) },
-		"to a face as a probe":            func() { red.sendFrame(udp("10.128.1.1", "100.64.1.6", "spoofed").bytes()) },
-		"past the router to the porthole": func() { red.sendFrame(to(mac(model.PortholeMAC), udp("10.0.0.5", testEncapIP, "spoofed")).bytes()) },
-		"past the router to the node":     func() { red.sendFrame(to(mac("0e:a7:02:00:00:01"), udp("10.0.0.5", testEncapIP, "spoofed")).bytes()) },
+		"a source of nobody":              func() { red.sendFrame(udp("10.0.0.77", world.v4, "spoofed").Bytes()) },
+		"a source outside":                func() { red.sendFrame(udp("8.8.8.8", world.v4, "spoofed").Bytes()) },
+		"its own face":                    func() { red.sendFrame(udp("100.64.1.5", world.v4, "spoofed").Bytes()) },
+		"another's face":                  func() { red.sendFrame(udp("100.64.1.6", world.v4, "spoofed").Bytes()) },
+		"the node's address":              func() { red.sendFrame(udp(testEncapIP, world.v4, "spoofed").Bytes()) },
+		"the porthole's address":          func() { red.sendFrame(udp("169.254.100.2", world.v4, "spoofed").Bytes()) },
+		"to the node from the node":       func() { red.sendFrame(udp(world.nodeV4, testEncapIP, "spoofed").Bytes()) },
+		"to a face as a probe":            func() { red.sendFrame(udp("10.128.1.1", "100.64.1.6", "spoofed").Bytes()) },
+		"past the router to the porthole": func() { red.sendFrame(to(mac(model.PortholeMAC), udp("10.0.0.5", testEncapIP, "spoofed")).Bytes()) },
+		"past the router to the node":     func() { red.sendFrame(to(mac("0e:a7:02:00:00:01"), udp("10.0.0.5", testEncapIP, "spoofed")).Bytes()) },
 		"to the bridge's end of its own link": func() {
-			red.sendFrame(to(hostEnd(red.hostName()), udp("10.0.0.5", testEncapIP, "spoofed")).bytes())
+			red.sendFrame(to(hostEnd(red.hostName()), udp("10.0.0.5", testEncapIP, "spoofed")).Bytes())
 		},
 		"to the bridge's end of the porthole": func() {
-			red.sendFrame(to(hostEnd(porthole.IDOf(uidOf("red")).Name()), udp("10.0.0.5", testEncapIP, "spoofed")).bytes())
+			red.sendFrame(to(hostEnd(porthole.IDOf(uidOf("red")).Name()), udp("10.0.0.5", testEncapIP, "spoofed")).Bytes())
 		},
 		"a redirect to the porthole": func() {
-			red.sendFrame(frame{from: own, to: router, source: address("10.0.0.1"), target: address("169.254.100.2"), protocol: unix.IPPROTO_ICMP, payload: redirect}.bytes())
-			red.sendFrame(frame{from: own, to: router, source: address("10.0.0.5"), target: address("169.254.100.2"), protocol: unix.IPPROTO_ICMP, payload: redirect}.bytes())
+			red.sendFrame(frames.V4{From: own, To: router, Source: address("10.0.0.1"), Target: address("169.254.100.2"), Protocol: unix.IPPROTO_ICMP, Payload: redirect}.Bytes())
+			red.sendFrame(frames.V4{From: own, To: router, Source: address("10.0.0.5"), Target: address("169.254.100.2"), Protocol: unix.IPPROTO_ICMP, Payload: redirect}.Bytes())
 		},
 		"ARP in others' names": func() {
 			for _, claimed := range []string{"169.254.100.2", "169.254.100.1", "10.0.0.1", "10.128.1.1"} {
-				red.sendFrame(gratuitousARP(own, address(claimed)))
+				red.sendFrame(frames.GratuitousARP(own, address(claimed)))
 			}
 		},
 		"fragments to the node": func() {
@@ -339,14 +300,6 @@ func TestSpoofedPackets(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("a datagram in fragments does not arrive")
 	}
-}
-
-// gratuitousARP is a claim to an address that nobody asked for. (RFC 826, RFC 5227.)
-func gratuitousARP(from net.HardwareAddr, claimed netip.Addr) []byte {
-	out := append(net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, from...)
-	out = append(out, 0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 2)
-	out = append(append(out, from...), claimed.AsSlice()...)
-	return append(append(out, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), claimed.AsSlice()...)
 }
 
 // addDefaultPod makes a pod of the default Network, which is its own face.

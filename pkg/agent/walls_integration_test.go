@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"encoding/binary"
 	"errors"
 	"net"
 	"net/netip"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/test/frames"
 )
 
 // sbctl reads the southbound database.
@@ -40,15 +40,10 @@ func (n *node) tunnelled(p *testPod, text string) []byte {
 	router, port := key("Port_Binding", "logical_port="+p.nic.Network+"-a-r"), key("Port_Binding", "logical_port="+name)
 	mac, err := net.ParseMAC(p.nic.MAC)
 	must(n.tb, err)
-	// One option of one word: OVN's class and type, and in it the ports from and to.
-	out := binary.BigEndian.AppendUint32(nil, 2<<24|0x6558)
-	out = binary.BigEndian.AppendUint32(out, datapath<<8)
-	out = binary.BigEndian.AppendUint32(out, 0x0102<<16|0x80<<8|1)
-	out = binary.BigEndian.AppendUint32(out, router<<16|port)
-	return append(out, frame{
-		from: mac, to: mac, source: netip.MustParseAddr("10.0.77.77"), target: p.nic.Addresses[0].Addr(), protocol: unix.IPPROTO_UDP,
-		payload: datagram(9, text),
-	}.bytes()...)
+	return frames.Geneve(frames.Inner{Datapath: datapath, From: router, To: port}, frames.V4{
+		From: mac, To: mac, Source: netip.MustParseAddr("10.0.77.77"), Target: p.nic.Addresses[0].Addr(), Protocol: unix.IPPROTO_UDP,
+		Payload: frames.UDP(4711, 9, text),
+	}.Bytes())
 }
 
 // sendUDP sends a datagram as any program can. A refusal of an earlier one is as good.
