@@ -11,6 +11,8 @@
 //	netprobe load    ask a server again and again, and say how many answered, who, how fast, and what failed
 //	netprobe ready   succeed when the server of this pod answers (for an exec probe)
 //	netprobe forge   send ICMP echo requests with a source that is not this pod's
+//	netprobe send    send frames, or datagrams, that somebody else has written
+//	netprobe sniff   say which texts were in the frames that came to this pod
 //
 // It is one static binary and needs nothing but CAP_NET_RAW, which containers have by default; without it, `serve -icmp=false`.
 package main
@@ -47,13 +49,15 @@ func run(ctx context.Context, args []string) error {
 		"load":    runLoad,
 		"ready":   runReady,
 		"forge":   runForge,
+		"send":    runSend,
+		"sniff":   runSniff,
 	}
 	if len(args) == 0 {
-		return errors.New("want one of: serve, probe, seen, own, resolve, dig, api, load, ready, forge")
+		return errors.New("want one of: serve, probe, seen, own, resolve, dig, api, load, ready, forge, send, sniff")
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("unknown command %q: want one of serve, probe, seen, own, resolve, dig, api, load, ready, forge", args[0])
+		return fmt.Errorf("unknown command %q: want one of serve, probe, seen, own, resolve, dig, api, load, ready, forge, send, sniff", args[0])
 	}
 	return command(ctx, args[1:])
 }

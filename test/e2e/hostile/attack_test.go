@@ -38,23 +38,29 @@ const atOnce = 18
 // holds tries attacks with the defence, without it and with it again. All have to be held by this one alone.
 func (d defence) holds(t *testing.T, attacks ...attack) {
 	t.Helper()
+	d.stands(t, func(ctx context.Context, judge func(got string) error) error { return all(ctx, attacks, judge) })
+	for _, a := range attacks {
+		t.Logf("held by %s, and by nothing else: %s", d.name, a.name)
+	}
+}
+
+// stands is holds for whatever can be tried: try returns what the judge of each attack finds wrong.
+func (d defence) stands(t *testing.T, try func(ctx context.Context, judge func(got string) error) error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), cluster.Patience)
 	defer cancel()
-	if err := all(ctx, attacks, held); err != nil {
+	if err := try(ctx, held); err != nil {
 		t.Fatal(err)
 	}
 	back := sync.OnceFunc(d.out(t))
 	t.Cleanup(back)
 	cluster.Eventually(t, cluster.Patience, "the control: without "+d.name+" each attack succeeds", func(ctx context.Context) error {
-		return all(ctx, attacks, succeeded)
+		return try(ctx, succeeded)
 	})
 	back()
 	cluster.Eventually(t, cluster.Patience, "held again by "+d.name, func(ctx context.Context) error {
-		return all(ctx, attacks, held)
+		return try(ctx, held)
 	})
-	for _, a := range attacks {
-		t.Logf("held by %s, and by nothing else: %s", d.name, a.name)
-	}
 }
 
 func held(got string) error {
@@ -71,22 +77,31 @@ func succeeded(got string) error {
 	return nil
 }
 
-// all tries attacks, some at once, and returns what judge finds wrong.
+// all tries attacks, and returns what judge finds wrong.
 func all(ctx context.Context, attacks []attack, judge func(got string) error) error {
-	var trying errgroup.Group
-	trying.SetLimit(atOnce)
-	wrong := make([]error, len(attacks))
-	for i, a := range attacks {
-		trying.Go(func() error {
-			got, err := a.try(ctx)
-			if err != nil {
-				wrong[i] = fmt.Errorf("try %s: %w", a.name, err)
-			} else if err := judge(got); err != nil {
-				wrong[i] = fmt.Errorf("%s: %w", a.name, err)
-			}
+	return each(attacks, func(a attack) error {
+		got, err := a.try(ctx)
+		if err != nil {
+			return fmt.Errorf("try %s: %w", a.name, err)
+		}
+		if err := judge(got); err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
+		return nil
+	})
+}
+
+// each does something with many, some at once, and returns all errors in their order.
+func each[T any](many []T, do func(T) error) error {
+	var doing errgroup.Group
+	doing.SetLimit(atOnce)
+	wrong := make([]error, len(many))
+	for i, one := range many {
+		doing.Go(func() error {
+			wrong[i] = do(one)
 			return nil
 		})
 	}
-	_ = trying.Wait()
+	_ = doing.Wait()
 	return errors.Join(wrong...)
 }

@@ -5,6 +5,7 @@ package hostile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,41 @@ func rows(name string, command ...string) defence {
 		start := env.StartAgain(t, controller)
 		env.NBCtl(t, append([]string{"--wait=hv"}, command...)...)
 		return start
+	}}
+}
+
+// onNode is a defence that the agent of a node keeps up: commands on the node take it out while there is no agent. The agent puts it back as
+// soon as it starts.
+func onNode(node string, commands ...[]string) defence {
+	return defence{name: fmt.Sprintf("rules of node %s", node), out: func(t *testing.T) func() {
+		t.Helper()
+		agent := cluster.Daemon{Place: node, Name: "atoll-agent"}
+		if err := env.Box.Stop(t.Context(), agent.Place, agent.Name); err != nil {
+			t.Fatal(err)
+		}
+		start := env.StartAgain(t, agent)
+		for _, command := range commands {
+			if out, err := env.Box.Exec(t.Context(), node, command...); err != nil {
+				t.Fatalf("%q on %s: %v\n%s", command, node, err, out)
+			}
+		}
+		return start
+	}}
+}
+
+// together are defences that are one: any of them holds alone.
+func together(name string, parts ...defence) defence {
+	return defence{name: name, out: func(t *testing.T) func() {
+		t.Helper()
+		var back []func()
+		for _, part := range parts {
+			back = append(back, part.out(t))
+		}
+		return func() {
+			for _, b := range slices.Backward(back) {
+				b()
+			}
+		}
 	}}
 }
 
