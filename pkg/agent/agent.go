@@ -69,10 +69,12 @@ type Clients struct {
 
 // Agent serves one node.
 type Agent struct {
-	node  string
-	ovs   *vswitch.Client
-	pods  *pods
-	world *world
+	node string
+	// bridge is OVN's.
+	bridge string
+	ovs    *vswitch.Client
+	pods   *pods
+	world  *world
 	// guests are the pods with faces, keeper makes what they need.
 	guests *guests
 	keeper *porthole.Keeper
@@ -99,6 +101,8 @@ type Agent struct {
 	bindings bindings
 	// nudge asks for a sweep before its time. It holds at most one.
 	nudge chan struct{}
+	// told has the node's own report looked at. It holds at most one.
+	told chan struct{}
 	// swept is closed after the first sweep that found pods and database read: then pods can be served. Its
 	// repairs need not all have worked: what cannot be removed does not keep a node from serving, and is tried,
 	// logged and counted again with every sweep.
@@ -154,6 +158,7 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metrics *metrics, log *slog.Logger) *Agent {
 	a := &Agent{
 		node:       config.Node,
+		bridge:     config.Bridge,
 		ovs:        ovs,
 		pods:       newPods(),
 		world:      newWorld(config.Node, config.Infrastructure),
@@ -168,6 +173,7 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 		log:        log,
 		teller:     newTeller(config.Node, nil, log),
 		nudge:      make(chan struct{}, 1),
+		told:       make(chan struct{}, 1),
 		swept:      make(chan struct{}),
 	}
 	if config.NamesSocket != "" {
@@ -203,6 +209,8 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	part("watch pods", func(ctx context.Context) error { return a.watchPods(ctx, api.Metadata, config.Node) })
 	part("watch Networks", func(ctx context.Context) error { return a.watchNetworks(ctx, api.Networks) })
 	part("watch nodes", func(ctx context.Context) error { return a.watchNodes(ctx, api.Kube) })
+	part("watch NodeReports", func(ctx context.Context) error { return a.watchReports(ctx, api.Networks) })
+	part("report the node", func(ctx context.Context) error { return a.reportForever(ctx, reportsOf(api.Networks)) })
 	part("watch the API's Service", func(ctx context.Context) error { return a.watchAPIService(ctx, api.Kube) })
 	part("watch the API servers", func(ctx context.Context) error { return a.watchAPIServers(ctx, api.Kube) })
 	part("count verdicts", a.verdicts.serve)

@@ -261,7 +261,7 @@ func (n *node) agent() *Agent {
 	must(n.tb, err)
 	a := newAgent(Config{Node: n.name, Infrastructure: testInfrastructure()}, ovs, keeper, metrics, log)
 	a.pods.setSynced()
-	for _, k := range []kind{kindNetworks, kindNodes, kindService, kindEndpoints} {
+	for _, k := range kinds() {
 		a.world.setSynced(k)
 	}
 	return a

@@ -38,11 +38,12 @@ func TestRun(t *testing.T) {
 	must(t, metav1.AddMetaToScheme(scheme))
 	api := fake.NewSimpleMetadataClient(scheme)
 	networks := schema.GroupVersionResource{Group: "atoll.dev", Version: "v1alpha1", Resource: "networks"}
+	reports := schema.GroupVersionResource{Group: "atoll.dev", Version: "v1alpha1", Resource: "nodereports"}
 	clients := Clients{
 		Metadata: api,
 		Kube:     kubefake.NewClientset(),
 		Networks: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-			map[schema.GroupVersionResource]string{networks: "NetworkList"}),
+			map[schema.GroupVersionResource]string{networks: "NetworkList", reports: "NodeReportList"}),
 	}
 	config := Config{
 		Node: "node1", OVSDB: n.db, Bridge: "br-int",

@@ -62,6 +62,7 @@ type underlay struct {
 func (w *world) setUnderlay(u vswitch.Underlay, links map[netip.Addr]string) {
 	w.update(func() bool {
 		now := underlay{u, links}
+		w.wired = true
 		if reflect.DeepEqual(w.underlay, now) {
 			return false
 		}
@@ -98,6 +99,9 @@ func (w *world) isolated() []netip.Addr {
 	out := slices.Concat(w.underlay.Own, w.underlay.Peers)
 	for _, server := range w.underlay.Southbound {
 		out = append(out, server.Addr())
+	}
+	for _, r := range w.reports {
+		out = append(out, r.Tunnels...)
 	}
 	return out
 }

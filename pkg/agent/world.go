@@ -38,7 +38,11 @@ const (
 	kindNodes     kind = "nodes"
 	kindService   kind = "service default/kubernetes"
 	kindEndpoints kind = "endpoints of default/kubernetes"
+	kindReports   kind = "node reports"
 )
+
+// kinds are all of them.
+func kinds() []kind { return []kind{kindNetworks, kindNodes, kindService, kindEndpoints, kindReports} }
 
 // world is the cluster as the API server last reported it, as far as portholes need it. The watches write, requests and
 // sweeps read.
@@ -52,12 +56,16 @@ type world struct {
 	// networks by UID: one that is made anew under its name is another.
 	networks map[string]*model.Network
 	nodes    map[string]*model.Node
+	// reports are what the nodes' agents say of them, by node.
+	reports map[string]*model.NodeReport
 	// api are the addresses of the Service, servers those of its endpoints, by slice.
 	api     []netip.AddrPort
 	servers map[string][]netip.AddrPort
 	// machines are the addresses of all that the API is served from, ready or not, by slice.
 	machines map[string][]netip.Addr
 	underlay underlay
+	// wired: the underlay has been read.
+	wired bool
 	// local are the node's own addresses, of which the API need not know.
 	local   []netip.Addr
 	missing map[kind]bool
@@ -65,16 +73,21 @@ type world struct {
 }
 
 func newWorld(self string, infra Infrastructure) *world {
-	return &world{
+	w := &world{
 		self: self, infra: infra,
 		changed:  make(chan struct{}, 1),
 		networks: map[string]*model.Network{},
 		nodes:    map[string]*model.Node{},
+		reports:  map[string]*model.NodeReport{},
 		servers:  map[string][]netip.AddrPort{},
 		machines: map[string][]netip.Addr{},
-		missing:  map[kind]bool{kindNetworks: true, kindNodes: true, kindService: true, kindEndpoints: true},
+		missing:  map[kind]bool{},
 		waiting:  map[chan struct{}]struct{}{},
 	}
+	for _, k := range kinds() {
+		w.missing[k] = true
+	}
+	return w
 }
 
 // update changes the world, and tells everyone who waits unless change reports that nothing is new: all portholes are
@@ -164,7 +177,7 @@ func replace[V comparable](old *[]V, list []V) bool {
 func (w *world) ready() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, k := range []kind{kindNetworks, kindNodes, kindService, kindEndpoints} {
+	for _, k := range kinds() {
 		if w.missing[k] {
 			return fmt.Errorf("the %s have not been read from the API server yet", k)
 		}
@@ -322,6 +335,11 @@ func (w *world) cluster() porthole.Cluster {
 	}
 	for _, a := range slices.Concat(w.local, w.isolated()) {
 		single(a)
+	}
+	for _, r := range w.reports {
+		for _, a := range r.Addresses {
+			single(a)
+		}
 	}
 	for _, machines := range w.machines {
 		for _, a := range machines {

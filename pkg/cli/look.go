@@ -41,6 +41,7 @@ func newObjects() model.Changes {
 		Namespaces: map[string]*model.Namespace{},
 		Pods:       map[model.PodKey]*model.Pod{},
 		Nodes:      map[string]*model.Node{},
+		Reports:    map[string]*model.NodeReport{},
 		Services:   map[model.ServiceKey]*model.Service{},
 		Slices:     map[model.SliceKey]*model.Slice{},
 		Classes:    map[string]*model.GatewayClass{},

@@ -158,6 +158,7 @@ func merge(objects, changes model.Changes) {
 	mergeKind(objects.Namespaces, changes.Namespaces)
 	mergeKind(objects.Pods, changes.Pods)
 	mergeKind(objects.Nodes, changes.Nodes)
+	mergeKind(objects.Reports, changes.Reports)
 	mergeKind(objects.Services, changes.Services)
 	mergeKind(objects.Slices, changes.Slices)
 	mergeKind(objects.Classes, changes.Classes)

@@ -77,7 +77,7 @@ func (s *State) conflictsOf(what string, cidr netip.Prefix) []string {
 			out = append(out, fmt.Sprintf("%s overlaps %s: %s", what, taken.what, taken.lost))
 		}
 	}
-	if a, more := s.nodesWithin(cidr); more > 0 {
+	if a, more := s.machinesWithin(cidr); more > 0 {
 		holds := fmt.Sprintf("the address %s of a node: pods cannot dial it", a)
 		if more > 1 {
 			holds = fmt.Sprintf("%d addresses of nodes, such as %s: pods cannot dial them", more, a)

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/atoll-net/atoll/pkg/controller"
@@ -39,6 +40,20 @@ func TestDNSReady(t *testing.T) {
 	cluster := model.Service{Key: settings.DNS, UID: "uid-dns", ClusterIPs: []netip.Addr{at("10.96.0.10")}, Ports: []model.ServicePort{{Name: "dns", Protocol: model.UDP, Port: 53}}}
 	w.setService(cluster)
 	want("with the cluster's DNS", "plain", "", false, false)
+	w.setReport(model.NodeReport{Node: "n1", DNS: []netip.Addr{at("10.96.0.10")}})
+	want("with agents that know it", "plain", "", false, false)
+	for _, name := range []string{"n2", "n3", "n4", "n5"} {
+		w.setReport(model.NodeReport{Node: name})
+	}
+	want("with agents that do not know it", "plain", model.ReasonClusterDNSNotSet, false, false)
+	want("with agents that do not know it", "none", "", false, false)
+	if c := w.condition("plain", model.ConditionDNSReady); !strings.HasPrefix(c.Message, "pods on n2, n3, n4 and 1 more node have no names: ") {
+		t.Errorf("it says %q", c.Message)
+	}
+	for _, name := range []string{"n2", "n3", "n4", "n5"} {
+		w.deleteReport(name)
+	}
+	want("once they have gone", "plain", "", false, false)
 	want("without its Service", "red", model.ReasonDNSServiceNotFound, false, false)
 	own := cluster
 	own.Key, own.UID, own.ClusterIPs = dns, "uid-own", []netip.Addr{at("10.96.0.77")}

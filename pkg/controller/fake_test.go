@@ -22,6 +22,7 @@ type cluster struct {
 	pods     map[model.PodKey]*model.Pod
 	networks map[string]*model.Network
 	nodes    map[string]*model.Node
+	told     map[string]*model.NodeReport
 	services map[model.ServiceKey]*model.Service
 	slices   map[model.SliceKey]*model.Slice
 	classes  map[string]*model.GatewayClass
@@ -43,7 +44,7 @@ type cluster struct {
 func newCluster() *cluster {
 	c := &cluster{
 		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{}, nodes: map[string]*model.Node{},
-		services: map[model.ServiceKey]*model.Service{}, slices: map[model.SliceKey]*model.Slice{},
+		told: map[string]*model.NodeReport{}, services: map[model.ServiceKey]*model.Service{}, slices: map[model.SliceKey]*model.Slice{},
 		statuses: map[string]model.NetworkStatus{}, reports: map[string][]model.NetworkStatus{}, events: map[string][]model.Problem{},
 		mirrors: map[model.ServiceKey][]model.Mirror{}, views: map[model.ViewKey]model.View{},
 		classes: map[string]*model.GatewayClass{}, gateways: map[model.GatewayKey]*model.Gateway{},
@@ -60,6 +61,7 @@ func none() model.Changes {
 		Namespaces: map[string]*model.Namespace{},
 		Pods:       map[model.PodKey]*model.Pod{},
 		Nodes:      map[string]*model.Node{},
+		Reports:    map[string]*model.NodeReport{},
 		Services:   map[model.ServiceKey]*model.Service{},
 		Slices:     map[model.SliceKey]*model.Slice{},
 		Classes:    map[string]*model.GatewayClass{},
@@ -105,6 +107,7 @@ func (c *cluster) replay(namespaces map[string]map[string]string) {
 		maps.Copy(c.changes.Pods, c.pods)
 		maps.Copy(c.changes.Networks, c.networks)
 		maps.Copy(c.changes.Nodes, c.nodes)
+		maps.Copy(c.changes.Reports, c.told)
 		maps.Copy(c.changes.Services, c.services)
 		maps.Copy(c.changes.Slices, c.slices)
 		maps.Copy(c.changes.Classes, c.classes)
@@ -275,6 +278,14 @@ func (c *cluster) deletePolicy(key model.PolicyKey) {
 
 func (c *cluster) setNode(n model.Node) {
 	c.change(func() { c.nodes[n.Name] = &n; c.changes.Nodes[n.Name] = &n })
+}
+
+func (c *cluster) setReport(r model.NodeReport) {
+	c.change(func() { c.told[r.Node] = &r; c.changes.Reports[r.Node] = &r })
+}
+
+func (c *cluster) deleteReport(node string) {
+	c.change(func() { delete(c.told, node); c.changes.Reports[node] = nil })
 }
 
 func (c *cluster) setService(s model.Service) {

@@ -307,6 +307,12 @@ func TestANetworkThatOverlapsTheInfrastructureSaysSo(t *testing.T) {
 	if c := w.condition("nodes", model.ConditionCIDRConflict); !strings.Contains(c.Message, "holds 2 addresses of nodes, such as 172.18.0.2: pods cannot dial them") {
 		t.Errorf("once there is a node: %+v", c)
 	}
+	w.setReport(model.NodeReport{Node: "n1", Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.9"), netip.MustParseAddr("172.18.0.1")}})
+	w.settle()
+	if c := w.condition("nodes", model.ConditionCIDRConflict); !strings.Contains(c.Message, "holds 3 addresses of nodes, such as 172.18.0.1: pods cannot dial them") {
+		t.Errorf("once the node tells of another address: %+v", c)
+	}
+	w.deleteReport("n1")
 	if p := w.status("nodes").Phase; p != model.Ready {
 		t.Errorf("the Network is %s; it is served all the same", p)
 	}

@@ -101,6 +101,7 @@ type State struct {
 	flats    flats
 	// nodeAddresses are those of all nodes.
 	nodeAddresses map[netip.Addr]struct{}
+	reports       reports
 	services      services
 	vips          vipChanges
 	gateways      gateways
@@ -147,6 +148,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		moved:       map[string]struct{}{},
 		replanned:   map[string]struct{}{},
 		homeless:    map[string]struct{}{},
+		reports:     newReports(),
 		services:    newServices(),
 		guard:       newGuard(),
 		flats:       flats{names: map[string]struct{}{}},
@@ -206,6 +208,7 @@ func (s *State) Apply(c model.Changes) {
 	for key, p := range c.Pods {
 		s.applyPod(key, p, dirty)
 	}
+	s.applyReports(c.Reports)
 	s.applyNodes(c.Nodes, dirty)
 	s.planFlats(dirty)
 	s.evaluateAll(dirty)

@@ -33,7 +33,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Feed gathers what happens to pods, namespaces, Networks, nodes, Services and their endpoints until somebody takes it;
+// Feed gathers what happens to pods, namespaces, Networks, nodes and their reports, Services and their endpoints until somebody takes it;
 // and to the objects of Gateway API while the cluster has it.
 type Feed struct {
 	log      *slog.Logger
@@ -48,6 +48,7 @@ type Feed struct {
 	namespaces *gathered[string, model.Namespace]
 	networks   *gathered[string, model.Network]
 	nodes      *gathered[string, model.Node]
+	reports    *gathered[string, model.NodeReport]
 	services   *gathered[model.ServiceKey, model.Service]
 	slices     *gathered[model.SliceKey, model.Slice]
 	// policies are of two kinds, gathered apart: each has a first list of its own.
@@ -83,6 +84,7 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		namespaces: newGathered[string](sameNamespace),
 		networks:   newGathered[string](sameNetwork),
 		nodes:      newGathered[string](sameNode),
+		reports:    newGathered[string](sameReport),
 		services:   newGathered[model.ServiceKey](sameService),
 		slices:     newGathered[model.SliceKey](sameSlice),
 
@@ -118,6 +120,11 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		lister: cache.NewListWatchFromClient(core, "nodes", metav1.NamespaceAll, fields.Everything()),
 		object: &corev1.Node{},
 		store:  newStore(f, f.nodes, nodeKey, intake.Node, trimNode, events.WithLabelValues("nodes")),
+	}, {
+		name:   "nodereports",
+		lister: cache.NewListWatchFromClient(c.network, "nodereports", metav1.NamespaceAll, fields.Everything()),
+		object: &v1alpha1.NodeReport{},
+		store:  newStore(f, f.reports, nodeKey, intake.NodeReport, nil, events.WithLabelValues("nodereports")),
 	}, {
 		name:   "services",
 		lister: cache.NewListWatchFromClient(core, "services", metav1.NamespaceAll, fields.Everything()),
@@ -165,7 +172,7 @@ func (f *Feed) Ready() <-chan struct{} { return f.ready }
 func (f *Feed) Synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.pods.listed && f.namespaces.listed && f.networks.listed && f.nodes.listed &&
+	return f.pods.listed && f.namespaces.listed && f.networks.listed && f.nodes.listed && f.reports.listed &&
 		f.services.listed && f.slices.listed && f.policies.listed && f.clusterPolicies.listed && f.gatewaysSynced()
 }
 
@@ -182,6 +189,7 @@ func (f *Feed) Take() model.Changes {
 		Namespaces: f.namespaces.take(),
 		Pods:       f.pods.take(),
 		Nodes:      f.nodes.take(),
+		Reports:    f.reports.take(),
 		Services:   f.services.take(),
 		Slices:     f.slices.take(),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,6 +70,9 @@ func sameNode(a, b *model.Node) bool {
 	return a.Name == b.Name && a.UID == b.UID && a.Created.Equal(b.Created) &&
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addresses, b.Addresses) && sameNodeNetwork(a.Assigned, b.Assigned)
 }
+
+// sameReport may be slow: nodes' addresses change rarely.
+func sameReport(a, b *model.NodeReport) bool { return reflect.DeepEqual(a, b) }
 
 func sameNodeNetwork(a, b *model.NodeNetwork) bool {
 	if a == nil || b == nil {

@@ -105,6 +105,7 @@ type Changes struct {
 	Namespaces map[string]*Namespace
 	Pods       map[PodKey]*Pod
 	Nodes      map[string]*Node
+	Reports    map[string]*NodeReport
 	Services   map[ServiceKey]*Service
 	Slices     map[SliceKey]*Slice
 	Classes    map[string]*GatewayClass

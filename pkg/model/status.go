@@ -101,6 +101,7 @@ const (
 	ReasonSubnetsOverlap             = "SubnetsOverlap"
 	ReasonSubnetInvalid              = "SubnetInvalid"
 	ReasonClusterDNSNotFound         = "ClusterDNSNotFound"
+	ReasonClusterDNSNotSet           = "ClusterDNSNotSet"
 	ReasonDNSServiceNotFound         = "DNSServiceNotFound"
 	ReasonDNSServiceWithoutEndpoints = "DNSServiceWithoutEndpoints"
 	ReasonNamesNotServed             = "NamesNotServed"

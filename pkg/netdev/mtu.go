@@ -3,9 +3,7 @@ package netdev
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
-	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -61,34 +59,4 @@ func podMTU(underlay int, encap netip.Addr) int {
 		mtu -= ipv6Excess
 	}
 	return min(mtu, 65535)
-}
-
-// Addresses are the node's addresses that reach beyond one link, sorted.
-func Addresses() ([]netip.Addr, error) {
-	list, err := ListAddresses(nil)
-	if err != nil {
-		return nil, err
-	}
-	var out []netip.Addr
-	for _, a := range list {
-		if ip, ok := netip.AddrFromSlice(a.IP); ok && ip.IsGlobalUnicast() {
-			out = append(out, ip.Unmap())
-		}
-	}
-	slices.SortFunc(out, netip.Addr.Compare)
-	return slices.Compact(out), nil
-}
-
-// ListAddresses lists the addresses of a link, or of all links when it is nil, in the namespace of the calling thread. Each
-// family is asked for by itself: for all at once the kernel locks all links of all namespaces.
-func ListAddresses(link netlink.Link) ([]netlink.Addr, error) {
-	var out []netlink.Addr
-	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		list, err := netlinksafe.AddrList(link, family)
-		if err != nil {
-			return nil, fmt.Errorf("list addresses: %w", err)
-		}
-		out = append(out, list...)
-	}
-	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/pki"
 )
@@ -19,6 +20,12 @@ const (
 
 // serviceAccountGroups are the groups of every ServiceAccount of the namespace atoll-system.
 var serviceAccountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:atoll-system"}
+
+// agentGroup, with a node's name, tells which node an agent is on: it has no token that does (dist/admission/node-reports.yaml).
+const agentGroup = "atoll.dev:node:"
+
+// agentConfig is the client configuration of a node's agent.
+func agentConfig(n node) string { return "atoll-agent-" + n.name }
 
 // makeIdentities writes all certificates and client configurations of a sandbox.
 func makeIdentities(r record) error {
@@ -42,12 +49,12 @@ func makeIdentities(r record) error {
 		"kube-scheduler":          {User: "system:kube-scheduler"},
 		"kube-proxy":              {User: "system:kube-proxy"},
 		"atoll-controller":        {User: controllerUser, Groups: serviceAccountGroups},
-		"atoll-agent":             {User: agentUser, Groups: serviceAccountGroups},
 		"atoll-dns":               {User: namesUser, Groups: serviceAccountGroups},
 	}
 	for _, n := range nodesUpTo(r.Options.Nodes) {
 		id := pki.Identity{User: "system:node:" + n.name, Groups: []string{"system:nodes"}}
 		configs["kubelet-"+n.name] = id
+		configs[agentConfig(n)] = pki.Identity{User: agentUser, Groups: append(slices.Clone(serviceAccountGroups), agentGroup+n.name)}
 		id.Names, id.Addresses = []string{n.name}, []netip.Addr{n.address(), n.address6()}
 		certificates["kubelet-server-"+n.name] = id
 	}

@@ -167,7 +167,7 @@ func agentDaemon(r record, n node) place.DaemonSpec {
 		Name: "atoll-agent",
 		Argv: []string{
 			filepath.Join(r.Options.Bin, "atoll-agent"),
-			"--kubeconfig=" + r.layout().kubeconfig("atoll-agent"),
+			"--kubeconfig=" + r.layout().kubeconfig(agentConfig(n)),
 			"--node-name=" + n.name,
 			"--ovs-db=unix:" + switchSocket,
 			"--socket=" + agentSocket,

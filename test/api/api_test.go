@@ -32,6 +32,7 @@ func TestAPI(t *testing.T) {
 	t.Run("namespaces", func(t *testing.T) { testNamespaces(t, s) })
 	t.Run("mirrors", func(t *testing.T) { testMirrors(t, s) })
 	t.Run("services", func(t *testing.T) { testServices(t, s) })
+	t.Run("node reports", func(t *testing.T) { testNodeReports(t, s) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, s) })
 	makers := securityNamespaces(t, s, clientFor(t, s.RESTConfig()))
 	t.Run("pod security", func(t *testing.T) { testPodSecurity(t, s, makers) })

@@ -22,7 +22,7 @@ func Resource(resource string) schema.GroupResource {
 
 // AddToScheme teaches s the objects of this package, so that clients made with s can read and write them.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(SchemeGroupVersion, &Network{}, &NetworkList{}, &NetworkView{}, &NetworkViewList{})
+	s.AddKnownTypes(SchemeGroupVersion, &Network{}, &NetworkList{}, &NetworkView{}, &NetworkViewList{}, &NodeReport{}, &NodeReportList{})
 	metav1.AddToGroupVersion(s, SchemeGroupVersion)
 	return nil
 }

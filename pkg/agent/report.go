@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/build"
+	"github.com/atoll-net/atoll/pkg/follow"
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
+)
+
+// Other nodes know of this one what its Node lists and what OVN has. The rest of its addresses, such as that of a storage network, this
+// node tells them itself, in its NodeReport; and each agent follows those of all nodes.
+
+// reportEvery is how late an address of the node's may be in its report.
+const reportEvery = 5 * time.Second
+
+// reportsOf are the NodeReports of the cluster.
+func reportsOf(client dynamic.Interface) dynamic.ResourceInterface {
+	return client.Resource(v1alpha1.SchemeGroupVersion.WithResource("nodereports"))
+}
+
+// watchReports follows the reports of all nodes. While they cannot be read, the last ones count.
+func (a *Agent) watchReports(ctx context.Context, client dynamic.Interface) error {
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.SchemeGroupVersion.WithResource("nodereports"),
+		metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	return a.follow(ctx, "NodeReports", follow.Watch{Informer: informer, Trim: trimReport, Handler: follow.Handle(
+		func(u *unstructured.Unstructured) {
+			report := v1alpha1.NodeReport{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &report); err != nil {
+				a.log.Warn("node report not readable", "node", u.GetName(), "error", err)
+				return
+			}
+			a.world.setReport(intake.NodeReport(&report))
+			a.retell(u.GetName())
+		},
+		func(u *unstructured.Unstructured) {
+			a.world.dropReport(u.GetName())
+			a.retell(u.GetName())
+		},
+	)}, func() { a.world.setSynced(kindReports) })
+}
+
+func trimReport(object any) (any, error) {
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		u.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// retell has the node's own report looked at.
+func (a *Agent) retell(node string) {
+	if node == a.node {
+		wakeUp(a.told)
+	}
+}
+
+// reportForever keeps the node's report up to date. It ends with ctx.
+func (a *Agent) reportForever(ctx context.Context, reports dynamic.ResourceInterface) error {
+	ticker := time.NewTicker(reportEvery)
+	defer ticker.Stop()
+	for {
+		if err := a.report(ctx, reports); err != nil && ctx.Err() == nil {
+			a.log.Warn("node's report not written; it is tried again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-a.told:
+		}
+	}
+}
+
+// report writes the node's report, if it says something else than the API server has.
+func (a *Agent) report(ctx context.Context, reports dynamic.ResourceInterface) error {
+	addresses, err := netdev.AddressesBut(func(link string) bool { return notTheNodes(link, a.bridge) })
+	if err != nil {
+		return err
+	}
+	report, news := a.world.report(addresses)
+	if !news {
+		return nil
+	}
+	if len(addresses) > len(report.Addresses) {
+		a.log.Warn("node has more addresses than a report can have: list the others' ranges in --infra-cidrs", "addresses", len(addresses), "reported", len(report.Addresses))
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	want, err := runtime.DefaultUnstructuredConverter.ToUnstructured(intake.ReportOf(report))
+	if err != nil {
+		return fmt.Errorf("render report: %w", err)
+	}
+	object := &unstructured.Unstructured{Object: want}
+	there, err := reports.Get(ctx, a.node, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = reports.Create(ctx, object, metav1.CreateOptions{})
+	case err == nil:
+		object.SetResourceVersion(there.GetResourceVersion())
+		_, err = reports.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("write node report %s: %w", a.node, err)
+	}
+	return nil
+}
+
+// reportTime bounds the writing of one.
+const reportTime = 10 * time.Second
+
+// notTheNodes reports whether a link's addresses are not the node's own: Atoll's, which all nodes know, and those that kube-proxy and the DNS cache
+// of a node give it so that Services' addresses end there.
+func notTheNodes(link, bridge string) bool {
+	return strings.HasPrefix(link, "atoll") || link == bridge || link == "kube-ipvs0" || link == "nodelocaldns"
+}
+
+// setReport records what a node's agent says of it.
+func (w *world) setReport(r *model.NodeReport) {
+	w.update(func() bool { return record(w.reports, r.Node, r) })
+}
+
+func (w *world) dropReport(node string) { w.update(func() bool { return forget(w.reports, node) }) }
+
+// report is what this node has to say of itself, and whether that is news: nothing is before it is known what was said before, and what the
+// node is.
+func (w *world) report(addresses []netip.Addr) (r model.NodeReport, news bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	self := w.nodes[w.self]
+	if self == nil || w.missing[kindReports] || !w.wired {
+		return r, false
+	}
+	sorted := func(list []netip.Addr) []netip.Addr {
+		return slices.Compact(slices.SortedFunc(slices.Values(list), netip.Addr.Compare))
+	}
+	// As everybody will read it.
+	r = *intake.NodeReport(intake.ReportOf(model.NodeReport{
+		Node: w.self, NodeUID: self.UID, Version: build.Version(),
+		Addresses: sorted(addresses), Tunnels: sorted(w.underlay.Own), DNS: sorted(w.infra.DNS),
+	}))
+	said := w.reports[w.self]
+	return r, said == nil || !reflect.DeepEqual(*said, r)
+}
