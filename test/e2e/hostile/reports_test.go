@@ -32,8 +32,8 @@ func nodeReports(t *testing.T, as rest.ImpersonationConfig) dynamic.ResourceInte
 	return client.Resource(v1alpha1.SchemeGroupVersion.WithResource("nodereports"))
 }
 
-// onNode runs a command in a node's network.
-func onNode(ctx context.Context, node, command string) error {
+// runOn runs a command in a node's network.
+func runOn(ctx context.Context, node, command string) error {
 	if out, err := env.Box.Exec(ctx, node, strings.Fields(command)...); err != nil {
 		return fmt.Errorf("%s on %s: %w\n%s", command, node, err, out)
 	}
@@ -49,8 +49,8 @@ func TestAddressesThatTheAPIDoesNotList(t *testing.T) {
 	t.Cleanup(func() {
 		ctx, cancel := cluster.AfterTest()
 		defer cancel()
-		_ = onNode(ctx, "n1", fmt.Sprintf("ip route del %s/32", storage))
-		_ = onNode(ctx, "n2", "ip link del storage0")
+		_ = runOn(ctx, "n1", fmt.Sprintf("ip route del %s/32", storage))
+		_ = runOn(ctx, "n2", "ip link del storage0")
 	})
 	for _, step := range []struct{ node, command string }{
 		{"n2", "ip link add storage0 type veth peer name storage1"},
@@ -59,7 +59,7 @@ func TestAddressesThatTheAPIDoesNotList(t *testing.T) {
 		{"n2", "ip link set storage1 up"},
 		{"n1", fmt.Sprintf("ip route add %s/32 via %s", storage, via)},
 	} {
-		if err := onNode(t.Context(), step.node, step.command); err != nil {
+		if err := runOn(t.Context(), step.node, step.command); err != nil {
 			t.Fatal(err)
 		}
 	}
