@@ -57,11 +57,18 @@ func TestDualStack(t *testing.T) {
 				t.Fatalf("%s has addresses %v, want one of each family", to.Name, addresses)
 			}
 			for _, address := range addresses {
-				for _, p := range probeAll(t, from, address.Addr()) {
-					if !p.Answered || (p.By != wire.Identity{} && p.By.UID != string(to.UID)) {
-						t.Errorf("%s -> %s %s: %+v", from.Name, to.Name, address.Addr(), p)
+				what := fmt.Sprintf("%s -> %s %s", from.Name, to.Name, address.Addr())
+				cluster.Eventually(t, cluster.Patience, what, func(context.Context) error {
+					for _, p := range probeAll(t, from, address.Addr()) {
+						if (p.By != wire.Identity{}) && p.By.UID != string(to.UID) {
+							t.Fatalf("%s: another answered: %+v", what, p)
+						}
+						if !p.Answered {
+							return fmt.Errorf("%+v", p)
+						}
 					}
-				}
+					return nil
+				})
 			}
 		}
 	}
