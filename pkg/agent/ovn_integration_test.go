@@ -119,6 +119,16 @@ func TestForgedAnnotationReachesNobody(t *testing.T) {
 	if err := talk(t, thief, victim); err == nil {
 		t.Error("a forged address was let through")
 	}
+	// The control: a port that may have it.
+	thiefs := thief.request.Pod.Key().String()
+	n.nbctl("--wait=hv", "lsp-set-port-security", thiefs, "--", "lsp-set-addresses", thiefs, thief.nic.MAC+" "+thief.address())
+	await(t, func() *bool {
+		if talk(t, thief, victim) != nil {
+			return nil
+		}
+		there := true
+		return &there
+	})
 }
 
 // The worst that a node can lose: both daemons and all they knew. ovn-controller makes the bridge anew.

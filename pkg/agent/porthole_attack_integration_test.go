@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -21,7 +22,8 @@ import (
 )
 
 // TestPodsAreKeptFromTheInfrastructure has a pod dial everything that its Network must not reach. Its Network has a way
-// out and the Kubernetes API, as Networks have by default.
+// out and the Kubernetes API, as Networks have by default. Then what keeps it from that is taken out, and it reaches all of it where
+// anybody is.
 func TestPodsAreKeptFromTheInfrastructure(t *testing.T) {
 	n, a, world := portholeNode(t, nil)
 	other := givenTo("node2", 2)
@@ -37,27 +39,48 @@ func TestPodsAreKeptFromTheInfrastructure(t *testing.T) {
 	for _, port := range []string{":22", ":80", ":6443", ":9000"} {
 		serveName(t, here, port, "the node")
 	}
-	serveName(t, world.inside, ":80", "outside")
+	door := porthole.IDOf(uidOf("red")).Name()
+	inDoor := func(f func() error) error {
+		return ns.WithNetNSPath("/run/netns/"+door, func(ns.NetNS) error { return f() })
+	}
+	for _, port := range []string{":22", ":53", ":80"} {
+		serveName(t, inDoor, port, "the porthole")
+	}
+	// What clouds and others have somewhere is outside here.
+	elsewhere := []string{
+		"169.254.169.254", "168.63.129.16", "fd00:ec2::254", "64:ff9b::a9fe:a9fe", "64:ff9b::c000:201", "192.0.0.192", "240.0.0.1", "fec0::1", "203.0.113.9",
+		"10.96.0.50", "fd00:96::50",
+	}
+	for _, address := range elsewhere {
+		must(t, world.inside(func() error { return giveAddress("wan0", address) }))
+	}
+	for _, port := range []string{":80", ":9000"} {
+		serveName(t, world.inside, port, "outside")
+	}
 	// What is allowed works, or else all that follows shows nothing.
 	wantAnswer(t, red.inside, world.v4+":80", "outside sees "+world.nodeV4)
 	wantAnswer(t, red.inside, "["+world.v6+"]:80", "outside sees "+world.nodeV6)
-	for _, target := range []string{
-		// Faces: another Network's, a neighbour's, nobody's.
-		blue.nic.Faces[0].String() + ":80", neighbour.nic.Faces[0].String() + ":80", "100.64.1.99:80", "100.64.77.5:80",
-		"[" + blue.nic.Faces[1].String() + "]:80", "[fd64:a701::77:5]:80",
+	somebodys := []string{
+		// Faces of another Network.
+		blue.nic.Faces[0].String() + ":80", "[" + blue.nic.Faces[1].String() + "]:80",
 		// The porthole, by every address that can be guessed.
-		"169.254.100.2:22", "169.254.100.2:53", "169.254.100.5:80", "169.254.100.6:80", testDNS + ":80", "[fd00:96::a]:80",
+		"169.254.100.2:22", "169.254.100.2:53", testDNS + ":80", "[fd00:96::a]:80",
 		// The node, and others.
 		testEncapIP + ":9000", world.nodeV4 + ":22", "10.128.1.1:9000", "203.0.113.9:9000",
 		"[" + world.nodeV6 + "]:9000", "[fd00:128::1:1]:9000",
 		// The API server past the Service.
 		testEncapIP + ":6443", "[" + world.nodeV6 + "]:6443",
 		// The default Network, Services, machines' credentials.
-		"10.128.2.5:80", "[fd00:128::2:5]:80", "10.96.0.50:80", "[fd00:96::50]:80", testAPI + ":80",
+		"10.128.2.5:80", "[fd00:128::2:5]:80", "10.96.0.50:80", "[fd00:96::50]:80",
 		"169.254.169.254:80", "168.63.129.16:80", "[fd00:ec2::254]:80", "[64:ff9b::a9fe:a9fe]:80", "[64:ff9b::c000:201]:9000",
 		// Ranges that are nobody's.
 		"192.0.0.192:80", "240.0.0.1:80", "[fec0::1]:80",
-	} {
+	}
+	// Nobody's, and a neighbour's face, which has no way back: a controller has OVN lead to it.
+	nobodys := []string{
+		neighbour.nic.Faces[0].String() + ":80", "100.64.1.99:80", "100.64.77.5:80", "[fd64:a701::77:5]:80", "169.254.100.5:80", "169.254.100.6:80", testAPI + ":80",
+	}
+	for _, target := range append(somebodys, nobodys...) {
 		t.Run(target, func(t *testing.T) { wantRefused(t, red.inside, target) })
 	}
 	// An address for a link only is looked for on the pod's own link, where nothing has it.
@@ -66,6 +89,21 @@ func TestPodsAreKeptFromTheInfrastructure(t *testing.T) {
 	}
 	if answer, err := ask(infra.inside, net.JoinHostPort(red.nic.Faces[0].String(), "80")); err != nil || answer != "red/one sees 10.128.2.5" {
 		t.Errorf("a pod of the default Network gets %q (error %v) from a face", answer, err)
+	}
+	for _, chain := range []string{"out", "input"} {
+		without(t, wall{door, "flush chain inet atoll " + chain}, wall{door, "add rule inet atoll " + chain + " accept"})
+	}
+	next := porthole.IDOf(uidOf("blue")).Name()
+	without(t, wall{next, "flush chain inet atoll in"}, wall{next, "add rule inet atoll in accept"})
+	for _, chain := range []string{"input", "from-porthole", "to-porthole"} {
+		without(t, wall{"", "flush chain inet atoll " + chain})
+	}
+	for _, target := range somebodys {
+		t.Run("the control: "+target, func(t *testing.T) {
+			if answer, err := ask(red.inside, target); err != nil {
+				t.Errorf("without the chains it answers %q (error %v): this test shows nothing", answer, err)
+			}
+		})
 	}
 }
 

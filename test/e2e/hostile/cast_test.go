@@ -102,7 +102,7 @@ func cast() []*corev1.Pod {
 	return []*corev1.Pod{
 		castPod(cluster.PodSpec{Namespace: "attackers", Name: "strong", Node: "n1", NICs: at("10.0.0.50")}, strong),
 		castPod(cluster.PodSpec{Namespace: "attackers", Name: "weak", Node: "n1"}, none),
-		castPod(cluster.PodSpec{Namespace: "attackers", Name: "near", Node: "n1"}, common),
+		castPod(cluster.PodSpec{Namespace: "attackers", Name: "near", Node: "n1", App: "catcher"}, common),
 		castPod(cluster.PodSpec{Namespace: "attackers", Name: "far", Node: "n2"}, common),
 		castPod(cluster.PodSpec{Namespace: "victims", Name: "near", Node: "n1", NICs: at("10.0.0.60"), App: "victim"}, common),
 		castPod(cluster.PodSpec{Namespace: "victims", Name: "far", Node: "n2", NICs: at("10.0.0.61"), App: "victim"}, common),
