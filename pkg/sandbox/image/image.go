@@ -9,9 +9,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -20,12 +22,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Image is an image of one program, which is its entry point.
+// Image is an image of a program, which is its entry point.
 type Image struct {
 	// Reference is the image's name, with its tag.
 	Reference string
 	// Program is the statically linked executable; it lies in the image at /<Name>.
 	Program, Name string
+	// Others are further programs, by their names.
+	Others map[string]string
 }
 
 // accounts give container runtimes a name for the users that images commonly run as.
@@ -64,7 +68,13 @@ func pack(image Image) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read program: %w", err)
 	}
-	content, err := layer(image.Name, program)
+	programs := map[string][]byte{image.Name: program}
+	for name, path := range image.Others {
+		if programs[name], err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("read program: %w", err)
+		}
+	}
+	content, err := layer(programs)
 	if err != nil {
 		return nil, err
 	}
@@ -91,17 +101,20 @@ func pack(image Image) (v1.Image, error) {
 }
 
 // layer is the image's file system as a tar file.
-func layer(base string, program []byte) ([]byte, error) {
+func layer(programs map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	entries := []struct {
+	type entry struct {
 		header  tar.Header
 		content []byte
-	}{
+	}
+	entries := []entry{
 		{tar.Header{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755}, nil},
 		{tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte(accounts)},
 		{tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, nil},
-		{tar.Header{Typeflag: tar.TypeReg, Name: base, Mode: 0o755}, program},
+	}
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		entries = append(entries, entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}, programs[name]})
 	}
 	for _, e := range entries {
 		e.header.Size = int64(len(e.content))
