@@ -44,6 +44,9 @@ func command() *cobra.Command {
 			if config.Node == "" {
 				return fmt.Errorf("name this node with --node-name or NODE_NAME")
 			}
+			if config.Bounds.Broadcasts == 0 || config.Bounds.Requests == 0 {
+				return fmt.Errorf("--max-pod-broadcast-rate and --max-pod-request-rate must be 1 at least")
+			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 			server, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 			if err != nil {
@@ -76,6 +79,9 @@ func command() *cobra.Command {
 	reach.add(flags)
 	flags.StringVar(&config.LeaseNamespace, "lease-namespace", "atoll-system", "namespace of the Lease of the controller that leads (its --leader-elect-namespace)")
 	flags.StringVar(&config.NamesSocket, "dns-socket", call.DefaultSocket, "socket of the node's atoll-dns, which answers for names in Networks")
+	flags.Uint32Var(&config.Bounds.Broadcasts, "max-pod-broadcast-rate", 200, "how many frames to all or to groups an interface of a pod may send a second; more are dropped")
+	flags.Uint32Var(&config.Bounds.Requests, "max-pod-request-rate", 500, "how many packets an interface of a pod may send a second that the node answers one by one: ARP, ICMP, neighbour discovery, or at the end of their time to live; more are dropped")
+	flags.Uint32Var(&config.Bounds.Packets, "max-pod-packet-rate", 0, "how many packets of any kind an interface of a pod may send a second; more are dropped (0: any number)")
 	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /verdicts, /healthz and /readyz; empty: none")
 	flags.StringVar(&config.ScrapeAddress, "scrape-address", "", "where /metrics alone is served to others: an address of this node that infrastructure reaches and tenants do not, with a port or without (9411); empty: nowhere")

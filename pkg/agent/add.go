@@ -162,6 +162,9 @@ func (a *Agent) connect(ctx context.Context, w wanted, watch *addWatch) (undo fu
 	if err := netdev.Create(w.link); err != nil {
 		return nil, errors.Join(err, undo())
 	}
+	if err := a.bound(ctx, w.link.Owner); err != nil {
+		return nil, errors.Join(err, undo())
+	}
 	watch.phase(phaseLink)
 	if err := a.ovs.Attach(ctx, w.port); err != nil {
 		return nil, errors.Join(err, undo())

@@ -43,6 +43,8 @@ type Config struct {
 	// KubeletDir is kubelet's directory, with the pods' hosts files; RunDir is for what goes with a reboot. The
 	// container runtime must see both under the same names.
 	KubeletDir, RunDir string
+	// Bounds are what an interface of a pod may send.
+	Bounds netdev.Bounds
 	// MTU of pods in bytes; 0 takes what the tunnel leaves of its interface's.
 	MTU int
 	// Infrastructure is what portholes keep pods from, and let them to.
@@ -88,7 +90,9 @@ type Agent struct {
 	metrics *metrics
 	// verdicts count what policies decide.
 	verdicts *verdicts
-	mtu      int
+	// bounds keep what pods send to what they may.
+	bounds bounds
+	mtu    int
 	// southbound are the servers of the southbound database that this agent was told.
 	southbound []netip.AddrPort
 	log        *slog.Logger
@@ -168,6 +172,7 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 		turns:      newLocks(),
 		metrics:    metrics,
 		verdicts:   newVerdicts(config.Node, bridgeSocket(config.OVSDB, config.Bridge), southboundOf(config.Southbound, ovs), log),
+		bounds:     bounds{wanted: config.Bounds},
 		mtu:        config.MTU,
 		southbound: vswitch.Servers(config.Southbound),
 		log:        log,
@@ -216,6 +221,7 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	part("count verdicts", a.verdicts.serve)
 	part("drop router advertisements", (&sentry{socket: bridgeSocket(config.OVSDB, config.Bridge), log: a.log}).serve)
 	part("sweep", a.sweepForever)
+	part("bound what pods send", a.keepBounds)
 	part("tend portholes", a.tendPortholes)
 	part("follow tunnels", a.followUnderlay)
 	if a.nri != nil {

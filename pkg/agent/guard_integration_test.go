@@ -30,6 +30,10 @@ func (p *testPod) sniff() func(text string, patience time.Duration) bool {
 		if socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, unix.ETH_P_ALL<<8); err != nil {
 			return err
 		}
+		// Who asks late misses nothing.
+		if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20); err != nil {
+			return err
+		}
 		return unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: unix.ETH_P_ALL << 8, Ifindex: link.Attrs().Index})
 	}))
 	p.tb.Cleanup(func() { _ = unix.Close(socket) })

@@ -63,6 +63,8 @@ type metrics struct {
 	sweeps    *prometheus.CounterVec
 	watches   *prometheus.CounterVec
 	nameless  prometheus.Counter
+	dropped   *prometheus.CounterVec
+	unbounded prometheus.Gauge
 	// progress is of the phases of ADDs.
 	progress *progress
 }
@@ -112,8 +114,16 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "atoll_agent_nameless_total",
 			Help: "Pods that started before anybody answered for names in their Network.",
 		}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atoll_agent_dropped_packets_total",
+			Help: "Packets of this node's pods that were more than a pod may send: broadcast, request, or packet for all of them.",
+		}, []string{"bound"}),
+		unbounded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "atoll_agent_unbounded_interfaces",
+			Help: "Interfaces of this node's pods that may send as much as they can, since they could not be bounded.",
+		}),
 	}
-	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.steps, m.waits, m.requests, m.sweeps, m.watches, m.nameless} {
+	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.steps, m.waits, m.requests, m.sweeps, m.watches, m.nameless, m.dropped, m.unbounded} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

@@ -122,6 +122,7 @@ const (
 	ReasonOVNControllerBehind   = "OVNControllerBehind"
 	ReasonSwitchAway            = "SwitchAway"
 	ReasonAgentBehind           = "AgentBehind"
+	ReasonPacketsDropped        = "PacketsDropped"
 	ReasonOverlapsInfra         = "OverlapsInfrastructure"
 	ReasonNoFaces               = "NoFaces"
 	ReasonFaceLost              = "FaceLost"
