@@ -94,6 +94,9 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 					sum.By[by.UID]++
 					sum.Spans[by.UID] = widened(sum.Spans[by.UID], began)
 					sum.Answers++
+					if passed >= wire.Retransmission {
+						sum.Waited++
+					}
 				}
 				mu.Unlock()
 				if pause > 0 {

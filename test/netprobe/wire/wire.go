@@ -180,7 +180,9 @@ type Load struct {
 	Errors   map[string]int `json:"errors,omitempty"`
 	Failures []Failure      `json:"failures,omitempty"`
 	// Late is how many questions by UDP were answered after the next had been asked. They are neither answers nor errors.
-	Late    int     `json:"late,omitempty"`
+	Late int `json:"late,omitempty"`
+	// Waited is how many questions were answered no sooner than a lost packet that begins a connection is sent again (Retransmission).
+	Waited  int     `json:"waited,omitempty"`
 	Seconds float64 `json:"seconds"`
 	// P50, P99 and Max are times from a question to its answer or failure.
 	P50 time.Duration `json:"p50Nanoseconds"`
@@ -189,6 +191,9 @@ type Load struct {
 	// MaxAsked is when the question was asked that took longest.
 	MaxAsked time.Time `json:"maxAsked"`
 }
+
+// Retransmission is about when Linux sends the first packet of a connection by TCP again: after 1 s.
+const Retransmission = 900 * time.Millisecond
 
 // Span is when the first and the last question were asked that a server answered.
 type Span struct {
