@@ -36,6 +36,7 @@ type options struct {
 	gateways       []string
 	dnsService     string
 	infrastructure []string
+	connections    uint32
 	metricsAddress string
 	scrapeAddress  string
 	pprofAddress   string
@@ -76,6 +77,7 @@ func command() *cobra.Command {
 	f.StringSliceVar(&o.gateways, "gateway-ranges", controller.DefaultGateways(), "ranges that Gateways get their addresses from, in each Network anew: one per IP family, neither Kubernetes' Services nor anything outside that pods reach (empty: Gateways get none)")
 	f.StringVar(&o.dnsService, "dns-service", controller.DefaultDNS().String(), "namespace/name of the Service whose addresses kubelets tell pods to ask for names")
 	f.StringSliceVar(&o.infrastructure, "infra-namespaces", controller.DefaultInfrastructure(), "namespaces whose pods in the default Network reach the pods of all Networks, beside those with the label "+model.LabelInfrastructure+"=true")
+	f.Uint32Var(&o.connections, "max-pod-connections", controller.DefaultConnections, "how many connections a pod may have at a time inside its Network, made by it or to it; infrastructure's pods in the default Network have any number (0: all pods have)")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
 	f.StringVar(&o.scrapeAddress, "scrape-address", "", "where /metrics alone is served to others: an address of this machine that infrastructure reaches and tenants do not, with a port or without (9410) (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
@@ -128,7 +130,7 @@ func run(ctx context.Context, o options) error {
 	}
 	cfg := controller.Config{
 		Database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
-		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, Gateways: gateways, DNS: dns, Infrastructure: o.infrastructure},
+		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, Gateways: gateways, DNS: dns, Infrastructure: o.infrastructure, Connections: o.connections},
 		Source:   feed,
 		Sink:     writer,
 		Log:      log,

@@ -36,6 +36,7 @@ type checkOptions struct {
 	gateways       []string
 	dnsService     string
 	infrastructure []string
+	connections    uint32
 	output         string
 	timeout        time.Duration
 	settle         time.Duration
@@ -69,6 +70,7 @@ It ends with status 0 when there is no difference, 1 when there are some, 2 when
 	f.StringSliceVar(&o.gateways, "gateway-ranges", controller.DefaultGateways(), "as the controller has it: ranges that Gateways get their addresses from")
 	f.StringVar(&o.dnsService, "dns-service", controller.DefaultDNS().String(), "as the controller has it: the Service whose addresses kubelets tell pods to ask for names")
 	f.StringSliceVar(&o.infrastructure, "infra-namespaces", controller.DefaultInfrastructure(), "as the controller has it: namespaces whose pods in the default Network reach the pods of all Networks")
+	f.Uint32Var(&o.connections, "max-pod-connections", controller.DefaultConnections, "as the controller has it: how many connections a pod may have at a time inside its Network")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table or json")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long the check may take")
 	f.DurationVar(&o.settle, "settle", 5*time.Second, "how long a difference must last to count")
@@ -106,7 +108,7 @@ func check(ctx context.Context, o checkOptions, out io.Writer) error {
 	defer cancel()
 	heard := &lastWarning{}
 	report, err := observe(ctx, o, controller.Defaults{
-		Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, Gateways: gateways, DNS: dns, Infrastructure: o.infrastructure,
+		Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, Gateways: gateways, DNS: dns, Infrastructure: o.infrastructure, Connections: o.connections,
 	}, slog.New(heard))
 	if err != nil {
 		return fmt.Errorf("check: %w", heard.explain(err))

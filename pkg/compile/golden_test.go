@@ -124,7 +124,7 @@ func compileFile(t *testing.T, raw []byte) []byte {
 		if m == nil || len(m.Assigned) != 1 {
 			t.Fatalf("pod %s has no attachment", p.Name)
 		}
-		write(t, &out, nb.PodOwner(p.Namespace, p.Name), compile.Pod(layout, *m, m.Assigned[0]))
+		write(t, &out, nb.PodOwner(p.Namespace, p.Name), compile.Pod(layout, *m, m.Assigned[0], 0))
 	}
 	return out.Bytes()
 }

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -13,7 +14,10 @@ import (
 // Port security confines the pod to its own MAC and IP addresses. The port is bound by the pod's node only
 // (requested-chassis) and by this very pod only (iface-id-ver is its UID), so neither another node nor a
 // successor of the same name can have it by mistake or by intent. (ovn-nb(5).)
-func Pod(l Layout, p model.Pod, a model.Attachment) nb.Facts {
+//
+// Its node follows no more than most connections of the port at a time, whoever began them; 0 is any number. OVN knows that since
+// 24.09.
+func Pod(l Layout, p model.Pod, a model.Attachment, most uint32) nb.Facts {
 	words := []string{a.MAC}
 	for _, prefix := range a.Addresses {
 		words = append(words, prefix.Addr().String())
@@ -33,6 +37,9 @@ func Pod(l Layout, p model.Pod, a model.Attachment) nb.Facts {
 			nb.KeyUID:     p.UID,
 			nb.KeyNetwork: l.Name,
 		},
+	}
+	if most > 0 {
+		port.Options["ct-zone-limit"] = strconv.FormatUint(uint64(most), 10)
 	}
 	facts := nb.Facts{
 		Rows: []nb.Row{port},

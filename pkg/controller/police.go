@@ -183,7 +183,7 @@ func (s *State) givePlaces() {
 			continue
 		}
 		n := s.networks[p.network]
-		facts := compile.Pod(n.layout, *p.Pod, *p.attachment)
+		facts := compile.Pod(n.layout, *p.Pod, *p.attachment, s.mostConnections(p, n))
 		for _, g := range s.groupsOf(key, n) {
 			facts.Members = append(facts.Members, compile.GroupPlace(g, facts.Rows[0].ID()))
 		}

@@ -58,6 +58,9 @@ type Defaults struct {
 	Infrastructure []string
 	// DNS is the Service whose addresses kubelets tell pods to ask for names.
 	DNS model.ServiceKey
+	// Connections is how many connections a pod may have at a time that its node follows inside the Network, made by it or to it. 0: any
+	// number.
+	Connections uint32
 }
 
 // cluster is what of the settings decides what a Network serves.

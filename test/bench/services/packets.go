@@ -15,7 +15,7 @@ import (
 const (
 	// rounds is how often each way of asking is measured, in turn, so that others on the machine disturb all alike; the round in
 	// the middle counts.
-	rounds = 11
+	rounds = 9
 	// askers is how many ask at once.
 	askers = 4
 )
