@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
 )
@@ -278,4 +279,55 @@ func TestAnswersToFacesWithPackets(t *testing.T) {
 		}
 	}
 	try("")
+}
+
+// Egress policies judge what infrastructure's pods send to faces, straight and by Services: the guard lets it pass, and allows nothing.
+func TestFacesObeyEgressPoliciesWithPackets(t *testing.T) {
+	g := newFaceStage(t)
+	who := g.pod("kube-system", "near")
+	g.pod("r", "server")
+	g.pod("b", "server")
+	g.setService(dualService("r", "web"))
+	for i, vip := range vips("r") {
+		g.behind("r", "web", i == 1, "server")
+		for _, protocol := range []string{"tcp", "udp"} {
+			g.leads("default", "r/web", protocol, vip, netip.AddrPortFrom(g.face("r", "server", i == 1), facePort))
+		}
+	}
+	egress := model.Policy{
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "kube-system", Name: "egress"}, UID: "uid-egress", Tier: model.TierTenant,
+		Subject: match.Pods{Namespace: "kube-system"}, Isolates: [2]bool{model.PolicyEgress: true},
+	}
+	reaches := func(what string, red, blue bool) {
+		t.Helper()
+		for name, want := range map[string]bool{"r": red, "b": blue} {
+			g.answers(who, what, g.to(name, "server"), want)
+		}
+		g.answers(who, what+", by the Service", vips("r"), red)
+	}
+	reaches("without a policy", true, true)
+	g.setPolicy(egress)
+	reaches("with nothing allowed", false, false)
+	for _, v6 := range []bool{false, true} {
+		face := g.face("r", "server", v6)
+		block := &model.Block{CIDR: netip.PrefixFrom(face, face.BitLen())}
+		egress.Rules[model.PolicyEgress] = append(egress.Rules[model.PolicyEgress], model.Rule{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: block}}})
+	}
+	g.setPolicy(egress)
+	reaches("with one face allowed", true, false)
+	g.deletePolicy(egress.Key)
+	reaches("without the policy again", true, true)
+}
+
+// answers waits until somebody at a face answers, or does not, by TCP in one family and by UDP in the other.
+func (g *faceStage) answers(who *ovn.Guest, what string, at [2]string, want bool) {
+	g.t.Helper()
+	for i, protocol := range []string{"tcp", "udp"} {
+		said := func(answered bool) string {
+			return fmt.Sprintf("%s, %s by %s: answered %t", what, at[i], protocol, answered)
+		}
+		eventually(g.t, 20*time.Second, said(want), func() string {
+			return said(strings.HasPrefix(asks(g.t, who, protocol, at[i]), "face sees"))
+		})
+	}
 }
