@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
@@ -37,9 +38,16 @@ func TestOnlyIPv6(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// One is told by its own object what a container runtime without NRI would not tell it (docs/api.md).
+	told := planPod(ns, "told", "n1")
+	told.Spec.DNSPolicy = corev1.DNSNone
+	told.Spec.DNSConfig = &corev1.PodDNSConfig{
+		Nameservers: []string{model.NamesAddress6().String()}, Searches: []string{ns + ".svc.cluster.local", "svc.cluster.local", "cluster.local"},
+	}
+	told.Spec.Containers[0].Env = append(told.Spec.Containers[0].Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: "kubernetes.default.svc"})
 	near, far := env.Make(t, planPod(ns, "near", "n1")), env.Make(t, planPod(ns, "far", "n2"))
-	pods := env.WaitReady(t, near, far)
-	near, far = pods[0], pods[1]
+	pods := env.WaitReady(t, near, far, env.Make(t, told))
+	near, far, told = pods[0], pods[1], pods[2]
 	env.Reach(t, near, far)
 	env.Resolves(t, near, "peers", cluster.AddressesOfPod(t, far))
 	own := ownAddresses(t, service)
@@ -61,6 +69,8 @@ func TestOnlyIPv6(t *testing.T) {
 		}
 		return nil
 	})
-	lists(t, near, "far", "near")
-	lists(t, far, "far", "near")
+	for _, p := range []*corev1.Pod{near, far, told} {
+		lists(t, p, "far", "near", "told")
+	}
+	env.Resolves(t, told, "far", own)
 }

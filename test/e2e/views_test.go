@@ -6,6 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +67,23 @@ func TestTenantSeesHisOwn(t *testing.T) {
 		}
 		return nil
 	})
+	// The columns that kubectl shows him, and the one-liner of docs/api.md.
+	shows := func(want []string, args ...string) {
+		t.Helper()
+		cluster.Eventually(t, cluster.Patience, fmt.Sprintf("kubectl get %v", args), func(ctx context.Context) error {
+			out, err := env.Program(ctx, append([]string{"kubectl", "--as=ann", "get", "-n", "views-a"}, args...)...).Output()
+			if err != nil {
+				return err
+			}
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			if len(lines) != 2 || !slices.Equal(strings.Fields(lines[0]), strings.Fields(want[0])) || !strings.HasPrefix(strings.Join(strings.Fields(lines[1]), " "), want[1]) {
+				return fmt.Errorf("%s", out)
+			}
+			return nil
+		})
+	}
+	shows([]string{"NAME TYPE PHASE REASON PODS WAITING RANGES AGE", "views vpc Ready Ready 1 0 10.0.0.0/24 "}, "networkviews")
+	shows([]string{"NAME ADDRESS FACE", "mine " + own + " " + mine.Status.PodIP}, "pods", columnsOfDocs(t))
 	for _, path := range []string{"namespaces/views-b/networkviews/views", "networkviews", "networks", "networks/views"} {
 		if text, err := read(t.Context(), group+path); !apierrors.IsForbidden(err) {
 			t.Errorf("the tenant reads %s: %s, %v", path, text, err)
@@ -83,4 +104,18 @@ func TestTenantSeesHisOwn(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// columnsOfDocs is the option by which docs/api.md shows pods' own addresses.
+func columnsOfDocs(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(env.Root, "docs/api.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := regexp.MustCompile(`kubectl get pods -o (custom-columns=)'([^']+)'`).FindSubmatch(page)
+	if match == nil {
+		t.Fatal("docs/api.md shows no columns")
+	}
+	return "-o" + string(match[1]) + string(match[2])
 }
