@@ -222,6 +222,7 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	part("drop router advertisements", (&sentry{socket: bridgeSocket(config.OVSDB, config.Bridge), log: a.log}).serve)
 	part("sweep", a.sweepForever)
 	part("bound what pods send", a.keepBounds)
+	part("follow pods' connections", a.followCrowds)
 	part("tend portholes", a.tendPortholes)
 	part("follow tunnels", a.followUnderlay)
 	if a.nri != nil {

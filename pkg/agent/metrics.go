@@ -65,6 +65,7 @@ type metrics struct {
 	nameless  prometheus.Counter
 	dropped   *prometheus.CounterVec
 	unbounded prometheus.Gauge
+	crowded   prometheus.Gauge
 	// progress is of the phases of ADDs.
 	progress *progress
 }
@@ -122,8 +123,12 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "atoll_agent_unbounded_interfaces",
 			Help: "Interfaces of this node's pods that may send as much as they can, since they could not be bounded.",
 		}),
+		crowded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "atoll_agent_crowded_pods",
+			Help: "Pods of this node that have as many connections inside their Network as they may, so that more are refused.",
+		}),
 	}
-	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.steps, m.waits, m.requests, m.sweeps, m.watches, m.nameless, m.dropped, m.unbounded} {
+	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.steps, m.waits, m.requests, m.sweeps, m.watches, m.nameless, m.dropped, m.unbounded, m.crowded} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

@@ -174,7 +174,7 @@ func (n *node) startOVS() {
 	n.run("ovs-vsctl", "--no-wait", "--timeout=20", "--db="+n.db,
 		"init", "--", "set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip="+n.encapIP)
 	vswitchd := []string{
-		n.db, "--unixctl=" + filepath.Join(n.dir, "vswitchd.ctl"),
+		n.db, "--unixctl=" + filepath.Join(n.dir, "ovs-vswitchd.ctl"),
 		"--no-chdir", "-vconsole:off", "--log-file=" + filepath.Join(n.dir, "vswitchd.log"),
 	}
 	if n.datapath == ovn.UserspaceDatapath {

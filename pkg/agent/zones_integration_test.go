@@ -11,14 +11,18 @@ import (
 	"testing"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
 // appctl sends a command to ovs-vswitchd (ovs-appctl(8)).
 func (n *node) appctl(args ...string) string {
 	n.tb.Helper()
-	return n.run("ovs-appctl", append([]string{"--timeout=20", "-t", filepath.Join(n.dir, "vswitchd.ctl")}, args...)...)
+	return n.run("ovs-appctl", append([]string{"--timeout=20", "-t", filepath.Join(n.dir, "ovs-vswitchd.ctl")}, args...)...)
 }
 
 // boundTable has the table that holds the connections of all pods be of that size, until the test ends.
@@ -58,6 +62,8 @@ func TestAPodCannotFillTheTableOfConnections(t *testing.T) {
 	}
 	n.nbctl("--wait=hv", "sync")
 	n.boundTable(room)
+	api := kubefake.NewClientset()
+	a.teller = newTeller(testNode, api.CoreV1(), a.log)
 	attack := func() (red, blue int) {
 		t.Helper()
 		n.appctl("dpctl/flush-conntrack")
@@ -80,5 +86,22 @@ func TestAPodCannotFillTheTableOfConnections(t *testing.T) {
 	t.Logf("with %d for each pod: %d of %d of red's were made, and %d of %d of blue's\n%s", most, red, many, blue, fewer, n.appctl("dpctl/ct-get-limits"))
 	if red == 0 || red > most || blue < fewer {
 		t.Errorf("want no more than %d of red's, and all %d of blue's", most, fewer)
+	}
+
+	must(t, a.lookAtCrowds(t.Context()))
+	told := map[string]string{}
+	events, err := api.CoreV1().Events("red").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	for _, event := range events.Items {
+		told[event.InvolvedObject.Name] = event.Reason
+	}
+	// The server has as many of its own.
+	if crowded := testutil.ToFloat64(a.metrics.crowded); crowded != 2 || len(told) != 2 || told["client"] != model.ReasonConnectionsRefused || told["server"] != told["client"] {
+		t.Errorf("%v pods are counted, and %v told", crowded, told)
+	}
+	n.appctl("dpctl/flush-conntrack")
+	must(t, a.lookAtCrowds(t.Context()))
+	if crowded := testutil.ToFloat64(a.metrics.crowded); crowded != 0 {
+		t.Errorf("%v pods are counted when no connection is left", crowded)
 	}
 }

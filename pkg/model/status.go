@@ -123,6 +123,7 @@ const (
 	ReasonSwitchAway            = "SwitchAway"
 	ReasonAgentBehind           = "AgentBehind"
 	ReasonPacketsDropped        = "PacketsDropped"
+	ReasonConnectionsRefused    = "ConnectionsRefused"
 	ReasonOverlapsInfra         = "OverlapsInfrastructure"
 	ReasonNoFaces               = "NoFaces"
 	ReasonFaceLost              = "FaceLost"

@@ -28,7 +28,9 @@ const (
 
 // Client is a connection to one bridge of the local Open vSwitch. It connects again by itself, forever.
 type Client struct {
-	ovs     client.Client
+	ovs client.Client
+	// address is the database's.
+	address string
 	bridge  string
 	changed chan struct{}
 	// rewired receives a value when tunnels may have changed. It holds at most one.
@@ -47,6 +49,7 @@ func Dial(ctx context.Context, address, bridge string, log *slog.Logger) (*Clien
 	}
 	logger := logr.FromSlogHandler(log.With("component", "ovsdb").Handler())
 	c := &Client{
+		address: address,
 		bridge:  bridge,
 		changed: make(chan struct{}, 1),
 		rewired: make(chan struct{}, 1),
