@@ -90,20 +90,26 @@ func TestPodsAreKeptFromTheInfrastructure(t *testing.T) {
 	if answer, err := ask(infra.inside, net.JoinHostPort(red.nic.Faces[0].String(), "80")); err != nil || answer != "red/one sees 10.128.2.5" {
 		t.Errorf("a pod of the default Network gets %q (error %v) from a face", answer, err)
 	}
-	for _, chain := range []string{"out", "input"} {
-		without(t, wall{door, "flush chain inet atoll " + chain}, wall{door, "add rule inet atoll " + chain + " accept"})
-	}
-	next := porthole.IDOf(uidOf("blue")).Name()
-	without(t, wall{next, "flush chain inet atoll in"}, wall{next, "add rule inet atoll in accept"})
-	for _, chain := range []string{"input", "from-porthole", "to-porthole"} {
-		without(t, wall{"", "flush chain inet atoll " + chain})
-	}
+	openAll(t)
 	for _, target := range somebodys {
 		t.Run("the control: "+target, func(t *testing.T) {
 			if answer, err := ask(red.inside, target); err != nil {
 				t.Errorf("without the chains it answers %q (error %v): this test shows nothing", answer, err)
 			}
 		})
+	}
+}
+
+// openAll takes out what judges packets from the porthole of Network red: its own chains, those of the node, and of Network blue's porthole.
+func openAll(t *testing.T) {
+	t.Helper()
+	door, next := porthole.IDOf(uidOf("red")).Name(), porthole.IDOf(uidOf("blue")).Name()
+	for _, chain := range []string{"out", "input"} {
+		without(t, wall{door, "flush chain inet atoll " + chain}, wall{door, "add rule inet atoll " + chain + " accept"})
+	}
+	without(t, wall{next, "flush chain inet atoll in"}, wall{next, "add rule inet atoll in accept"})
+	for _, chain := range []string{"input", "from-porthole", "to-porthole"} {
+		without(t, wall{"", "flush chain inet atoll " + chain})
 	}
 }
 
@@ -162,8 +168,19 @@ func TestDirectAccessEndsAtOtherNetworks(t *testing.T) {
 	wantAnswer(t, red.inside, testEncapIP+":9000", "the node sees "+face)
 	wantAnswer(t, red.inside, "10.128.2.5:80", "default/infra sees "+face)
 	wantAnswer(t, red.inside, "10.96.0.50:80", "default/infra sees "+face)
-	for _, target := range []string{"10.96.0.51:80", blue.nic.Faces[0].String() + ":80", "169.254.169.254:80", world.v4 + ":80"} {
+	must(t, world.inside(func() error { return giveAddress("wan0", "169.254.169.254") }))
+	serveName(t, world.inside, ":80", "outside")
+	closed := []string{"10.96.0.51:80", blue.nic.Faces[0].String() + ":80", "169.254.169.254:80", world.v4 + ":80"}
+	for _, target := range closed {
 		t.Run(target, func(t *testing.T) { wantRefused(t, red.inside, target) })
+	}
+	openAll(t)
+	for _, target := range closed {
+		t.Run("the control: "+target, func(t *testing.T) {
+			if _, err := ask(red.inside, target); err != nil {
+				t.Errorf("without the chains: %v; this test shows nothing", err)
+			}
+		})
 	}
 }
 
@@ -320,6 +337,14 @@ func TestSpoofedPackets(t *testing.T) {
 			})
 		}
 	}
+	// The control: without the chain that looks at sources one arrives that is not the pod's own address. Of the others the kernel drops
+	// those that do not lead back to where they come from.
+	without(t, wall{porthole.IDOf(uidOf("red")).Name(), "flush chain inet atoll entrance"})
+	await(t, func() *bool {
+		red.sendFrame(udp("100.64.1.5", world.v4, "the control").Bytes())
+		there := received(got, "the control", 300*time.Millisecond)
+		return map[bool]*bool{true: &there}[there]
+	})
 	// What is large and allowed arrives in one piece.
 	must(t, red.inside(func() error {
 		conn, err := net.Dial("udp4", world.v4+":9")

@@ -434,5 +434,8 @@ func TestForgedFaces(t *testing.T) {
 			}
 		})
 	}
+	// The control: one that forges nothing is served.
+	n.nbctl("--if-exists", "lsp-del", "red/thief")
+	n.addGuest(a, "red", "thief", 9, 9)
 	wantAnswer(t, here, "100.64.1.6:80", "victim sees "+ownNode)
 }
