@@ -37,6 +37,7 @@ func TestAPI(t *testing.T) {
 	makers := securityNamespaces(t, s, clientFor(t, s.RESTConfig()))
 	t.Run("pod security", func(t *testing.T) { testPodSecurity(t, s, makers) })
 	t.Run("probes", func(t *testing.T) { testProbes(t, s, makers) })
+	t.Run("endpoints", func(t *testing.T) { testEndpoints(t, s) })
 	t.Run("external addresses", func(t *testing.T) { testExternal(t, s) })
 }
 

@@ -3,16 +3,21 @@
 package hostile
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
@@ -87,22 +92,129 @@ func TestFacesFromTheDefaultNetwork(t *testing.T) {
 }
 
 // TestSlicesByHand: from inside a Network, by a Service whose slice somebody wrote by hand, to a victim's face, a kubelet and a
-// pod of the default Network. The last two are open with infraAccess: direct; a face never is.
+// pod of the default Network. The last two are open with infraAccess: direct; a face never is, but for one of the Network's own pods.
 func TestSlicesByHand(t *testing.T) {
 	weak, strong := member(t, "attackers/weak"), member(t, "attackers/strong")
 	face := ledBy(t, "attackers", "a-face", faces(member(t, "victims/far"))[0])
 	pod := ledBy(t, "attackers", "a-pod", faces(member(t, "plain/far"))[0])
+	own := ledBy(t, "attackers", "of-ours", faces(member(t, "attackers/far"))[0])
 	never := []attack{
 		{"a victim's face", dials(weak, face, 0, wire.TCP)},
 		{"a victim's face, by a pod with rights", dials(strong, face, 0, wire.TCP)},
 	}
-	d := spec("infraAccess", "attackers", func(s *v1alpha1.NetworkSpec) { s.InfraAccess = v1alpha1.InfraDirect })
-	d.holds(t,
-		attack{"a pod of the default Network", dials(weak, pod, 0, wire.TCP)},
-		attack{"a pod of the default Network, by a pod with rights", dials(strong, pod, 0, wire.TCP)},
-		attack{"that pod itself", dials(weak, faces(member(t, "plain/far"))[0], 0, wire.TCP)},
-	)
+	open := []attack{
+		{"a pod of the default Network", dials(weak, pod, 0, wire.TCP)},
+		{"a pod of the default Network, by a pod with rights", dials(strong, pod, 0, wire.TCP)},
+		{"that pod itself", dials(weak, faces(member(t, "plain/far"))[0], 0, wire.TCP)},
+	}
+	direct := spec("infraAccess", "attackers", func(s *v1alpha1.NetworkSpec) { s.InfraAccess = v1alpha1.InfraDirect })
+	direct.holds(t, open...)
+	// Slices by hand lead somewhere: the Network's own pods, and with direct access more. None leads to another Network.
+	back := direct.out(t)
+	defer back()
+	cluster.Eventually(t, cluster.Patience, "slices by hand lead to whom they may", func(ctx context.Context) error {
+		return all(ctx, append(open, attack{"a pod of the Network", dials(weak, own, 0, wire.TCP)}), succeeded)
+	})
 	if err := all(t.Context(), never, held); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNodePortsByHand: who may write all of a namespace leads the outside to others by a node port of his own: by a slice, and by Endpoints,
+// of which Kubernetes makes one.
+func TestNodePortsByHand(t *testing.T) {
+	owner := everything(t)
+	victim, node := faces(member(t, "victims/far"))[0].String(), env.NodeAddresses(t, "n1")[0]
+	port, yes := int32(wire.DefaultPort), true
+	byHand := func(name, address string) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
+			Ports:     []discoveryv1.EndpointPort{{Port: &port}},
+		}
+	}
+	old := func(name, address string) *corev1.Endpoints { //nolint:staticcheck // Kubernetes reads them as before.
+		return &corev1.Endpoints{ //nolint:staticcheck // As above.
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: address}}, Ports: []corev1.EndpointPort{{Port: port}}}}, //nolint:staticcheck // As above.
+		}
+	}
+	slices := owner.DiscoveryV1().EndpointSlices("attackers")
+	endpoints := owner.CoreV1().Endpoints("attackers")
+	write := map[string]func(ctx context.Context, name string, options metav1.CreateOptions) error{
+		"a slice": func(ctx context.Context, name string, options metav1.CreateOptions) error {
+			_, err := slices.Create(ctx, byHand(name, victim), options)
+			return err
+		},
+		"Endpoints": func(ctx context.Context, name string, options metav1.CreateOptions) error {
+			_, err := endpoints.Create(ctx, old(name, victim), options)
+			return err
+		},
+	}
+	var attacks []attack
+	for what, write := range write {
+		name := strings.ToLower(strings.ReplaceAll(what, " ", "-")) + "-by-hand"
+		// Without a selector, so that nobody else writes for it.
+		service, err := owner.CoreV1().Services("attackers").Create(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: port}}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := cluster.AfterTest()
+			defer cancel()
+			if err := env.Clients.Kube.CoreV1().Services("attackers").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		at := netip.AddrPortFrom(node, uint16(service.Spec.Ports[0].NodePort))
+		attacks = append(attacks, attack{"the outside dials a victim's face by a node port and " + what, outsideBy(at, what, name, write)})
+	}
+	kubelet := env.NodeAddresses(t, "n2")[0].String()
+	plain := faces(member(t, "plain/far"))[0].String()
+	for who, address := range map[string]string{"a node": kubelet, "a pod of the default Network": plain} {
+		attacks = append(attacks,
+			attack{"a slice with " + who, writes(func(ctx context.Context) error {
+				_, err := slices.Create(ctx, byHand("dry", address), metav1.CreateOptions{DryRun: dry()})
+				return err
+			})},
+			attack{"Endpoints with " + who, writes(func(ctx context.Context) error {
+				_, err := endpoints.Create(ctx, old("dry", address), metav1.CreateOptions{DryRun: dry()})
+				return err
+			})},
+		)
+	}
+	policy("atoll-endpoint-addresses").holds(t, attacks...)
+}
+
+// outsideBy writes what leads to a victim, and dials a node port from outside of the cluster until that has come to be. What was written is taken
+// away again.
+func outsideBy(at netip.AddrPort, what, name string, write func(context.Context, string, metav1.CreateOptions) error) attempt {
+	return func(ctx context.Context) (got string, err error) {
+		switch err := write(ctx, name, metav1.CreateOptions{}); {
+		case apierrors.IsForbidden(err):
+			return "", nil
+		case err != nil:
+			return "", err
+		}
+		defer func() {
+			late, cancel := cluster.AfterTest()
+			defer cancel()
+			if what == "a slice" {
+				err = errors.Join(err, env.Clients.Kube.DiscoveryV1().EndpointSlices("attackers").Delete(late, name, metav1.DeleteOptions{}))
+			} else {
+				err = errors.Join(err, env.Clients.Kube.CoreV1().Endpoints("attackers").Delete(late, name, metav1.DeleteOptions{}))
+			}
+		}()
+		for {
+			conn, err := env.DialFrom(ctx, sandbox.Outside, "tcp", at.String())
+			if err == nil {
+				return "connected", conn.Close()
+			}
+			if err := pause(ctx, err); err != nil {
+				return "", err
+			}
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // reach without direct access.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster,path=nodereports,singular=nodereport,shortName=nr,categories=atoll
+// +kubebuilder:resource:scope=Cluster,path=nodereports,singular=nodereport,shortName=nr
 // +kubebuilder:printcolumn:name="Addresses",type=string,JSONPath=`.status.addresses`,description="All addresses of the node"
 // +kubebuilder:printcolumn:name="Tunnels",type=string,JSONPath=`.status.tunnels`,description="Those of its tunnels"
 // +kubebuilder:printcolumn:name="DNS",type=string,JSONPath=`.status.clusterDNS`,description="Where pods of the node are told to ask for names"

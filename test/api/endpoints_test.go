@@ -1,0 +1,132 @@
+//go:build integration
+
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/test/apiserver"
+)
+
+// sliceOf asks the server what it says to a slice with an address.
+func sliceOf(ctx context.Context, client kubernetes.Interface, namespace, address string) error {
+	family := discoveryv1.AddressTypeIPv4
+	switch {
+	case strings.Contains(address, ":"):
+		family = discoveryv1.AddressTypeIPv6
+	case strings.HasSuffix(address, ".example"):
+		family = discoveryv1.AddressTypeFQDN
+	}
+	endpoints := []discoveryv1.Endpoint{{Addresses: []string{address}}}
+	if family == discoveryv1.AddressTypeIPv4 {
+		endpoints = append([]discoveryv1.Endpoint{{Addresses: []string{"192.0.2.77"}}}, endpoints...)
+	}
+	_, err := client.DiscoveryV1().EndpointSlices(namespace).Create(ctx, &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}, AddressType: family, Endpoints: endpoints,
+	}, dry)
+	return err
+}
+
+// endpointsOf is sliceOf for Endpoints, of which Kubernetes makes slices.
+func endpointsOf(ctx context.Context, client kubernetes.Interface, namespace, address string, ready bool) error {
+	addresses := []corev1.EndpointAddress{{IP: address}}
+	subset := corev1.EndpointSubset{Addresses: addresses}
+	if !ready {
+		subset = corev1.EndpointSubset{NotReadyAddresses: addresses}
+	}
+	_, err := client.CoreV1().Endpoints(namespace).Create(ctx, &corev1.Endpoints{ //nolint:staticcheck // Whoever can write them may.
+		ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}, Subsets: []corev1.EndpointSubset{subset},
+	}, dry)
+	return err
+}
+
+// testEndpoints: which addresses come into slices and Endpoints, and by whom.
+func testEndpoints(t *testing.T, s *apiserver.Server) {
+	const refused = "come into EndpointSlices and Endpoints by a Service's selector"
+	admin := clientFor(t, s.RESTConfig())
+	makeNamespace(t, admin, "eps", map[string]string{"atoll.dev/network": "red"}, nil)
+	makeNamespace(t, admin, "eps-infra", map[string]string{"atoll.dev/infrastructure": "true"}, nil)
+	grant(t, admin, "writes-endpoints", "endpointers",
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"endpoints", "endpoints/restricted"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices", "endpointslices/restricted"}, Verbs: []string{"*"}})
+	grant(t, admin, "atoll-endpoint-writer", "operators")
+	tenant, operator := clientFor(t, s.As("tenant", "endpointers")), clientFor(t, s.As("operator", "endpointers", "operators"))
+	kubernetesOwn := clientFor(t, s.As("system:serviceaccount:kube-system:endpointslice-controller", "endpointers"))
+	waitForPolicies(t, func(ctx context.Context) error { return sliceOf(ctx, tenant, "eps", "100.64.1.5") })
+	for _, test := range []struct {
+		address string
+		bad     bool
+	}{
+		{"100.64.1.5", true}, // a face
+		{"fd64:a701::1:5", true},
+		{"172.30.0.11", true}, // a node
+		{"172.31.0.11", true}, // its tunnels
+		{"10.96.0.10", true},  // a Service
+		{"10.244.0.9", true},  // a pod of the default Network
+		{"192.0.2.9", false},  // somebody outside
+		{"2001:db8::9", false},
+	} {
+		for who, try := range map[string]func(kubernetes.Interface, string) error{
+			"a slice": func(c kubernetes.Interface, ns string) error { return sliceOf(t.Context(), c, ns, test.address) },
+			"Endpoints": func(c kubernetes.Interface, ns string) error {
+				return endpointsOf(t.Context(), c, ns, test.address, true)
+			},
+			"Endpoints that are not ready": func(c kubernetes.Interface, ns string) error {
+				return endpointsOf(t.Context(), c, ns, test.address, false)
+			},
+		} {
+			if err := try(tenant, "eps"); test.bad && (err == nil || !strings.Contains(err.Error(), refused)) || !test.bad && err != nil {
+				t.Errorf("a tenant writes %s with %s: %v; refused: %t", who, test.address, err, test.bad)
+			}
+			for name, client := range map[string]kubernetes.Interface{"an operator": operator, "Kubernetes' controller": kubernetesOwn, "who owns the cluster": admin} {
+				if err := try(client, "eps"); err != nil {
+					t.Errorf("%s writes %s with %s: %v", name, who, test.address, err)
+				}
+			}
+			if err := try(tenant, "eps-infra"); err != nil {
+				t.Errorf("infrastructure writes %s with %s: %v", who, test.address, err)
+			}
+		}
+	}
+	if err := sliceOf(t.Context(), tenant, "eps", "db.example"); err != nil {
+		t.Errorf("a slice with a name: %v", err)
+	}
+	testChangedSlice(t, admin, tenant, refused)
+	err := without(t, admin, func(ctx context.Context) error { return sliceOf(ctx, tenant, "eps", "100.64.1.5") }, "atoll-endpoint-addresses")
+	if err != nil {
+		t.Errorf("the control: without the policy a tenant writes a slice with a face: %v", err)
+	}
+}
+
+// testChangedSlice: of a slice that Kubernetes made, a tenant changes what he likes but its addresses.
+func testChangedSlice(t *testing.T, admin, tenant kubernetes.Interface, refused string) {
+	_, err := admin.DiscoveryV1().EndpointSlices("eps").Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "made"}, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"100.64.1.5"}}, {Addresses: []string{"100.64.1.6"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := func(body string) error {
+		_, err := tenant.DiscoveryV1().EndpointSlices("eps").Patch(t.Context(), "made", types.MergePatchType, []byte(body), metav1.PatchOptions{})
+		return err
+	}
+	if err := patch(`{"metadata":{"annotations":{"note":"mine"}}}`); err != nil {
+		t.Errorf("an annotation: %v", err)
+	}
+	if err := patch(`{"endpoints":[{"addresses":["100.64.1.6"]}]}`); err != nil {
+		t.Errorf("an endpoint less: %v", err)
+	}
+	if err := patch(`{"endpoints":[{"addresses":["100.64.9.9"]}]}`); err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("another face: %v; want a refusal", err)
+	}
+}
