@@ -225,6 +225,10 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	part("follow pods' connections", a.followCrowds)
 	part("tend portholes", a.tendPortholes)
 	part("follow tunnels", a.followUnderlay)
+	part("tell of the controller", func(ctx context.Context) error {
+		// Of its own, so that pods do not wait for Networks.
+		return a.tellOfAbsence(ctx, newTeller(config.Node, api.Kube.CoreV1(), a.log))
+	})
 	if a.nri != nil {
 		part("serve NRI", a.serveNRI)
 	}

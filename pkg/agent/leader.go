@@ -38,13 +38,13 @@ type leader struct {
 	since   time.Time
 }
 
-// away says that no controller leads, as far as this node can tell: false while one does, or nobody can tell.
-func (l *leader) away(ctx context.Context) (model.Problem, bool) {
+// away says in words that no controller leads, as far as this node can tell: false while one does, or nobody can tell.
+func (l *leader) away(ctx context.Context) (words string, is bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	if l.leases == nil {
-		return model.Problem{}, false
+		return "", false
 	}
 	if now.Sub(l.read) > leaseAge {
 		ctx, cancel := context.WithTimeout(ctx, eventTime)
@@ -53,18 +53,12 @@ func (l *leader) away(ctx context.Context) (model.Problem, bool) {
 		l.lease, l.err = l.leases.Leases(l.namespace).Get(ctx, leaseName, metav1.GetOptions{ResourceVersion: "0"})
 		l.read = time.Now()
 	}
-	say := func(format string, args ...any) (model.Problem, bool) {
-		return model.Problem{
-			Reason: model.ReasonControllerAway,
-			Message: fmt.Sprintf(format, args...) + fmt.Sprintf("; the pod gets its addresses when one leads: see `kubectl get pods,lease -n %s` and the controller's log",
-				l.namespace),
-		}, true
-	}
+	say := func(format string, args ...any) (string, bool) { return fmt.Sprintf(format, args...), true }
 	switch {
 	case apierrors.IsNotFound(l.err):
 		return say("no atoll-controller has led yet: there is no Lease %s/%s", l.namespace, leaseName)
 	case l.err != nil || l.lease.Spec.RenewTime == nil:
-		return model.Problem{}, false
+		return "", false
 	}
 	renewed := *l.lease.Spec.RenewTime
 	if l.since.IsZero() || !renewed.Equal(&l.renewed) {
@@ -82,5 +76,14 @@ func (l *leader) away(ctx context.Context) (model.Problem, bool) {
 	case expired || now.Sub(l.since) >= leaseStale:
 		return say("no atoll-controller leads: the last one, %s, was heard of at %s", holder, at)
 	}
-	return model.Problem{}, false
+	return "", false
+}
+
+// without is the problem of somebody for whom something is so while no controller leads; false when one does.
+func (l *leader) without(ctx context.Context, so string) (model.Problem, bool) {
+	words, is := l.away(ctx)
+	return model.Problem{
+		Reason:  model.ReasonControllerAway,
+		Message: fmt.Sprintf("%s; %s: see `kubectl get pods,lease -n %s` and the controller's log", words, so, l.namespace),
+	}, is
 }

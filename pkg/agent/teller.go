@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -16,6 +17,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -33,7 +35,7 @@ const (
 	maxMessage, maxEventName = 1024, 200
 )
 
-// teller makes Warning Events on pods of this node. An Event is made and never changed, so that the agent needs no right but to
+// teller makes Warning Events on pods of this node, and on Networks. An Event is made and never changed, so that the agent needs no right but to
 // make them.
 type teller struct {
 	node   string
@@ -82,36 +84,48 @@ func (t *teller) may(about told, now time.Time) bool {
 
 // warn tells a pod what is wrong, unless it has been told of late, or too many have. It returns when the API server has answered.
 func (t *teller) warn(ctx context.Context, key model.PodKey, uid string, p model.Problem) {
+	t.tell(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: key.Namespace, Name: key.Name, UID: types.UID(uid)}, p)
+}
+
+// warnNetwork tells whoever looks at a Network.
+func (t *teller) warnNetwork(ctx context.Context, n *model.Network, p model.Problem) {
+	t.tell(ctx, corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Network", Name: n.Name, UID: types.UID(n.UID)}, p)
+}
+
+func (t *teller) tell(ctx context.Context, whom corev1.ObjectReference, p model.Problem) {
 	now := time.Now()
-	about := told{uid, p.Reason}
+	about := told{string(whom.UID), p.Reason}
 	if t.events == nil || !t.may(about, now) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventTime)
 	defer cancel()
-	_, err := t.events.Events(key.Namespace).Create(ctx, t.event(key, uid, p, now), metav1.CreateOptions{})
-	// Another agent of this node may have said it a moment ago.
+	event := t.event(whom, p, now)
+	_, err := t.events.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	// Another agent may have said it a moment ago.
 	if err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
-		t.log.Info("event not written", "pod", key, "reason", p.Reason, "message", p.Message, "error", err)
+		t.log.Info("event not written", "of", whom.Kind, "namespace", whom.Namespace, "name", whom.Name, "reason", p.Reason, "message", p.Message, "error", err)
 		t.mu.Lock()
 		delete(t.told, about)
 		t.mu.Unlock()
 	}
 }
 
-func (t *teller) event(key model.PodKey, uid string, p model.Problem, now time.Time) *corev1.Event {
+func (t *teller) event(whom corev1.ObjectReference, p model.Problem, now time.Time) *corev1.Event {
 	message := p.Message
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
 	hash := fnv.New64a()
-	fmt.Fprint(hash, uid, p.Reason, now.Unix()/int64(repeatEvent/time.Second))
+	fmt.Fprint(hash, whom.UID, p.Reason, now.Unix()/int64(repeatEvent/time.Second))
 	at := metav1.NewTime(now)
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: fmt.Sprintf("%s.%x", strings.TrimRight(key.Name[:min(len(key.Name), maxEventName)], ".-"), hash.Sum64()),
+			// What has no namespace has its Events there.
+			Namespace: cmp.Or(whom.Namespace, metav1.NamespaceDefault),
+			Name:      fmt.Sprintf("%s.%x", strings.TrimRight(whom.Name[:min(len(whom.Name), maxEventName)], ".-"), hash.Sum64()),
 		},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: key.Namespace, Name: key.Name, UID: types.UID(uid)},
+		InvolvedObject: whom,
 		Type:           corev1.EventTypeWarning, Reason: p.Reason, Message: message,
 		Source:         corev1.EventSource{Component: component, Host: t.node},
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,

@@ -61,7 +61,7 @@ func TestWhoLeads(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					problem, away := l.away(t.Context())
+					problem, away := l.without(t.Context(), "all waits")
 					if want := test.says != "" && second >= test.after; away != want {
 						t.Errorf("second %d: away %t, want %t", second, away, want)
 					}

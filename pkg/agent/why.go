@@ -65,7 +65,7 @@ func (a *Agent) why(ctx context.Context, request cni.Request, phase string) (mod
 	}
 	switch phase {
 	case phaseAttachment:
-		return a.leader.away(ctx)
+		return a.leader.without(ctx, "the pod gets its addresses when one leads")
 	case phasePorthole:
 		if err := a.world.ready(); err != nil {
 			return model.Problem{Reason: model.ReasonAgentBehind, Message: fmt.Sprintf("the atoll-agent of node %s waits for the API server: %v", a.node, err)}, true

@@ -37,6 +37,8 @@ type fault struct {
 	// phase and reason are those of every Network meanwhile; empty where they stay as they are.
 	phase  v1alpha1.NetworkPhase
 	reason string
+	// network is the reason of the Event on every Network; empty where there is none.
+	network string
 }
 
 // deadNode is the node whose daemons are stopped.
@@ -46,7 +48,7 @@ func faults() []fault {
 	central := func(name string) cluster.Daemon { return cluster.Daemon{Place: sandbox.Central, Name: name} }
 	node := func(name string) cluster.Daemon { return cluster.Daemon{Place: deadNode, Name: name} }
 	return []fault{
-		{what: "no controller leads", stop: central("atoll-controller"), reasons: []string{model.ReasonControllerAway}, says: "no atoll-controller leads"},
+		{what: "no controller leads", stop: central("atoll-controller"), reasons: []string{model.ReasonControllerAway}, says: "no atoll-controller leads", network: model.ReasonControllerAway},
 		{
 			what: "the northbound database is away", stop: central("ovn-nb"), reasons: []string{model.ReasonDatabaseUnreachable}, says: "northbound database",
 			phase: v1alpha1.NetworkUnknown, reason: model.ReasonDatabaseUnreachable,
@@ -88,6 +90,9 @@ func TestWhatKubectlShows(t *testing.T) {
 			if f.phase != "" {
 				cluster.Eventually(t, toldWithin-time.Since(began), "the Network says so", func(ctx context.Context) error { return saysOf(ctx, f) })
 			}
+			if f.network != "" {
+				env.WaitNetworkEvent(t, toldWithin-time.Since(began), "waiting", f.network)
+			}
 			start()
 			env.WaitReady(t, p)
 			env.WaitPhase(t, "waiting", v1alpha1.NetworkReady)
@@ -102,7 +107,7 @@ func checkRow(t *testing.T, page string, f fault) {
 	t.Helper()
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, "| "+f.what+" |") {
-			for _, want := range append(slices.Clone(f.reasons), f.reason) {
+			for _, want := range append(slices.Clone(f.reasons), f.reason, f.network) {
 				if want != "" && !strings.Contains(line, "`"+want+"`") {
 					t.Errorf("docs/debugging.md does not say %s of: %s", want, line)
 				}

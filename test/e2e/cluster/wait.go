@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,4 +179,19 @@ func (c *Cluster) CheckDatabases(ctx context.Context) error {
 		return fmt.Errorf("atoll check: %w", err)
 	}
 	return nil
+}
+
+// WaitNetworkEvent waits for an Event of that reason on a Network, no longer than within.
+func (c *Cluster) WaitNetworkEvent(t *testing.T, within time.Duration, network, reason string) {
+	t.Helper()
+	Eventually(t, within, fmt.Sprintf("Event %s on Network %s", reason, network), func(ctx context.Context) error {
+		out, err := c.Program(ctx, "kubectl", "describe", "network", network).CombinedOutput()
+		if err == nil && !strings.Contains(string(out), reason) {
+			err = errors.New("kubectl describe does not show it")
+		}
+		if err != nil {
+			return fmt.Errorf("%w:\n%s", err, out)
+		}
+		return nil
+	})
 }

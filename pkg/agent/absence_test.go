@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// TestNetworksAreToldThatNobodyLeads: once for each five minutes, however many agents say it, and not while a controller leads.
+func TestNetworksAreToldThatNobodyLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kubefake.NewClientset()
+		leases := api.CoordinationV1().Leases("atoll-system")
+		renew := func(ctx context.Context) {
+			_ = leases.Delete(ctx, leaseName, metav1.DeleteOptions{})
+			if _, err := leases.Create(ctx, lease("one", time.Now()), metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		for _, name := range []string{"n1", "n2"} {
+			a := &Agent{node: name, world: testWorld(), leader: leader{leases: api.CoordinationV1(), namespace: "atoll-system"}}
+			a.world.self = name
+			go func() { _ = a.tellOfAbsence(ctx, newTeller(name, api.CoreV1(), slog.New(slog.DiscardHandler))) }()
+		}
+		said := func() map[string]int {
+			list, err := api.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			by := map[string]int{}
+			for _, e := range list.Items {
+				if e.InvolvedObject.Kind != "Network" || e.Reason != model.ReasonControllerAway || !strings.Contains(e.Message, "the last one, one, was heard of at") {
+					t.Errorf("%+v", e)
+				}
+				by[e.InvolvedObject.Name]++
+			}
+			return by
+		}
+		for range 30 {
+			renew(t.Context())
+			<-time.After(time.Second)
+		}
+		if by := said(); len(by) > 0 {
+			t.Errorf("while one leads, %v are told that none does", by)
+		}
+		<-time.After(9 * time.Second)
+		if by := said(); by["red"] != 1 || by["default"] != 1 {
+			t.Errorf("9 s after the last word of one, Networks are told %v", by)
+		}
+		<-time.After(20 * time.Minute)
+		if by := said(); by["red"] < 4 || by["red"] > 6 {
+			t.Errorf("after 20 minutes more, Networks are told %v", by)
+		}
+	})
+}
+
+// Of many nodes, three speak.
+func TestAFewNodesSpeak(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{1, 2, 3, 4, 100} {
+		speaking := 0
+		for self := range nodes {
+			w := newWorld(fmt.Sprintf("n%d", self), Infrastructure{})
+			for i := range nodes {
+				w.setNode(&model.Node{Name: fmt.Sprintf("n%d", i)})
+			}
+			if w.speaks() {
+				speaking++
+			}
+		}
+		if speaking != min(nodes, speakers) {
+			t.Errorf("of %d nodes, %d speak", nodes, speaking)
+		}
+	}
+	if newWorld("n1", Infrastructure{}).speaks() {
+		t.Error("a node speaks that does not know itself yet")
+	}
+}
