@@ -84,7 +84,7 @@ func command() *cobra.Command {
 	flags.Uint32Var(&config.Bounds.Packets, "max-pod-packet-rate", 0, "how many packets of any kind an interface of a pod may send a second; more are dropped (0: any number)")
 	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /verdicts, /healthz and /readyz; empty: none")
-	flags.StringVar(&config.ScrapeAddress, "scrape-address", "", "where /metrics alone is served to others: an address of this node that infrastructure reaches and tenants do not, with a port or without (9411); empty: nowhere")
+	flags.StringVar(&config.ScrapeAddress, "scrape-address", "", "where /metrics alone is served to others, over TLS and to whoever may get /metrics by RBAC: an address of this node, with a port or without (9411); empty: nowhere")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	return cmd
 }

@@ -16,12 +16,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/scrape"
 )
 
 type options struct {
@@ -79,7 +81,7 @@ func command() *cobra.Command {
 	f.StringSliceVar(&o.infrastructure, "infra-namespaces", controller.DefaultInfrastructure(), "namespaces whose pods in the default Network reach the pods of all Networks, beside those with the label "+model.LabelInfrastructure+"=true")
 	f.Uint32Var(&o.connections, "max-pod-connections", controller.DefaultConnections, "how many connections a pod may have at a time inside its Network, made by it or to it; infrastructure's pods in the default Network have any number (0: all pods have)")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
-	f.StringVar(&o.scrapeAddress, "scrape-address", "", "where /metrics alone is served to others: an address of this machine that infrastructure reaches and tenants do not, with a port or without (9410) (empty: nowhere)")
+	f.StringVar(&o.scrapeAddress, "scrape-address", "", "where /metrics alone is served to others, over TLS and to whoever may get /metrics by RBAC: an address of this machine, with a port or without (9410) (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
 	f.IntVar(&o.burst, "kube-api-burst", 4000, "requests to the API server that may come at once")
@@ -128,6 +130,10 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	reviews, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		return fmt.Errorf("make API client: %w", err)
+	}
 	cfg := controller.Config{
 		Database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
 		Defaults: controller.Defaults{Network: o.defaultNetwork, Subnet: subnet, Faces: faces, Services: services, Gateways: gateways, DNS: dns, Infrastructure: o.infrastructure, Connections: o.connections},
@@ -147,7 +153,7 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.scrapeAddress != "" {
 		group.Go(func() error {
-			return controller.ServeScrapes(ctx, build.ScrapeAddress(o.scrapeAddress, 9410), registry)
+			return scrape.Serve(ctx, build.ScrapeAddress(o.scrapeAddress, 9410), registry, reviews)
 		})
 	}
 	if o.pprofAddress != "" {

@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/nri"
 	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/scrape"
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
@@ -53,7 +54,7 @@ type Config struct {
 	LeaseNamespace string
 	// NamesSocket is where the node's DNS program is told of portholes; empty when nobody answers for names.
 	NamesSocket string
-	// ScrapeAddress serves /metrics alone; empty does not.
+	// ScrapeAddress serves /metrics alone, to whoever may read them; empty does not.
 	ScrapeAddress string
 	// MetricsAddress serves /metrics and /healthz; empty serves neither.
 	MetricsAddress string
@@ -208,7 +209,7 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	}
 	if config.ScrapeAddress != "" {
 		part("serve scrapes", func(ctx context.Context) error {
-			return serveScrapes(ctx, build.ScrapeAddress(config.ScrapeAddress, 9411), registry)
+			return scrape.Serve(ctx, build.ScrapeAddress(config.ScrapeAddress, 9411), registry, api.Kube)
 		})
 	}
 	part("watch pods", func(ctx context.Context) error { return a.watchPods(ctx, api.Metadata, config.Node) })

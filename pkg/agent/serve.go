@@ -69,17 +69,6 @@ func (a *Agent) serveMetrics(ctx context.Context, address string, registry *prom
 	return serveUntil(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener)
 }
 
-// serveScrapes serves metrics, and nothing else: what people ask for (serveMetrics) may name anybody's pods.
-func serveScrapes(ctx context.Context, address string, registry *prometheus.Registry) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	return serveUntil(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener)
-}
-
 func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {

@@ -25,13 +25,6 @@ func ServeMetrics(ctx context.Context, address string, registry *prometheus.Regi
 	return serve(ctx, address, mux)
 }
 
-// ServeScrapes serves /metrics, and nothing else, at address until ctx ends.
-func ServeScrapes(ctx context.Context, address string, registry *prometheus.Registry) error {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	return serve(ctx, address, mux)
-}
-
 func serve(ctx context.Context, address string, handler http.Handler) error {
 	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })

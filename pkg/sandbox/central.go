@@ -189,6 +189,7 @@ func controllerDaemon(r record) place.DaemonSpec {
 			"--kubeconfig=" + l.kubeconfig("atoll-controller"),
 			"--nb-address=unix:" + l.northbound(),
 			"--service-cidrs=" + serviceNet.String() + "," + serviceNet6.String(),
+			"--scrape-address=" + centralAddress().String(),
 		},
 		After: []string{"kube-apiserver", "ovn-nb"},
 		Ready: place.Check{URL: "http://127.0.0.1:9410/healthz"},

@@ -180,6 +180,7 @@ func agentDaemon(r record, n node) place.DaemonSpec {
 			// The control plane is no node, and nobody but nodes has business where the tunnels are.
 			"--closed-cidrs=" + netip.PrefixFrom(centralAddress(), centralAddress().BitLen()).String() + "," + tunnelNet.String(),
 			"--load-balancer-cidrs=" + balancerNet.String(),
+			"--scrape-address=" + n.address().String(),
 		},
 		After: []string{"ovs-vswitchd"},
 		Ready: place.Check{Socket: agentSocket},

@@ -1,0 +1,165 @@
+package scrape
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+)
+
+// apiServer knows the tokens "scraper" and "somebody", of users who may read metrics and who may not; and counts how often it is asked.
+type apiServer struct {
+	*kubefake.Clientset
+	asked int
+	away  bool
+}
+
+func newAPIServer() *apiServer {
+	s := &apiServer{Clientset: kubefake.NewClientset()}
+	s.PrependReactor("create", "tokenreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		s.asked++
+		if s.away {
+			return true, nil, errors.New("away")
+		}
+		review := a.(kubetesting.CreateAction).GetObject().(*authentication.TokenReview)
+		token := review.Spec.Token
+		review.Status.Authenticated, review.Status.User.Username = token == "scraper" || token == "somebody", token
+		return true, review, nil
+	})
+	s.PrependReactor("create", "subjectaccessreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		review := a.(kubetesting.CreateAction).GetObject().(*authorization.SubjectAccessReview)
+		asked := review.Spec.NonResourceAttributes
+		review.Status.Allowed = review.Spec.User == "scraper" && asked != nil && asked.Path == "/metrics" && asked.Verb == "get"
+		return true, review, nil
+	})
+	return s
+}
+
+func ask(g *guard, authorization string) int {
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	answer := httptest.NewRecorder()
+	g.before(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "metrics") })).ServeHTTP(answer, r)
+	return answer.Code
+}
+
+func TestWhoMayScrape(t *testing.T) {
+	t.Parallel()
+	g := newGuard(newAPIServer())
+	for authorization, want := range map[string]int{
+		"":                   http.StatusUnauthorized,
+		"Basic c2NyYXBlcg==": http.StatusUnauthorized,
+		"Bearer ":            http.StatusUnauthorized,
+		"Bearer forged":      http.StatusUnauthorized,
+		"Bearer somebody":    http.StatusForbidden,
+		"Bearer scraper":     http.StatusOK,
+		"Bearer " + strings.Repeat("x", maxToken+1): http.StatusUnauthorized,
+	} {
+		if got := ask(g, authorization); got != want {
+			t.Errorf("%.30q is answered %d, want %d", authorization, got, want)
+		}
+	}
+}
+
+// The API server is asked about a token once in a while; and while it is away nobody new is let in.
+func TestVerdictsAreRemembered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := newAPIServer()
+		g := newGuard(api)
+		for range 10 {
+			if got := ask(g, "Bearer scraper"); got != http.StatusOK {
+				t.Errorf("answered %d", got)
+			}
+		}
+		if api.asked != 1 {
+			t.Errorf("the API server was asked %d times", api.asked)
+		}
+		<-time.After(goodAge)
+		api.away = true
+		if got := ask(g, "Bearer scraper"); got != http.StatusServiceUnavailable {
+			t.Errorf("while the API server is away: %d", got)
+		}
+		api.away = false
+		if got := ask(g, "Bearer scraper"); got != http.StatusOK {
+			t.Errorf("when it is back: %d", got)
+		}
+		for i := range 3 * maxVerdicts {
+			ask(g, fmt.Sprintf("Bearer made-up-%d", i))
+		}
+		if len(g.verdicts) > maxVerdicts {
+			t.Errorf("%d verdicts are remembered", len(g.verdicts))
+		}
+	})
+}
+
+// Over TLS, and nothing but metrics.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "one"}, func() float64 { return 1 }))
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, address, registry, newAPIServer()) }()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // As a scraper does: nobody vouches for it.
+	defer client.CloseIdleConnections()
+	get := func(url string) (status int, body string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer scraper")
+		answer, err := client.Do(request)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(text)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	status, body := get("https://" + address + "/metrics")
+	for status == 0 && time.Now().Before(deadline) {
+		<-time.After(10 * time.Millisecond)
+		status, body = get("https://" + address + "/metrics")
+	}
+	if status != http.StatusOK || !strings.Contains(body, "\none 1") {
+		t.Errorf("metrics: %d %s", status, body)
+	}
+	for _, path := range []string{"/verdicts", "/readyz", "/debug/pprof/", "/"} {
+		if status, _ := get("https://" + address + path); status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	if status, _ := get("http://" + address + "/metrics"); status == http.StatusOK {
+		t.Error("metrics without TLS")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
