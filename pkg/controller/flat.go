@@ -55,6 +55,13 @@ func (s *State) noteFlat(n *network) {
 	}
 }
 
+// flatPlan is what a flat Network asks for, and what of that is served.
+type flatPlan struct {
+	layout   compile.Layout
+	problems []model.Problem
+	served   []compile.SubnetLayout
+}
+
 // planFlats decides what flat Networks serve, the older before the younger: their addresses are those of one space, with the nodes', the
 // faces and the cluster's Services. What overlaps is left out, and says so.
 func (s *State) planFlats(dirty map[model.PodKey]struct{}) {
@@ -71,40 +78,56 @@ func (s *State) planFlats(dirty map[model.PodKey]struct{}) {
 	})
 	var ranges []netip.Prefix
 	held := s.infrastructure()
-	for _, n := range order {
-		old := n.layout
+	plans := make([]flatPlan, len(order))
+	for i, n := range order {
 		layout, problems := compile.Plan(*n.model, s.defaults.cluster())
-		// As in the default Network, pods of a subnet that is not listed any more are cut off.
-		var served []compile.SubnetLayout
-		many := len(ranges)
-		for _, subnet := range layout.Listed() {
-			if problem := s.unroutable(subnet, held, many); problem != nil {
-				problems = append(problems, *problem)
-				continue
+		plans[i] = flatPlan{layout: layout, problems: problems}
+	}
+	// What any of them lists comes before what another one does not list any more.
+	for _, former := range []bool{false, true} {
+		for i, n := range order {
+			plan := &plans[i]
+			for _, subnet := range plan.layout.Subnets {
+				if subnet.Former != former {
+					continue
+				}
+				if problem := s.unroutable(subnet, held, len(ranges)); problem != nil {
+					if !former {
+						plan.problems = append(plan.problems, *problem)
+					}
+					continue
+				}
+				plan.served = append(plan.served, subnet)
+				for _, r := range subnet.Ranges {
+					ranges = append(ranges, r.CIDR)
+					held = append(held, taken{cidr: r.CIDR, what: fmt.Sprintf("%s of Network %q", r.CIDR, n.name)})
+				}
 			}
-			served = append(served, subnet)
-			many += len(subnet.Ranges)
 		}
-		layout.Subnets = served
-		if home := s.networks[s.defaults.Network]; home != nil && len(home.layout.Subnets) > 0 {
-			n.home, layout.Home = home, &compile.Home{Name: home.name, UID: home.model.UID}
-		} else {
+	}
+	home := s.networks[s.defaults.Network]
+	homeless := home == nil || len(home.layout.Subnets) == 0
+	if homeless {
+		ranges = nil
+	}
+	for i, n := range order {
+		old, plan := n.layout, plans[i]
+		layout, problems := plan.layout, plan.problems
+		if homeless {
 			layout.Subnets = nil
 			problems = append(problems, model.Problem{
 				Reason:  model.ReasonSubnetInvalid,
 				Message: fmt.Sprintf("nothing is served: flat Networks share the router of the default Network %q, which is not there", s.defaults.Network),
 			})
-		}
-		for _, subnet := range layout.Subnets {
-			for _, r := range subnet.Ranges {
-				ranges = append(ranges, r.CIDR)
-				held = append(held, taken{cidr: r.CIDR, what: fmt.Sprintf("%s of Network %q", r.CIDR, n.name)})
-			}
+		} else {
+			layout.Subnets = plan.served
+			n.home, layout.Home = home, &compile.Home{Name: home.name, UID: home.model.UID}
 		}
 		if reflect.DeepEqual(old, layout) && reflect.DeepEqual(n.problems, problems) && n.pools != nil {
 			continue
 		}
 		n.layout, n.problems, n.placed = layout, problems, false
+		s.noteFormer(n)
 		s.planned(n, old)
 		s.touchPlanned(n, dirty)
 	}

@@ -9,6 +9,15 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
+// noteFormer has a Network's subnets looked at that it does not list any more.
+func (s *State) noteFormer(n *network) {
+	if len(n.layout.Listed()) < len(n.layout.Subnets) {
+		s.former[n.name] = struct{}{}
+	} else {
+		n.leaving = nil
+	}
+}
+
 // closeFormer takes subnets away that Networks do not list any more and whose last pod has gone, and notes why the others are
 // still served. Pods with addresses have been looked at before.
 func (s *State) closeFormer() {

@@ -120,3 +120,69 @@ func TestAListedSubnetComesBeforeAFormerOne(t *testing.T) {
 		})
 	}
 }
+
+// TestASubnetInUseOfAFlatNetworkIsServed: as in any other Network, also in the default one, where the nodes' own addresses move to what is listed; and what any
+// flat Network lists comes before what another one does not list any more.
+func TestASubnetInUseOfAFlatNetworkIsServed(t *testing.T) {
+	for _, name := range []string{"default", "beside"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldOf(withFaces("100.64.0.0/10"))
+			w.setNetwork(flat("default", 1, "old", "10.244.0.0/24", "new", "10.245.0.0/24"))
+			w.setNetwork(flat("beside", 2, "old", "10.246.0.0/24", "new", "10.247.0.0/24"))
+			w.setNode(node("n1", 1))
+			w.setNamespace("team", map[string]string{model.LabelNetwork: name})
+			p := pod("team", "old", name)
+			w.setPod(p)
+			w.settle()
+			before := *w.attachment(p.Key)
+			left := map[string]string{"default": "10.245.0.0/24", "beside": "10.247.0.0/24"}[name]
+			w.subnetsNow(t, name, "new", left)
+			check := func(when string) {
+				t.Helper()
+				if c := w.condition(name, model.ConditionSubnetsValid); c.Reason != model.ReasonSubnetInUse || !strings.Contains(c.Message, "team/old") {
+					t.Errorf("%s: %+v", when, c)
+				}
+				if !w.hasPort(p) || w.attachment(p.Key).Addresses[0] != before.Addresses[0] {
+					t.Errorf("%s: the pod has a port: %t, and %+v", when, w.hasPort(p), w.attachment(p.Key))
+				}
+				want := map[string]string{"default": "10.245.0.", "beside": "10.244.0."}[name]
+				if given := w.given("n1"); len(given.Addresses) != 1 || !strings.HasPrefix(given.Addresses[0].String(), want) {
+					t.Errorf("%s: the node has %v, want an address in %s0/24", when, given.Addresses, want)
+				}
+			}
+			check("at once")
+			w.restart("100.64.0.0/10")
+			w.setNamespace("team", map[string]string{model.LabelNetwork: name})
+			w.settle()
+			check("after a restart")
+			late := pod("team", "late", name)
+			w.setPod(late)
+			w.settle()
+			if a := w.attachment(late.Key); a == nil || a.Subnet != "new" {
+				t.Errorf("a new pod gets %+v", a)
+			}
+			w.deletePod(late.Key)
+			w.deletePod(p.Key)
+			w.settle()
+			if c := w.condition(name, model.ConditionSubnetsValid); !c.Status || len(w.status(name).Subnets) != 1 {
+				t.Errorf("after its last pod: %+v, %+v", c, w.status(name).Subnets)
+			}
+		})
+	}
+	t.Run("another lists it", func(t *testing.T) {
+		w := newWorldOf(withFaces("100.64.0.0/10"))
+		w.setNetwork(flat("default", 1, "a", "10.244.0.0/24"))
+		w.setNetwork(flat("older", 2, "old", "10.246.0.0/24", "new", "10.247.0.0/24"))
+		w.setNode(node("n1", 1))
+		w.setNamespace("team", map[string]string{model.LabelNetwork: "older"})
+		p := pod("team", "old", "older")
+		w.setPod(p)
+		w.settle()
+		w.subnetsNow(t, "older", "new", "10.247.0.0/24")
+		w.setNetwork(flat("younger", 3, "mine", "10.246.0.0/25"))
+		w.settle()
+		if w.hasPort(p) || w.status("younger").Phase != model.Ready {
+			t.Errorf("the pod has a port: %t; who lists its addresses is %s", w.hasPort(p), w.status("younger").Phase)
+		}
+	})
+}

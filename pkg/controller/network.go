@@ -145,15 +145,7 @@ func (s *State) replan(n *network, dirty map[model.PodKey]struct{}) {
 	}
 	old := n.layout
 	n.layout, n.problems = compile.Plan(*n.model, s.defaults.cluster())
-	if n.name == s.defaults.Network {
-		// Nodes have addresses of it too, and move.
-		n.layout.Subnets = n.layout.Listed()
-	}
-	if len(n.layout.Listed()) < len(n.layout.Subnets) {
-		s.former[n.name] = struct{}{}
-	} else {
-		n.leaving = nil
-	}
+	s.noteFormer(n)
 	n.layout.Faces = !s.faceless(n)
 	n.layout.Through = s.through(n)
 	if first := s.firstWith(n.model.VPCID); first != "" && first != n.name {

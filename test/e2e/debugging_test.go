@@ -151,23 +151,31 @@ func saysOf(ctx context.Context, f fault) error {
 // TestASubnetInUseStays: a subnet that is taken out of a Network while a pod has an address of it is served on; the Network says
 // which pod, and goes without it when the pod has gone.
 func TestASubnetInUseStays(t *testing.T) {
-	t.Parallel()
-	front, back := cluster.Subnet("front", "10.0.0.0/24"), cluster.Subnet("back", "10.0.1.0/24")
-	env.Network(t, "shrinking", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{front, back}})
-	env.Namespace(t, "shrinking", "shrinking")
-	old := env.Pod(t, cluster.PodSpec{Namespace: "shrinking", Name: "old", NICs: `[{"subnet":"back"}]`})
-	other := env.Pod(t, cluster.PodSpec{Namespace: "shrinking", Name: "other", NICs: `[{"subnet":"front"}]`})
-	now := env.WaitReady(t, old, other)
-	env.ChangeNetwork(t, "shrinking", func(s *v1alpha1.NetworkSpec) { s.Subnets = []v1alpha1.Subnet{front} })
-	message := env.WaitCondition(t, "shrinking", model.ConditionSubnetsValid, metav1.ConditionFalse, model.ReasonSubnetInUse)
-	if !strings.Contains(message, "shrinking/old") {
-		t.Errorf("the condition does not name the pod: %s", message)
+	for name, spec := range map[string]v1alpha1.NetworkSpec{
+		"shrinking":      {Subnets: []v1alpha1.Subnet{cluster.Subnet("back", "10.0.1.0/24"), cluster.Subnet("front", "10.0.0.0/24")}},
+		"shrinking-flat": {Type: v1alpha1.NetworkFlat, Subnets: []v1alpha1.Subnet{cluster.Subnet("back", "10.246.1.0/24"), cluster.Subnet("front", "10.246.0.0/24")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env.Network(t, name, spec)
+			env.Namespace(t, name, name)
+			// Pods of a flat Network get the first subnet's.
+			old := env.Pod(t, cluster.PodSpec{Namespace: name, Name: "old"})
+			env.WaitReady(t, old)
+			env.ChangeNetwork(t, name, func(s *v1alpha1.NetworkSpec) { s.Subnets = s.Subnets[1:] })
+			message := env.WaitCondition(t, name, model.ConditionSubnetsValid, metav1.ConditionFalse, model.ReasonSubnetInUse)
+			if !strings.Contains(message, name+"/old") {
+				t.Errorf("the condition does not name the pod: %s", message)
+			}
+			env.WaitPhase(t, name, v1alpha1.NetworkDegraded)
+			other := env.Pod(t, cluster.PodSpec{Namespace: name, Name: "other"})
+			now := env.WaitReady(t, old, other)
+			env.Reach(t, now[1], now[0])
+			env.DeletePod(t, old)
+			env.WaitCondition(t, name, model.ConditionSubnetsValid, metav1.ConditionTrue, "")
+			env.WaitPhase(t, name, v1alpha1.NetworkReady)
+		})
 	}
-	env.WaitPhase(t, "shrinking", v1alpha1.NetworkDegraded)
-	env.Reach(t, now[1], now[0])
-	env.DeletePod(t, old)
-	env.WaitCondition(t, "shrinking", model.ConditionSubnetsValid, metav1.ConditionTrue, "")
-	env.WaitPhase(t, "shrinking", v1alpha1.NetworkReady)
 }
 
 // TestAPodWithoutRoomHoldsNothing: a pod whose annotations leave no room for its addresses has no port, and `atoll check` does not
