@@ -20,6 +20,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/names/call"
 	"github.com/atoll-net/atoll/pkg/nri"
+	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
 func main() {
@@ -46,6 +47,9 @@ func command() *cobra.Command {
 			}
 			if config.Bounds.Broadcasts == 0 || config.Bounds.Requests == 0 {
 				return fmt.Errorf("--max-pod-broadcast-rate and --max-pod-request-rate must be 1 at least")
+			}
+			if config.ControllerRate != 0 && config.ControllerRate < vswitch.LeastThrottle {
+				return fmt.Errorf("--max-controller-rate must be 0, or %d at least", vswitch.LeastThrottle)
 			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 			server, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -82,6 +86,7 @@ func command() *cobra.Command {
 	flags.Uint32Var(&config.Bounds.Broadcasts, "max-pod-broadcast-rate", 200, "how many frames to all or to groups an interface of a pod may send a second; more are dropped")
 	flags.Uint32Var(&config.Bounds.Requests, "max-pod-request-rate", 500, "how many packets an interface of a pod may send a second that the node answers one by one: ARP, ICMP, neighbour discovery, or at the end of their time to live; more are dropped")
 	flags.Uint32Var(&config.Bounds.Packets, "max-pod-packet-rate", 0, "how many packets of any kind an interface of a pod may send a second; more are dropped (0: any number)")
+	flags.IntVar(&config.ControllerRate, "max-controller-rate", 1000, "how many packets of all pods ovn-controller is asked about a second, ports taking turns; more are dropped (0: any number)")
 	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /verdicts, /healthz and /readyz; empty: none")
 	flags.StringVar(&config.ScrapeAddress, "scrape-address", "", "where /metrics alone is served to others, over TLS and to whoever may get /metrics by RBAC: an address of this node, with a port or without (9411); empty: nowhere")

@@ -46,6 +46,8 @@ type Config struct {
 	KubeletDir, RunDir string
 	// Bounds are what an interface of a pod may send.
 	Bounds netdev.Bounds
+	// ControllerRate is how many packets a second ovn-controller is asked about at most, vswitch.LeastThrottle or more; 0: any number.
+	ControllerRate int
 	// MTU of pods in bytes; 0 takes what the tunnel leaves of its interface's.
 	MTU int
 	// Infrastructure is what portholes keep pods from, and let them to.
@@ -93,7 +95,9 @@ type Agent struct {
 	verdicts *verdicts
 	// bounds keep what pods send to what they may.
 	bounds bounds
-	mtu    int
+	// throttle keeps ovn-controller from having too much to answer.
+	throttle throttle
+	mtu      int
 	// southbound are the servers of the southbound database that this agent was told.
 	southbound []netip.AddrPort
 	log        *slog.Logger
@@ -174,6 +178,7 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 		metrics:    metrics,
 		verdicts:   newVerdicts(config.Node, bridgeSocket(config.OVSDB, config.Bridge), southboundOf(config.Southbound, ovs), log),
 		bounds:     bounds{wanted: config.Bounds},
+		throttle:   newThrottle(config),
 		mtu:        config.MTU,
 		southbound: vswitch.Servers(config.Southbound),
 		log:        log,

@@ -166,6 +166,9 @@ func (n *node) at(a *Agent, p *testPod) netdev.Post {
 	return post(userspace, p.owner())
 }
 
+// timeExceeded is the ICMP message about a packet whose time to live is at its end. (RFC 792)
+const timeExceeded = 11
+
 // expired is how many of some packets that a router must not forward it tells a pod of, one after the other. Each is made by
 // ovn-controller.
 func expired(t *testing.T, from *testPod, target string, questions int) (count int) {
@@ -185,7 +188,6 @@ func expired(t *testing.T, from *testPod, target string, questions int) (count i
 	}))
 	defer answers.Close()
 	defer client.Close()
-	const timeExceeded = 11 // RFC 792
 	buffer := make([]byte, 1500)
 	for range questions {
 		// What is told of one before is an error of this one.

@@ -259,7 +259,7 @@ func (n *node) agent() *Agent {
 	n.tb.Cleanup(ovs.Close)
 	keeper, err := porthole.NewKeeper()
 	must(n.tb, err)
-	a := newAgent(Config{Node: n.name, Infrastructure: testInfrastructure(), Bounds: testBounds()}, ovs, keeper, metrics, log)
+	a := newAgent(Config{Node: n.name, OVSDB: n.db, Bridge: "br-int", Infrastructure: testInfrastructure(), Bounds: testBounds()}, ovs, keeper, metrics, log)
 	a.pods.setSynced()
 	for _, k := range kinds() {
 		a.world.setSynced(k)

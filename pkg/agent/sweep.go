@@ -76,7 +76,7 @@ func (a *Agent) sweep(ctx context.Context) error {
 	for _, owner := range found.lost {
 		failed = append(failed, a.tidy("lost port", owner, func() (bool, error) { return a.restorePort(ctx, owner) }))
 	}
-	failed = append(failed, a.sweepPortholes(ctx))
+	failed = append(failed, a.sweepPortholes(ctx), a.keepThrottle(ctx))
 	return errors.Join(failed...)
 }
 

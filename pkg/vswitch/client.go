@@ -94,10 +94,11 @@ func (c *Client) connect(ctx context.Context, ovs client.Client) error {
 		return err
 	}
 	ovs.Cache().AddEventHandler(events{c})
-	root, bridge, port, iface := &rootRow{}, &bridgeRow{}, &portRow{}, &interfaceRow{}
+	root, bridge, port, iface, controller := &rootRow{}, &bridgeRow{}, &portRow{}, &interfaceRow{}, &controllerRow{}
 	monitor := ovs.NewMonitor(
 		client.WithTable(root, &root.ExternalIDs, &root.CurCfg),
-		client.WithTable(bridge, &bridge.Name, &bridge.DatapathType),
+		client.WithTable(bridge, &bridge.Name, &bridge.DatapathType, &bridge.Controllers),
+		client.WithTable(controller, &controller.Target, &controller.Rate, &controller.Burst, &controller.Mode),
 		client.WithTable(port, &port.Name, &port.ExternalIDs),
 		client.WithTable(iface, &iface.Name, &iface.ExternalIDs, &iface.Type, &iface.Options, &iface.Ofport, &iface.Error),
 	)

@@ -2,6 +2,7 @@ package vswitch
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 )
@@ -35,6 +36,10 @@ func (e events) OnUpdate(_ string, before, row model.Model) {
 			signal(e.c.rewired)
 		}
 		e.c.wake(anySwitch)
+	case *bridgeRow:
+		if old, ok := before.(*bridgeRow); r.Name == e.c.bridge && (!ok || !slices.Equal(old.Controllers, r.Controllers)) {
+			signal(e.c.changed)
+		}
 	case *interfaceRow:
 		e.c.tell(r)
 	}

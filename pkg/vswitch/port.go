@@ -237,6 +237,11 @@ func (c *Client) detachments(ctx context.Context, bridge *bridgeRow, ports []Por
 }
 
 func mutatePorts(bridge *bridgeRow, mutator ovsdb.Mutator, uuids []string) ovsdb.Operation {
+	return mutateBridge(bridge, "ports", mutator, uuids)
+}
+
+// mutateBridge adds to, or removes from, a column of the bridge that refers to other rows.
+func mutateBridge(bridge *bridgeRow, column string, mutator ovsdb.Mutator, uuids []string) ovsdb.Operation {
 	set := ovsdb.OvsSet{}
 	for _, uuid := range uuids {
 		set.GoSet = append(set.GoSet, ovsdb.UUID{GoUUID: uuid})
@@ -244,7 +249,7 @@ func mutatePorts(bridge *bridgeRow, mutator ovsdb.Mutator, uuids []string) ovsdb
 	return ovsdb.Operation{
 		Op: ovsdb.OperationMutate, Table: tableBridge,
 		Where:     []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: bridge.UUID})},
-		Mutations: []ovsdb.Mutation{*ovsdb.NewMutation("ports", mutator, set)},
+		Mutations: []ovsdb.Mutation{*ovsdb.NewMutation(column, mutator, set)},
 	}
 }
 

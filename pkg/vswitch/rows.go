@@ -8,10 +8,11 @@ import (
 
 // Tables of the database Open_vSwitch, ovs-vswitchd.conf.db(5).
 const (
-	tableRoot      = "Open_vSwitch"
-	tableBridge    = "Bridge"
-	tablePort      = "Port"
-	tableInterface = "Interface"
+	tableRoot       = "Open_vSwitch"
+	tableBridge     = "Bridge"
+	tablePort       = "Port"
+	tableInterface  = "Interface"
+	tableController = "Controller"
 )
 
 type rootRow struct {
@@ -24,6 +25,16 @@ type bridgeRow struct {
 	UUID         string `ovsdb:"_uuid"`
 	Name         string `ovsdb:"name"`
 	DatapathType string `ovsdb:"datapath_type"`
+	// Controllers are those that the bridge expects, besides its own socket.
+	Controllers []string `ovsdb:"controller"`
+}
+
+type controllerRow struct {
+	UUID   string  `ovsdb:"_uuid"`
+	Target string  `ovsdb:"target"`
+	Rate   *int    `ovsdb:"controller_rate_limit"`
+	Burst  *int    `ovsdb:"controller_burst_limit"`
+	Mode   *string `ovsdb:"connection_mode"`
 }
 
 type portRow struct {
@@ -77,10 +88,11 @@ const userspace = "netdev"
 // databaseModel indexes interfaces by iface-id; by name they are indexed already.
 func databaseModel() (model.ClientDBModel, error) {
 	db, err := model.NewClientDBModel("Open_vSwitch", map[string]model.Model{
-		tableRoot:      &rootRow{},
-		tableBridge:    &bridgeRow{},
-		tablePort:      &portRow{},
-		tableInterface: &interfaceRow{},
+		tableRoot:       &rootRow{},
+		tableBridge:     &bridgeRow{},
+		tablePort:       &portRow{},
+		tableInterface:  &interfaceRow{},
+		tableController: &controllerRow{},
 	})
 	if err != nil {
 		return db, fmt.Errorf("describe the Open_vSwitch database: %w", err)

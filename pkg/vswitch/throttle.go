@@ -1,0 +1,131 @@
+package vswitch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+// keyBridgeRemote is where ovn-controller reaches its bridge; without it, by NAME.mgmt, whose connections nothing bounds. (ovn-controller(8),
+// since 24.03. One that does not know it stays where it is.)
+const keyBridgeRemote = "ovn-bridge-remote"
+
+// LeastThrottle is the smallest rate that the database takes. (ovs-vswitchd.conf.db(5), controller_rate_limit.)
+const LeastThrottle = 100
+
+// doorOf is the name, in Open vSwitch's directory, of the one further socket that ovs-vswitchd opens for controllers of a bridge.
+func doorOf(bridge string) string { return bridge + ".controller" }
+
+// remote is how ovn-controller calls it: a name without a directory is of Open vSwitch's.
+func (c *Client) remote() string { return "unix:" + doorOf(c.bridge) }
+
+// Door is the socket by which a bridge gives ovn-controller no more than Throttle says, in a directory.
+func Door(dir, bridge string) string { return dir + "/" + doorOf(bridge) }
+
+// Throttle has the bridge open its Door, and give whoever comes by it so many packets a second at most. Packets wait in a queue for each port that
+// they came in by; the queues take turns, and when there is no room the longest one loses a packet. It returns when ovs-vswitchd has
+// followed. A directory that is not ovs-vswitchd's own it refuses, in its log: see whether the Door opens.
+func (c *Client) Throttle(ctx context.Context, dir string, rate int) error {
+	bridge, err := c.bridgeRow(ctx)
+	if err != nil {
+		return err
+	}
+	mode := "out-of-band"
+	want := controllerRow{Target: "punix:" + Door(dir, c.bridge), Rate: &rate, Burst: &rate, Mode: &mode}
+	row := ovsdb.Row{"target": want.Target, "controller_rate_limit": rate, "controller_burst_limit": rate, "connection_mode": mode}
+	present, found, err := c.throttle(ctx, bridge, want.Target)
+	if err != nil || found && present.equal(want) {
+		return err
+	}
+	ops := []ovsdb.Operation{{
+		Op: ovsdb.OperationUpdate, Table: tableController, Row: row,
+		Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: present.UUID})},
+	}}
+	if !found {
+		const added = "door"
+		ops = []ovsdb.Operation{
+			{Op: ovsdb.OperationInsert, Table: tableController, UUIDName: added, Row: row},
+			mutateBridge(bridge, "controller", ovsdb.MutateOperationInsert, []string{added}),
+		}
+	}
+	asked, err := c.askForConfiguration(ctx, ops...)
+	if err != nil {
+		return err
+	}
+	return c.configured(ctx, asked)
+}
+
+// Usher has ovn-controller come by the Door, unless somebody sent it elsewhere. It begins a new connection for that, and writes all flows of the bridge anew.
+func (c *Client) Usher(ctx context.Context) error {
+	now, err := c.setting(ctx, keyBridgeRemote)
+	if err != nil || now != "" {
+		return err
+	}
+	return c.mutateSetting(ctx, ovsdb.MutateOperationInsert, map[string]string{keyBridgeRemote: c.remote()})
+}
+
+// Unusher has ovn-controller come by the bridge's own socket again, if it is the Door by which it comes.
+func (c *Client) Unusher(ctx context.Context) error {
+	now, err := c.setting(ctx, keyBridgeRemote)
+	if err != nil || now != c.remote() {
+		return err
+	}
+	return c.mutateSetting(ctx, ovsdb.MutateOperationDelete, map[string]string{keyBridgeRemote: now})
+}
+
+// Unthrottle takes back what Throttle and Usher did.
+func (c *Client) Unthrottle(ctx context.Context, dir string) error {
+	if err := c.Unusher(ctx); err != nil {
+		return err
+	}
+	bridge, err := c.bridgeRow(ctx)
+	if err != nil {
+		return err
+	}
+	present, found, err := c.throttle(ctx, bridge, "punix:"+Door(dir, c.bridge))
+	if err != nil || !found {
+		return err
+	}
+	// What nothing refers to is removed.
+	_, err = c.transact(ctx, []ovsdb.Operation{mutateBridge(bridge, "controller", ovsdb.MutateOperationDelete, []string{present.UUID})})
+	return err
+}
+
+// throttle is the bridge's controller of a target; false when it has none.
+func (c *Client) throttle(ctx context.Context, bridge *bridgeRow, target string) (controllerRow, bool, error) {
+	var rows []controllerRow
+	if err := c.ovs.List(ctx, &rows); err != nil {
+		return controllerRow{}, false, fmt.Errorf("list controllers: %w", err)
+	}
+	for _, row := range rows {
+		if row.Target == target && slices.Contains(bridge.Controllers, row.UUID) {
+			return row, true, nil
+		}
+	}
+	return controllerRow{}, false, nil
+}
+
+func (r controllerRow) equal(to controllerRow) bool {
+	same := func(a, b *int) bool { return a != nil && b != nil && *a == *b }
+	return same(r.Rate, to.Rate) && same(r.Burst, to.Burst) && r.Mode != nil && *r.Mode == *to.Mode
+}
+
+// mutateSetting changes what OVN is told.
+func (c *Client) mutateSetting(ctx context.Context, mutator ovsdb.Mutator, settings map[string]string) error {
+	root, err := c.rootRow(ctx)
+	if err != nil {
+		return err
+	}
+	encoded, err := ovsdb.NewOvsMap(settings)
+	if err != nil {
+		return fmt.Errorf("encode external_ids: %w", err)
+	}
+	_, err = c.transact(ctx, []ovsdb.Operation{{
+		Op: ovsdb.OperationMutate, Table: tableRoot,
+		Where:     []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: root.UUID})},
+		Mutations: []ovsdb.Mutation{*ovsdb.NewMutation("external_ids", mutator, encoded)},
+	}})
+	return err
+}
