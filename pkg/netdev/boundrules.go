@@ -2,6 +2,7 @@ package netdev
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -14,27 +15,28 @@ const edition = "atoll 1 "
 
 // rules are those of one interface, in their order; all that they do not drop passes.
 func (b Bounds) rules() []*nftables.Rule {
-	rules := []*nftables.Rule{b.rule(BoundBroadcasts, toMany()...)}
-	if b.Packets > 0 {
-		rules = append(rules, b.rule(BoundPackets))
-	}
-	return append(rules,
+	return slices.Concat(
+		b.rule(BoundBroadcasts, toMany()...),
+		b.rule(BoundPackets),
 		passes(unix.ETH_P_IP, unix.IPPROTO_ICMP, 8),
 		passes(unix.ETH_P_IPV6, unix.IPPROTO_ICMPV6, 7),
 		b.rule(BoundRequests))
 }
 
-// rule drops what matches and is more than a bound.
-func (b Bounds) rule(which Bound, matches ...expr.Any) *nftables.Rule {
+// rule drops what matches and is more than a bound, if there is one.
+func (b Bounds) rule(which Bound, matches ...expr.Any) []*nftables.Rule {
 	rate := *b.of(which)
-	return &nftables.Rule{
+	if rate == 0 {
+		return nil
+	}
+	return []*nftables.Rule{{
 		UserData: []byte(edition + string(which)),
 		Exprs: append(matches,
 			&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(rate), Unit: expr.LimitTimeSecond, Burst: burst(which, rate), Over: true},
 			&expr.Counter{},
 			&expr.Verdict{Kind: expr.VerdictDrop},
 		),
-	}
+	}}
 }
 
 // register holds what was looked at last.
@@ -51,8 +53,8 @@ func toMany() []expr.Any {
 
 // passes lets go what a router may forward, whose time to live is at a place of its header, and what is not of a protocol. The kernel
 // has looked for the protocol behind options and headers of extension.
-func passes(family uint16, but byte, ttl uint32) *nftables.Rule {
-	return &nftables.Rule{Exprs: []expr.Any{
+func passes(family uint16, but byte, ttl uint32) []*nftables.Rule {
+	return []*nftables.Rule{{Exprs: []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: register},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: binary.BigEndian.AppendUint16(nil, family)},
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register},
@@ -60,5 +62,5 @@ func passes(family uint16, but byte, ttl uint32) *nftables.Rule {
 		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: ttl, Len: 1},
 		&expr.Cmp{Op: expr.CmpOpGt, Register: register, Data: []byte{1}},
 		&expr.Verdict{Kind: expr.VerdictAccept},
-	}}
+	}}}
 }

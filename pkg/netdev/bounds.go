@@ -16,14 +16,14 @@ const boundsTable = "atoll-bounds"
 // ErrNoBounds wraps the error of a kernel that cannot bound what pods send.
 var ErrNoBounds = errors.New("this kernel cannot bound what pods send (nftables, family netdev)")
 
-// Bounds are what an interface of a pod may send a second. What is more is dropped.
+// Bounds are what an interface of a pod may send a second; 0 is any number. What is more is dropped.
 type Bounds struct {
 	// Broadcasts are frames to all and to groups: one is copied to each port of the subnet's, on each node.
 	Broadcasts uint32
 	// Requests are packets that Open vSwitch and ovn-controller answer one by one, or may have to: ARP, ICMP of both families
 	// with neighbour discovery, and what a router may not forward any more. All that is not IP is counted here.
 	Requests uint32
-	// Packets are all; 0 is any number.
+	// Packets are all.
 	Packets uint32
 }
 
