@@ -2,11 +2,15 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
 const (
@@ -16,7 +20,7 @@ const (
 	crowdTime  = 3 * time.Second
 )
 
-// followCrowds tells pods that have as many connections inside their Network as they may, until ctx ends.
+// followCrowds tells pods that have as many connections as they may, until ctx ends.
 func (a *Agent) followCrowds(ctx context.Context) error {
 	tick := time.NewTicker(crowdEvery)
 	defer tick.Stop()
@@ -42,24 +46,93 @@ func (a *Agent) followCrowds(ctx context.Context) error {
 func (a *Agent) lookAtCrowds(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, crowdTime)
 	defer cancel()
+	inside, insideErr := a.crowdedInside(ctx)
+	past, pastErr := a.crowdedPast()
+	a.metrics.crowded.WithLabelValues(crowdInside).Set(float64(len(inside)))
+	a.metrics.crowded.WithLabelValues(crowdPast).Set(float64(len(past)))
+	for _, r := range append(inside, past...) {
+		a.teller.warn(ctx, r.key, r.uid, model.Problem{Reason: model.ReasonConnectionsRefused, Message: r.message})
+	}
+	return errors.Join(insideErr, pastErr)
+}
+
+// Where a pod has too many connections.
+const (
+	crowdInside = "inside"
+	crowdPast   = "past"
+)
+
+// refusal is what a pod is told.
+type refusal struct {
+	pod
+	message string
+}
+
+// crowdedInside are the pods that have as many connections inside their Network as they may.
+func (a *Agent) crowdedInside(ctx context.Context) ([]refusal, error) {
 	zones, err := a.ovs.Zones(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	crowded := 0
+	var out []refusal
 	for port, zone := range zones {
 		words := strings.Split(port, "/")
 		if !zone.Full() || len(words) < 2 {
 			continue
 		}
-		p, lives := a.pods.get(model.PodKey{Namespace: words[0], Name: words[1]})
-		if !lives {
+		if p, lives := a.pods.get(model.PodKey{Namespace: words[0], Name: words[1]}); lives {
+			out = append(out, refusal{p, fmt.Sprintf("the pod has %d connections inside its Network, as many as a pod may have that it has begun or others have begun with it: more are refused", zone.Count)})
+		}
+	}
+	return out, nil
+}
+
+// crowdedPast are the pods of which connections past their Network were refused of late.
+func (a *Agent) crowdedPast() ([]refusal, error) {
+	most := a.world.maxConnections()
+	if most == 0 {
+		return nil, nil
+	}
+	// Pods without faces have their node's own stack for a porthole.
+	type source struct {
+		networkUID string
+		address    netip.Addr
+	}
+	sources := map[source]struct{}{}
+	var failed []error
+	for _, network := range append(a.guests.networks(), "") {
+		var id porthole.ID
+		if network != "" {
+			id = porthole.IDOf(network)
+		}
+		addresses, err := a.keeper.Crowded(id)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("read whose connections are refused: %w", err))
+		}
+		for _, address := range addresses {
+			sources[source{network, address}] = struct{}{}
+		}
+	}
+	var out []refusal
+	if len(sources) == 0 {
+		return nil, errors.Join(failed...)
+	}
+	for _, p := range a.pods.all() {
+		n, err := parseAttachment(p.attachments, p.uid, model.DefaultInterface)
+		if err != nil {
 			continue
 		}
-		crowded++
-		a.teller.warn(ctx, p.key, p.uid, model.Problem{Reason: model.ReasonConnectionsRefused, Message: fmt.Sprintf(
-			"the pod has %d connections inside its Network, as many as a pod may have that it has begun or others have begun with it: more are refused", zone.Count)})
+		from := source{networkUID: n.networkUID}
+		if len(n.faces) == 0 {
+			from.networkUID = ""
+		}
+		if slices.ContainsFunc(n.addresses, func(own netip.Prefix) bool {
+			from.address = own.Addr()
+			_, refused := sources[from]
+			return refused
+		}) {
+			out = append(out, refusal{p, fmt.Sprintf("the pod has as many connections to what is outside its Network as a pod may have, which is %d: more are refused", most)})
+		}
 	}
-	a.metrics.crowded.Set(float64(crowded))
-	return nil
+	return out, errors.Join(failed...)
 }

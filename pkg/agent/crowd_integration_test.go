@@ -6,10 +6,17 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // connections has a pod begin so many connections, by UDP from a port each, and gives how many were answered and how many
@@ -93,6 +100,25 @@ func TestAPodHasNoMoreConnectionsThanItMay(t *testing.T) {
 			}
 		}()
 	}
+	api := kubefake.NewClientset()
+	a.teller = newTeller(testNode, api.CoreV1(), a.log)
+	told := func(want ...string) {
+		t.Helper()
+		must(t, a.lookAtCrowds(t.Context()))
+		events, err := api.CoreV1().Events(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+		must(t, err)
+		var got []string
+		for _, event := range events.Items {
+			if event.Reason == model.ReasonConnectionsRefused {
+				got = append(got, event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name)
+			}
+		}
+		slices.Sort(got)
+		if crowded := testutil.ToFloat64(a.metrics.crowded.WithLabelValues(crowdPast)); !slices.Equal(got, want) || crowded != float64(len(want)) {
+			t.Errorf("%v were told that connections are refused, and %v are counted; want %v", got, crowded, want)
+		}
+	}
+	told()
 	targets := []string{world.v4 + ":7", "[" + world.v6 + "]:7"}
 	for _, who := range []*testPod{red, infra} {
 		for _, target := range targets {
@@ -114,6 +140,7 @@ func TestAPodHasNoMoreConnectionsThanItMay(t *testing.T) {
 			}
 		}
 	}
+	told("default/infra", "red/one")
 	bound(0)
 	before := tracked(t)
 	answered, refused := red.connections(targets[0], many)

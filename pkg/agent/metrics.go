@@ -65,7 +65,7 @@ type metrics struct {
 	nameless  prometheus.Counter
 	dropped   *prometheus.CounterVec
 	unbounded prometheus.Gauge
-	crowded   prometheus.Gauge
+	crowded   *prometheus.GaugeVec
 	// progress is of the phases of ADDs.
 	progress *progress
 }
@@ -123,10 +123,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "atoll_agent_unbounded_interfaces",
 			Help: "Interfaces of this node's pods that may send as much as they can, since they could not be bounded.",
 		}),
-		crowded: prometheus.NewGauge(prometheus.GaugeOpts{
+		crowded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "atoll_agent_crowded_pods",
-			Help: "Pods of this node that have as many connections inside their Network as they may, so that more are refused.",
-		}),
+			Help: "Pods of this node that have as many connections as they may: inside their Network, and, refused within the last minute, past it.",
+		}, []string{"where"}),
 	}
 	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.steps, m.waits, m.requests, m.sweeps, m.watches, m.nameless, m.dropped, m.unbounded, m.crowded} {
 		if err := registry.Register(c); err != nil {

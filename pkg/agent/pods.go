@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/atoll-net/atoll/pkg/cni"
@@ -108,6 +110,13 @@ func (s *pods) getByUID(uid string) (pod, bool) {
 	defer s.mu.Unlock()
 	key, ok := s.byUID[uid]
 	return s.byKey[key], ok
+}
+
+// all are the pods of the node, in no order.
+func (s *pods) all() []pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.byKey))
 }
 
 // watch registers interest in a pod until stop is called.

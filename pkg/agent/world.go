@@ -282,6 +282,13 @@ func (w *world) asksNode(networkUID string) bool {
 	return n != nil && n.DNS == model.DNSNode
 }
 
+// maxConnections is how many connections a pod may have past its Network; 0 is any number.
+func (w *world) maxConnections() uint32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.infra.MaxConnections
+}
+
 // host describes the node's own side, but for what is the node's.
 func (w *world) host() (host porthole.Host, network string) {
 	w.mu.Lock()

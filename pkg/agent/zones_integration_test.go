@@ -96,12 +96,12 @@ func TestAPodCannotFillTheTableOfConnections(t *testing.T) {
 		told[event.InvolvedObject.Name] = event.Reason
 	}
 	// The server has as many of its own.
-	if crowded := testutil.ToFloat64(a.metrics.crowded); crowded != 2 || len(told) != 2 || told["client"] != model.ReasonConnectionsRefused || told["server"] != told["client"] {
+	if crowded := testutil.ToFloat64(a.metrics.crowded.WithLabelValues(crowdInside)); crowded != 2 || len(told) != 2 || told["client"] != model.ReasonConnectionsRefused || told["server"] != told["client"] {
 		t.Errorf("%v pods are counted, and %v told", crowded, told)
 	}
 	n.appctl("dpctl/flush-conntrack")
 	must(t, a.lookAtCrowds(t.Context()))
-	if crowded := testutil.ToFloat64(a.metrics.crowded); crowded != 0 {
+	if crowded := testutil.ToFloat64(a.metrics.crowded.WithLabelValues(crowdInside)); crowded != 0 {
 		t.Errorf("%v pods are counted when no connection is left", crowded)
 	}
 }
