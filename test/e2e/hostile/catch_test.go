@@ -77,7 +77,7 @@ func nodeAstray(node string, address netip.Addr, meant string) attempt {
 	return func(ctx context.Context) (string, error) {
 		switch by, err := askedBy(ctx, node, address); {
 		case err != nil:
-			return "nobody answers in its place", nil
+			return "nobody answers in its place", nil //nolint:nilerr // this is what the attacker has
 		case by.UID != meant:
 			return fmt.Sprintf("%s answers in its place", by), nil
 		}

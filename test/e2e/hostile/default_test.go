@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
@@ -89,6 +91,38 @@ func TestFacesFromTheDefaultNetwork(t *testing.T) {
 	}
 	spec("infraIngress", "victims", func(s *v1alpha1.NetworkSpec) { s.InfraIngress = v1alpha1.InfraIngressAll }).holds(t, attacks...)
 	labelled("that the namespace is not infrastructure", "plain", model.LabelInfrastructure, "true").holds(t, attacks...)
+}
+
+// TestFacesFromANetwork: pods of one tenant's Network dial the faces of another's, of both families. What judges is the porthole where a packet
+// leaves, its node's table, and the porthole where it would arrive.
+func TestFacesFromANetwork(t *testing.T) {
+	var attacks []attack
+	for _, name := range []string{"attackers/weak", "attackers/strong"} {
+		for _, to := range []string{"victims/near", "victims/far"} {
+			for _, face := range faces(member(t, to)) {
+				for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP} {
+					attacks = append(attacks, attack{fmt.Sprintf("%s dials %s, %s, by %s", name, to, face, protocol), dials(member(t, name), face, 0, protocol)})
+				}
+			}
+		}
+	}
+	open := func(netns, chain string) [][]string {
+		nft := []string{"ip", "netns", "exec", netns, "nft"}
+		return [][]string{append(slices.Clone(nft), "flush", "chain", "inet", "atoll", chain), append(nft, "add", "rule", "inet", "atoll", chain, "accept")}
+	}
+	leaves, arrives := open(doorOf(t, "attackers"), "out"), open(doorOf(t, "victims"), "in")
+	node := [][]string{{"nft", "flush", "chain", "inet", "atoll", "from-porthole"}, {"nft", "flush", "chain", "inet", "atoll", "to-porthole"}}
+	together("the chains of portholes and nodes", onNode("n1", slices.Concat(leaves, arrives, node)...), onNode("n2", slices.Concat(arrives, node)...)).holds(t, attacks...)
+}
+
+// doorOf is the network namespace of a Network's porthole, on each node the same.
+func doorOf(t *testing.T, network string) string {
+	t.Helper()
+	n, err := env.Clients.Network(t.Context(), network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return porthole.IDOf(string(n.UID)).Name()
 }
 
 // TestSlicesByHand: from inside a Network, by a Service whose slice somebody wrote by hand, to a victim's face, a kubelet and a

@@ -89,6 +89,8 @@ func TestForgedAnnotations(t *testing.T) {
 		attack{"a new pod brings attachments", creates(edit, map[string]string{model.AnnotationAttachments: attachment})},
 		attack{"a new pod brings empty attachments", creates(edit, map[string]string{model.AnnotationAttachments: ""})},
 		attack{"a new pod brings a network-status", creates(edit, map[string]string{model.AnnotationNetworkStatus: "[]"})},
+		attack{"a new pod brings its own addresses", creates(edit, map[string]string{model.AnnotationAddresses: "10.0.0.60"})},
+		attack{"a pod that runs gets other addresses", patches(edit, annotation(model.AnnotationAddresses, "10.0.0.60"))},
 		attack{"a pod that runs gets attachments", patches(edit, annotation(model.AnnotationAttachments, attachment))},
 		attack{"a pod that runs loses them", patches(edit, `{"metadata":{"annotations":{"atoll.dev/attachments":null}}}`)},
 		attack{"a pod that runs gets a network-status", patches(edit, annotation(model.AnnotationNetworkStatus, "[]"))},
@@ -128,6 +130,19 @@ func TestForgedObjects(t *testing.T) {
 		})
 	}
 	policy("atoll-mirrors").holds(t, attack{"a mirror of an EndpointSlice", mirror("atoll")})
+	env.Service(t, "attackers", "named", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}})
+	t.Cleanup(func() {
+		ctx, cancel := cluster.AfterTest()
+		defer cancel()
+		if err := env.Clients.Kube.CoreV1().Services("attackers").Delete(ctx, "named", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	policy("atoll-services").holds(t, attack{"a Service's addresses in its Network", writes(func(ctx context.Context) error {
+		_, err := mallory(t).CoreV1().Services("attackers").Patch(ctx, "named", types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"{}"}}}`, model.AnnotationServiceAddresses), metav1.PatchOptions{DryRun: dry()})
+		return err
+	})})
 	relabels := func(key, value string) attempt {
 		return writes(func(ctx context.Context) error {
 			_, err := owner.CoreV1().Namespaces().Patch(ctx, "attackers", types.MergePatchType,

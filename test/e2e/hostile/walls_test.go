@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
@@ -30,16 +29,12 @@ import (
 // porthole of the attackers' Network, and what gives pods another address than the tunnel's.
 func walls(t *testing.T, node string) defence {
 	t.Helper()
-	network, err := env.Clients.Network(t.Context(), "attackers")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var commands [][]string
 	for _, set := range []string{"tunnels", "closed4", "infra4", "never4"} {
 		commands = append(commands, []string{"nft", "flush", "set", "inet", "atoll", set})
 	}
 	for _, set := range []string{"infra4", "never4"} {
-		commands = append(commands, []string{"ip", "netns", "exec", porthole.IDOf(string(network.UID)).Name(), "nft", "flush", "set", "inet", "atoll", set})
+		commands = append(commands, []string{"ip", "netns", "exec", doorOf(t, "attackers"), "nft", "flush", "set", "inet", "atoll", set})
 	}
 	commands = append(commands, []string{"nft", "insert", "rule", "inet", "atoll", "disguise", "oifname", "br-phys", "masquerade"})
 	d := onNode(node, commands...)
