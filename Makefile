@@ -16,6 +16,7 @@ FUZZTIME ?= 5s
 SCALE    ?= -soak=60s
 SERVICES ?=
 CONFORMANCE ?= -network=default,vpc
+HISTORIES ?= 200000
 POLICY   ?= -clusters=200
 PACKETS  ?= -packets=10000
 
@@ -52,7 +53,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services scale vulnerabilities
+.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services scale vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -66,6 +67,9 @@ test-unit: ## tests that need nothing else, with the race detector
 	$(suites) unit
 
 race: test-unit ## the same: the race detector is always on there
+
+histories: ## 200,000 random histories of a cluster, each seen in six ways; HISTORIES=1000000 is more
+	GOGC=400 go test -count=1 -timeout=0 -v -run='^TestAnyHistoryEndsAsAFreshStart$$' ./pkg/controller -rapid.checks=$(HISTORIES)
 
 test-integration: build ## tests against a real API server, OVN and Open vSwitch (as root)
 	$(suites) integration

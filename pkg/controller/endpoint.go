@@ -32,6 +32,10 @@ func (s *State) resolve(key model.ServiceKey, ns model.Namespace) []resolved {
 			if pod := s.podOf(e, ns); pod.Name != "" {
 				add(s.services.behind, pod, key)
 				add(s.services.podsOf, key, pod)
+				if s.pods[pod] == nil {
+					add(s.services.on, e.Address, key)
+					add(s.services.hostsOf, key, e.Address)
+				}
 			}
 			r := resolved{Endpoint: e, ports: slice.Ports}
 			var there bool

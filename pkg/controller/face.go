@@ -9,11 +9,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// Lengths of the prefixes of a node's blocks of faces: 512 addresses each, more than a kubelet runs pods.
-const (
-	faceBits4 = 23
-	faceBits6 = 119
-)
+// faceBlock is the size of a node's block of faces, as the number of its bits: 512 addresses, more than a kubelet runs pods.
+const faceBlock = 9
 
 // DefaultFaces are the ranges of faces that a cluster has that says nothing else: addresses that are routed nowhere
 // outside. (RFC 6598; RFC 4193.)
@@ -39,11 +36,10 @@ func ParseFaces(texts []string) ([]netip.Prefix, error) {
 }
 
 // FaceRange divides a range of faces into a block per node. Its error says what is wrong with the range.
-func FaceRange(of netip.Prefix) (*alloc.Blocks, error) {
-	bits := faceBits6
-	if of.Addr().Is4() {
-		bits = faceBits4
-	}
+func FaceRange(of netip.Prefix) (*alloc.Blocks, error) { return faceRange(of, faceBlock) }
+
+func faceRange(of netip.Prefix, block int) (*alloc.Blocks, error) {
+	bits := of.Addr().BitLen() - block
 	// The first part of a range will do that has far more blocks than anybody has nodes.
 	if of.IsValid() && bits-of.Bits() > maxFaceBits {
 		of = netip.PrefixFrom(of.Addr(), bits-maxFaceBits).Masked()
@@ -56,8 +52,11 @@ const maxFaceBits = 20
 
 // canFace reports whether a new pod of a Network can get its faces, if it needs any.
 func (s *State) canFace(network string, p *pod) bool {
-	return len(s.faces) == 0 || s.faceless(s.network(network)) || s.node(p.Node).serves()
+	return !s.needsFaces(s.network(network)) || s.node(p.Node).serves()
 }
+
+// needsFaces reports whether the pods of a Network have faces.
+func (s *State) needsFaces(n *network) bool { return len(s.faces) > 0 && !s.faceless(n) }
 
 // awaitNode has a pod looked at again when its node changes. It holds nothing meanwhile.
 func (s *State) awaitNode(p *pod) {
@@ -68,7 +67,7 @@ func (s *State) awaitNode(p *pod) {
 // face makes the pod's faces part of its attachment: one for each of its addresses. ready is false while its node has
 // no block yet. Pods of the default Network have none: they are seen under their own addresses.
 func (s *State) face(nw *network, p *pod, a *model.Attachment) (ready bool, problem *model.Problem) {
-	if len(s.faces) == 0 || s.faceless(nw) {
+	if !s.needsFaces(nw) {
 		return true, nil
 	}
 	s.awaitNode(p)
@@ -102,10 +101,7 @@ func (s *State) face(nw *network, p *pod, a *model.Attachment) (ready bool, prob
 		face, ok := pool.Next(p.Key.String())
 		if !ok {
 			freeAll(n.faces, faces, p)
-			return true, &model.Problem{
-				Reason:  model.ReasonNoFaces,
-				Message: fmt.Sprintf("all faces of node %s (%s) are in use: delete pods there, or let this one go to another node", n.name, pool.Prefix()),
-			}
+			return true, noFaces(n, pool)
 		}
 		faces = append(faces, face)
 	}
@@ -117,6 +113,42 @@ func (s *State) face(nw *network, p *pod, a *model.Attachment) (ready bool, prob
 	}
 	a.Faces = faces
 	return true, nil
+}
+
+// facesGone says that a new pod of a Network can have no face, before it takes an address; nil when it can.
+func (s *State) facesGone(nw *network, p *pod) *model.Problem {
+	if !s.needsFaces(nw) {
+		return nil
+	}
+	n := s.node(p.Node)
+	for _, pool := range n.faces {
+		if pool.Free() == 0 && nw.layout.Has(pool.Prefix().Addr().Is4()) {
+			return noFaces(n, pool)
+		}
+	}
+	return nil
+}
+
+func noFaces(n *node, pool *alloc.Pool) *model.Problem {
+	return &model.Problem{
+		Reason:  model.ReasonNoFaces,
+		Message: fmt.Sprintf("all faces of node %s (%s) are in use: delete pods there, or let this one go to another node", n.name, pool.Prefix()),
+	}
+}
+
+// holdFaces has a pod that cannot use what is written on it hold its faces until it can again, or goes.
+func (s *State) holdFaces(nw *network, p *pod) {
+	held := p.Assigned[0]
+	p.attachment = &held
+	if len(held.Faces) == 0 || !s.needsFaces(nw) {
+		return
+	}
+	s.awaitNode(p)
+	for _, face := range held.Faces {
+		if pool := s.node(p.Node).pool(face.Is4()); pool != nil {
+			pool.Keep(face, p.Key.String())
+		}
+	}
 }
 
 func lostFace(face netip.Addr, n *node, outcome alloc.Outcome, other string) string {
@@ -132,10 +164,12 @@ func (s *State) unface(p *pod) {
 	if n == nil || p.faced == "" {
 		return
 	}
-	if p.attachment != nil {
+	if p.attachment != nil && len(p.attachment.Faces) > 0 {
 		freeAll(n.faces, p.attachment.Faces, p)
+		s.unfaced[n.name] = struct{}{}
 	}
 	delete(n.pods, p.Key)
+	delete(n.short, p.Key)
 	p.faced = ""
 	if n.model == nil {
 		s.moved[n.name] = struct{}{}

@@ -21,15 +21,17 @@ type cluster struct {
 	changes  model.Changes
 	pods     map[model.PodKey]*model.Pod
 	networks map[string]*model.Network
-	nodes    map[string]*model.Node
-	told     map[string]*model.NodeReport
-	services map[model.ServiceKey]*model.Service
-	slices   map[model.SliceKey]*model.Slice
-	classes  map[string]*model.GatewayClass
-	gateways map[model.GatewayKey]*model.Gateway
-	routes   map[model.RouteKey]*model.Route
-	grants   map[model.GrantKey]*model.Grant
-	statuses map[string]model.NetworkStatus
+	// namespaces are their labels.
+	namespaces map[string]map[string]string
+	nodes      map[string]*model.Node
+	told       map[string]*model.NodeReport
+	services   map[model.ServiceKey]*model.Service
+	slices     map[model.SliceKey]*model.Slice
+	classes    map[string]*model.GatewayClass
+	gateways   map[model.GatewayKey]*model.Gateway
+	routes     map[model.RouteKey]*model.Route
+	grants     map[model.GrantKey]*model.Grant
+	statuses   map[string]model.NetworkStatus
 	// reports are all statuses of each Network that were handed over, in their order.
 	reports  map[string][]model.NetworkStatus
 	shown    shownGateways
@@ -38,13 +40,19 @@ type cluster struct {
 	views    map[model.ViewKey]model.View
 	seen     int
 	events   map[string][]model.Problem
+	// eventsBy are the Events of each object by its UID, in their order.
+	eventsBy map[string][]model.Problem
 	patches  int
+	// showing and showingGateway are called with each status of a Network, or Gateway, before it is shown; they may be nil.
+	showing        func(name string, s model.NetworkStatus)
+	showingGateway func(key model.GatewayKey, s model.GatewayStatus)
 }
 
 func newCluster() *cluster {
 	c := &cluster{
 		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{}, nodes: map[string]*model.Node{},
 		told: map[string]*model.NodeReport{}, services: map[model.ServiceKey]*model.Service{}, slices: map[model.SliceKey]*model.Slice{},
+		namespaces: map[string]map[string]string{}, eventsBy: map[string][]model.Problem{},
 		statuses: map[string]model.NetworkStatus{}, reports: map[string][]model.NetworkStatus{}, events: map[string][]model.Problem{},
 		mirrors: map[model.ServiceKey][]model.Mirror{}, views: map[model.ViewKey]model.View{},
 		classes: map[string]*model.GatewayClass{}, gateways: map[model.GatewayKey]*model.Gateway{},
@@ -87,7 +95,14 @@ func (c *cluster) setNetwork(n model.Network) {
 }
 
 func (c *cluster) setNamespace(name string, labels map[string]string) {
-	c.change(func() { c.changes.Namespaces[name] = &model.Namespace{Name: name, Labels: labels} })
+	c.change(func() {
+		c.namespaces[name] = labels
+		c.changes.Namespaces[name] = &model.Namespace{Name: name, Labels: labels}
+	})
+}
+
+func (c *cluster) deleteNamespace(name string) {
+	c.change(func() { delete(c.namespaces, name); c.changes.Namespaces[name] = nil })
 }
 
 func (c *cluster) setPod(p model.Pod) {
@@ -127,6 +142,15 @@ func (c *cluster) Take() model.Changes {
 	taken := c.changes
 	c.changes = none()
 	return taken
+}
+
+// quiet reports whether nobody has anything to take.
+func (c *cluster) quiet() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waits := c.changes
+	return len(waits.Networks)+len(waits.Namespaces)+len(waits.Pods)+len(waits.Nodes)+len(waits.Services)+len(waits.Slices)+
+		len(waits.Classes)+len(waits.Gateways)+len(waits.Routes)+len(waits.Grants)+len(waits.Policies)+len(waits.Reports) == 0
 }
 
 func (c *cluster) WriteAttachments(key model.PodKey, uid string, list []model.Attachment) {
@@ -183,6 +207,9 @@ func (c *cluster) Forget(model.PodKey) {}
 
 // WriteNetworkStatus keeps the ranges that are served on the Network, where controllers find them.
 func (c *cluster) WriteNetworkStatus(name, uid string, s model.NetworkStatus) {
+	if c.showing != nil {
+		c.showing(name, s)
+	}
 	var served []model.ServedRange
 	for _, r := range s.Subnets {
 		served = append(served, model.ServedRange{Subnet: r.Name, CIDR: netip.MustParsePrefix(r.CIDR), Gateway: netip.MustParseAddr(r.Gateway)})
@@ -232,10 +259,16 @@ func (c *cluster) WriteFinalizer(name, uid string, present bool) {
 	})
 }
 
-func (c *cluster) PodEvent(key model.PodKey, _ string, p model.Problem) {
+// event notes an Event, by whom it is about and by that one's UID.
+func (c *cluster) event(about, uid string, p model.Problem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.events[key.String()] = append(c.events[key.String()], p)
+	c.events[about] = append(c.events[about], p)
+	c.eventsBy[about+" "+uid] = append(c.eventsBy[about+" "+uid], p)
+}
+
+func (c *cluster) PodEvent(key model.PodKey, uid string, p model.Problem) {
+	c.event(key.String(), uid, p)
 }
 
 func (c *cluster) NamespaceEvent(name, _ string, p model.Problem) {
@@ -256,16 +289,12 @@ func (c *cluster) NodeEvent(name, _ string, p model.Problem) {
 	c.events["node "+name] = append(c.events["node "+name], p)
 }
 
-func (c *cluster) ServiceEvent(key model.ServiceKey, _ string, p model.Problem) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.events["service "+key.String()] = append(c.events["service "+key.String()], p)
+func (c *cluster) ServiceEvent(key model.ServiceKey, uid string, p model.Problem) {
+	c.event("service "+key.String(), uid, p)
 }
 
-func (c *cluster) PolicyEvent(key model.PolicyKey, _ string, p model.Problem) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.events[key.String()] = append(c.events[key.String()], p)
+func (c *cluster) PolicyEvent(key model.PolicyKey, uid string, p model.Problem) {
+	c.event(key.String(), uid, p)
 }
 
 func (c *cluster) setPolicy(p model.Policy) {

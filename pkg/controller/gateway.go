@@ -66,6 +66,9 @@ type gateway struct {
 	// written: its rows are in the database; denied: why the database refused them.
 	written bool
 	denied  *model.Problem
+	// changed: the database does not have all its rows as they are wanted now. observed is the generation with which it had.
+	changed  bool
+	observed int64
 }
 
 // route is a route and what its parents say about it.
@@ -262,6 +265,10 @@ func (s *State) serveGateway(g *gateway) {
 	}
 	s.gateways.touched[g.Key] = struct{}{}
 	s.consider(g, concern{what: aboutNetwork, name: g.network})
+	if ns := s.namespaces[g.Key.Namespace]; ns != nil {
+		// Which one that is depends on whether this one is flat.
+		s.consider(g, concern{what: aboutNetwork, name: s.homeOf(*ns)})
+	}
 	g.listeners = listenersOf(*g.Gateway)
 	s.attach(g)
 	n := s.networks[g.network]
@@ -276,7 +283,10 @@ func (s *State) serveGateway(g *gateway) {
 	}
 	ports := s.portsOf(g, n)
 	s.departFromGateway(g, n, ports)
-	s.setBalancers(owner, compile.Gateway(*g.Gateway, n.layout, g.addresses, ports))
+	g.changed = s.setBalancers(owner, compile.Gateway(*g.Gateway, n.layout, g.addresses, ports)) || g.changed
+	if g.written && !g.changed {
+		g.observed = g.Generation
+	}
 }
 
 // consider remembers that a Gateway is to be decided about again when something changes.
@@ -297,15 +307,16 @@ func (g *gateways) forgetConcerns(of *gateway) {
 
 // gatewayCommitted says that the database now holds what the graph wants for a Gateway.
 func (s *State) gatewayCommitted(key model.GatewayKey) {
-	g := s.gateways.byKey[key]
-	if g == nil || !g.ours {
+	g, owner := s.gateways.byKey[key], nb.GatewayOwner(key.Namespace, key.Name)
+	if g == nil || !g.ours || s.graph.Busy(owner) {
 		return
 	}
-	_, wanted := s.graph.Facts(nb.GatewayOwner(key.Namespace, key.Name))
-	if g.written == wanted && g.denied == nil {
+	_, wanted := s.graph.Facts(owner)
+	g.changed = false
+	if g.written == wanted && g.denied == nil && g.observed == g.Generation {
 		return
 	}
-	g.written, g.denied = wanted, nil
+	g.written, g.denied, g.observed = wanted, nil, g.Generation
 	s.gateways.touched[key] = struct{}{}
 	s.reportGateways()
 }

@@ -27,6 +27,9 @@ func (c *cluster) WriteGatewayClassStatus(name, _ string, s model.GatewayClassSt
 // WriteGatewayStatus keeps the addresses on the Gateway, where the next controller finds them. That is no change that
 // anybody is told of.
 func (c *cluster) WriteGatewayStatus(key model.GatewayKey, uid string, s model.GatewayStatus) {
+	if c.showingGateway != nil {
+		c.showingGateway(key, s)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shown.gateways[key] = s

@@ -47,6 +47,9 @@ type network struct {
 	// written: its rows are in the database; denied: why the database refused them.
 	written bool
 	denied  *model.Problem
+	// changed: the database does not have all its rows as they are wanted now. observed is the generation with which it had.
+	changed  bool
+	observed int64
 	// seen is the state that views were last compared with.
 	seen string
 	// deniedPods: why the database refused the rows of pods.
@@ -97,8 +100,11 @@ func (s *State) applyNetworks(changed map[string]*model.Network, dirty map[model
 		if m != nil && m.DNS == model.DNSService {
 			add(s.answered, model.ServiceKey(m.DNSService), name)
 		}
-		if n.model != nil && m != nil && n.model.UID != m.UID {
-			n.written = false
+		if n.model != nil && (m == nil || n.model.UID != m.UID) {
+			// What pods have of it is nothing to the next one of its name.
+			n.written, n.observed, n.pools, n.gates = false, 0, nil, nil
+			maps.Copy(dirty, n.attached)
+			clear(n.attached)
 		}
 		n.model = m
 		s.touchViewers(n)
@@ -225,7 +231,7 @@ func (s *State) place() {
 		switch {
 		case n.model == nil && n.empty():
 			delete(s.networks, name)
-		case n.model != nil && n.model.Deleting && !had:
+		case n.mayGo() && !had:
 			// With rows, Committed lets it go once they have left the database.
 			s.release(n)
 		}
@@ -241,12 +247,18 @@ func (s *State) placeNetwork(n *network) {
 			facts.Add(compile.Apart(n.layout))
 		}
 	}
-	s.graph.Set(nb.NetworkOwner(n.name), facts)
-	n.placed = true
+	owner := nb.NetworkOwner(n.name)
+	n.placed, n.changed = true, s.graph.Set(owner, facts) || n.changed
+	if n.written && !n.changed {
+		n.observed = n.model.Generation
+	}
 }
 
 // empty reports whether no pod names the Network.
 func (n *network) empty() bool { return len(n.attached)+len(n.failing)+len(n.strangers) == 0 }
+
+// mayGo reports whether the Network is being deleted, and no pod has addresses of it any more.
+func (n *network) mayGo() bool { return n.model != nil && n.model.Deleting && len(n.attached) == 0 }
 
 // release lets a deleted Network go: nothing of it is in the database any more.
 func (s *State) release(n *network) {
@@ -255,7 +267,7 @@ func (s *State) release(n *network) {
 	}
 }
 
-// Committed says that the database now holds what the graph wants for owner.
+// Committed says that the database now holds what the graph wanted for owner. If it wants something else since, more follows.
 func (s *State) Committed(owner nb.Owner) {
 	if key, ok := podOf(owner); ok {
 		s.accepted(key)
@@ -270,18 +282,19 @@ func (s *State) Committed(owner nb.Owner) {
 		return
 	}
 	name, ok := networkOf(owner)
-	if !ok || s.networks[name] == nil || s.networks[name].model == nil {
+	if !ok || s.networks[name] == nil || s.networks[name].model == nil || s.graph.Busy(owner) {
 		return
 	}
 	n := s.networks[name]
 	_, wanted := s.graph.Facts(owner)
-	if !wanted && n.model.Deleting {
+	if !wanted && n.mayGo() {
 		s.release(n)
 	}
-	if n.written == wanted && n.denied == nil {
+	n.changed = false
+	if n.written == wanted && n.denied == nil && n.observed == n.model.Generation {
 		return
 	}
-	n.written, n.denied = wanted, nil
+	n.written, n.denied, n.observed = wanted, nil, n.model.Generation
 	s.touched[name] = struct{}{}
 	s.report()
 }

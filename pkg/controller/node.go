@@ -20,8 +20,8 @@ type node struct {
 	model *model.Node
 	// faces give the node's pods their faces: at most one pool per range.
 	faces []*alloc.Pool
-	// pods hold faces of the node, or wait for them.
-	pods map[model.PodKey]struct{}
+	// pods hold faces of the node, or wait for them; those that are short of them were refused, since others have them.
+	pods, short map[model.PodKey]struct{}
 	// subnet of the default Network that addresses are held in, and network that Network's UID; none held when empty.
 	network, subnet string
 	addresses       []netip.Addr
@@ -34,7 +34,7 @@ type node struct {
 func (s *State) node(name string) *node {
 	n := s.nodes[name]
 	if n == nil {
-		n = &node{name: name, pods: map[model.PodKey]struct{}{}}
+		n = &node{name: name, pods: map[model.PodKey]struct{}{}, short: map[model.PodKey]struct{}{}}
 		s.nodes[name] = n
 	}
 	return n
@@ -53,23 +53,20 @@ func (s *State) applyNodes(changed map[string]*model.Node, dirty map[model.PodKe
 	s.noteAddresses(order)
 	s.policies.nodesMoved = s.policies.nodesMoved || len(order) > 0
 	slices.SortFunc(order, compareNodes)
-	reclaimed := false
 	for _, n := range order {
-		if n.model == nil {
-			continue
-		}
-		if n.model.Assigned == nil && !reclaimed {
-			s.reclaim(dirty)
-			reclaimed = true
-		}
-		s.giveBlocks(n)
-		if home := s.networks[s.defaults.Network]; home.serves() && n.assignedIn(home) {
-			s.giveAddresses(home, n)
-		}
 		maps.Copy(dirty, n.pods)
 	}
-	if !reclaimed {
-		s.reclaim(dirty)
+	order = slices.DeleteFunc(order, func(n *node) bool { return n.model == nil })
+	for _, n := range order {
+		s.keepBlocks(n)
+	}
+	s.reclaim(dirty)
+	for _, n := range order {
+		s.giveBlocks(n)
+		// One that is being deleted serves once its pods are known; those that nodes have are not for them.
+		if home := s.networks[s.defaults.Network]; home != nil && len(home.layout.Subnets) > 0 && n.assignedIn(home) {
+			s.giveAddresses(home, n)
+		}
 	}
 }
 
@@ -87,12 +84,16 @@ func (s *State) noteAddresses(changed []*node) {
 		}
 	}
 	if !maps.Equal(all, s.nodeAddresses) {
+		for _, pair := range [][2]map[netip.Addr]struct{}{{all, s.nodeAddresses}, {s.nodeAddresses, all}} {
+			for a := range pair[0] {
+				if _, still := pair[1][a]; !still {
+					s.services.touchHost(a)
+				}
+			}
+		}
 		s.nodeAddresses = all
 		s.flats.stale = s.flats.stale || len(s.flats.names) > 0
 		s.unsettled = true
-		for key := range s.services.byKey {
-			s.services.dirty[key] = struct{}{}
-		}
 	}
 }
 
@@ -202,10 +203,20 @@ func (n *node) blocks() []netip.Prefix {
 	return blocks
 }
 
+// keepBlocks has a node keep the blocks that are written on it.
+func (s *State) keepBlocks(n *node) {
+	for _, r := range s.faces {
+		if n.model.Assigned != nil && n.pool(r.Range().Addr().Is4()) == nil {
+			s.takeBlock(n, r, n.model.Assigned.Faces)
+		}
+	}
+}
+
 // giveBlocks gives a node a block of each range: the one written on it, else the next.
 func (s *State) giveBlocks(n *node) {
+	s.keepBlocks(n)
 	for _, r := range s.faces {
-		if n.pool(r.Range().Addr().Is4()) != nil || n.model.Assigned != nil && s.takeBlock(n, r, n.model.Assigned.Faces) {
+		if n.pool(r.Range().Addr().Is4()) != nil {
 			continue
 		}
 		block, ok := r.Next(n.name)
@@ -276,7 +287,7 @@ func (s *State) forgetNode(home *network, n *node) {
 	s.leaveHome(home, n)
 	s.graph.Delete(nb.NodeOwner(n.name))
 	delete(s.homeless, n.name)
-	if len(n.pods) > 0 {
+	if slices.ContainsFunc(n.faces, func(pool *alloc.Pool) bool { return pool.Used() > 0 }) {
 		return
 	}
 	for _, pool := range n.faces {
@@ -284,7 +295,11 @@ func (s *State) forgetNode(home *network, n *node) {
 			r.Release(pool.Prefix(), n.name)
 		}
 	}
-	delete(s.nodes, n.name)
+	n.faces = nil
+	// Pods may wait for another Node of its name.
+	if len(n.pods) == 0 {
+		delete(s.nodes, n.name)
+	}
 }
 
 // leaveHome gives a node's addresses in the default Network back.

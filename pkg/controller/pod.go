@@ -19,6 +19,9 @@ import (
 // know no others, and nobody else shall have them when it may again.
 func (s *State) evaluate(p *pod) {
 	ns := s.namespaces[p.Key.Namespace]
+	if n := s.nodes[p.faced]; n != nil {
+		delete(n.short, p.Key)
+	}
 	if p.Unwritable != "" && len(p.Assigned) == 0 && p.attachment != nil {
 		// Its node will not learn of its addresses: others get them.
 		s.leave(p)
@@ -33,6 +36,8 @@ func (s *State) evaluate(p *pod) {
 	if p.held() == nil && s.grants(name, ns) && !s.canFace(name, p) {
 		s.leave(p)
 		s.awaitNode(p)
+		// It is nothing to the Network yet, and looked at again when that changes.
+		p.network, s.network(name).strangers[p.Key] = name, struct{}{}
 		return
 	}
 	if name != p.network {
@@ -45,16 +50,36 @@ func (s *State) evaluate(p *pod) {
 	if attachment != nil {
 		var unseen *model.Problem
 		seen, unseen = s.face(n, p, attachment)
-		p.attachment, problem = attachment, cmp.Or(problem, unseen)
+		problem = cmp.Or(problem, unseen)
+		if unseen != nil && p.held() == nil {
+			// It was never told of its addresses: it holds nothing.
+			freeAll(n.pools[attachment.Subnet], addressesOf(*attachment), p)
+		} else {
+			p.attachment = attachment
+		}
+	} else if p.attachment == nil && len(p.Assigned) > 0 {
+		// What an earlier controller gave it is not served now; it holds the rest, as if this one had given it.
+		s.holdFaces(n, p)
 	}
 	s.count(n, p)
 	if problem != nil {
+		if s.grants(name, ns) && s.needsFaces(n) {
+			// Without its node it waits for that.
+			s.awaitNode(p)
+			if problem.Reason == model.ReasonNoFaces || problem.Reason == model.ReasonFaceLost {
+				s.node(p.Node).short[p.Key] = struct{}{}
+			}
+		}
 		s.refuse(n, p, *problem)
 		return
 	}
 	if ns == nil || !seen {
 		// Its namespace's notice is under way, or its node's.
 		s.unplug(n, p)
+		if n.clear(p.Key) {
+			s.touched[n.name] = struct{}{}
+		}
+		p.problem = nil
 		return
 	}
 	s.plug(n, p, ns)
@@ -196,6 +221,9 @@ func (s *State) addresses(n *network, p *pod, ns *model.Namespace, wish choice) 
 		return nil, refuse(model.ReasonNetworkTerminating, "Network %q is being deleted", n.name)
 	case len(n.layout.Listed()) == 0:
 		return nil, refuse(model.ReasonNetworkInvalid, "Network %q serves no subnet: %s", n.name, firstMessage(n.problems))
+	}
+	if problem := s.facesGone(n, p); problem != nil {
+		return nil, problem
 	}
 	return s.assign(n, p)
 }

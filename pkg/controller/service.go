@@ -41,6 +41,10 @@ type services struct {
 	// facesOf are these addresses of one.
 	at      map[netip.Addr]map[model.ServiceKey]struct{}
 	facesOf map[model.ServiceKey]map[netip.Addr]struct{}
+	// on finds the Services with an endpoint that is there while its address is a node's, by that address; hostsOf are these
+	// addresses of one.
+	on      map[netip.Addr]map[model.ServiceKey]struct{}
+	hostsOf map[model.ServiceKey]map[netip.Addr]struct{}
 	// in finds the Services that are known in a Network, by its name.
 	in map[string]map[model.ServiceKey]struct{}
 	// knownIn is where a Service is known now.
@@ -71,6 +75,8 @@ func newServices() services {
 		podsOf:      map[model.ServiceKey]map[model.PodKey]struct{}{},
 		at:          map[netip.Addr]map[model.ServiceKey]struct{}{},
 		facesOf:     map[model.ServiceKey]map[netip.Addr]struct{}{},
+		on:          map[netip.Addr]map[model.ServiceKey]struct{}{},
+		hostsOf:     map[model.ServiceKey]map[netip.Addr]struct{}{},
 		in:          map[string]map[model.ServiceKey]struct{}{},
 		knownIn:     map[model.ServiceKey][]string{},
 		dirty:       map[model.ServiceKey]struct{}{},
@@ -149,10 +155,12 @@ func (s *services) forget(key model.ServiceKey) {
 }
 
 // touchNamespace marks the Services that a namespace's labels decide about; touchPod those that a pod is behind;
-// touchFaces those that have a bare address which is a face now; touchNetwork those that are known in a Network.
+// touchFaces those that have a bare address which is a face now; touchHost those that have an endpoint at what begins or ends to be
+// a node's address; touchNetwork those that are known in a Network.
 func (s *services) touchNamespace(name string) { maps.Copy(s.dirty, s.byNamespace[name]) }
 func (s *services) touchPod(key model.PodKey)  { maps.Copy(s.dirty, s.behind[key]) }
 func (s *services) touchNetwork(name string)   { maps.Copy(s.dirty, s.in[name]) }
+func (s *services) touchHost(a netip.Addr)     { maps.Copy(s.dirty, s.on[a]) }
 func (s *services) touchFaces(faces []netip.Addr) {
 	for _, face := range faces {
 		maps.Copy(s.dirty, s.at[face])
@@ -175,9 +183,13 @@ func (s *services) detach(key model.ServiceKey) {
 	for face := range s.facesOf[key] {
 		drop(s.at, face, key)
 	}
+	for host := range s.hostsOf[key] {
+		drop(s.on, host, key)
+	}
 	delete(s.knownIn, key)
 	delete(s.podsOf, key)
 	delete(s.facesOf, key)
+	delete(s.hostsOf, key)
 }
 
 // serve compiles the Services that changed, or whose endpoints did.

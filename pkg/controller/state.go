@@ -49,6 +49,9 @@ type Defaults struct {
 	// Faces are the ranges that pods of other Networks than the default one get their faces from: at most one per IP
 	// family. With none, Kubernetes sees pods under their own addresses, which may not be unique.
 	Faces []netip.Prefix
+	// FaceBlock is the size of each node's block of them, as the number of its bits; 0: that of 512 addresses. It does not
+	// change while pods run.
+	FaceBlock int
 	// Services are the cluster's own ranges of Services: no Network can have addresses of them.
 	Services []netip.Prefix
 	// Gateways are the ranges of the addresses of Gateways, in each Network anew: at most one per IP family. They are used
@@ -87,7 +90,9 @@ type State struct {
 	byVPC map[string]map[string]struct{}
 	// touched Networks have a new status; freed ones have addresses again for pods that wait.
 	touched, freed map[string]struct{}
-	nodes          map[string]*node
+	// unfaced nodes have faces again for pods that wait.
+	unfaced map[string]struct{}
+	nodes   map[string]*node
 	// answered finds the Networks whose names a Service answers for.
 	answered map[model.ServiceKey]map[string]struct{}
 	// former Networks serve subnets that they do not list any more.
@@ -145,6 +150,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		byVPC:       map[string]map[string]struct{}{},
 		touched:     map[string]struct{}{},
 		freed:       map[string]struct{}{},
+		unfaced:     map[string]struct{}{},
 		nodes:       map[string]*node{},
 		former:      map[string]struct{}{},
 		answered:    map[model.ServiceKey]map[string]struct{}{},
@@ -165,7 +171,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 	}
 	for _, of := range defaults.Faces {
 		// Whoever reads the flag has refused what is no range.
-		if r, err := FaceRange(of); err == nil {
+		if r, err := faceRange(of, cmp.Or(defaults.FaceBlock, faceBlock)); err == nil {
 			s.faces = append(s.faces, r)
 		}
 	}
@@ -214,17 +220,15 @@ func (s *State) Apply(c model.Changes) {
 	s.applyReports(c.Reports)
 	s.applyNodes(c.Nodes, dirty)
 	s.planFlats(dirty)
+	s.wake(dirty)
 	s.evaluateAll(dirty)
 	s.closeFormer()
 	s.placeNodes()
-	// Addresses that came free go to those who wait for one; that frees no others.
+	// What came free meanwhile goes to those who wait for it; that frees nothing else.
 	waiting := map[model.PodKey]struct{}{}
-	for name := range s.freed {
-		if n := s.networks[name]; n != nil {
-			maps.Copy(waiting, n.waiting)
-		}
-	}
+	s.wake(waiting)
 	clear(s.freed)
+	clear(s.unfaced)
 	s.evaluateAll(waiting)
 	s.keepGuard()
 	s.place()
@@ -272,6 +276,10 @@ func (s *State) applyPod(key model.PodKey, p *model.Pod, dirty map[model.PodKey]
 		drop(s.byNamespace, key.Namespace, key)
 		old = nil
 	}
+	if old == nil {
+		// An address is a node's, or nobody's, by whether a pod is known there.
+		s.services.touchPod(key)
+	}
 	if p == nil {
 		return
 	}
@@ -283,6 +291,20 @@ func (s *State) applyPod(key model.PodKey, p *model.Pod, dirty map[model.PodKey]
 	old.Pod = p
 	s.warnPod(old)
 	dirty[key] = struct{}{}
+}
+
+// wake marks the pods that wait for addresses or faces which have come free.
+func (s *State) wake(dirty map[model.PodKey]struct{}) {
+	for name := range s.freed {
+		if n := s.networks[name]; n != nil {
+			maps.Copy(dirty, n.waiting)
+		}
+	}
+	for name := range s.unfaced {
+		if n := s.nodes[name]; n != nil {
+			maps.Copy(dirty, n.short)
+		}
+	}
 }
 
 // evaluateAll decides about pods: those with an address first, then by age.

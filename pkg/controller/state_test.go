@@ -20,6 +20,11 @@ type world struct {
 	*cluster
 	graph *graph.Graph
 	state *controller.State
+	// settings are the controller's, where others follow it; made counts Networks.
+	settings controller.Defaults
+	made     int
+	// reached are the generations of Networks and Gateways, by UID, that the database had last.
+	reached map[string]int64
 }
 
 func newWorld() *world { return newWorldOf(defaults) }
@@ -32,15 +37,24 @@ func newWorldOf(settings controller.Defaults) *world {
 
 // settle applies changes until none are left; what the database would commit is committed at once.
 func (w *world) settle() {
-	for range 10 {
+	for range 20 {
 		w.state.Apply(w.Take())
-		for {
-			work, ok := w.graph.Next()
-			if !ok {
-				break
-			}
-			w.state.Committed(work.Owner)
+		w.commit()
+		if w.quiet() {
+			return
 		}
+	}
+	panic("the controller does not come to rest")
+}
+
+// commit has the database take all that is wanted of it.
+func (w *world) commit() {
+	for {
+		work, ok := w.graph.Next()
+		if !ok {
+			return
+		}
+		w.state.Committed(work.Owner)
 	}
 }
 

@@ -32,6 +32,10 @@ func (n *network) status(conflicts []string, away time.Time) model.NetworkStatus
 		s.Conditions = append(s.Conditions, n.serviceCIDRsValid())
 	}
 	s.Conditions = append(s.Conditions, ready)
+	if ready.Status {
+		// It is ready as it was until the database has it as it is to be.
+		s.ObservedGeneration = n.observed
+	}
 	switch {
 	case n.model.Deleting:
 		s.Phase = model.Terminating

@@ -84,12 +84,12 @@ func (s *successions) forget(owner nb.Owner) {
 	s.set(owner, time.Time{})
 }
 
-// setBalancers wants an owner's load balancers, and keeps for a while what these replace.
-func (s *State) setBalancers(owner nb.Owner, facts nb.Facts) {
+// setBalancers wants an owner's load balancers, and keeps for a while what these replace. It reports whether that makes work.
+func (s *State) setBalancers(owner nb.Owner, facts nb.Facts) bool {
 	before, _ := s.graph.Facts(owner)
 	kept := s.successions.look(owner, compile.SelectGroups(before), compile.SelectGroups(facts))
 	facts.Members = append(facts.Members, compile.Former(owner, kept)...)
-	s.graph.Set(owner, facts)
+	return s.graph.Set(owner, facts)
 }
 
 // noBalancers wants none of an owner any more.
