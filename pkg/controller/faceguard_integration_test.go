@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -298,12 +299,33 @@ func TestFacesObeyEgressPoliciesWithPackets(t *testing.T) {
 		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "kube-system", Name: "egress"}, UID: "uid-egress", Tier: model.TierTenant,
 		Subject: match.Pods{Namespace: "kube-system"}, Isolates: [2]bool{model.PolicyEgress: true},
 	}
+	// By TCP in one family and by UDP in the other, all at once: who is not answered is known after some seconds.
 	reaches := func(what string, red, blue bool) {
 		t.Helper()
-		for name, want := range map[string]bool{"r": red, "b": blue} {
-			g.answers(who, what, g.to(name, "server"), want)
+		type try struct{ what, protocol, at string }
+		var tries []try
+		var want []string
+		for _, to := range []struct {
+			what     string
+			at       [2]string
+			answered bool
+		}{{"a face", g.to("r", "server"), red}, {"another's", g.to("b", "server"), blue}, {"the Service", vips("r"), red}} {
+			for i, protocol := range []string{"tcp", "udp"} {
+				tries = append(tries, try{to.what, protocol, to.at[i]})
+				want = append(want, fmt.Sprintf("%s by %s: %t", to.what, protocol, to.answered))
+			}
 		}
-		g.answers(who, what+", by the Service", vips("r"), red)
+		eventually(t, 20*time.Second, what+": "+strings.Join(want, ", "), func() string {
+			got := make([]string, len(tries))
+			var asking sync.WaitGroup
+			for i, try := range tries {
+				asking.Go(func() {
+					got[i] = fmt.Sprintf("%s by %s: %t", try.what, try.protocol, strings.HasPrefix(asks(t, who, try.protocol, try.at), "face sees"))
+				})
+			}
+			asking.Wait()
+			return what + ": " + strings.Join(got, ", ")
+		})
 	}
 	reaches("without a policy", true, true)
 	g.setPolicy(egress)
@@ -317,17 +339,4 @@ func TestFacesObeyEgressPoliciesWithPackets(t *testing.T) {
 	reaches("with one face allowed", true, false)
 	g.deletePolicy(egress.Key)
 	reaches("without the policy again", true, true)
-}
-
-// answers waits until somebody at a face answers, or does not, by TCP in one family and by UDP in the other.
-func (g *faceStage) answers(who *ovn.Guest, what string, at [2]string, want bool) {
-	g.t.Helper()
-	for i, protocol := range []string{"tcp", "udp"} {
-		said := func(answered bool) string {
-			return fmt.Sprintf("%s, %s by %s: answered %t", what, at[i], protocol, answered)
-		}
-		eventually(g.t, 20*time.Second, said(want), func() string {
-			return said(strings.HasPrefix(asks(g.t, who, protocol, at[i]), "face sees"))
-		})
-	}
 }
