@@ -43,6 +43,7 @@ type Feed struct {
 	gateways *gatewayFeed
 
 	mu         sync.Mutex
+	refusals   refusals
 	onPod      func(model.PodKey) // told of whatever happens to a pod; may be nil
 	pods       *gathered[model.PodKey, model.Pod]
 	namespaces *gathered[string, model.Namespace]
@@ -80,6 +81,7 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		log:        opts.Logger,
 		ready:      make(chan struct{}, 1),
 		statuses:   newStatuses[string, v1alpha1.NetworkStatus](),
+		refusals:   refusals{},
 		pods:       newGathered[model.PodKey](samePod),
 		namespaces: newGathered[string](sameNamespace),
 		networks:   newGathered[string](sameNetwork),
@@ -91,12 +93,13 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		policies:        newGathered[model.PolicyKey](samePolicy),
 		clusterPolicies: newGathered[model.PolicyKey](samePolicy),
 	}
+	f.pods.gone = func(p *model.Pod) { f.forgiveLocked(p.Key) }
 	f.networks.gone = func(n *model.Network) { f.statuses.forget(n.Name, n.UID) }
 	pods, err := fields.ParseSelector(podSelector)
 	if err != nil {
 		return nil, err
 	}
-	podStore := newStore(f, f.pods, podKey, intake.Pod, nil, events.WithLabelValues("pods"))
+	podStore := newStore(f, f.pods, podKey, f.pod, nil, events.WithLabelValues("pods"))
 	podStore.early = true
 	podStore.changed = f.podChanged
 	core := c.core.RESTClient()
@@ -213,12 +216,22 @@ func (f *Feed) tellOfPods(tell func(model.PodKey)) {
 }
 
 func (f *Feed) podChanged(pod model.PodKey) {
+	f.changedRefused(pod)
 	f.mu.Lock()
 	tell := f.onPod
 	f.mu.Unlock()
 	if tell != nil {
 		tell(pod)
 	}
+}
+
+// pod reads a pod, as it is reported while the API server refuses what is written on it.
+func (f *Feed) pod(in *corev1.Pod) *model.Pod {
+	p := intake.Pod(in)
+	if p == nil {
+		return nil
+	}
+	return f.refused(p)
 }
 
 // network keeps the status aside for the Writer, which must not write what is there already.

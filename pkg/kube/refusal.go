@@ -8,7 +8,11 @@ import (
 )
 
 func (w *Writer) attachmentsRefused(pod model.PodKey, want attachmentsOf, err error) {
-	w.PodEvent(pod, want.uid, model.Problem{Reason: model.ReasonAnnotationRefused, Message: refusal(err)})
+	message := refusal(err)
+	w.PodEvent(pod, want.uid, model.Problem{Reason: model.ReasonAnnotationRefused, Message: message})
+	if w.refuse != nil && len(want.list) > 0 {
+		w.refuse(pod, want.uid, message, retryForbidden)
+	}
 }
 
 // refusal says in plain words why a pod's addresses cannot be written on it, and what to do. The API server's own

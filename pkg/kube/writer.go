@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -37,14 +38,16 @@ type Writer struct {
 	events   *events
 
 	attachments *outbox[model.PodKey, attachmentsOf]
-	networks    *outbox[string, statusOf]
-	finalizers  *outbox[string, finalizerOf]
-	nodes       *outbox[string, nodeOf]
-	services    *outbox[model.ServiceKey, serviceAddressesOf]
-	mirrors     *mirrors
-	views       *views
-	gateways    *gatewayWriter
-	pace        *pace
+	// refuse is told of pods that nothing can be written on, and when that is worth another try; nil when nobody is.
+	refuse     func(pod model.PodKey, uid, why string, again time.Duration)
+	networks   *outbox[string, statusOf]
+	finalizers *outbox[string, finalizerOf]
+	nodes      *outbox[string, nodeOf]
+	services   *outbox[model.ServiceKey, serviceAddressesOf]
+	mirrors    *mirrors
+	views      *views
+	gateways   *gatewayWriter
+	pace       *pace
 }
 
 type attachmentsOf struct {
@@ -76,6 +79,7 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 	if feed != nil {
 		w.statuses, w.gateways.statuses = feed.statuses, feed.gateways.statuses
 		feed.tellOfPods(w.attachments.again)
+		w.refuse = feed.refusePod
 	}
 	w.networks = newOutbox("status", w.patchStatus, w.log, results)
 	w.finalizers = newOutbox("finalizer", w.patchFinalizer, w.log, results)

@@ -195,3 +195,64 @@ func TestAPodWithoutRoomHoldsNothing(t *testing.T) {
 	env.Kubectl(t, "annotate", "-n", "crowded", "pod", "big", "big-")
 	env.WaitReady(t, p)
 }
+
+// TestAPodThatMayNotBeWrittenHoldsNothing: a policy of somebody else's keeps the controller from writing a pod's addresses on it. The pod is told, and has no
+// port and no address, which others get; it gets its network when it may.
+func TestAPodThatMayNotBeWrittenHoldsNothing(t *testing.T) {
+	t.Parallel()
+	env.Network(t, "forbidden", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, "forbidden", "forbidden")
+	t.Cleanup(func() {
+		ctx, cancel := cluster.AfterTest()
+		defer cancel()
+		for _, kind := range []string{"validatingadmissionpolicy", "validatingadmissionpolicybinding"} {
+			if out, err := env.Program(ctx, "kubectl", "delete", kind, "forbids").CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		}
+	})
+	env.Apply(t, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: forbids}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: forbidden}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]
+  validations:
+    - expression: "request.userInfo.username != 'system:serviceaccount:atoll-system:atoll-controller' || object.metadata.?labels[?'open'].hasValue()"
+      reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: forbids}
+spec: {policyName: forbids, validationActions: [Deny]}
+`)
+	// The API server learns of it some time later.
+	probe := env.Pod(t, cluster.PodSpec{Namespace: "forbidden", Name: "probe"})
+	cluster.Eventually(t, cluster.Patience, "the policy is enforced", func(ctx context.Context) error {
+		out, err := env.Program(ctx, "kubectl", "annotate", "-n", "forbidden", "pod", "probe", "--overwrite", "x=y", "--dry-run=server",
+			"--as=system:serviceaccount:atoll-system:atoll-controller").CombinedOutput()
+		if err == nil {
+			return fmt.Errorf("not yet: %s", out)
+		}
+		return nil
+	})
+	env.DeletePod(t, probe)
+	p := env.Pod(t, cluster.PodSpec{Namespace: "forbidden", Name: "shut"})
+	if message := env.WaitEvent(t, p, model.ReasonAnnotationRefused); !strings.Contains(message, "A rule of the cluster forbids it") {
+		t.Errorf("the Event says %s", message)
+	}
+	cluster.Eventually(t, cluster.Patience, "it holds nothing", func(ctx context.Context) error {
+		n, err := env.Clients.Network(ctx, "forbidden")
+		if err != nil {
+			return err
+		}
+		if port := env.NB.Port(t, "forbidden/shut"); port != nil || n.Status.Pods != 0 {
+			return fmt.Errorf("port %+v, and the Network counts %d pods", port, n.Status.Pods)
+		}
+		return nil
+	})
+	env.Kubectl(t, "label", "-n", "forbidden", "pod", "shut", "open=yes")
+	env.WaitReady(t, p)
+}
