@@ -37,13 +37,15 @@ func sliceOf(ctx context.Context, client kubernetes.Interface, namespace, addres
 }
 
 // endpointsOf is sliceOf for Endpoints, of which Kubernetes makes slices.
+//
+//nolint:staticcheck // They are deprecated, and read as before.
 func endpointsOf(ctx context.Context, client kubernetes.Interface, namespace, address string, ready bool) error {
 	addresses := []corev1.EndpointAddress{{IP: address}}
 	subset := corev1.EndpointSubset{Addresses: addresses}
 	if !ready {
 		subset = corev1.EndpointSubset{NotReadyAddresses: addresses}
 	}
-	_, err := client.CoreV1().Endpoints(namespace).Create(ctx, &corev1.Endpoints{ //nolint:staticcheck // Whoever can write them may.
+	_, err := client.CoreV1().Endpoints(namespace).Create(ctx, &corev1.Endpoints{
 		ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}, Subsets: []corev1.EndpointSubset{subset},
 	}, dry)
 	return err
