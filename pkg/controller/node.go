@@ -46,12 +46,12 @@ func (s *State) applyNodes(changed map[string]*model.Node, dirty map[model.PodKe
 	var order []*node
 	for name, m := range changed {
 		n := s.node(name)
+		s.policies.nodesMoved = s.policies.nodesMoved || !sameToPolicies(n.model, m)
 		n.model = m
 		order = append(order, n)
 		s.moved[name] = struct{}{}
 	}
 	s.noteAddresses(order)
-	s.policies.nodesMoved = s.policies.nodesMoved || len(order) > 0
 	slices.SortFunc(order, compareNodes)
 	for _, n := range order {
 		maps.Copy(dirty, n.pods)
@@ -68,6 +68,14 @@ func (s *State) applyNodes(changed map[string]*model.Node, dirty map[model.PodKe
 			s.giveAddresses(home, n)
 		}
 	}
+}
+
+// sameToPolicies reports whether policies that ask for nodes mean the same by either.
+func sameToPolicies(a, b *model.Node) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addresses, b.Addresses)
 }
 
 // noteAddresses keeps the set of all nodes' addresses; Services may have endpoints there.

@@ -191,6 +191,16 @@ func addressesOf(a model.Attachment) []netip.Addr {
 	return addresses
 }
 
+// echoes reports whether nothing is new about a pod that has its port but that what was decided of it is written on it.
+func (p *pod) echoes(now *model.Pod) bool {
+	if !p.plugged || len(now.Assigned) != 1 || !reflect.DeepEqual(now.Assigned[0], *p.attachment) {
+		return false
+	}
+	before := *now
+	before.Assigned = p.Assigned
+	return reflect.DeepEqual(before, *p.Pod)
+}
+
 // addresses finds the interface of p in n and takes its addresses, or says what speaks against it; both when
 // the pod holds addresses that it may not use now. A namespace that is not known grants nothing.
 func (s *State) addresses(n *network, p *pod, ns *model.Namespace, wish choice) (*model.Attachment, *model.Problem) {

@@ -226,21 +226,31 @@ func (s *policies) rearrange(network string) {
 	}
 }
 
-// lookAround has policies compiled anew when doors or nodes have changed.
+// lookAround has policies compiled anew when doors have changed, or nodes and the policies ask for these.
 func (s *State) lookAround() {
+	concerned := map[model.PolicyKey]struct{}{}
+	if s.policies.nodesMoved {
+		concerned = s.policies.asking
+	}
+	s.policies.nodesMoved = false
 	if len(s.policies.byKey) == 0 {
 		return
 	}
-	doors := s.clusterDoors()
-	moved := !slices.EqualFunc(doors, s.policies.doors, sameDoor)
-	if !moved && !s.policies.nodesMoved {
+	if doors := s.clusterDoors(); !slices.EqualFunc(doors, s.policies.doors, sameDoor) {
+		s.policies.doors = doors
+		for key, p := range s.policies.byKey {
+			s.policies.recompile(key, p)
+		}
 		return
 	}
-	s.policies.doors, s.policies.nodesMoved = doors, false
-	for key, p := range s.policies.byKey {
-		for network := range p.in {
-			s.policies.dirty[policyIn{key, network}] = struct{}{}
-		}
+	for key := range concerned {
+		s.policies.recompile(key, s.policies.byKey[key])
+	}
+}
+
+func (s *policies) recompile(key model.PolicyKey, p *policy) {
+	for network := range p.in {
+		s.dirty[policyIn{key, network}] = struct{}{}
 	}
 }
 

@@ -31,6 +31,8 @@ type policies struct {
 	// doors are those that policies were compiled with; nodesMoved: they may have been with other nodes.
 	doors      []compile.Door
 	nodesMoved bool
+	// asking are the policies that ask for addresses of nodes.
+	asking map[model.PolicyKey]struct{}
 	// answers are the endpoints of Services that answer questions for names, by Network.
 	answers map[model.ServiceKey]map[string][]answer
 	// logged counts the policies that log, by whom they share the bound of it with.
@@ -75,7 +77,7 @@ func newPolicies() policies {
 		byKey: map[model.PolicyKey]*policy{}, index: match.NewIndex(), selectors: map[string]*selector{},
 		of: map[model.PodKey]*selected{}, groups: map[groupIn]*group{}, dirty: map[policyIn]struct{}{},
 		pods: map[model.PodKey]struct{}{}, answers: map[model.ServiceKey]map[string][]answer{}, blocks: map[string]*blocks{},
-		logged: map[string]int{},
+		logged: map[string]int{}, asking: map[model.PolicyKey]struct{}{},
 	}
 }
 
@@ -114,6 +116,9 @@ func (s *State) applyPolicies(changed map[model.PolicyKey]*model.Policy) {
 		}
 		old := p.Policy
 		p.Policy = m
+		if delete(s.policies.asking, key); m != nil && asksForNodes(m) {
+			s.policies.asking[key] = struct{}{}
+		}
 		// The new one first: a selector that both use keeps its pods, and pods that both isolate stay isolated.
 		if m != nil {
 			s.enlist(m, +1)
@@ -139,6 +144,13 @@ func (s *State) applyPolicies(changed map[model.PolicyKey]*model.Policy) {
 			}
 		}
 	}
+}
+
+// asksForNodes reports whether what a policy means depends on nodes and their addresses.
+func asksForNodes(m *model.Policy) bool {
+	return slices.ContainsFunc(slices.Concat(m.Rules[:]...), func(r model.Rule) bool {
+		return slices.ContainsFunc(r.Peers, func(peer model.Peer) bool { return peer.Nodes != nil })
+	})
 }
 
 // enlist counts a policy in the books of its selectors, or with -1 out of them.

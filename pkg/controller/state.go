@@ -287,6 +287,9 @@ func (s *State) applyPod(key model.PodKey, p *model.Pod, dirty map[model.PodKey]
 		old = &pod{}
 		s.pods[key] = old
 		add(s.byNamespace, key.Namespace, key)
+	} else if old.echoes(p) {
+		old.Pod = p
+		return
 	}
 	old.Pod = p
 	s.warnPod(old)
