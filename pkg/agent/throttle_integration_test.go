@@ -21,7 +21,9 @@ func (n *node) throttled(a *Agent, rate int) {
 	n.tb.Helper()
 	a.throttle.rate = rate
 	// Its main thread has two connections, and those that answer packets and count have one each.
-	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for until := time.Now().Add(time.Minute); ; <-ticker.C {
 		must(n.tb, a.sweep(n.tb.Context()))
 		if (n.throughDoor() >= 4) == (rate > 0) {
 			break
