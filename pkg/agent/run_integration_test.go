@@ -54,6 +54,7 @@ func TestRun(t *testing.T) {
 		Plugin:         os.Args[0],
 		MetricsAddress: "127.0.0.1:19411",
 		ScrapeAddress:  "127.0.0.2:19411",
+		Bounds:         testBounds(),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
