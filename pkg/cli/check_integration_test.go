@@ -125,7 +125,7 @@ func (l *lab) control(epoch string) (stop func()) {
 	l.must(err)
 	engine := controller.New(controller.Config{
 		Database: ovsdb.Config{Addresses: []string{l.central.NBAddress()}, Log: log},
-		Defaults: controller.Defaults{Network: "default", Faces: faces},
+		Defaults: controller.Defaults{Network: "default", Faces: faces, Connections: controller.DefaultConnections},
 		Source:   feed, Sink: writer, Epoch: epoch, Log: log, Metrics: controller.NewMetrics(prometheus.NewRegistry()),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.t.Context()))
