@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -65,6 +66,14 @@ func (h *history) play(t *rapid.T, how string, batches []batch, dice *rand.Rand)
 	fresh.settle()
 	fresh.turn(time.Unix(1e6, 0))
 	same(t, how, w, "a fresh start", fresh)
+	// What is said is the same from the first word, so that nothing is written.
+	for name := range fresh.networks {
+		for _, s := range fresh.reports[name] {
+			if !reflect.DeepEqual(s, w.statuses[name]) {
+				t.Fatalf("%s: a fresh start says of Network %s: %+v; it was %+v", how, name, s, w.statuses[name])
+			}
+		}
+	}
 	if fresh.patches != 0 {
 		t.Fatalf("%s: a fresh start wrote %d annotations", how, fresh.patches)
 	}

@@ -139,14 +139,13 @@ func blocksOf(faces []netip.Addr, r *alloc.Blocks) []netip.Prefix {
 }
 
 // takeBlock gives a node the first of several blocks that is free.
-func (s *State) takeBlock(n *node, r *alloc.Blocks, blocks []netip.Prefix) bool {
+func (s *State) takeBlock(n *node, r *alloc.Blocks, blocks []netip.Prefix) {
 	for _, block := range blocks {
 		if outcome, _ := r.Take(block, n.name); outcome == alloc.Taken {
 			n.addBlock(block)
-			return true
+			return
 		}
 	}
-	return false
 }
 
 func (n *node) addBlock(block netip.Prefix) {
