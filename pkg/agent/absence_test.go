@@ -20,9 +20,11 @@ func TestNetworksAreToldThatNobodyLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kubefake.NewClientset()
 		leases := api.CoordinationV1().Leases("atoll-system")
+		if _, err := leases.Create(t.Context(), lease("one", time.Now()), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		renew := func(ctx context.Context) {
-			_ = leases.Delete(ctx, leaseName, metav1.DeleteOptions{})
-			if _, err := leases.Create(ctx, lease("one", time.Now()), metav1.CreateOptions{}); err != nil {
+			if _, err := leases.Update(ctx, lease("one", time.Now()), metav1.UpdateOptions{}); err != nil {
 				t.Error(err)
 			}
 		}
