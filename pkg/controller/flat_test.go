@@ -83,3 +83,30 @@ func TestFlatNetworksShareASpace(t *testing.T) {
 		t.Errorf("with a node at 10.246.0.7 it serves %q", got)
 	}
 }
+
+// What a Service of a flat Network leads to is in the default Network's load balancers, and no longer once the Network has gone.
+func TestServicesLeaveWithTheirFlatNetwork(t *testing.T) {
+	w := newWorldOf(withFaces("100.64.0.0/10"))
+	w.setNetwork(flat("default", 1, "pods", "10.244.0.0/24"))
+	w.setNetwork(flat("old", 5, "a", "10.245.0.0/24"))
+	w.setNode(node("n1", 1))
+	w.setNamespace("x", map[string]string{model.LabelNetwork: "old"})
+	w.setService(service("x", "web", "10.96.0.9"))
+	backend := slice("x", "web-1", "web")
+	backend.Endpoints = []model.Endpoint{endpoint("x", "", "203.0.113.9")}
+	w.setSlice(backend)
+	w.settle()
+	leads := func() bool {
+		return slices.ContainsFunc(refs(w.graph), func(line string) bool { return strings.Contains(line, "203.0.113.9") })
+	}
+	if !leads() {
+		t.Fatal("the Service leads nowhere; this test shows nothing")
+	}
+	w.change(func() { delete(w.networks, "old"); w.changes.Networks["old"] = nil })
+	w.settle()
+	// Connections that there are go on for a while.
+	w.turn(time.Unix(1e6, 0))
+	if leads() {
+		t.Error("the Service of a Network that has gone leads on")
+	}
+}

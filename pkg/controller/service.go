@@ -215,13 +215,18 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 	}
 	// A Service without virtual addresses is mirrored when its pods or its Networks change.
 	resolved := s.resolve(key, *ns)
+	home := s.homeOf(*ns)
+	if s.space(home) != home {
+		// Of a flat Network it is known in the default one, for as long as that is flat.
+		s.services.attach(key, home)
+	}
 	var known []compile.Backends
 	var guarded []nb.Member
 	for _, name := range s.networksOf(*ns, resolved) {
 		s.services.attach(key, name)
 		if n := s.networks[name]; service != nil && n.serves() && (n.admits(*ns) || n.standard) {
 			b := compile.Backends{Layout: n.layout, VIPs: slices.Concat(s.vipsOf(key, n), s.publishedIn(*service, n))}
-			b.Ports, b.Left = s.backends(*service, name, s.space(s.homeOf(*ns)), resolved)
+			b.Ports, b.Left = s.backends(*service, name, s.space(home), resolved)
 			if n.answeredBy(key) {
 				b.DNS = s.dnsAddresses(n)
 			}
@@ -240,7 +245,7 @@ func (s *State) serveOne(key model.ServiceKey) []compile.Backends {
 	facts.Members = append(facts.Members, guarded...)
 	s.setBalancers(owner, facts)
 	s.warnOfLocal(service)
-	s.warnOfFamily(service, s.networks[s.homeOf(*ns)])
+	s.warnOfFamily(service, s.networks[home])
 	return known
 }
 
