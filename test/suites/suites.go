@@ -24,8 +24,9 @@ func suites() []suite {
 			if err := r.goTest(ctx, out, "-race", "./..."); err != nil {
 				return err
 			}
-			// The race detector finds nothing in one goroutine, and takes ten times as long.
-			return r.goTest(ctx, out, "-count=1", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/controller", "-rapid.checks=10000")
+			// The race detector finds nothing in one goroutine, and takes ten times as long. The histories are the same in each run, so that a
+			// change which fails is to blame; make histories draws others.
+			return r.goTest(ctx, out, "-count=1", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/controller", "-rapid.checks=10000", "-rapid.seed=1")
 		}},
 		{name: "fuzz", run: fuzz},
 		{name: "integration", parts: true, run: integration},
