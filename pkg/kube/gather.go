@@ -80,7 +80,7 @@ func samePod(a, b *model.Pod) bool {
 }
 
 func sameAttachment(a, b model.Attachment) bool {
-	return a.Interface == b.Interface && a.Network == b.Network && a.NetworkUID == b.NetworkUID &&
+	return a.PodUID == b.PodUID && a.Interface == b.Interface && a.Network == b.Network && a.NetworkUID == b.NetworkUID &&
 		a.Subnet == b.Subnet && a.MAC == b.MAC &&
 		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Gateways, b.Gateways) && slices.Equal(a.Faces, b.Faces)
 }

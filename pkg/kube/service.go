@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ func sliceKey(namespace, name string) model.SliceKey {
 
 func sameService(a, b *model.Service) bool {
 	return a.Key == b.Key && a.UID == b.UID && a.Created.Equal(b.Created) && a.Affinity == b.Affinity && a.Local == b.Local &&
-		slices.Equal(a.ClusterIPs, b.ClusterIPs) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Published, b.Published) &&
+		slices.Equal(a.ClusterIPs, b.ClusterIPs) && slices.Equal(a.Ports, b.Ports) && maps.Equal(a.Selector, b.Selector) && slices.Equal(a.Published, b.Published) &&
 		slices.Equal(a.Wanted, b.Wanted) && a.WantedError == b.WantedError && sameServiceAddresses(a.Assigned, b.Assigned)
 }
 
