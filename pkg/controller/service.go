@@ -54,7 +54,7 @@ type services struct {
 	// addressed Services hold virtual addresses of a Network's own, or wait for some; told is what the owners of Services
 	// know is wrong with them.
 	addressed map[model.ServiceKey]*addressed
-	told      map[model.ServiceKey]model.Problem
+	told      map[model.ServiceKey]told
 	// warned are those whose owners have been told that clients reach endpoints of other nodes, too, by their UIDs.
 	warned map[model.ServiceKey]string
 	// foreign are those whose owners have been told that they have no address of the IP family of their Network, by their UIDs.
@@ -81,7 +81,7 @@ func newServices() services {
 		knownIn:     map[model.ServiceKey][]string{},
 		dirty:       map[model.ServiceKey]struct{}{},
 		addressed:   map[model.ServiceKey]*addressed{},
-		told:        map[model.ServiceKey]model.Problem{},
+		told:        map[model.ServiceKey]told{},
 		warned:      map[model.ServiceKey]string{},
 		foreign:     map[model.ServiceKey]string{},
 		published:   map[model.ServiceKey]struct{}{},

@@ -19,6 +19,12 @@ type addressed struct {
 	addresses                []netip.Addr
 }
 
+// told is what the owner of a Service, that of a UID, was told.
+type told struct {
+	uid     string
+	problem model.Problem
+}
+
 // addressServices gives the Services that changed, or whose Network did, their addresses of its ranges. Addresses that
 // are written on Services are held before any Service claims one, the older Service before the younger; and as long as one
 // comes free, those that wait for it are looked at.
@@ -162,10 +168,11 @@ func (s *State) tellService(key model.ServiceKey, service *model.Service, p *mod
 		delete(s.services.told, key)
 		return
 	}
-	if said, before := s.services.told[key]; !before || said != *p {
+	now := told{uid: service.UID, problem: *p}
+	if s.services.told[key] != now {
 		s.sink.ServiceEvent(key, service.UID, *p)
 	}
-	s.services.told[key] = *p
+	s.services.told[key] = now
 }
 
 // showAddresses writes on a Service what it has, if that is not there; and tells its owner of addresses that it has lost

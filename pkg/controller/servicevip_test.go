@@ -404,3 +404,22 @@ func TestAnAnnotationThatSomebodyRemovesComesBack(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// A Service that was deleted and made anew at once is another one, whose owner has been told nothing.
+func TestAServiceMadeAnewIsToldAgain(t *testing.T) {
+	w := newWorldOf(withFaces("100.64.0.0/10"))
+	w.setNetwork(network("red", "s", "10.0.0.0/24"))
+	w.setNamespace("x", map[string]string{model.LabelNetwork: "red"})
+	asks := service("x", "web", "10.96.0.9")
+	asks.Wanted = []netip.Addr{at("10.9.0.6")}
+	for _, uid := range []string{"one", "two"} {
+		asks.UID = uid
+		w.setService(asks)
+		w.settle()
+		w.setService(asks)
+		w.settle()
+		if events := w.eventsBy["service x/web "+uid]; len(events) != 1 || events[0].Reason != model.ReasonAddressOutsideRange {
+			t.Errorf("Service %s was told %+v", uid, events)
+		}
+	}
+}
