@@ -45,15 +45,16 @@ demo-down: build ## remove the demo's cluster; only its cache stays
 build: ## the programs, into bin/
 	$(build_go) -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
 
-generate: ## what is made from pkg/apis: deep copies and CustomResourceDefinitions
+generate: ## what is made from pkg/apis (deep copies and CustomResourceDefinitions) and from OVN's schema (row types)
 	$(call tool,controller-gen) object crd paths=./pkg/apis/... output:crd:dir=dist/crds
+	go run ./test/rowgen pkg/nb/zz_generated.rows.go
 
 fix: ## format, and mend what the linter can mend by itself
 	$(call tool,gofumpt) -w cmd pkg test images
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services scale vulnerabilities
+.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services bench-rows scale vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -69,7 +70,7 @@ test-unit: ## tests that need nothing else, with the race detector
 race: test-unit ## the same: the race detector is always on there
 
 histories: ## 200,000 random histories of a cluster, each seen in six ways; HISTORIES=1000000 is more
-	GOGC=400 go test -count=1 -timeout=0 -v -run='^TestAnyHistoryEndsAsAFreshStart$$' ./pkg/controller -rapid.checks=$(HISTORIES)
+	GOGC=400 go test -count=1 -timeout=0 -v -run='^TestAnyHistoryEndsAsAFreshStart$$' ./pkg/decide -rapid.checks=$(HISTORIES)
 
 test-integration: build ## tests against a real API server, OVN and Open vSwitch (as root)
 	$(suites) integration
@@ -103,6 +104,9 @@ bench-portholes: build ## what it costs that 100 Networks of the same addresses 
 
 bench-services: build ## 1,000 Services in 100 Networks, and what asking through one costs: five minutes (as root)
 	go run ./test/suites -exec go run ./test/bench/services $(SERVICES)
+
+bench-rows: ## what a Network, a pod and a Service cost in OVN: logical flows by table, and bytes: a minute (as root)
+	go run ./test/suites -exec go test -tags integration -count=1 -v -run TestWhatANetworkCosts ./pkg/decide
 
 scale: build ## the targets at 10,000 pods in 200 Networks, in ten minutes; SCALE="-pods=50000 -networks=1000" is the full size (as root)
 	go run ./test/suites -exec go run ./test/scale $(SCALE)

@@ -10,14 +10,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-net/atoll/pkg/agent"
 	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/names/call"
 	"github.com/atoll-net/atoll/pkg/nri"
 	"github.com/atoll-net/atoll/pkg/vswitch"
@@ -33,7 +29,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	config, reach := agent.Config{}, reachFlags{}
+	config := agent.Config{}
 	kubeconfig, level := "", slog.LevelInfo
 	cmd := &cobra.Command{
 		Use:           "atoll-agent",
@@ -52,16 +48,8 @@ func command() *cobra.Command {
 				return fmt.Errorf("--max-controller-rate must be 0, or %d at least", vswitch.LeastThrottle)
 			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-			server, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			api, err := follow.Connect(kubeconfig, "atoll-agent")
 			if err != nil {
-				return fmt.Errorf("find the API server: %w", err)
-			}
-			server.UserAgent = "atoll-agent"
-			api, err := clients(server)
-			if err != nil {
-				return fmt.Errorf("make API client: %w", err)
-			}
-			if config.Infrastructure, err = reach.parse(); err != nil {
 				return err
 			}
 			return agent.Run(cmd.Context(), config, api, log)
@@ -80,7 +68,6 @@ func command() *cobra.Command {
 	flags.StringVar(&config.NRISocket, "nri-socket", nri.DefaultSocket, "socket on which the container runtime takes NRI plugins; empty: containers see their pod's face, not its own address")
 	flags.StringVar(&config.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's directory, as kubelet, container runtime and agent call it")
 	flags.StringVar(&config.RunDir, "run-dir", "/run/atoll", "directory for files that containers see, as container runtime and agent call it")
-	reach.add(flags)
 	flags.StringVar(&config.LeaseNamespace, "lease-namespace", "atoll-system", "namespace of the Lease of the controller that leads (its --leader-elect-namespace)")
 	flags.StringVar(&config.NamesSocket, "dns-socket", call.DefaultSocket, "socket of the node's atoll-dns, which answers for names in Networks")
 	flags.Uint32Var(&config.Bounds.Broadcasts, "max-pod-broadcast-rate", 200, "how many frames to all or to groups an interface of a pod may send a second; more are dropped")
@@ -92,18 +79,4 @@ func command() *cobra.Command {
 	flags.StringVar(&config.ScrapeAddress, "scrape-address", "", "where /metrics alone is served to others, over TLS and to whoever may get /metrics by RBAC: an address of this node, with a port or without (9411); empty: nowhere")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	return cmd
-}
-
-// clients are the ways to the API server.
-func clients(server *rest.Config) (agent.Clients, error) {
-	var api agent.Clients
-	var err error
-	if api.Metadata, err = metadata.NewForConfig(server); err != nil {
-		return api, err
-	}
-	if api.Networks, err = dynamic.NewForConfig(server); err != nil {
-		return api, err
-	}
-	api.Kube, err = kubernetes.NewForConfig(server)
-	return api, err
 }

@@ -4,59 +4,167 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"reflect"
+	"sync"
 	"sync/atomic"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/config/defaults"
 	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/decide"
+	"github.com/atoll-net/atoll/pkg/engine"
 	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
 // errSteppedDown ends a process that has lost its leadership: its successor starts from a clean slate, and
 // so does it.
 var errSteppedDown = errors.New("leadership was lost; the process ends so that it starts afresh")
 
-// running is the engine of this process, once it leads.
-type running struct {
-	atomic.Pointer[controller.Engine]
+// process is what all terms have in common.
+type process struct {
+	options  options
+	cluster  *rest.Config
+	settings dynamic.Interface
+	database ovsdb.Config
+	log      *slog.Logger
+	registry prometheus.Registerer
+	metrics  *engine.Metrics
+	// engine is the newest of this process, once it leads.
+	engine atomic.Pointer[controller.Controller]
 }
 
 // healthy reports whether the engine works; a process that waits to lead has none, and is well.
-func (r *running) healthy() error {
-	if e := r.Load(); e != nil {
+func (p *process) healthy() error {
+	if e := p.engine.Load(); e != nil {
 		return e.Healthy()
 	}
 	return nil
 }
 
-func (r *running) run(ctx context.Context, cfg controller.Config) error {
-	e := controller.New(cfg)
-	r.Store(e)
-	return e.Run(ctx)
+// run reads the cluster, and writes while this process is the leader.
+func (p *process) run(ctx context.Context) error {
+	first, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	// The last of them ends with ctx, and with this process.
+	return p.lead(ctx, first)
 }
 
-// lead runs the engine while this process is the leader.
-func lead(ctx context.Context, o options, cluster *rest.Config, cfg controller.Config, engine *running) error {
+// lead reigns while this process is the leader.
+func (p *process) lead(ctx context.Context, first *side) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("name this controller: %w", err)
 	}
-	if !o.leaderElect {
-		cfg.Epoch = host + "_" + uuid.NewString()
-		return engine.run(ctx, cfg)
+	if !p.options.leaderElect {
+		return p.reign(ctx, host+"_"+uuid.NewString(), first)
 	}
 	var result error
-	err = kube.Lead(ctx, cluster, kube.LeadOptions{
-		Namespace: o.leaseNamespace, Name: "atoll-controller", Identity: host, Logger: cfg.Log,
+	err = kube.Lead(ctx, p.cluster, kube.LeadOptions{
+		Namespace: p.options.leaseNamespace, Name: "atoll-controller", Identity: host, Logger: p.log,
 	}, func(ctx context.Context, epoch string) {
-		cfg.Log.Info("leading", "epoch", epoch)
-		cfg.Epoch = epoch
-		result = engine.run(ctx, cfg)
+		p.log.Info("leading", "epoch", epoch)
+		result = p.reign(ctx, epoch, first)
 	})
 	if err = errors.Join(result, err); err != nil {
 		return err
 	}
 	return errSteppedDown
+}
+
+// reign works with the settings in force. When they change, an engine begins from nothing with the new ones: what it decides from the
+// cluster as it is equals what any history would have led to, so that no setting needs to change under way. Its predecessor has written its last
+// word by then. Rows that stay as they are are not touched.
+func (p *process) reign(ctx context.Context, epoch string, first *side) error {
+	ctx, stop := context.WithCancel(ctx)
+	settings := make(chan decide.Defaults, 1)
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	defer stop()
+	keeping.Go(func() {
+		var last decide.Defaults
+		config.Keep(ctx, p.settings, p.log, func(s config.Settings) {
+			d := defaults.Of(s)
+			if reflect.DeepEqual(d, last) {
+				return // What changed is for others.
+			}
+			last = d
+			select { // Those that nobody began with are of no interest any more.
+			case <-settings:
+			default:
+			}
+			settings <- d
+		})
+	})
+	var now decide.Defaults
+	select {
+	case now = <-settings:
+	case <-ctx.Done():
+		return nil
+	}
+	for reader := first; ; {
+		next, err := p.serve(ctx, epoch, reader, now, settings)
+		reader.close()
+		if err != nil || next == nil {
+			return err
+		}
+		p.log.Info("settings have changed; everything is decided anew")
+		now = *next
+		if reader, err = p.open(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// serve runs an engine until ctx ends, or there are next settings.
+func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.Defaults, settings <-chan decide.Defaults) (next *decide.Defaults, err error) {
+	e := controller.New(controller.Config{
+		Database: p.database, Defaults: now, Source: to.feed, Sink: to.writer,
+		Epoch: epoch, Log: p.log, Metrics: p.metrics,
+	})
+	p.engine.Store(e)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	select {
+	case err := <-done:
+		return nil, err
+	case s := <-settings:
+		stop()
+		return &s, <-done
+	}
+}
+
+// side is the cluster's side of an engine: what it reads, and where it writes.
+type side struct {
+	feed   *kube.Feed
+	writer *kube.Writer
+	close  func()
+}
+
+// open begins to read the cluster, for one engine: each takes everything once.
+func (p *process) open(ctx context.Context) (*side, error) {
+	feed, err := kube.NewFeed(p.cluster, kube.Options{Logger: p.log, Registerer: p.registry})
+	if err != nil {
+		return nil, err
+	}
+	writer, err := kube.NewWriter(p.cluster, feed, kube.WriterOptions{Logger: p.log, Registerer: p.registry})
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = feed.Run(ctx) }) // It ends with ctx alone.
+	running.Go(func() { writer.Run(ctx) })
+	return &side{feed, writer, func() { stop(); running.Wait() }}, nil
 }

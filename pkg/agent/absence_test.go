@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -31,8 +30,7 @@ func TestNetworksAreToldThatNobodyLeads(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		for _, name := range []string{"n1", "n2"} {
-			a := &Agent{node: name, world: testWorld(), leader: leader{leases: api.CoordinationV1(), namespace: "atoll-system"}}
-			a.world.self = name
+			a := &Agent{node: name, world: testWorld(name), leader: leader{leases: api.CoordinationV1(), namespace: "atoll-system"}}
 			go func() { _ = a.tellOfAbsence(ctx, newTeller(name, api.CoreV1(), slog.New(slog.DiscardHandler))) }()
 		}
 		said := func() map[string]int {
@@ -65,27 +63,4 @@ func TestNetworksAreToldThatNobodyLeads(t *testing.T) {
 			t.Errorf("after 20 minutes more, Networks are told %v", by)
 		}
 	})
-}
-
-// Of many nodes, three speak.
-func TestAFewNodesSpeak(t *testing.T) {
-	t.Parallel()
-	for _, nodes := range []int{1, 2, 3, 4, 100} {
-		speaking := 0
-		for self := range nodes {
-			w := newWorld(fmt.Sprintf("n%d", self), Infrastructure{})
-			for i := range nodes {
-				w.setNode(&model.Node{Name: fmt.Sprintf("n%d", i)})
-			}
-			if w.speaks() {
-				speaking++
-			}
-		}
-		if speaking != min(nodes, speakers) {
-			t.Errorf("of %d nodes, %d speak", nodes, speaking)
-		}
-	}
-	if newWorld("n1", Infrastructure{}).speaks() {
-		t.Error("a node speaks that does not know itself yet")
-	}
 }

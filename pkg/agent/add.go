@@ -10,9 +10,10 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 	current "github.com/containernetworking/cni/pkg/types/100"
+	"go4.org/netipx"
 
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/cni"
-	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/pkg/vswitch"
@@ -37,7 +38,7 @@ func (a *Agent) Add(ctx context.Context, request cni.Request) (*current.Result, 
 }
 
 func (a *Agent) add(ctx context.Context, request cni.Request, watch *addWatch) (*current.Result, error) {
-	release, err := a.locks.acquire(ctx, request.ContainerID)
+	release, err := a.locks.Acquire(ctx, request.ContainerID)
 	if err != nil {
 		return nil, fmt.Errorf("wait for another request of this container: %w", err)
 	}
@@ -53,7 +54,7 @@ func (a *Agent) add(ctx context.Context, request cni.Request, watch *addWatch) (
 		return nil, err
 	}
 	// Before the pod's own port: once OVN has set up that, it has set up the porthole's.
-	if err := a.admit(ctx, request.ContainerID, request.Interface, nic); err != nil {
+	if err := a.portholes.Admit(ctx, request.ContainerID, request.Interface, nic); err != nil {
 		return nil, err
 	}
 	a.tellNameless(ctx, pod, nic)
@@ -71,12 +72,12 @@ func (a *Agent) add(ctx context.Context, request cni.Request, watch *addWatch) (
 // wanted is what an ADD makes: both halves follow from the request and the pod alone.
 type wanted struct {
 	pod  pod
-	nic  nic
+	nic  attachment.NIC
 	link netdev.Spec
 	port vswitch.Port
 }
 
-func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic nic) (wanted, error) {
+func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic attachment.NIC) (wanted, error) {
 	mtu, offload, err := a.fabric(ctx)
 	if err != nil {
 		return wanted{}, err
@@ -87,7 +88,7 @@ func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic ni
 		PodUID:      pod.uid,
 		Netns:       request.Netns,
 	}
-	inside, err := a.insideOf(ctx, nic)
+	inside, err := a.world.Inside(ctx, nic)
 	if err != nil {
 		return wanted{}, err
 	}
@@ -97,12 +98,12 @@ func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic ni
 		link: netdev.Spec{
 			Owner:     owner,
 			Netns:     request.Netns,
-			MAC:       nic.mac,
+			MAC:       nic.MAC,
 			MTU:       mtu,
-			Addresses: nic.addresses,
-			Faces:     inside.faces,
-			Gateways:  nic.gateways,
-			Beyond:    inside.beyond,
+			Addresses: nic.Addresses,
+			Faces:     inside.Faces,
+			Gateways:  nic.Gateways,
+			Beyond:    inside.Beyond,
 			Offload:   offload,
 		},
 		port: portFor(owner, pod, nic),
@@ -110,33 +111,18 @@ func (a *Agent) wanted(ctx context.Context, request cni.Request, pod pod, nic ni
 }
 
 // portFor is the port of a pod's interface. What binds it to a logical port comes from the pod's identity.
-func portFor(owner netdev.Owner, pod pod, nic nic) vswitch.Port {
+func portFor(owner netdev.Owner, pod pod, nic attachment.NIC) vswitch.Port {
 	return vswitch.Port{
 		Name:       owner.HostName(),
-		IfaceID:    model.PortName(pod.key, owner.Interface),
+		IfaceID:    pod.attachment(owner.Interface).PortName(),
 		IfaceIDVer: pod.uid,
 		Pod:        pod.key.String(),
 		Sandbox:    owner.ContainerID,
 		Interface:  owner.Interface,
 		Netns:      owner.Netns,
-		MAC:        nic.mac.String(),
-		Addresses:  joinAddresses(nic.addresses),
+		MAC:        nic.MAC.String(),
+		Addresses:  joinAddresses(nic.Addresses),
 	}
-}
-
-func (a *Agent) podMTU(ctx context.Context) (int, error) {
-	if a.mtu > 0 {
-		return a.mtu, nil
-	}
-	text, err := a.ovs.EncapIP(ctx)
-	if err != nil {
-		return 0, err
-	}
-	encap, err := netip.ParseAddr(text)
-	if err != nil {
-		return 0, fmt.Errorf("read ovn-encap-ip: %w", err)
-	}
-	return netdev.TunnelMTU(encap.Unmap())
 }
 
 // connect makes link and port unless both are there already. undo takes back what this call made.
@@ -148,7 +134,7 @@ func (a *Agent) connect(ctx context.Context, w wanted, watch *addWatch) (undo fu
 	}
 	existing, found, err := a.ovs.Find(ctx, w.port.Name)
 	if err != nil {
-		return nil, errors.Join(err, a.leave(ctx, w.link.Owner.ContainerID))
+		return nil, errors.Join(err, a.portholes.Leave(ctx, w.link.Owner.ContainerID))
 	}
 	if found {
 		if sameBinding(existing, w.port) && netdev.Verify(w.link) == nil {
@@ -189,9 +175,9 @@ func (a *Agent) settle(ctx context.Context, w wanted, watch *addWatch) error {
 	}
 	watch.phase(phaseInstalled)
 	// The first port of a Network on a node is marked before the Network's flows are there.
-	if len(w.nic.faces) > 0 {
-		if err := a.keeper.Answered(ctx, porthole.IDOf(w.nic.networkUID)); err != nil {
-			return fmt.Errorf("wait for the flows of Network %s: %w; see ovn-controller's log on this node", w.nic.network, err)
+	if len(w.nic.Faces) > 0 {
+		if err := a.keeper.Answered(ctx, porthole.IDOf(w.nic.NetworkUID)); err != nil {
+			return fmt.Errorf("wait for the flows of Network %s: %w; see ovn-controller's log on this node", w.nic.Network, err)
 		}
 		watch.phase(phaseAnswered)
 	}
@@ -199,7 +185,7 @@ func (a *Agent) settle(ctx context.Context, w wanted, watch *addWatch) error {
 	if !found || pod.uid != w.pod.uid {
 		return errors.New("the pod was deleted meanwhile")
 	}
-	if nic, err := parseAttachment(pod.attachments, pod.uid, w.port.Interface); err != nil || !nic.equal(w.nic) {
+	if nic, err := attachment.Parse(pod.attachments, pod.uid, w.port.Interface); err != nil || !nic.Equal(w.nic) {
 		return errors.New("the pod's attachment changed meanwhile")
 	}
 	return nil
@@ -218,17 +204,17 @@ func (w wanted) result() *current.Result {
 	}
 	const inPod = 1
 	for i, prefix := range w.link.Addresses {
-		address := &current.IPConfig{Interface: current.Int(inPod), Address: ipNet(prefix)}
-		if len(w.nic.faces) > 0 {
+		address := &current.IPConfig{Interface: current.Int(inPod), Address: *netipx.PrefixIPNet(prefix)}
+		if len(w.nic.Faces) > 0 {
 			// Nobody is asked for a face on the pod's link: it has no subnet and no router there.
-			face := w.nic.faces[i]
-			address.Address = ipNet(netip.PrefixFrom(face, face.BitLen()))
+			face := w.nic.Faces[i]
+			address.Address = *netipx.PrefixIPNet(netip.PrefixFrom(face, face.BitLen()))
 		}
 		for _, gateway := range w.link.Gateways {
 			if gateway.Is4() != prefix.Addr().Is4() {
 				continue
 			}
-			if len(w.nic.faces) == 0 {
+			if len(w.nic.Faces) == 0 {
 				address.Gateway = gateway.AsSlice()
 			}
 			result.Routes = append(result.Routes, &types.Route{Dst: defaultDestination(gateway), GW: gateway.AsSlice()})

@@ -6,18 +6,20 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"regexp"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 
-	"github.com/atoll-net/atoll/pkg/apirelay"
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
+	"github.com/atoll-net/atoll/pkg/agent/locks"
+	"github.com/atoll-net/atoll/pkg/agent/names"
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
+	"github.com/atoll-net/atoll/pkg/agent/verdicts"
+	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/names/call"
+	"github.com/atoll-net/atoll/pkg/daemon"
+	"github.com/atoll-net/atoll/pkg/follow"
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/nri"
 	"github.com/atoll-net/atoll/pkg/porthole"
@@ -50,8 +52,6 @@ type Config struct {
 	ControllerRate int
 	// MTU of pods in bytes; 0 takes what the tunnel leaves of its interface's.
 	MTU int
-	// Infrastructure is what portholes keep pods from, and let them to.
-	Infrastructure Infrastructure
 	// LeaseNamespace is where the controller that leads has its Lease.
 	LeaseNamespace string
 	// NamesSocket is where the node's DNS program is told of portholes; empty when nobody answers for names.
@@ -62,16 +62,6 @@ type Config struct {
 	MetricsAddress string
 }
 
-// Clients are the ways to the API server.
-type Clients struct {
-	// Metadata reads pods, of which the agent needs no more.
-	Metadata metadata.Interface
-	// Kube reads what Kubernetes' own objects say.
-	Kube kubernetes.Interface
-	// Networks reads ours.
-	Networks dynamic.Interface
-}
-
 // Agent serves one node.
 type Agent struct {
 	node string
@@ -79,20 +69,17 @@ type Agent struct {
 	bridge string
 	ovs    *vswitch.Client
 	pods   *pods
-	world  *world
-	// guests are the pods with faces, keeper makes what they need.
-	guests *guests
-	keeper *porthole.Keeper
-	// names is the node's DNS program, which answers the questions of those pods; nil when nobody does.
-	names *call.Client
-	// relays lead pods of Networks of IPv6 alone to API servers.
-	relays *apirelay.Relays
-	// locks give turns to requests, one at a time for each container; turns to changes of portholes.
-	locks, turns *locks
+	world  *world.World
+	// portholes are made by keeper, and names answers in them; it is nil when nobody does.
+	portholes *portholes.Portholes
+	keeper    *porthole.Keeper
+	names     *names.Names
+	// locks give turns to requests, one at a time for each container.
+	locks *locks.Locks
 
 	metrics *metrics
 	// verdicts count what policies decide.
-	verdicts *verdicts
+	verdicts *verdicts.Counter
 	// bounds keep what pods send to what they may.
 	bounds bounds
 	// throttle keeps ovn-controller from having too much to answer.
@@ -120,11 +107,8 @@ type Agent struct {
 
 // Run serves until ctx ends. It waits for Open vSwitch, and tells the runtime that pods may come only once it
 // can serve them.
-func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) error {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
-		// What is in use, without garbage.
-		collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)})))
+func Run(ctx context.Context, config Config, api follow.Clients, log *slog.Logger) error {
+	registry := daemon.NewRegistry()
 	metrics, err := newMetrics(registry)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -138,9 +122,9 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 	if err != nil {
 		return err
 	}
-	keeper.OnStep = metrics.step
+	keeper.OnStep = metrics.portholes.Step
 	a := newAgent(config, ovs, keeper, metrics, log)
-	defer a.relays.Close()
+	defer a.portholes.Close()
 	err = errors.Join(
 		registry.Register(build.Collector("atoll_agent")),
 		gauge(registry, "atoll_agent_ovsdb_connected", "1 while the Open vSwitch database answers.", ovs.Connected),
@@ -149,7 +133,7 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	if err := registry.Register(newVerdictCollector(a.verdicts)); err != nil {
+	if err := registry.Register(verdicts.NewCollector(a.verdicts)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	if config.NRISocket != "" {
@@ -165,18 +149,20 @@ func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) erro
 }
 
 func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metrics *metrics, log *slog.Logger) *Agent {
+	database := southbound{told: config.Southbound, ovs: ovs, log: log}
 	a := &Agent{
-		node:       config.Node,
-		bridge:     config.Bridge,
-		ovs:        ovs,
-		pods:       newPods(),
-		world:      newWorld(config.Node, config.Infrastructure),
-		guests:     newGuests(),
-		keeper:     keeper,
-		locks:      newLocks(),
-		turns:      newLocks(),
-		metrics:    metrics,
-		verdicts:   newVerdicts(config.Node, bridgeSocket(config.OVSDB, config.Bridge), southboundOf(config.Southbound, ovs), log),
+		node:    config.Node,
+		bridge:  config.Bridge,
+		ovs:     ovs,
+		pods:    newPods(),
+		world:   world.New(config.Node),
+		keeper:  keeper,
+		locks:   locks.New(),
+		metrics: metrics,
+		verdicts: verdicts.New(verdicts.Config{
+			Node: config.Node, Southbound: database.read, Socket: bridgeSocket(config.OVSDB, config.Bridge), Log: log,
+		}),
+		bindings:   bindings{southbound: database},
 		bounds:     bounds{wanted: config.Bounds},
 		throttle:   newThrottle(config),
 		mtu:        config.MTU,
@@ -187,28 +173,43 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 		told:       make(chan struct{}, 1),
 		swept:      make(chan struct{}),
 	}
-	if config.NamesSocket != "" {
-		a.names = call.NewClient(config.NamesSocket)
-	}
-	a.relays = apirelay.New(a.world.apiServers, log)
+	a.names = names.New(config.NamesSocket, metrics.nameless, log)
+	a.bindPortholes()
 	return a
 }
 
-// run starts the agent's parts, in the order in which they need each other, and ends them all together.
-func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *prometheus.Registry) error {
+// bindPortholes gives portholes what they are made from, and by.
+func (a *Agent) bindPortholes() {
+	a.portholes = portholes.New(portholes.Config{
+		Node: a.node, World: a.world, Switch: a.ovs, Keeper: a.keeper, Names: a.names, Southbound: func() []netip.AddrPort { return a.southbound }, Fabric: a.fabric,
+		Attached: a.attached, Undisturbed: a.undisturbed, Soon: a.sweepSoon, Swept: a.metrics.swept, Metrics: a.metrics.portholes, Log: a.log,
+	})
+}
+
+// attached is what the controller decided about the interface of a link; lives is false when its pod has gone.
+func (a *Agent) attached(owner netdev.Owner) (key model.AttachmentKey, n attachment.NIC, lives bool, err error) {
+	p, lives := a.pods.getByUID(owner.PodUID)
+	n, err = attachment.Parse(p.attachments, p.uid, owner.Interface)
+	return p.attachment(owner.Interface), n, lives, err
+}
+
+// undisturbed does something unless a request for the container is in flight.
+func (a *Agent) undisturbed(container string, do func()) {
+	if release, free := a.locks.Try(container); free {
+		defer release()
+		do()
+	}
+}
+
+// run serves until ctx ends, or a part of the agent fails.
+func (a *Agent) run(ctx context.Context, config Config, api follow.Clients, registry *prometheus.Registry) error {
 	a.teller = newTeller(config.Node, api.Kube.CoreV1(), a.log)
 	a.leader.leases, a.leader.namespace, a.networks = api.Kube.CoordinationV1(), config.LeaseNamespace, api.Networks
-	ctx, stop := context.WithCancelCause(ctx)
-	var parts sync.WaitGroup
-	defer parts.Wait()
-	defer stop(nil)
-	part := func(name string, serve func(context.Context) error) {
-		parts.Go(func() {
-			if err := serve(ctx); err != nil && ctx.Err() == nil {
-				stop(fmt.Errorf("%s: %w", name, err))
-			}
-		})
-	}
+	return daemon.Run(ctx, func(ctx context.Context, part daemon.Part) error { return a.start(ctx, config, api, registry, part) })
+}
+
+// start begins the agent's parts, in the order in which they need each other, and returns when pods can be served.
+func (a *Agent) start(ctx context.Context, config Config, api follow.Clients, registry *prometheus.Registry, part daemon.Part) error {
 	if config.MetricsAddress != "" {
 		part("serve metrics", func(ctx context.Context) error { return a.serveMetrics(ctx, config.MetricsAddress, registry) })
 	}
@@ -217,6 +218,7 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 			return scrape.Serve(ctx, build.ScrapeAddress(config.ScrapeAddress, 9411), registry, api.Kube)
 		})
 	}
+	part("follow the AtollConfig", func(ctx context.Context) error { return a.followConfig(ctx, api.Networks) })
 	part("watch pods", func(ctx context.Context) error { return a.watchPods(ctx, api.Metadata, config.Node) })
 	part("watch Networks", func(ctx context.Context) error { return a.watchNetworks(ctx, api.Networks) })
 	part("watch nodes", func(ctx context.Context) error { return a.watchNodes(ctx, api.Kube) })
@@ -224,13 +226,16 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	part("report the node", func(ctx context.Context) error { return a.reportForever(ctx, reportsOf(api.Networks)) })
 	part("watch the API's Service", func(ctx context.Context) error { return a.watchAPIService(ctx, api.Kube) })
 	part("watch the API servers", func(ctx context.Context) error { return a.watchAPIServers(ctx, api.Kube) })
-	part("count verdicts", a.verdicts.serve)
+	part("count verdicts", a.verdicts.Serve)
 	part("drop router advertisements", (&sentry{socket: bridgeSocket(config.OVSDB, config.Bridge), log: a.log}).serve)
 	part("sweep", a.sweepForever)
 	part("bound what pods send", a.keepBounds)
 	part("follow pods' connections", a.followCrowds)
-	part("tend portholes", a.tendPortholes)
-	part("follow tunnels", a.followUnderlay)
+	part("tend portholes", func(ctx context.Context) error {
+		// Before the first sweep nobody knows whom portholes are for.
+		return a.portholes.Tend(ctx, func() bool { return a.sweptOnce() && a.ready(ctx) == nil })
+	})
+	part("follow tunnels", a.portholes.FollowUnderlay)
 	part("tell of the controller", func(ctx context.Context) error {
 		// Of its own, so that pods do not wait for Networks.
 		return a.tellOfAbsence(ctx, newTeller(config.Node, api.Kube.CoreV1(), a.log))
@@ -250,15 +255,14 @@ func (a *Agent) run(ctx context.Context, config Config, api Clients, registry *p
 	part("serve CNI requests", func(ctx context.Context) error { return a.serveCNI(ctx, listener) })
 	select {
 	case <-ctx.Done():
-		return quiet(ctx)
+		return nil
 	case <-a.swept:
 	}
 	if err := writeConf(config.ConfDir, config.BinDir, config.Socket); err != nil {
 		return err
 	}
 	a.log.Info("ready", "node", config.Node, "socket", config.Socket)
-	<-ctx.Done()
-	return quiet(ctx)
+	return nil
 }
 
 // sweptOnce reports whether the first sweep is over.
@@ -269,12 +273,4 @@ func (a *Agent) sweptOnce() bool {
 	default:
 		return false
 	}
-}
-
-// quiet is why ctx ended, unless somebody asked for it.
-func quiet(ctx context.Context) error {
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
 }

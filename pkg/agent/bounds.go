@@ -88,7 +88,7 @@ func (a *Agent) lookAtBounds(ctx context.Context) error {
 	told := map[netdev.Owner]netdev.Dropped{}
 	for _, owner := range owners {
 		name := owner.HostName()
-		release, free := a.locks.try(owner.ContainerID)
+		release, free := a.locks.Try(owner.ContainerID)
 		if !free {
 			// Its request bounds it.
 			now[name] = before[name]

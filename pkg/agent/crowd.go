@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
 const (
@@ -76,11 +76,11 @@ func (a *Agent) crowdedInside(ctx context.Context) ([]refusal, error) {
 	}
 	var out []refusal
 	for port, zone := range zones {
-		words := strings.Split(port, "/")
-		if !zone.Full() || len(words) < 2 {
+		key, of := model.ParsePortName(port)
+		if !zone.Full() || !of {
 			continue
 		}
-		if p, lives := a.pods.get(model.PodKey{Namespace: words[0], Name: words[1]}); lives {
+		if p, lives := a.pods.get(key.Pod); lives {
 			out = append(out, refusal{p, fmt.Sprintf("the pod has %d connections inside its Network, as many as a pod may have that it has begun or others have begun with it: more are refused", zone.Count)})
 		}
 	}
@@ -89,50 +89,31 @@ func (a *Agent) crowdedInside(ctx context.Context) ([]refusal, error) {
 
 // crowdedPast are the pods of which connections past their Network were refused of late.
 func (a *Agent) crowdedPast() ([]refusal, error) {
-	most := a.world.maxConnections()
+	most := a.world.MaxConnections()
 	if most == 0 {
 		return nil, nil
 	}
-	// Pods without faces have their node's own stack for a porthole.
-	type source struct {
-		networkUID string
-		address    netip.Addr
-	}
-	sources := map[source]struct{}{}
-	var failed []error
-	for _, network := range append(a.guests.networks(), "") {
-		var id porthole.ID
-		if network != "" {
-			id = porthole.IDOf(network)
-		}
-		addresses, err := a.keeper.Crowded(id)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("read whose connections are refused: %w", err))
-		}
-		for _, address := range addresses {
-			sources[source{network, address}] = struct{}{}
-		}
-	}
+	sources, failed := a.portholes.Crowded()
 	var out []refusal
 	if len(sources) == 0 {
-		return nil, errors.Join(failed...)
+		return nil, failed
 	}
 	for _, p := range a.pods.all() {
-		n, err := parseAttachment(p.attachments, p.uid, model.DefaultInterface)
+		n, err := attachment.Parse(p.attachments, p.uid, model.DefaultInterface)
 		if err != nil {
 			continue
 		}
-		from := source{networkUID: n.networkUID}
-		if len(n.faces) == 0 {
-			from.networkUID = ""
+		from := portholes.Source{NetworkUID: n.NetworkUID}
+		if len(n.Faces) == 0 {
+			from.NetworkUID = ""
 		}
-		if slices.ContainsFunc(n.addresses, func(own netip.Prefix) bool {
-			from.address = own.Addr()
+		if slices.ContainsFunc(n.Addresses, func(own netip.Prefix) bool {
+			from.Address = own.Addr()
 			_, refused := sources[from]
 			return refused
 		}) {
 			out = append(out, refusal{p, fmt.Sprintf("the pod has as many connections to what is outside its Network as a pod may have, which is %d: more are refused", most)})
 		}
 	}
-	return out, errors.Join(failed...)
+	return out, failed
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -74,10 +75,10 @@ func TestAPodHasNoMoreConnectionsThanItMay(t *testing.T) {
 	n, a, world := portholeNode(t, nil)
 	const most, many = 50, 400
 	bound := func(to uint32) {
-		a.world.mu.Lock()
-		a.world.infra.MaxConnections = to
-		a.world.mu.Unlock()
-		must(t, a.refreshPortholes(t.Context()))
+		infra := testInfrastructure()
+		infra.MaxConnections = to
+		a.world.SetInfrastructure(infra)
+		must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
 	}
 	bound(most)
 	red, neighbour, blue := n.addGuest(a, "red", "one", 5, 5), n.addGuest(a, "red", "two", 6, 7), n.addGuest(a, "blue", "one", 5, 6)

@@ -10,7 +10,11 @@
 //	start, minute, reconnect, bridge made ──▶ sweep ──▶ the same netdev and vswitch
 //
 //	API server ──watch──▶ world: Networks, nodes, the API's addresses ──┐
-//	Add, Del, sweep ──▶ guests: the pods with faces ────────────────────┴──▶ porthole: namespaces, rules, routes
+//	Add, Del, sweep ──▶ portholes: the pods with faces ─────────────────┴──▶ porthole: namespaces, rules, routes
+//
+// Its parts are packages below this one, which know what they are for and no more: attachment (what the controller decided about an
+// interface), locks, world (what the cluster asks for), names (the DNS program), portholes, verdicts. This one binds them to requests, to
+// the API server and to the container runtime.
 //
 // What must stay true:
 //

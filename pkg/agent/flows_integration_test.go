@@ -19,7 +19,7 @@ func TestAddWaitsForTheFlowsOfItsNetwork(t *testing.T) {
 	a := n.agent()
 	self := givenTo(testNode, 1)
 	a.seesCluster([]netip.AddrPort{netip.MustParseAddrPort(testEncapIP + ":6443")}, nil, vpc("red"))
-	a.world.setNode(self)
+	a.world.SetNode(self)
 	t.Cleanup(func() { n.clearPortholes(a) })
 	before := n.ours()
 	p := newGuest(t, a, "red", "one", 5, 5)

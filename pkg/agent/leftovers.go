@@ -47,14 +47,14 @@ func (i inventory) leftovers() leftovers {
 		plugged[p.Name] = true
 		bound[p.IfaceID] = true
 	}
-	newest := map[string]netdev.Owned{}
+	newest := map[model.AttachmentKey]netdev.Owned{}
 	for _, l := range i.links {
 		if plugged[l.HostName()] {
 			continue
 		}
 		p, lives := i.podOf(l.PodUID)
-		id := model.PortName(p.key, l.Interface)
-		if !lives || bound[id] {
+		id := p.attachment(l.Interface)
+		if !lives || bound[id.PortName()] {
 			found.links = append(found.links, l.Owner)
 			continue
 		}
@@ -71,7 +71,7 @@ func (i inventory) leftovers() leftovers {
 	}
 	for _, l := range i.links {
 		p, _ := i.podOf(l.PodUID)
-		if newest[model.PortName(p.key, l.Interface)] == l {
+		if newest[p.attachment(l.Interface)] == l {
 			found.lost = append(found.lost, l.Owner)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/cni"
-	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
 // The phases of an ADD.
@@ -35,30 +35,10 @@ func phases() []string {
 	return []string{phaseAttachment, phasePorthole, phaseLink, phasePort, phaseInstalled, phaseAnswered}
 }
 
-// The steps of making a porthole that are not the keeper's.
-const (
-	// stepPort is the transaction with Open vSwitch.
-	stepPort porthole.Step = "port"
-	// stepNames has the DNS program open its sockets.
-	stepNames porthole.Step = "names"
-)
-
-// What was done to a porthole.
-const (
-	// portholeMade: there was none.
-	portholeMade = "made"
-	// portholePods: a pod came to it or left it.
-	portholePods = "pods"
-	// portholeRemoved: its last pod has gone.
-	portholeRemoved = "removed"
-)
-
 type metrics struct {
 	phases    *prometheus.HistogramVec
 	adds      prometheus.Histogram
-	portholes *prometheus.HistogramVec
-	steps     *prometheus.HistogramVec
-	waits     prometheus.Histogram
+	portholes *portholes.Metrics
 	requests  *prometheus.CounterVec
 	sweeps    *prometheus.CounterVec
 	watches   *prometheus.CounterVec
@@ -72,8 +52,13 @@ type metrics struct {
 
 // newMetrics registers the agent's metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	ofPortholes, err := portholes.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
 	m := &metrics{
-		progress: newProgress(),
+		progress:  newProgress(),
+		portholes: ofPortholes,
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "atoll_agent_add_phase_seconds",
 			Help:    "How long each phase of successful and failed ADDs took.",
@@ -83,21 +68,6 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name:    "atoll_agent_add_seconds",
 			Help:    "How long successful ADDs took.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 17),
-		}),
-		portholes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "atoll_agent_porthole_seconds",
-			Help:    "How long it took to make a porthole, to change its pods, and to remove it, with its port on the bridge.",
-			Buckets: prometheus.ExponentialBuckets(0.002, 1.5, 24),
-		}, []string{"change"}),
-		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "atoll_agent_porthole_step_seconds",
-			Help:    "How long each step took of portholes that were made.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
-		}, []string{"step"}),
-		waits: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "atoll_agent_porthole_wait_seconds",
-			Help:    "How long portholes that were made had waited until those before were.",
-			Buckets: prometheus.ExponentialBuckets(0.002, 1.5, 24),
 		}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atoll_agent_requests_total",
@@ -128,7 +98,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "Pods of this node that have as many connections as they may: inside their Network, and, refused within the last minute, past it.",
 		}, []string{"where"}),
 	}
-	for _, c := range []prometheus.Collector{m.phases, m.adds, m.portholes, m.steps, m.waits, m.requests, m.sweeps, m.watches, m.nameless, m.dropped, m.unbounded, m.crowded} {
+	for _, c := range []prometheus.Collector{m.phases, m.adds, m.requests, m.sweeps, m.watches, m.nameless, m.dropped, m.unbounded, m.crowded} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -144,16 +114,6 @@ func gauge(registry prometheus.Registerer, name, help string, value func() bool)
 		}
 		return 0
 	}))
-}
-
-// porthole records what was done to a porthole since its turn came.
-func (m *metrics) porthole(since time.Time, change string) {
-	m.portholes.WithLabelValues(change).Observe(time.Since(since).Seconds())
-}
-
-// step records how long a step of making a porthole took.
-func (m *metrics) step(step porthole.Step, took time.Duration) {
-	m.steps.WithLabelValues(string(step)).Observe(took.Seconds())
 }
 
 // count records the end of a request.
@@ -181,7 +141,7 @@ func (m *metrics) swept(what string, err error) {
 type addWatch struct {
 	m       *metrics
 	started time.Time
-	at      atomic.Pointer[stage]
+	current atomic.Pointer[stage]
 }
 
 // stage is where an ADD is: in which phase, and since when.
@@ -192,12 +152,12 @@ type stage struct {
 
 func (m *metrics) watchAdd() *addWatch {
 	w := &addWatch{m: m, started: time.Now()}
-	w.at.Store(&stage{phases()[0], w.started})
+	w.current.Store(&stage{phases()[0], w.started})
 	return w
 }
 
 // now is where the ADD is; anybody may ask.
-func (w *addWatch) now() stage { return *w.at.Load() }
+func (w *addWatch) now() stage { return *w.current.Load() }
 
 // phase ends the current phase under a name; the next begins.
 func (w *addWatch) phase(name string) {
@@ -205,7 +165,7 @@ func (w *addWatch) phase(name string) {
 	w.m.phases.WithLabelValues(name).Observe(now.Sub(w.now().since).Seconds())
 	w.m.progress.passed(name, now)
 	order := phases()
-	w.at.Store(&stage{order[min(slices.Index(order, name)+1, len(order)-1)], now})
+	w.current.Store(&stage{order[min(slices.Index(order, name)+1, len(order)-1)], now})
 }
 
 func (w *addWatch) done(err error) {

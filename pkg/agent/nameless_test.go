@@ -9,8 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
+	"github.com/atoll-net/atoll/pkg/agent/names"
+	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/names/call"
 )
 
 // TestAPodWithoutNamesIsTold: a pod whose Network asks its node for names is told when that does not answer, and no other is.
@@ -29,12 +31,13 @@ func TestAPodWithoutNamesIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := kubefake.NewClientset()
-				a := &Agent{node: "n1", world: newWorld("n1", Infrastructure{DNS: test.dns}), teller: newTeller("n1", api.CoreV1(), slog.New(slog.DiscardHandler))}
+				a := &Agent{node: "n1", world: world.New("n1"), teller: newTeller("n1", api.CoreV1(), slog.New(slog.DiscardHandler))}
+				a.world.SetInfrastructure(world.Infrastructure{DNS: test.dns})
 				if test.served {
-					a.names = call.NewClient("/nowhere")
+					a.names = names.New("/nowhere", nil, nil)
 				}
-				a.world.setNetwork(&model.Network{Name: "red", UID: "u", DNS: test.mode})
-				a.tellNameless(t.Context(), pod{key: model.PodKey{Namespace: "red", Name: "p"}, uid: "uid"}, nic{network: "red", networkUID: "u", faces: []netip.Addr{netip.MustParseAddr("100.64.0.1")}})
+				a.world.SetNetwork(&model.Network{Name: "red", UID: "u", DNS: test.mode})
+				a.tellNameless(t.Context(), pod{key: model.PodKey{Namespace: "red", Name: "p"}, uid: "uid"}, attachment.NIC{Network: "red", NetworkUID: "u", Faces: []netip.Addr{netip.MustParseAddr("100.64.0.1")}})
 				synctest.Wait()
 				list, err := api.CoreV1().Events("red").List(t.Context(), metav1.ListOptions{})
 				if err != nil || len(list.Items) != test.told {

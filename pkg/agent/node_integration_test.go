@@ -24,6 +24,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
@@ -259,10 +260,11 @@ func (n *node) agent() *Agent {
 	n.tb.Cleanup(ovs.Close)
 	keeper, err := porthole.NewKeeper()
 	must(n.tb, err)
-	a := newAgent(Config{Node: n.name, OVSDB: n.db, Bridge: "br-int", Infrastructure: testInfrastructure(), Bounds: testBounds()}, ovs, keeper, metrics, log)
+	a := newAgent(Config{Node: n.name, OVSDB: n.db, Bridge: "br-int", Bounds: testBounds()}, ovs, keeper, metrics, log)
 	a.pods.setSynced()
-	for _, k := range kinds() {
-		a.world.setSynced(k)
+	a.world.SetInfrastructure(testInfrastructure())
+	for _, k := range world.Kinds() {
+		a.world.SetSynced(k)
 	}
 	return a
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nri"
@@ -85,21 +86,21 @@ func (a *Agent) ownAddresses(asked nri.Pod) (nri.Known, bool) {
 		return nri.Known{}, false
 	}
 	known := nri.Known{UID: p.uid, Pairs: pairsOf(p)}
-	if n, err := parseAttachment(p.attachments, p.uid, model.DefaultInterface); err == nil {
-		known.Elsewhere = a.world.elsewhere(n)
+	if n, err := attachment.Parse(p.attachments, p.uid, model.DefaultInterface); err == nil {
+		known.Elsewhere = a.world.Elsewhere(n)
 	}
 	return known, true
 }
 
 // pairsOf is a pod's faces, each with the own address that it stands for; none for a pod that is its own face.
 func pairsOf(p pod) []nri.Pair {
-	n, err := parseAttachment(p.attachments, p.uid, model.DefaultInterface)
+	n, err := attachment.Parse(p.attachments, p.uid, model.DefaultInterface)
 	if err != nil {
 		return nil
 	}
 	var pairs []nri.Pair
-	for i, face := range n.faces {
-		pairs = append(pairs, nri.Pair{Face: face, Own: n.addresses[i].Addr()})
+	for i, face := range n.Faces {
+		pairs = append(pairs, nri.Pair{Face: face, Own: n.Addresses[i].Addr()})
 	}
 	return pairs
 }

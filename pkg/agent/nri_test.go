@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nri"
@@ -48,7 +49,11 @@ func TestOwnAddresses(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			a := newAgent(Config{}, nil, nil, nil, nil)
+			metrics, err := newMetrics(prometheus.NewRegistry())
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := newAgent(Config{}, nil, nil, metrics, nil)
 			a.pods.set(test.pod)
 			got, found := a.ownAddresses(test.asked)
 			equal := cmp.Comparer(func(x, y netip.Addr) bool { return x == y })

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -27,6 +28,11 @@ type pod struct {
 // is reports whether the pod is the one that the runtime means.
 func (p pod) is(ref cni.PodRef) bool {
 	return p.key == ref.Key() && (p.uid == ref.UID || p.staticUID != "" && p.staticUID == ref.UID)
+}
+
+// attachment is the key of an interface of the pod.
+func (p pod) attachment(iface string) model.AttachmentKey {
+	return model.AttachmentKey{Pod: p.key, Interface: iface}
 }
 
 // pods is the node's pods as the API server last reported them. The watch writes, requests read and wait.
@@ -141,7 +147,7 @@ func (s *pods) watch(key model.PodKey) (woken <-chan struct{}, stop func()) {
 // await waits until the pod that the runtime means has an attachment for an interface that can be configured.
 // The error of a context that ends says what was missing and where to look. A pod that goes meanwhile is not
 // waited for: the runtime cannot take its sandbox down before the answer.
-func (s *pods) await(ctx context.Context, ref cni.PodRef, iface string) (pod, nic, error) {
+func (s *pods) await(ctx context.Context, ref cni.PodRef, iface string) (pod, attachment.NIC, error) {
 	woken, stop := s.watch(ref.Key())
 	defer stop()
 	for seen := false; ; {
@@ -149,25 +155,25 @@ func (s *pods) await(ctx context.Context, ref cni.PodRef, iface string) (pod, ni
 		var missing error
 		switch {
 		case seen && (!found || !p.is(ref)):
-			return pod{}, nic{}, errors.New("the pod was deleted meanwhile")
+			return pod{}, attachment.NIC{}, errors.New("the pod was deleted meanwhile")
 		case !found:
 			missing = errors.New("the API server has not shown this pod to the agent; see the agent's log and metrics")
 		case !p.is(ref):
 			missing = fmt.Errorf("the API server shows another pod of this name (UID %s, the runtime asks for %s)", p.uid, ref.UID)
 		default:
-			n, err := parseAttachment(p.attachments, p.uid, iface)
+			n, err := attachment.Parse(p.attachments, p.uid, iface)
 			if err == nil {
 				return p, n, nil
 			}
 			if seen = true; p.deleting {
-				return pod{}, nic{}, fmt.Errorf("%w, and the pod is being deleted", err)
+				return pod{}, attachment.NIC{}, fmt.Errorf("%w, and the pod is being deleted", err)
 			}
 			missing = fmt.Errorf("%w; see `kubectl describe pod -n %s %s` and the atoll-controller's log", err, ref.Namespace, ref.Name)
 		}
 		select {
 		case <-woken:
 		case <-ctx.Done():
-			return pod{}, nic{}, fmt.Errorf("%w: %w", missing, context.Cause(ctx))
+			return pod{}, attachment.NIC{}, fmt.Errorf("%w: %w", missing, context.Cause(ctx))
 		}
 	}
 }

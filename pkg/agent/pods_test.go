@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,8 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -97,7 +98,7 @@ func TestAwaitSaysWhatIsMissing(t *testing.T) {
 	}{
 		{"no pod", nil, []string{"API server has not shown this pod"}},
 		{"another UID", &pod{key: ref.Key(), uid: "old"}, []string{"UID old", "asks for new"}},
-		{"no attachment", &pod{key: ref.Key(), uid: "new"}, []string{errNotAttached.Error(), "kubectl describe pod -n red one", "atoll-controller's log"}},
+		{"no attachment", &pod{key: ref.Key(), uid: "new"}, []string{attachment.ErrNone.Error(), "kubectl describe pod -n red one", "atoll-controller's log"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newPods()
@@ -131,7 +132,7 @@ func TestStaticPodIsKnownByItsMirror(t *testing.T) {
 
 func TestWatchKeepsPodsApart(t *testing.T) {
 	t.Parallel()
-	a := &Agent{pods: newPods()}
+	a := &Agent{pods: newPods(), nudge: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
 	object := func(uid string) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "red", Name: "one", UID: types.UID(uid),
@@ -139,26 +140,28 @@ func TestWatchKeepsPodsApart(t *testing.T) {
 			Labels:      map[string]string{"app": "x"},
 		}}
 	}
-	trimmed, err := trim(object("old"))
-	if err != nil {
-		t.Fatal(err)
+	watch := follow.Kind[*metav1.PartialObjectMetadata, podID, pod]{Key: idOf, Read: readPod, Sink: a.seesPods()}.Source().Store
+	replace := func(objects ...any) {
+		if err := watch.Replace(objects, ""); err != nil {
+			t.Fatal(err)
+		}
 	}
-	meta, ok := trimmed.(*metav1.PartialObjectMetadata)
-	if !ok || len(meta.Annotations) != 1 || meta.Labels != nil {
-		t.Errorf("kept %+v", trimmed)
+	remove := func(object any) {
+		if err := watch.Delete(object); err != nil {
+			t.Fatal(err)
+		}
 	}
-	watch := follow.Handle(a.podSeen, a.podGone)
-	watch.OnAdd(trimmed, false)
-	watch.OnUpdate(trimmed, object("new"))
+	replace(object("old"))
+	replace(object("new"))
 	// The deletion of the old one may be seen late.
-	watch.OnDelete(cache.DeletedFinalStateUnknown{Obj: trimmed})
+	remove(object("old"))
 	if p, found := a.pods.get(model.PodKey{Namespace: "red", Name: "one"}); !found || p.uid != "new" || p.attachments != "new" {
 		t.Errorf("got %+v", p)
 	}
 	if _, found := a.pods.getByUID("old"); found {
 		t.Error("the old pod is still there")
 	}
-	watch.OnDelete(object("new"))
+	remove(object("new"))
 	if len(a.pods.byKey)+len(a.pods.byUID) > 0 {
 		t.Error("pods are left")
 	}
@@ -166,3 +169,9 @@ func TestWatchKeepsPodsApart(t *testing.T) {
 
 // errEnough ends contexts of tests.
 var errEnough = errors.New("gave up after all")
+
+const goodAnnotation = `[{"podUID":"new","interface":"eth0","network":"red","subnet":"a","mac":"0a:58:0a:00:00:05",` +
+	`"addresses":["10.0.0.5/16","fd00::5/64"],"gateways":["10.0.0.1","fe80::1"]}]`
+
+// uidOf is the UID of a Network of these tests.
+func uidOf(network string) string { return "uid-of-" + network }

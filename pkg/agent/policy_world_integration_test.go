@@ -18,6 +18,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/decide"
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
@@ -26,6 +27,7 @@ import (
 // judged is a node with OVN, the agent, and a controller's engine whose cluster the test sets: its Networks are red and
 // blue, with the same addresses.
 type judged struct {
+	decide.Discard
 	*node
 	agent *Agent
 	world outside
@@ -44,16 +46,13 @@ type judged struct {
 func newJudged(t *testing.T) *judged {
 	t.Helper()
 	j := &judged{
-		node: newNode(t), ready: make(chan struct{}, 1), changes: noChanges(),
+		node: newNode(t), ready: make(chan struct{}, 1), changes: model.NewChanges(),
 		pods: map[model.PodKey]*model.Pod{}, nodes: map[string]*model.Node{},
 	}
 	j.startOVN()
 	j.world = addOutside(t)
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	defaults := controller.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), DNS: controller.DefaultDNS(), Services: testInfrastructure().Services}
-	for _, text := range controller.DefaultFaces() {
-		defaults.Faces = append(defaults.Faces, netip.MustParsePrefix(text))
-	}
+	defaults := decide.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), DNS: model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"}, Services: testInfrastructure().Services, Faces: testInfrastructure().Faces}
 	engine := controller.New(controller.Config{
 		Database: ovsdb.Config{Addresses: []string{"unix:" + filepath.Join(j.central, "ovn.sock")}, Log: log},
 		Defaults: defaults, Source: j, Sink: j, Epoch: uuid.NewString(), Log: log, Metrics: controller.NewMetrics(prometheus.NewRegistry()),
@@ -116,14 +115,6 @@ func await[T any](t *testing.T, what func() *T) *T {
 		case <-limit.C:
 			t.Fatal("waited for nothing")
 		}
-	}
-}
-
-func noChanges() model.Changes {
-	return model.Changes{
-		Networks: map[string]*model.Network{}, Namespaces: map[string]*model.Namespace{}, Pods: map[model.PodKey]*model.Pod{},
-		Nodes: map[string]*model.Node{}, Services: map[model.ServiceKey]*model.Service{}, Slices: map[model.SliceKey]*model.Slice{},
-		Policies: map[model.PolicyKey]*model.Policy{},
 	}
 }
 
@@ -193,7 +184,7 @@ func (j *judged) label(p *testPod, app string) {
 	})
 }
 
-// Ready implements controller.Source, as the next two do.
+// Ready implements decide.Source, as the next two do.
 func (j *judged) Ready() <-chan struct{} { return j.ready }
 func (j *judged) Synced() bool           { return true }
 
@@ -201,11 +192,11 @@ func (j *judged) Take() model.Changes {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	taken := j.changes
-	j.changes = noChanges()
+	j.changes = model.NewChanges()
 	return taken
 }
 
-// WriteAttachments implements controller.Sink, as all that follow.
+// WriteAttachments implements decide.Sink, as all that follow.
 func (j *judged) WriteAttachments(key model.PodKey, uid string, list []model.Attachment) {
 	j.change(func(c *model.Changes) {
 		if p := j.pods[key]; p != nil && p.UID == uid {
@@ -225,18 +216,6 @@ func (j *judged) WriteNode(name, uid string, n model.NodeNetwork) {
 		}
 	})
 }
-
-func (j *judged) Forget(model.PodKey)                                    {}
-func (j *judged) WriteNetworkStatus(string, string, model.NetworkStatus) {}
-func (j *judged) WriteFinalizer(string, string, bool)                    {}
-func (j *judged) WriteViews(map[model.ViewKey]*model.View)               {}
-func (j *judged) WriteMirrors(map[model.ServiceKey][]model.Mirror)       {}
-
-func (j *judged) WriteServiceAddresses(model.ServiceKey, string, *model.ServiceAddresses) {}
-
-func (j *judged) WriteGatewayClassStatus(string, string, model.GatewayClassStatus) {}
-func (j *judged) WriteGatewayStatus(model.GatewayKey, string, model.GatewayStatus) {}
-func (j *judged) WriteRouteStatus(model.RouteKey, string, model.RouteStatus)       {}
 
 func (j *judged) PodEvent(key model.PodKey, _ string, p model.Problem) { j.complain(key.String(), p) }
 func (j *judged) NetworkEvent(name, _ string, p model.Problem)         { j.complain(name, p) }

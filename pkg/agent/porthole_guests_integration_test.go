@@ -5,6 +5,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -34,9 +35,11 @@ func TestManyGuestsAtOnce(t *testing.T) {
 	before := n.ours()
 	var work sync.WaitGroup
 	var kept []*testPod
+	var came []string
 	for i := range networks {
 		for j := range pods {
 			p := newGuest(t, a, all[i].Name, fmt.Sprintf("p%d", j), 10+j, 10+i*pods+j)
+			came = append(came, p.request.ContainerID)
 			// The first Network keeps a pod, the others come and go several times.
 			stays := i == 0 && j == 0
 			if stays {
@@ -77,7 +80,7 @@ func TestManyGuestsAtOnce(t *testing.T) {
 	}
 	t.Logf("%d sweeps", sweeps)
 	must(t, a.Check(t.Context(), kept[0].request))
-	doors, _ := a.guests.of(uidOf("net0"))
+	doors := a.portholes.Pods(uidOf("net0"))
 	if len(doors) != 2 || doors[0].Own != kept[0].nic.Addresses[0].Addr() {
 		t.Errorf("guests %v", doors)
 	}
@@ -85,9 +88,15 @@ func TestManyGuestsAtOnce(t *testing.T) {
 	if after := n.ours(); !slices.Equal(before, after) {
 		t.Errorf("left: %v\nbefore: %v", after, before)
 	}
-	if len(a.turns.held)+len(a.locks.held) > 0 {
-		t.Errorf("locks are held: %v %v", a.turns.held, a.locks.held)
+	// No turn is held: another pod of each Network comes and goes, and so does each container.
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for i, network := range all {
+		p := newGuest(t, a, network.Name, "late", 50, 50+i)
+		_, err := a.Add(ctx, p.request)
+		must(t, errors.Join(err, a.Del(ctx, p.request)))
 	}
+	a.wantFree(t, came...)
 }
 
 // A pod that goes while a sweep goes through the links is not brought back by it: its face may be another's a moment later.
@@ -98,8 +107,8 @@ func TestSweepDoesNotBringBackWhoHasGone(t *testing.T) {
 	links, err := netdev.List()
 	must(t, err)
 	must(t, a.Del(t.Context(), p.request))
-	must(t, a.recountBy(links))
-	if doors, _ := a.guests.of(uidOf("red")); len(doors) != 2 {
+	must(t, a.portholes.Sweep(t.Context(), links))
+	if doors := a.portholes.Pods(uidOf("red")); len(doors) != 2 {
 		t.Errorf("guests are %v, and one of two pods has gone", doors)
 	}
 }
@@ -156,18 +165,25 @@ func TestLargeTransfers(t *testing.T) {
 					return err
 				}
 				defer conn.Close()
-				must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
-				sent := bytes.Repeat([]byte("large transfer. "), 64<<10)
-				go func() { _, _ = conn.Write(sent) }()
-				got := make([]byte, len(sent))
-				if _, err := io.ReadFull(conn, got); err != nil {
-					return err
-				}
-				if !bytes.Equal(got, sent) {
-					t.Error("other bytes came back")
-				}
-				return nil
+				return transfer(conn)
 			}))
 		})
 	}
+}
+
+// transfer sends a MiB to somebody who sends all back.
+func transfer(conn net.Conn) error {
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		return err
+	}
+	sent := bytes.Repeat([]byte("large transfer. "), 64<<10)
+	go func() { _, _ = conn.Write(sent) }()
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(conn, got); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, sent) {
+		return errors.New("other bytes came back")
+	}
+	return nil
 }

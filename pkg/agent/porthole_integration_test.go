@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -34,9 +35,9 @@ const (
 	ownNode6 = "fdd7:5e3c:91a4::a702:1"
 )
 
-func testInfrastructure() Infrastructure {
+func testInfrastructure() world.Infrastructure {
 	prefix := netip.MustParsePrefix
-	return Infrastructure{
+	return world.Infrastructure{
 		DNS:           []netip.Addr{netip.MustParseAddr(testDNS), netip.MustParseAddr("fd00:96::a")},
 		Services:      []netip.Prefix{prefix(testServices), prefix("fd00:96::/112")},
 		Faces:         []netip.Prefix{prefix("100.64.0.0/10"), prefix("fd64:a701::/64")},
@@ -131,13 +132,13 @@ func (a *Agent) seesCluster(servers []netip.AddrPort, nodes []*model.Node, netwo
 		Subnets: []model.Subnet{{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/16"), netip.MustParsePrefix("fd00:128::/64")}}},
 	}
 	for _, network := range append(networks, flat) {
-		a.world.setNetwork(network)
+		a.world.SetNetwork(network)
 	}
 	for _, node := range nodes {
-		a.world.setNode(node)
+		a.world.SetNode(node)
 	}
-	a.world.setAPI([]netip.AddrPort{netip.MustParseAddrPort(testAPI + ":443"), netip.MustParseAddrPort("[fd00:96::1]:443")})
-	a.world.setServers("kubernetes", servers)
+	a.world.SetAPI([]netip.AddrPort{netip.MustParseAddrPort(testAPI + ":443"), netip.MustParseAddrPort("[fd00:96::1]:443")})
+	a.world.SetServers("kubernetes", servers)
 }
 
 // newGuest makes a pod of a Network: with the own addresses of a host number, and faces of the node's first block of
@@ -146,7 +147,8 @@ func newGuest(tb testing.TB, a *Agent, network, name string, host, face int) *te
 	tb.Helper()
 	p := &testPod{tb: tb, nic: attachmentOf(byte(host))}
 	p.nic.Network, p.nic.NetworkUID = network, uidOf(network)
-	for _, block := range a.world.nodes[a.node].Assigned.Faces {
+	self, _ := a.world.Host()
+	for _, block := range self.Blocks {
 		bytes := block.Addr().AsSlice()
 		bytes[len(bytes)-1] = byte(face)
 		address, _ := netip.AddrFromSlice(bytes)

@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/porthole"
@@ -137,8 +138,8 @@ func TestAChangeCountsAtOnce(t *testing.T) {
 	must(t, talks(in))
 	closed := vpc("red")
 	closed.Egress = model.EgressNone
-	a.world.setNetwork(closed)
-	must(t, a.refreshPortholes(t.Context()))
+	a.world.SetNetwork(closed)
+	must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
 	if err := talks(out); err == nil {
 		t.Error("a connection goes on that may not be begun any more")
 	}
@@ -155,8 +156,8 @@ func TestTheKubernetesAPIAndDNS(t *testing.T) {
 	wantRefused(t, blue.inside, testAPI+":443")
 	// It moves to a machine outside; there, the node's address is seen.
 	serveName(t, world.inside, ":6443", "the other API server")
-	a.world.setServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort(world.v4 + ":6443")})
-	must(t, a.refreshPortholes(t.Context()))
+	a.world.SetServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort(world.v4 + ":6443")})
+	must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
 	wantAnswer(t, red.inside, testAPI+":443", "the other API server sees "+world.nodeV4)
 	wantRefused(t, red.inside, "[fd00:96::1]:443")
 	// Whoever answers for names listens inside the porthole, at the cluster's address.
@@ -252,7 +253,7 @@ func TestANetworkThatHasTheNodesAddresses(t *testing.T) {
 	n, a, world := portholeNode(t, nil)
 	green := vpc("green")
 	green.Subnets[0].CIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8:51::/64")}
-	a.world.setNetwork(green)
+	a.world.SetNetwork(green)
 	// Its router's addresses are the node's, too.
 	n.addNetwork("green", "192.0.2.0/24", "2001:db8:51::/64")
 	p := newGuest(t, a, "green", "one", 5, 5)
@@ -368,6 +369,7 @@ func (n *node) successor(a *Agent) *Agent {
 	n.tb.Helper()
 	next := n.agent()
 	next.pods, next.world = a.pods, a.world
+	next.bindPortholes()
 	return next
 }
 

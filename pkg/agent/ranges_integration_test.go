@@ -94,7 +94,7 @@ func (j *judged) join(p rangePlan) {
 		c.Networks[n.Name] = n
 		c.Namespaces[n.Name] = &model.Namespace{Name: n.Name, Labels: map[string]string{model.LabelNetwork: n.Name}}
 	})
-	j.agent.world.setNetwork(n)
+	j.agent.world.SetNetwork(n)
 	j.names.add(n.Name, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec:       corev1.ServiceSpec{ClusterIP: "10.96.200.80", ClusterIPs: []string{"10.96.200.80", "fd00:96::c850"}},

@@ -3,9 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,11 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -38,36 +33,25 @@ func reportsOf(client dynamic.Interface) dynamic.ResourceInterface {
 
 // watchReports follows the reports of all nodes. While they cannot be read, the last ones count.
 func (a *Agent) watchReports(ctx context.Context, client dynamic.Interface) error {
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.SchemeGroupVersion.WithResource("nodereports"),
-		metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	return a.follow(ctx, "NodeReports", follow.Watch{Informer: informer, Trim: trimReport, Handler: follow.Handle(
-		func(u *unstructured.Unstructured) {
-			report := v1alpha1.NodeReport{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &report); err != nil {
-				a.log.Warn("node report not readable", "node", u.GetName(), "error", err)
-				return
-			}
-			a.world.setReport(intake.NodeReport(&report))
-			a.retell(u.GetName())
-		},
-		func(u *unstructured.Unstructured) {
-			a.world.dropReport(u.GetName())
-			a.retell(u.GetName())
-		},
-	)}, func() { a.world.setSynced(kindReports) })
-}
-
-func trimReport(object any) (any, error) {
-	if u, ok := object.(*unstructured.Unstructured); ok {
-		u.SetManagedFields(nil)
-	}
-	return object, nil
+	const what = "NodeReports"
+	follow.Kind[*unstructured.Unstructured, string, model.NodeReport]{
+		Name: what, Lister: follow.List(client, reportsOf(client), follow.Options{Failed: a.failed(what)}),
+		Key: follow.ByName, Read: follow.Decoded(intake.NodeReport, a.unreadable("NodeReport")),
+		Sink: sees(a, world.Reports, func(r *model.NodeReport) {
+			a.world.SetReport(r)
+			a.retell(r.Node)
+		}, func(node string) {
+			a.world.DropReport(node)
+			a.retell(node)
+		}),
+	}.Source().Run(ctx)
+	return nil
 }
 
 // retell has the node's own report looked at.
 func (a *Agent) retell(node string) {
 	if node == a.node {
-		wakeUp(a.told)
+		notify(a.told)
 	}
 }
 
@@ -94,12 +78,12 @@ func (a *Agent) report(ctx context.Context, reports dynamic.ResourceInterface) e
 	if err != nil {
 		return err
 	}
-	report, news := a.world.report(addresses)
+	report, news := a.world.Report(addresses)
 	if !news {
 		return nil
 	}
 	if len(addresses) > len(report.Addresses) {
-		a.log.Warn("node has more addresses than a report can have: list the others' ranges in --infra-cidrs", "addresses", len(addresses), "reported", len(report.Addresses))
+		a.log.Warn("node has more addresses than a report can have: list the others' ranges in infraCIDRs of the AtollConfig", "addresses", len(addresses), "reported", len(report.Addresses))
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
@@ -129,32 +113,4 @@ const reportTime = 10 * time.Second
 // of a node give it so that Services' addresses end there.
 func notTheNodes(link, bridge string) bool {
 	return strings.HasPrefix(link, "atoll") || link == bridge || link == "kube-ipvs0" || link == "nodelocaldns"
-}
-
-// setReport records what a node's agent says of it.
-func (w *world) setReport(r *model.NodeReport) {
-	w.update(func() bool { return record(w.reports, r.Node, r) })
-}
-
-func (w *world) dropReport(node string) { w.update(func() bool { return forget(w.reports, node) }) }
-
-// report is what this node has to say of itself, and whether that is news: nothing is before it is known what was said before, and what the
-// node is.
-func (w *world) report(addresses []netip.Addr) (r model.NodeReport, news bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	self := w.nodes[w.self]
-	if self == nil || w.missing[kindReports] || !w.wired {
-		return r, false
-	}
-	sorted := func(list []netip.Addr) []netip.Addr {
-		return slices.Compact(slices.SortedFunc(slices.Values(list), netip.Addr.Compare))
-	}
-	// As everybody will read it.
-	r = *intake.NodeReport(intake.ReportOf(model.NodeReport{
-		Node: w.self, NodeUID: self.UID, Version: build.Version(),
-		Addresses: sorted(addresses), Tunnels: sorted(w.underlay.Own), DNS: sorted(w.infra.DNS),
-	}))
-	said := w.reports[w.self]
-	return r, said == nil || !reflect.DeepEqual(*said, r)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
+	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 )
@@ -18,32 +20,34 @@ import (
 // TestReportedAddressesAreInfrastructure: another node has addresses, in a storage network and for tunnels, that neither its Node nor OVN names. Pods of
 // a vpc Network and of the default one reach them until the node tells of them itself, and again when its report has gone.
 func TestReportedAddressesAreInfrastructure(t *testing.T) {
-	n, a, world := portholeNode(t, func(_, blue *model.Network) { blue.Infra = model.InfraDirect })
+	n, a, beyond := portholeNode(t, func(_, blue *model.Network) { blue.Infra = model.InfraDirect })
 	const storage, storage6, tunnel = "203.0.113.9", "2001:db8:77::9", "203.0.113.10"
-	must(t, world.inside(func() error { return addLeaf("storage0", storage, storage6, tunnel) }))
+	must(t, beyond.inside(func() error { return addLeaf("storage0", storage, storage6, tunnel) }))
 	// What Atoll has given a node is told of by the controller.
-	must(t, world.inside(func() error { return addLeaf("atoll0", "203.0.113.11") }))
-	flat := *a.world.network(uidOf("default"))
+	must(t, beyond.inside(func() error { return addLeaf("atoll0", "203.0.113.11") }))
+	flat := *a.world.Network(uidOf("default"))
 	flat.Infra = model.InfraServices
-	a.world.setNetwork(&flat)
-	must(t, a.refreshPortholes(t.Context()))
+	a.world.SetNetwork(&flat)
+	must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
 	red, blue, infra := n.addGuest(a, "red", "one", 5, 5), n.addGuest(a, "blue", "one", 5, 6), n.addDefaultPod(a, "infra", 5)
 	// Go looks once whether there is IPv6, and outside there is no loopback to see it by.
 	serveName(t, here, ":9000", "the node")
-	serveName(t, world.inside, ":80", "node2")
+	serveName(t, beyond.inside, ":80", "node2")
 
-	other := newWorld("node2", testInfrastructure())
-	other.setNode(&model.Node{Name: "node2", UID: "uid-node2"})
-	other.setSynced(kindReports)
-	other.setUnderlay(underlayOf(netip.MustParseAddr(tunnel)), nil)
+	other := world.New("node2")
+	other.SetInfrastructure(testInfrastructure())
+	other.SetNode(&model.Node{Name: "node2", UID: "uid-node2"})
+	other.SetSynced(world.Reports)
+	other.SetSynced(world.Settings)
+	other.SetUnderlay(underlayOf(netip.MustParseAddr(tunnel)), nil)
 	var found []netip.Addr
-	must(t, world.inside(func() (err error) {
+	must(t, beyond.inside(func() (err error) {
 		found, err = netdev.AddressesBut(func(link string) bool { return notTheNodes(link, "br-int") })
 		return err
 	}))
-	report, news := other.report(found)
+	report, news := other.Report(found)
 	want := []netip.Addr{
-		netip.MustParseAddr(world.v4), netip.MustParseAddr(storage), netip.MustParseAddr(tunnel), netip.MustParseAddr(world.v6), netip.MustParseAddr(storage6),
+		netip.MustParseAddr(beyond.v4), netip.MustParseAddr(storage), netip.MustParseAddr(tunnel), netip.MustParseAddr(beyond.v6), netip.MustParseAddr(storage6),
 	}
 	slices.SortFunc(want, netip.Addr.Compare)
 	if !news || !slices.Equal(report.Addresses, want) {
@@ -58,7 +62,7 @@ func TestReportedAddressesAreInfrastructure(t *testing.T) {
 	}
 	open := func(when string) {
 		t.Helper()
-		must(t, a.refreshPortholes(t.Context()))
+		must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
 		for _, p := range []*testPod{red, blue, infra} {
 			for _, address := range at(storage, storage6, tunnel) {
 				if _, err := ask(p.inside, address); err != nil {
@@ -68,9 +72,9 @@ func TestReportedAddressesAreInfrastructure(t *testing.T) {
 		}
 	}
 	open("before the report")
-	a.world.setReport(&report)
-	must(t, a.refreshPortholes(t.Context()))
-	for _, address := range at(storage, storage6, world.v4, tunnel) {
+	a.world.SetReport(&report)
+	must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
+	for _, address := range at(storage, storage6, beyond.v4, tunnel) {
 		wantRefused(t, red.inside, address)
 		wantRefused(t, infra.inside, address)
 	}
@@ -81,7 +85,7 @@ func TestReportedAddressesAreInfrastructure(t *testing.T) {
 		}
 	}
 	wantRefused(t, blue.inside, at(tunnel)[0])
-	a.world.dropReport("node2")
+	a.world.DropReport("node2")
 	open("without the report")
 }
 

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"reflect"
-	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,53 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
+	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
-// What the agents of other nodes say counts as infrastructure, and their tunnels are closed; what the API lists as a node's stays open to direct
-// access. Who says nothing any more takes it back.
-func TestReportsAreInfrastructure(t *testing.T) {
-	t.Parallel()
-	single := func(text string) netip.Prefix { a := netip.MustParseAddr(text); return netip.PrefixFrom(a, a.BitLen()) }
-	storage, tunnel, shown := single("198.51.100.2"), single("198.51.100.9"), single("192.0.2.2")
-	w := testWorld()
-	judged := func() (infra, closed []netip.Prefix) {
-		spec, err := w.porthole(uidOf("red"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return spec.Cluster.Infra, spec.Cluster.Closed
-	}
-	if infra, _ := judged(); slices.Contains(infra, storage) {
-		t.Fatal("an address that nobody has told of is known")
-	}
-	w.setReport(&model.NodeReport{
-		Node: "n2", Addresses: []netip.Addr{shown.Addr(), storage.Addr(), tunnel.Addr()}, Tunnels: []netip.Addr{tunnel.Addr(), shown.Addr()},
-	})
-	infra, closed := judged()
-	for _, p := range []netip.Prefix{storage, tunnel, shown} {
-		if !slices.Contains(infra, p) {
-			t.Errorf("%s is no infrastructure", p)
-		}
-	}
-	if !slices.Contains(closed, tunnel) || slices.Contains(closed, storage) || slices.Contains(closed, shown) {
-		t.Errorf("closed are %v, want %s of these", closed, tunnel)
-	}
-	w.dropReport("n2")
-	if infra, closed := judged(); slices.Contains(infra, storage) || slices.Contains(closed, tunnel) {
-		t.Error("a report that has gone counts")
-	}
-}
-
 // A node tells of itself once, again when there is something else to tell or somebody else wrote it, and not before it knows what it is.
 func TestReportIsWrittenWhenItChanges(t *testing.T) {
 	t.Parallel()
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{v1alpha1.SchemeGroupVersion.WithResource("nodereports"): "NodeReportList"})
-	a := &Agent{node: "n1", bridge: "br-int", world: testWorld(), log: slog.New(slog.DiscardHandler)}
+	a := &Agent{node: "n1", bridge: "br-int", world: testWorld("n1"), log: slog.New(slog.DiscardHandler)}
 	writes := func(name string, want int) {
 		t.Helper()
 		client.ClearActions()
@@ -89,22 +54,23 @@ func TestReportIsWrittenWhenItChanges(t *testing.T) {
 	}
 	tunnel := netip.MustParseAddr("198.51.100.9")
 	writes("before anything is known", 0)
-	a.world.setSynced(kindReports)
+	a.world.SetSynced(world.Reports)
+	a.world.SetSynced(world.Settings)
 	writes("before the switch was asked", 0)
-	a.world.setUnderlay(underlayOf(tunnel), nil)
+	a.world.SetUnderlay(underlayOf(tunnel), nil)
 	writes("at first", 1)
 	first := seen()
 	if first.NodeUID != "uid-n1" || !reflect.DeepEqual(first.Tunnels, []netip.Addr{tunnel}) || !reflect.DeepEqual(first.DNS, []netip.Addr{netip.MustParseAddr("10.96.0.10")}) {
 		t.Errorf("it says %+v", *first)
 	}
-	a.world.setReport(first)
+	a.world.SetReport(first)
 	writes("when all is said", 0)
-	a.world.setUnderlay(underlayOf(netip.MustParseAddr("198.51.100.10")), nil)
+	a.world.SetUnderlay(underlayOf(netip.MustParseAddr("198.51.100.10")), nil)
 	writes("when a tunnel moves", 1)
-	a.world.setReport(&model.NodeReport{Node: "n1", NodeUID: "uid-n1"})
+	a.world.SetReport(&model.NodeReport{Node: "n1", NodeUID: "uid-n1"})
 	writes("when somebody else wrote it", 1)
-	a.world.setReport(seen())
-	a.world.setNode(&model.Node{Name: "n1", UID: "uid-n1-again"})
+	a.world.SetReport(seen())
+	a.world.SetNode(&model.Node{Name: "n1", UID: "uid-n1-again"})
 	writes("when the Node is another one", 1)
 	if again := seen(); again.NodeUID != "uid-n1-again" {
 		t.Errorf("it belongs to %s", again.NodeUID)
@@ -112,8 +78,21 @@ func TestReportIsWrittenWhenItChanges(t *testing.T) {
 	if err := reportsOf(client).Delete(t.Context(), "n1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	a.world.dropReport("n1")
+	a.world.DropReport("n1")
 	writes("when it was deleted", 1)
+}
+
+// testWorld is a cluster of two nodes and two Networks, as one of the nodes sees it.
+func testWorld(self string) *world.World {
+	w := world.New(self)
+	w.SetInfrastructure(world.Infrastructure{DNS: []netip.Addr{netip.MustParseAddr("10.96.0.10")}})
+	for _, name := range []string{"red", "default"} {
+		w.SetNetwork(&model.Network{Name: name, UID: "uid-of-" + name})
+	}
+	for _, name := range []string{"n1", "n2"} {
+		w.SetNode(&model.Node{Name: name, UID: "uid-" + name})
+	}
+	return w
 }
 
 func underlayOf(own ...netip.Addr) vswitch.Underlay { return vswitch.Underlay{Own: own} }

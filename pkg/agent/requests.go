@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
+	"go4.org/netipx"
 
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/vswitch"
@@ -21,7 +23,7 @@ const errCheckFailed = 100
 
 // Del takes a container's interface away. That there is none is a success.
 func (a *Agent) Del(ctx context.Context, request cni.Request) error {
-	release, err := a.locks.acquire(ctx, request.ContainerID)
+	release, err := a.locks.Acquire(ctx, request.ContainerID)
 	if err != nil {
 		return tryAgain(fmt.Errorf("wait for another request of this container: %w", err))
 	}
@@ -44,7 +46,7 @@ func (a *Agent) disconnect(ctx context.Context, owner netdev.Owner) error {
 	if err := netdev.Delete(owner); err != nil {
 		return err
 	}
-	if err := a.leave(ctx, owner.ContainerID); err != nil {
+	if err := a.portholes.Leave(ctx, owner.ContainerID); err != nil {
 		return err
 	}
 	return detached
@@ -77,7 +79,7 @@ func (a *Agent) Check(ctx context.Context, request cni.Request) error {
 }
 
 func (a *Agent) check(ctx context.Context, request cni.Request) error {
-	release, err := a.locks.acquire(ctx, request.ContainerID)
+	release, err := a.locks.Acquire(ctx, request.ContainerID)
 	if err != nil {
 		return fmt.Errorf("wait for another request of this container: %w", err)
 	}
@@ -86,7 +88,7 @@ func (a *Agent) check(ctx context.Context, request cni.Request) error {
 	if !found || !pod.is(request.Pod) {
 		return errors.New("the API server does not show this pod")
 	}
-	nic, err := parseAttachment(pod.attachments, pod.uid, request.Interface)
+	nic, err := attachment.Parse(pod.attachments, pod.uid, request.Interface)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func (a *Agent) GC(ctx context.Context, request cni.Request) error {
 	}
 	var failed []error
 	for name, owner := range stale {
-		release, free := a.locks.try(owner.ContainerID)
+		release, free := a.locks.Try(owner.ContainerID)
 		if valid[name] || !free {
 			if free {
 				release()
@@ -165,7 +167,7 @@ func (a *Agent) ready(ctx context.Context) error {
 	if !a.pods.inSync() {
 		return errors.New("the pods of this node have not been read from the API server yet")
 	}
-	if err := a.world.ready(); err != nil {
+	if err := a.world.Ready(); err != nil {
 		return err
 	}
 	return a.ovs.Ready(ctx)
@@ -179,13 +181,9 @@ func tryAgain(err error) error {
 	return types.NewError(types.ErrTryAgainLater, err.Error(), "")
 }
 
-func ipNet(p netip.Prefix) net.IPNet {
-	return net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
-}
-
 func defaultDestination(gateway netip.Addr) net.IPNet {
 	if gateway.Is4() {
-		return ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0))
+		return *netipx.PrefixIPNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0))
 	}
-	return ipNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0))
+	return *netipx.PrefixIPNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0))
 }

@@ -27,6 +27,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/fake"
 
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -39,12 +40,13 @@ func TestRun(t *testing.T) {
 	must(t, metav1.AddMetaToScheme(scheme))
 	api := fake.NewSimpleMetadataClient(scheme)
 	networks := schema.GroupVersionResource{Group: "atoll.dev", Version: "v1alpha1", Resource: "networks"}
+	settings := schema.GroupVersionResource{Group: "atoll.dev", Version: "v1alpha1", Resource: "atollconfigs"}
 	reports := schema.GroupVersionResource{Group: "atoll.dev", Version: "v1alpha1", Resource: "nodereports"}
-	clients := Clients{
+	clients := follow.Clients{
 		Metadata: api,
 		Kube:     kubefake.NewClientset(),
 		Networks: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-			map[schema.GroupVersionResource]string{networks: "NetworkList", reports: "NodeReportList"}),
+			map[schema.GroupVersionResource]string{networks: "NetworkList", reports: "NodeReportList", settings: "AtollConfigList"}),
 	}
 	config := Config{
 		Node: "node1", OVSDB: n.db, Bridge: "br-int",

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/daemon"
 )
 
 // farewell is how long requests may take to clear up when the agent stops.
@@ -40,12 +40,7 @@ func listen(ctx context.Context, socket string) (net.Listener, error) {
 
 // serveCNI serves requests until ctx ends; their contexts end with it.
 func (a *Agent) serveCNI(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
-		Handler:           cni.Handler(a, a.log),
-		ReadHeaderTimeout: 5 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
-	return serveUntil(ctx, server, listener)
+	return daemon.Serve(ctx, &http.Server{Handler: cni.Handler(a, a.log), ReadHeaderTimeout: daemon.HeaderTime}, listener, farewell)
 }
 
 // serveMetrics serves what people and machines ask about the agent.
@@ -54,31 +49,9 @@ func (a *Agent) serveMetrics(ctx context.Context, address string, registry *prom
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	// Healthy is an agent that runs: what it waits for does not come sooner by killing it.
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := a.ready(r.Context()); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	mux.HandleFunc("GET /verdicts", a.serveVerdicts)
-	return serveUntil(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener)
-}
-
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
-	stopped := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-		defer cancel()
-		stopped <- server.Shutdown(late)
-	})
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return <-stopped
+	mux := daemon.NewMux(registry, func(context.Context) error { return nil })
+	mux.HandleFunc("GET /readyz", daemon.Check(a.ready))
+	mux.Handle("GET /verdicts", a.verdicts)
+	return daemon.Serve(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: daemon.HeaderTime}, listener, farewell)
 }

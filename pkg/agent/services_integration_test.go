@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/vswitch"
@@ -115,7 +116,7 @@ func TestFlatNetworksObeyTheirAccess(t *testing.T) {
 	n, a, world := portholeNode(t, nil)
 	other := givenTo("node2", 2)
 	other.Addresses = []netip.Addr{netip.MustParseAddr("203.0.113.9")}
-	a.world.setNode(other)
+	a.world.SetNode(other)
 	must(t, world.inside(func() error { return giveAddress("wan0", "203.0.113.9") }))
 	infra, peer := n.addDefaultPod(a, "infra", 5), n.addDefaultPod(a, "peer", 6)
 	for _, port := range []string{":9000", ":6443"} {
@@ -136,10 +137,10 @@ func TestFlatNetworksObeyTheirAccess(t *testing.T) {
 		{model.EgressNone, model.InfraDirect, reach{true, true, false}},
 	} {
 		t.Run(string(test.egress)+" "+string(test.infra), func(t *testing.T) {
-			flat := *a.world.network(uidOf("default"))
+			flat := *a.world.Network(uidOf("default"))
 			flat.Egress, flat.Infra = test.egress, test.infra
-			a.world.setNetwork(&flat)
-			must(t, a.refreshPortholes(t.Context()))
+			a.world.SetNetwork(&flat)
+			must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
 			for address, want := range map[string]bool{
 				testEncapIP + ":9000": test.want.node, world.nodeV4 + ":9000": test.want.node, "10.128.1.1:9000": test.want.node, "203.0.113.9:80": test.want.node,
 				"[" + world.nodeV6 + "]:9000": test.want.node, "[fd00:128::1:1]:9000": test.want.node,
@@ -185,7 +186,7 @@ func TestDatabasesAreClosed(t *testing.T) {
 	}
 	// As the flag --sb-address says it; ovn-controller needs its own.
 	a.southbound = vswitch.Servers(fmt.Sprintf("tcp:%s:6642,tcp:%s:6642", world.v4, testEncapIP))
-	must(t, a.refreshPortholes(t.Context()))
+	must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
 	// A Service with endpoints that somebody wrote by hand, as OVN has it in the Network, and as kube-proxy has it.
 	n.nbctl("lb-add", "byhand", "10.96.0.77:80", world.v4+":6642", "--", "ls-lb-add", "red", "byhand", "--", "ls-lb-add", "blue", "byhand",
 		"--", "ls-lb-add", "default", "byhand")

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nri"
 )
@@ -15,9 +16,11 @@ import (
 // doors as its owner opens.
 func TestOnlyIPv6WithPackets(t *testing.T) {
 	j := rangedWorld(t)
-	j.agent.world.infra.DNS = []netip.Addr{netip.MustParseAddr(testDNS)}
-	j.agent.world.setAPI([]netip.AddrPort{netip.MustParseAddrPort(testAPI + ":443")})
-	j.agent.world.setServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort(testEncapIP + ":6443")})
+	infra := testInfrastructure()
+	infra.DNS = infra.DNS[:1]
+	j.agent.world.SetInfrastructure(infra)
+	j.agent.world.SetAPI([]netip.AddrPort{netip.MustParseAddrPort(testAPI + ":443")})
+	j.agent.world.SetServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort(testEncapIP + ":6443")})
 	j.service("kube-system", "kube-dns", 53, nil, testDNS)
 	j.service("default", "kubernetes", 443, nil, testAPI)
 	plan := rangePlan{name: "six", cidrs: []string{"fd00:6::/64"}}
@@ -37,17 +40,17 @@ func TestOnlyIPv6WithPackets(t *testing.T) {
 	}
 
 	// An API server that has IPv6 is dialled itself.
-	j.agent.world.setServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort("[" + j.world.nodeV6 + "]:6443")})
-	must(t, j.agent.refreshPortholes(t.Context()))
+	j.agent.world.SetServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort("[" + j.world.nodeV6 + "]:6443")})
+	must(t, j.agent.portholes.Refresh(t.Context(), portholes.Trusting))
 	answers(t, near, model.APIAddress6(), "443", "api")
 
-	closed := *j.agent.world.network(uidOf("six"))
+	closed := *j.agent.world.Network(uidOf("six"))
 	closed.Infra = model.InfraNone
-	j.agent.world.setNetwork(&closed)
-	must(t, j.agent.refreshPortholes(t.Context()))
+	j.agent.world.SetNetwork(&closed)
+	must(t, j.agent.portholes.Refresh(t.Context(), portholes.Trusting))
 	wantRefused(t, near.inside, net.JoinHostPort(model.APIAddress6().String(), "443"))
-	j.agent.world.setServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort(testEncapIP + ":6443")})
-	must(t, j.agent.refreshPortholes(t.Context()))
+	j.agent.world.SetServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort(testEncapIP + ":6443")})
+	must(t, j.agent.portholes.Refresh(t.Context(), portholes.Trusting))
 	wantRefused(t, near.inside, net.JoinHostPort(model.APIAddress6().String(), "443"))
 	for _, p := range []*testPod{near, far} {
 		must(t, j.agent.Del(t.Context(), p.request))

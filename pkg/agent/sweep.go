@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
@@ -44,9 +44,12 @@ func (a *Agent) sweepForever(ctx context.Context) error {
 }
 
 // sweepSoon asks for a sweep before its time.
-func (a *Agent) sweepSoon() {
+func (a *Agent) sweepSoon() { notify(a.nudge) }
+
+// notify wakes whoever reads from c. A notice that is still unread is enough.
+func notify(c chan<- struct{}) {
 	select {
-	case a.nudge <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -76,7 +79,7 @@ func (a *Agent) sweep(ctx context.Context) error {
 	for _, owner := range found.lost {
 		failed = append(failed, a.tidy("lost port", owner, func() (bool, error) { return a.restorePort(ctx, owner) }))
 	}
-	failed = append(failed, a.sweepPortholes(ctx), a.keepThrottle(ctx))
+	failed = append(failed, a.portholes.Sweep(ctx, seen.links), a.keepThrottle(ctx))
 	return errors.Join(failed...)
 }
 
@@ -92,7 +95,7 @@ func (a *Agent) inventory(ctx context.Context) (inventory, error) {
 
 // tidy runs one repair, unless a request for the container is in flight: the next sweep will look again.
 func (a *Agent) tidy(what string, owner netdev.Owner, repair func() (done bool, err error)) error {
-	release, free := a.locks.try(owner.ContainerID)
+	release, free := a.locks.Try(owner.ContainerID)
 	if !free {
 		return nil
 	}
@@ -135,11 +138,11 @@ func (a *Agent) restorePort(ctx context.Context, owner netdev.Owner) (bool, erro
 	if err != nil || !lives || !linked {
 		return false, err
 	}
-	if bound, err := a.ovs.Bound(ctx, model.PortName(p.key, owner.Interface)); err != nil || len(bound) > 0 {
+	if bound, err := a.ovs.Bound(ctx, p.attachment(owner.Interface).PortName()); err != nil || len(bound) > 0 {
 		return false, err
 	}
 	// Without the controller's word the port only lacks what people read of it.
-	nic, err := parseAttachment(p.attachments, p.uid, owner.Interface)
+	nic, err := attachment.Parse(p.attachments, p.uid, owner.Interface)
 	if err != nil {
 		a.log.Warn("attachment of a lost port not readable", "pod", p.key, "error", err)
 	}

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/test/ovn"
@@ -61,9 +63,11 @@ func (a *Agent) mustGet(t *testing.T, p *testPod) pod {
 	return found
 }
 
-func mustNIC(t *testing.T, p *testPod) nic {
+func mustNIC(t *testing.T, p *testPod) attachment.NIC {
 	t.Helper()
-	n, err := nicOf(p.nic)
+	text, err := json.Marshal([]model.Attachment{p.nic})
+	must(t, err)
+	n, err := attachment.Parse(string(text), p.nic.PodUID, p.nic.Interface)
 	must(t, err)
 	return n
 }

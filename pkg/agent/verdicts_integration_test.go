@@ -18,19 +18,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/atoll-net/atoll/pkg/agent/verdicts"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 // counter begins to count on the node of the test.
-func (j *judged) counter() *verdicts {
+func (j *judged) counter() *verdicts.Counter {
 	j.tb.Helper()
-	v := newVerdicts(j.name, filepath.Join(j.dir, "br-int.mgmt"), func(context.Context) ([]string, error) {
-		return []string{"unix:" + filepath.Join(j.central, "ovn.sock")}, nil
-	}, j.agent.log)
+	v := verdicts.New(verdicts.Config{
+		Node: j.name, Socket: filepath.Join(j.dir, "br-int.mgmt"), Log: j.agent.log,
+		Southbound: southbound{told: "unix:" + filepath.Join(j.central, "ovn.sock"), log: j.agent.log}.read,
+	})
 	ctx, cancel := context.WithCancel(j.tb.Context())
 	done := make(chan error, 1)
-	go func() { done <- v.serve(ctx) }()
+	go func() { done <- v.Serve(ctx) }()
 	j.tb.Cleanup(func() {
 		cancel()
 		must(j.tb, <-done)
@@ -39,9 +41,9 @@ func (j *judged) counter() *verdicts {
 }
 
 // packetsOf are the packets of a policy's rule, and of what it drops of a pod.
-func packetsOf(t *testing.T, v *verdicts, policy, rule, pod string) (packets, dropped uint64) {
+func packetsOf(t *testing.T, v *verdicts.Counter, policy, rule, pod string) (packets, dropped uint64) {
 	t.Helper()
-	counts, err := v.ask(t.Context(), true)
+	counts, err := v.Ask(t.Context(), true)
 	must(t, err)
 	for _, c := range counts {
 		if c.Network == "red" && c.Policy == policy && c.Rule == rule {
@@ -67,7 +69,7 @@ func TestVerdictsAreCounted(t *testing.T) {
 	// A rule is listed once its flows are there. Nothing has been sent so far: what Open vSwitch has not counted yet when flows
 	// change, it counts for the new ones.
 	await(t, func() *bool {
-		counts, err := v.ask(t.Context(), true)
+		counts, err := v.Ask(t.Context(), true)
 		must(t, err)
 		if slices.ContainsFunc(counts, func(c model.VerdictCount) bool { return c.Policy == friends && c.Rule == "0" }) {
 			return new(bool)
@@ -118,7 +120,7 @@ func TestVerdictsAreCounted(t *testing.T) {
 		}
 		return nil
 	})
-	wantSeries(t, newVerdictCollector(v), []string{
+	wantSeries(t, verdicts.NewCollector(v), []string{
 		fmt.Sprintf(`atoll_agent_policy_packets_total{direction="Ingress",network="red",policy="isolation",verdict="drop"} %d`, 2*many),
 		fmt.Sprintf(`atoll_agent_policy_packets_total{direction="Ingress",network="red",policy="NetworkPolicy/red/friends",verdict="allow"} %d`, total+1),
 	})
@@ -126,7 +128,7 @@ func TestVerdictsAreCounted(t *testing.T) {
 	j.withdraw(model.Policy{Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "friends"}})
 	arrives(t, stranger, own, 9000, seen, "stranger")
 	await(t, func() *bool {
-		counts, err := v.ask(t.Context(), true)
+		counts, err := v.Ask(t.Context(), true)
 		must(t, err)
 		for _, c := range counts {
 			if c.Policy == friends || c.Policy == nb.Isolation {

@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/test/frames"
@@ -137,7 +137,7 @@ func TestForgedTunnels(t *testing.T) {
 	face := victim.nic.Faces[0].String() + ":9"
 	wantDatagram(t, got, here, face, []byte("friend"), "friend")
 	// Not a sweep: both nodes' portholes are in one directory here.
-	build := func() { must(t, errors.Join(a.openHost(t.Context()), a.openPortholes(t.Context(), doubting))) }
+	build := func() { must(t, a.portholes.Refresh(t.Context(), portholes.Doubting)) }
 	build()
 	tunnel := other.encapIP + ":6081"
 	open := []wall{{"", "flush set inet atoll tunnels"}, {"", "flush set inet atoll closed4"}, {"", "flush set inet atoll infra4"}}

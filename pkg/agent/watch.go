@@ -7,8 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -18,52 +16,56 @@ import (
 // runtime know the pod, while the object has another.
 const annotationMirror = "kubernetes.io/config.mirror"
 
-// watchPods follows the pods of a node until ctx ends. Only their metadata is read, and of that only what the
-// agent needs is kept.
+// failed tells of a watch that fails.
+func (a *Agent) failed(what string) func(error) {
+	return func(err error) {
+		a.metrics.watches.WithLabelValues(what).Inc()
+		a.log.Warn("watch failed; it is tried again", "of", what, "error", err)
+	}
+}
+
+// podID tells a pod from others of its name.
+type podID struct {
+	key model.PodKey
+	uid string
+}
+
+func idOf(o metav1.Object) podID {
+	return podID{model.PodKey{Namespace: o.GetNamespace(), Name: o.GetName()}, string(o.GetUID())}
+}
+
+// watchPods follows the pods of a node until ctx ends. Only their metadata is read.
 func (a *Agent) watchPods(ctx context.Context, client metadata.Interface, node string) error {
-	informer := metadatainformer.NewFilteredMetadataInformer(client,
-		schema.GroupVersionResource{Version: "v1", Resource: "pods"}, metav1.NamespaceAll, 0, cache.Indexers{},
-		func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
-		}).Informer()
-	return a.follow(ctx, "pods", follow.Watch{Informer: informer, Trim: trim, Handler: follow.Handle(a.podSeen, a.podGone)}, func() {
-		a.pods.setSynced()
-		a.log.Info("pods of this node are known")
-	})
+	const what = "pods"
+	follow.Kind[*metav1.PartialObjectMetadata, podID, pod]{
+		Name: what,
+		Lister: follow.List(client, client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}),
+			follow.Options{Fields: fields.OneTermEqualSelector("spec.nodeName", node).String(), Failed: a.failed(what)}),
+		Key: idOf, Read: readPod, Sink: a.seesPods(),
+	}.Source().Run(ctx)
+	return nil
 }
 
-// trim drops what the agent does not read, before it is kept.
-func trim(object any) (any, error) {
-	meta, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return object, nil
+// seesPods is what follows pods.
+func (a *Agent) seesPods() *follow.Each[podID, pod] {
+	return &follow.Each[podID, pod]{
+		Seen: func(p *pod) { a.pods.set(*p) },
+		Gone: func(id podID) { a.pods.remove(id.key, id.uid) },
+		Synced: func() {
+			a.pods.setSynced()
+			a.log.Info("pods of this node are known")
+			a.sweepSoon()
+		},
 	}
-	kept := metav1.ObjectMeta{
-		Name:            meta.Name,
-		Namespace:       meta.Namespace,
-		UID:             meta.UID,
-		ResourceVersion: meta.ResourceVersion,
-		// Whether it is there is what counts.
-		DeletionTimestamp: meta.DeletionTimestamp,
-	}
-	for _, key := range []string{model.AnnotationAttachments, annotationMirror} {
-		if value, has := meta.Annotations[key]; has {
-			metav1.SetMetaDataAnnotation(&kept, key, value)
-		}
-	}
-	return &metav1.PartialObjectMetadata{TypeMeta: meta.TypeMeta, ObjectMeta: kept}, nil
 }
 
-func (a *Agent) podSeen(meta *metav1.PartialObjectMetadata) {
-	a.pods.set(pod{
-		key:         model.PodKey{Namespace: meta.Namespace, Name: meta.Name},
-		uid:         string(meta.UID),
+// readPod reads what the agent needs of a pod.
+func readPod(meta *metav1.PartialObjectMetadata) *pod {
+	id := idOf(meta)
+	return &pod{
+		key: id.key, uid: id.uid,
 		staticUID:   meta.Annotations[annotationMirror],
 		attachments: meta.Annotations[model.AnnotationAttachments],
 		deleting:    meta.DeletionTimestamp != nil,
-	})
-}
-
-func (a *Agent) podGone(meta *metav1.PartialObjectMetadata) {
-	a.pods.remove(model.PodKey{Namespace: meta.Namespace, Name: meta.Name}, string(meta.UID))
+	}
 }

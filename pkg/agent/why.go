@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -67,7 +68,7 @@ func (a *Agent) why(ctx context.Context, request cni.Request, phase string) (mod
 	case phaseAttachment:
 		return a.leader.without(ctx, "the pod gets its addresses when one leads")
 	case phasePorthole:
-		if err := a.world.ready(); err != nil {
+		if err := a.world.Ready(); err != nil {
 			return model.Problem{Reason: model.ReasonAgentBehind, Message: fmt.Sprintf("the atoll-agent of node %s waits for the API server: %v", a.node, err)}, true
 		}
 	case phaseInstalled, phaseAnswered:
@@ -130,11 +131,11 @@ func (a *Agent) switchAway(err error) model.Problem {
 // databaseAway reports whether the controller says of the pod's Network that the northbound database is away.
 func (a *Agent) databaseAway(ctx context.Context, request cni.Request) bool {
 	p, _ := a.pods.get(request.Pod.Key())
-	nic, err := parseAttachment(p.attachments, p.uid, request.Interface)
+	nic, err := attachment.Parse(p.attachments, p.uid, request.Interface)
 	if err != nil || a.networks == nil {
 		return false
 	}
-	u, err := a.networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Get(ctx, nic.network, metav1.GetOptions{ResourceVersion: "0"})
+	u, err := a.networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Get(ctx, nic.Network, metav1.GetOptions{ResourceVersion: "0"})
 	if err != nil {
 		return false
 	}
@@ -145,8 +146,10 @@ func (a *Agent) databaseAway(ctx context.Context, request cni.Request) bool {
 // bindings is what the southbound database said last of the ports that are asked for on this node. One asks for all ADDs that
 // wait.
 type bindings struct {
+	southbound southbound
+
 	mu         sync.Mutex
-	at         time.Time
+	read       time.Time
 	ports      map[string]ovsdb.Bound
 	registered bool
 	err        error
@@ -156,14 +159,14 @@ func (a *Agent) asked(ctx context.Context) (ports map[string]ovsdb.Bound, regist
 	b := &a.bindings
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if time.Since(b.at) > bindingsAge {
+	if time.Since(b.read) > bindingsAge {
 		ctx, cancel := context.WithTimeout(ctx, bindingsTime)
 		defer cancel()
-		b.err = a.verdicts.withReader(ctx, func(r *ovsdb.Reader) (err error) {
+		b.err = b.southbound.read(ctx, func(r *ovsdb.Reader) (err error) {
 			b.ports, b.registered, err = r.Asked(ctx, a.node)
 			return err
 		})
-		b.at = time.Now()
+		b.read = time.Now()
 	}
 	return b.ports, b.registered, b.err
 }

@@ -10,14 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	informerscore "k8s.io/client-go/informers/core/v1"
-	informersdiscovery "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/intake"
@@ -27,98 +23,79 @@ import (
 // The Service by which pods know the Kubernetes API. (kubernetes.default.svc)
 const apiService, apiNamespace = "kubernetes", metav1.NamespaceDefault
 
-// follow runs an informer until ctx ends. A watch that fails is begun again, forever.
-func (a *Agent) follow(ctx context.Context, what string, w follow.Watch, synced func()) error {
-	w.Failed = func(err error) {
-		a.metrics.watches.WithLabelValues(what).Inc()
-		a.log.Warn("watch failed; it is tried again", "of", what, "error", err)
-	}
-	w.Synced = func() {
-		synced()
+// sees is what follows a kind of what portholes are made from.
+func sees[K comparable, V any](a *Agent, kind world.Kind, seen func(*V), gone func(K)) *follow.Each[K, V] {
+	return &follow.Each[K, V]{Seen: seen, Gone: gone, Synced: func() {
+		a.world.SetSynced(kind)
 		a.sweepSoon()
+	}}
+}
+
+// unreadable tells of an object that makes no sense.
+func (a *Agent) unreadable(kind string) func(string, error) {
+	return func(name string, err error) {
+		a.log.Warn("object not readable", "kind", kind, "name", name, "error", err)
 	}
-	return follow.Run(ctx, w)
 }
 
 // watchNetworks follows all Networks.
 func (a *Agent) watchNetworks(ctx context.Context, client dynamic.Interface) error {
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.SchemeGroupVersion.WithResource("networks"),
-		metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	return a.follow(ctx, "Networks", follow.Watch{Informer: informer, Trim: trimNetwork, Handler: follow.Handle(
-		func(u *unstructured.Unstructured) {
-			network := v1alpha1.Network{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &network); err != nil {
-				a.log.Warn("network not readable", "network", u.GetName(), "error", err)
-				return
-			}
-			a.world.setNetwork(intake.Network(&network))
-		},
-		func(u *unstructured.Unstructured) { a.world.dropNetwork(string(u.GetUID())) },
-	)}, func() { a.world.setSynced(kindNetworks) })
-}
-
-// trimNetwork drops what the agent does not read, before it is kept: of the status, all but the ranges that are served.
-func trimNetwork(object any) (any, error) {
-	u, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return object, nil
-	}
-	subnets, _, _ := unstructured.NestedSlice(u.Object, "status", "subnets")
-	trimmed, err := follow.WithoutStatus(object)
-	if len(subnets) > 0 {
-		u.Object["status"] = map[string]any{"subnets": subnets}
-	}
-	return trimmed, err
+	const what = "Networks"
+	follow.Kind[*unstructured.Unstructured, string, model.Network]{
+		Name: what, Lister: follow.List(client, client.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")), follow.Options{Failed: a.failed(what)}),
+		Key: follow.ByUID, Read: follow.Decoded(intake.Network, a.unreadable("Network")),
+		Sink: sees(a, world.Networks, a.world.SetNetwork, a.world.DropNetwork),
+	}.Source().Run(ctx)
+	return nil
 }
 
 // watchNodes follows all nodes: their addresses, and what the controller gave them.
 func (a *Agent) watchNodes(ctx context.Context, client kubernetes.Interface) error {
-	informer := informerscore.NewNodeInformer(client, 0, cache.Indexers{})
-	return a.follow(ctx, "Nodes", follow.Watch{Informer: informer, Trim: trimNode, Handler: follow.Handle(
-		func(n *corev1.Node) { a.world.setNode(intake.Node(n)) },
-		func(n *corev1.Node) { a.world.dropNode(n.Name) },
-	)}, func() { a.world.setSynced(kindNodes) })
-}
-
-func trimNode(object any) (any, error) {
-	n, ok := object.(*corev1.Node)
-	if !ok {
-		return object, nil
-	}
-	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion}}
-	kept.Status.Addresses = n.Status.Addresses
-	if given, has := n.Annotations[model.AnnotationNode]; has {
-		metav1.SetMetaDataAnnotation(&kept.ObjectMeta, model.AnnotationNode, given)
-	}
-	return kept, nil
+	const what = "Nodes"
+	follow.Kind[*corev1.Node, string, model.Node]{
+		Name: what, Lister: follow.List(client, client.CoreV1().Nodes(), follow.Options{Failed: a.failed(what)}),
+		Key: follow.ByName, Read: intake.Node, Sink: sees(a, world.Nodes, a.world.SetNode, a.world.DropNode),
+	}.Source().Run(ctx)
+	return nil
 }
 
 // watchAPIService follows the Service of the Kubernetes API.
 func (a *Agent) watchAPIService(ctx context.Context, client kubernetes.Interface) error {
-	informer := informerscore.NewFilteredServiceInformer(client, apiNamespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, apiService).String()
-	})
-	return a.follow(ctx, "the API's Service", follow.Watch{Informer: informer, Handler: follow.Handle(
-		func(s *corev1.Service) { a.world.setAPI(clusterAddresses(s)) },
-		func(*corev1.Service) { a.world.setAPI(nil) },
-	)}, func() { a.world.setSynced(kindService) })
+	const what = "the API's Service"
+	follow.Kind[*corev1.Service, string, []netip.AddrPort]{
+		Name: what, Lister: follow.List(client, client.CoreV1().Services(apiNamespace), follow.Options{
+			Fields: fields.OneTermEqualSelector(metav1.ObjectNameField, apiService).String(), Failed: a.failed(what),
+		}),
+		Key: follow.ByName, Read: func(s *corev1.Service) *[]netip.AddrPort { return new(clusterAddresses(s)) },
+		Sink: sees(a, world.Service, func(api *[]netip.AddrPort) { a.world.SetAPI(*api) }, func(string) { a.world.SetAPI(nil) }),
+	}.Source().Run(ctx)
+	return nil
+}
+
+// served is where API servers are.
+type served struct {
+	slice    string
+	servers  []netip.AddrPort
+	machines []netip.Addr
 }
 
 // watchAPIServers follows where the API servers really are.
 func (a *Agent) watchAPIServers(ctx context.Context, client kubernetes.Interface) error {
-	informer := informersdiscovery.NewFilteredEndpointSliceInformer(client, apiNamespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.LabelSelector = labels.Set{discoveryv1.LabelServiceName: apiService}.String()
-	})
-	return a.follow(ctx, "the API servers' addresses", follow.Watch{Informer: informer, Handler: follow.Handle(
-		func(s *discoveryv1.EndpointSlice) {
-			a.world.setMachines(s.Name, machineAddresses(s))
-			a.world.setServers(s.Name, endpointAddresses(s))
+	const what = "the API servers' addresses"
+	set := func(s *served) {
+		a.world.SetMachines(s.slice, s.machines)
+		a.world.SetServers(s.slice, s.servers)
+	}
+	follow.Kind[*discoveryv1.EndpointSlice, string, served]{
+		Name: what, Lister: follow.List(client, client.DiscoveryV1().EndpointSlices(apiNamespace), follow.Options{
+			Labels: labels.Set{discoveryv1.LabelServiceName: apiService}.String(), Failed: a.failed(what),
+		}),
+		Key: follow.ByName, Read: func(s *discoveryv1.EndpointSlice) *served {
+			return &served{s.Name, endpointAddresses(s), machineAddresses(s)}
 		},
-		func(s *discoveryv1.EndpointSlice) {
-			a.world.setServers(s.Name, nil)
-			a.world.setMachines(s.Name, nil)
-		},
-	)}, func() { a.world.setSynced(kindEndpoints) })
+		Sink: sees(a, world.Endpoints, set, func(slice string) { set(&served{slice: slice}) }),
+	}.Source().Run(ctx)
+	return nil
 }
 
 // clusterAddresses are the addresses and TCP ports of a Service.

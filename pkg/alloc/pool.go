@@ -40,14 +40,14 @@ const (
 
 // Pool gives out the addresses of one CIDR, next after the last given, so that an address that was just
 // released rests for as long as there are others. Not safe for concurrent use.
-type Pool struct {
+type Pool[H comparable] struct {
 	prefix netip.Prefix
 	last   uint64 // the offset of the last address of the CIDR
 	// reserved offsets: sorted, disjoint, not adjacent.
 	reserved []span
 	// words hold one bit per held offset, 64 to a word; empty words are absent.
 	words  map[uint64]uint64
-	holder map[netip.Addr]string
+	holder map[netip.Addr]H
 	// exceptions counts held addresses that are reserved.
 	exceptions uint64
 	cursor     uint64 // where the next search starts
@@ -58,13 +58,13 @@ type span struct{ first, last uint64 }
 // New makes a pool of prefix without the reserved ranges (those outside of it are ignored). The network's and
 // the broadcast address of IPv4, and the subnet-router anycast address of IPv6 (RFC 4291 section 2.6.1), are
 // reserved by New itself; /31 and /127 have neither (RFC 3021, RFC 6164).
-func New(prefix netip.Prefix, reserved []model.AddrRange) (*Pool, error) {
+func New[H comparable](prefix netip.Prefix, reserved []model.AddrRange) (*Pool[H], error) {
 	prefix = prefix.Masked()
 	hostBits := prefix.Addr().BitLen() - prefix.Bits()
 	if !prefix.IsValid() || hostBits > 64 {
 		return nil, fmt.Errorf("serve %s: an IPv6 prefix must be at least /%d", prefix, MinBits6)
 	}
-	p := &Pool{prefix: prefix, last: ^uint64(0), words: map[uint64]uint64{}, holder: map[netip.Addr]string{}}
+	p := &Pool[H]{prefix: prefix, last: ^uint64(0), words: map[uint64]uint64{}, holder: map[netip.Addr]H{}}
 	if hostBits < 64 {
 		p.last = 1<<hostBits - 1
 	}
@@ -84,32 +84,32 @@ func New(prefix netip.Prefix, reserved []model.AddrRange) (*Pool, error) {
 }
 
 // Prefix is the pool's CIDR.
-func (p *Pool) Prefix() netip.Prefix { return p.prefix }
+func (p *Pool[H]) Prefix() netip.Prefix { return p.prefix }
 
 // Take gives one address to holder if it can be had; an address that holder has already is Taken again.
-// When it is InUse, the other holder is returned.
-func (p *Pool) Take(a netip.Addr, holder string) (Outcome, string) {
+// Holders are any comparable keys. When it is InUse, the other holder is returned.
+func (p *Pool[H]) Take(a netip.Addr, holder H) (outcome Outcome, other H) {
 	off, ok := p.offset(a)
 	if !ok {
-		return Outside, ""
+		return Outside, other
 	}
-	if other, held := p.holder[a]; held {
-		if other == holder {
-			return Taken, ""
+	if has, held := p.holder[a]; held {
+		if has == holder {
+			return Taken, other
 		}
-		return InUse, other
+		return InUse, has
 	}
 	if _, isReserved := p.reservedSpan(off); isReserved {
-		return Reserved, ""
+		return Reserved, other
 	}
 	p.hold(off, a, holder)
-	return Taken, ""
+	return Taken, other
 }
 
 // Keep gives holder an address that it had before, even one that has been reserved since: who has an address
 // keeps it. The outcome is never Reserved.
-func (p *Pool) Keep(a netip.Addr, holder string) (Outcome, string) {
-	outcome, other := p.Take(a, holder)
+func (p *Pool[H]) Keep(a netip.Addr, holder H) (outcome Outcome, other H) {
+	outcome, other = p.Take(a, holder)
 	if outcome == Reserved {
 		off, _ := p.offset(a)
 		p.hold(off, a, holder)
@@ -120,7 +120,7 @@ func (p *Pool) Keep(a netip.Addr, holder string) (Outcome, string) {
 }
 
 // Next gives holder the next free address. It returns false when there is none.
-func (p *Pool) Next(holder string) (netip.Addr, bool) {
+func (p *Pool[H]) Next(holder H) (netip.Addr, bool) {
 	if p.Free() == 0 {
 		return netip.Addr{}, false
 	}
@@ -141,8 +141,8 @@ func (p *Pool) Next(holder string) (netip.Addr, bool) {
 }
 
 // Release ends holder's hold on a; it is nothing when holder does not hold it.
-func (p *Pool) Release(a netip.Addr, holder string) {
-	if p.holder[a] != holder || holder == "" {
+func (p *Pool[H]) Release(a netip.Addr, holder H) {
+	if has, held := p.holder[a]; !held || has != holder {
 		return
 	}
 	off, _ := p.offset(a)
@@ -155,14 +155,24 @@ func (p *Pool) Release(a netip.Addr, holder string) {
 	}
 }
 
-// Holder is who holds an address; empty when nobody does.
-func (p *Pool) Holder(a netip.Addr) string { return p.holder[a] }
+// Holder is who holds an address; false when nobody does.
+func (p *Pool[H]) Holder(a netip.Addr) (H, bool) {
+	holder, held := p.holder[a]
+	return holder, held
+}
+
+// Each calls do with each address that is held, in no order.
+func (p *Pool[H]) Each(do func(a netip.Addr, holder H)) {
+	for a, holder := range p.holder {
+		do(a, holder)
+	}
+}
 
 // Used is the number of addresses that are held.
-func (p *Pool) Used() int64 { return int64(len(p.holder)) }
+func (p *Pool[H]) Used() int64 { return int64(len(p.holder)) }
 
 // Free is the number of addresses that can still be had, at most MaxFree.
-func (p *Pool) Free() int64 {
+func (p *Pool[H]) Free() int64 {
 	taken := uint64(len(p.holder)) - p.exceptions
 	for _, s := range p.reserved {
 		taken += s.last - s.first + 1
@@ -175,13 +185,13 @@ func (p *Pool) Free() int64 {
 	return int64(min(free, MaxFree))
 }
 
-func (p *Pool) hold(off uint64, a netip.Addr, holder string) {
+func (p *Pool[H]) hold(off uint64, a netip.Addr, holder H) {
 	p.words[off/64] |= 1 << (off % 64)
 	p.holder[a] = holder
 }
 
 // search finds the first offset in [from, to] that is neither held nor reserved. It looks at 64 at a time.
-func (p *Pool) search(from, to uint64) (uint64, bool) {
+func (p *Pool[H]) search(from, to uint64) (uint64, bool) {
 	for off := from; off <= to; {
 		if s, ok := p.reservedSpan(off); ok {
 			if s.last >= to {
@@ -212,7 +222,7 @@ func (p *Pool) search(from, to uint64) (uint64, bool) {
 }
 
 // reservedSpan finds the reserved range that holds off.
-func (p *Pool) reservedSpan(off uint64) (span, bool) {
+func (p *Pool[H]) reservedSpan(off uint64) (span, bool) {
 	i, _ := slices.BinarySearchFunc(p.reserved, off, func(s span, off uint64) int {
 		return cmp.Compare(s.last, off)
 	})
@@ -222,7 +232,7 @@ func (p *Pool) reservedSpan(off uint64) (span, bool) {
 	return span{}, false
 }
 
-func (p *Pool) clip(r model.AddrRange) (span, bool) {
+func (p *Pool[H]) clip(r model.AddrRange) (span, bool) {
 	first, last := p.prefix.Addr(), p.addr(p.last)
 	if r.First.BitLen() != first.BitLen() || r.Last.BitLen() != first.BitLen() || r.Last.Less(r.First) ||
 		r.Last.Less(first) || last.Less(r.First) {
@@ -238,14 +248,14 @@ func (p *Pool) clip(r model.AddrRange) (span, bool) {
 	return s, true
 }
 
-func (p *Pool) offset(a netip.Addr) (uint64, bool) {
+func (p *Pool[H]) offset(a netip.Addr) (uint64, bool) {
 	if !p.prefix.Contains(a) {
 		return 0, false
 	}
 	return low64(a) - low64(p.prefix.Addr()), true
 }
 
-func (p *Pool) addr(off uint64) netip.Addr {
+func (p *Pool[H]) addr(off uint64) netip.Addr {
 	if p.prefix.Addr().Is4() {
 		base := p.prefix.Addr().As4()
 		binary.BigEndian.PutUint32(base[:], binary.BigEndian.Uint32(base[:])+uint32(off))

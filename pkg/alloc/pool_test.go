@@ -10,13 +10,13 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-func newPool(t testing.TB, cidr string, reserved ...string) *alloc.Pool {
+func newPool(t testing.TB, cidr string, reserved ...string) *alloc.Pool[string] {
 	t.Helper()
 	var ranges []model.AddrRange
 	for i := 0; i < len(reserved); i += 2 {
 		ranges = append(ranges, model.AddrRange{First: netip.MustParseAddr(reserved[i]), Last: netip.MustParseAddr(reserved[i+1])})
 	}
-	p, err := alloc.New(netip.MustParsePrefix(cidr), ranges)
+	p, err := alloc.New[string](netip.MustParsePrefix(cidr), ranges)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestHugePools(t *testing.T) {
 	if o, _ := p.Take(netip.MustParseAddr("fd00::ffff:ffff:ffff:ffff"), "a"); o != alloc.Taken {
 		t.Errorf("the last address of a /64: outcome %d", o)
 	}
-	if _, err := alloc.New(netip.MustParsePrefix("fd00::/56"), nil); err == nil {
+	if _, err := alloc.New[string](netip.MustParsePrefix("fd00::/56"), nil); err == nil {
 		t.Error("a /56 was accepted")
 	}
 }
@@ -162,7 +162,7 @@ func poolAgainstModel(t *rapid.T) {
 		last := rapid.IntRange(first, size-1).Draw(t, "last")
 		reserved = append(reserved, model.AddrRange{First: at(first), Last: at(last)})
 	}
-	p, err := alloc.New(prefix, reserved)
+	p, err := alloc.New[string](prefix, reserved)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/atoll-net/atoll/pkg/alloc"
 )
 
-func newRanges(t rapid.TB, cidrs ...string) *alloc.Ranges {
+func newRanges(t rapid.TB, cidrs ...string) *alloc.Ranges[string] {
 	t.Helper()
 	var prefixes []netip.Prefix
 	for _, c := range cidrs {
 		prefixes = append(prefixes, netip.MustParsePrefix(c))
 	}
-	r, err := alloc.NewRanges(prefixes)
+	r, err := alloc.NewRanges[string](prefixes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestARangePerFamily(t *testing.T) {
 		for _, c := range bad {
 			prefixes = append(prefixes, netip.MustParsePrefix(c))
 		}
-		if _, err := alloc.NewRanges(prefixes); err == nil {
+		if _, err := alloc.NewRanges[string](prefixes); err == nil {
 			t.Errorf("%v were accepted", bad)
 		}
 	}

@@ -37,13 +37,13 @@ type Relays struct {
 	servers func() []netip.AddrPort
 	log     *slog.Logger
 
-	mu sync.Mutex
-	by map[string]*relay
+	mu     sync.Mutex
+	relays map[string]*relay
 }
 
 // New makes Relays that lead to the servers that there are when a connection comes.
 func New(servers func() []netip.AddrPort, log *slog.Logger) *Relays {
-	return &Relays{servers: servers, log: log, by: map[string]*relay{}}
+	return &Relays{servers: servers, log: log, relays: map[string]*relay{}}
 }
 
 // Serve listens at addresses inside a network namespace, and nowhere else under this name. It changes nothing when it does so
@@ -51,23 +51,23 @@ func New(servers func() []netip.AddrPort, log *slog.Logger) *Relays {
 func (r *Relays) Serve(name, netns string, at []netip.AddrPort) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old := r.by[name]; old != nil {
-		if slices.Equal(old.at, at) {
+	if old := r.relays[name]; old != nil {
+		if slices.Equal(old.listens, at) {
 			return nil
 		}
 		old.close()
-		delete(r.by, name)
+		delete(r.relays, name)
 	}
 	if len(at) == 0 {
 		return nil
 	}
-	made := &relay{at: slices.Clone(at), servers: r.servers, log: r.log, of: map[netip.Addr]int{}, open: map[net.Conn]struct{}{}}
+	made := &relay{listens: slices.Clone(at), servers: r.servers, log: r.log, perClient: map[netip.Addr]int{}, open: map[net.Conn]struct{}{}}
 	err := ns.WithNetNSPath(netns, func(ns.NetNS) error { return made.listen() })
 	if err != nil {
 		made.close()
 		return fmt.Errorf("listen for the Kubernetes API: %w", err)
 	}
-	r.by[name] = made
+	r.relays[name] = made
 	return nil
 }
 
@@ -75,9 +75,9 @@ func (r *Relays) Serve(name, netns string, at []netip.AddrPort) error {
 func (r *Relays) Stop(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old := r.by[name]; old != nil {
+	if old := r.relays[name]; old != nil {
 		old.close()
-		delete(r.by, name)
+		delete(r.relays, name)
 	}
 }
 
@@ -85,15 +85,15 @@ func (r *Relays) Stop(name string) {
 func (r *Relays) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, old := range r.by {
+	for _, old := range r.relays {
 		old.close()
 	}
-	clear(r.by)
+	clear(r.relays)
 }
 
 // relay is one porthole's.
 type relay struct {
-	at      []netip.AddrPort
+	listens []netip.AddrPort
 	servers func() []netip.AddrPort
 	log     *slog.Logger
 	sockets []net.Listener
@@ -103,17 +103,17 @@ type relay struct {
 
 	mu     sync.Mutex
 	closed bool
-	// of counts connections by who made them; open are both ends of all.
-	of   map[netip.Addr]int
-	all  int
-	open map[net.Conn]struct{}
+	// perClient counts connections by who made them; open are both ends of all.
+	perClient map[netip.Addr]int
+	all       int
+	open      map[net.Conn]struct{}
 }
 
 // listen opens sockets in the namespace of the calling thread, to which they belong from then on.
 func (r *relay) listen() error {
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
-	for _, at := range r.at {
+	for _, at := range r.listens {
 		socket, err := (&net.ListenConfig{KeepAlive: idle}).Listen(ctx, "tcp", at.String())
 		if err != nil {
 			return err
@@ -197,11 +197,11 @@ func (r *relay) dial(ctx context.Context) (net.Conn, error) {
 func (r *relay) enter(from netip.Addr, pod net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.all >= maxConnections || r.of[from] >= maxOfOne {
+	if r.closed || r.all >= maxConnections || r.perClient[from] >= maxOfOne {
 		return false
 	}
 	r.all++
-	r.of[from]++
+	r.perClient[from]++
 	r.open[pod] = struct{}{}
 	return true
 }
@@ -210,8 +210,8 @@ func (r *relay) leave(from netip.Addr, pod net.Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all--
-	if r.of[from]--; r.of[from] == 0 {
-		delete(r.of, from)
+	if r.perClient[from]--; r.perClient[from] == 0 {
+		delete(r.perClient, from)
 	}
 	delete(r.open, pod)
 }

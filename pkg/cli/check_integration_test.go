@@ -24,7 +24,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-net/atoll/pkg/cli"
+	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/config/defaults"
 	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/test/apiserver"
@@ -121,11 +124,11 @@ func (l *lab) control(epoch string) (stop func()) {
 	l.must(err)
 	writer, err := kube.NewWriter(l.server.As(controllerUser), feed, kube.WriterOptions{Logger: log})
 	l.must(err)
-	faces, err := controller.ParseFaces(controller.DefaultFaces())
+	settings, err := config.Parse(config.Defaults())
 	l.must(err)
 	engine := controller.New(controller.Config{
 		Database: ovsdb.Config{Addresses: []string{l.central.NBAddress()}, Log: log},
-		Defaults: controller.Defaults{Network: "default", Faces: faces, Connections: controller.DefaultConnections},
+		Defaults: defaults.Of(settings),
 		Source:   feed, Sink: writer, Epoch: epoch, Log: log, Metrics: controller.NewMetrics(prometheus.NewRegistry()),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.t.Context()))
@@ -173,7 +176,7 @@ func (l *lab) found(args ...string) []string {
 	if status != 1 {
 		l.t.Fatalf("status %d, want 1\n%s", status, out)
 	}
-	var report cli.Report
+	var report inspect.Report
 	l.must(json.Unmarshal([]byte(out), &report))
 	lines := make([]string, 0, len(report.Differences))
 	for _, d := range report.Differences {
@@ -214,10 +217,19 @@ func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 		l.nbctl(damage...)
 	}
 	// Only the controller may write these.
-	pods := func(args ...string) { l.kubectl(append([]string{"--as=" + controllerUser}, args...)...) }
+	// kubectl reads before it writes, which the controller itself does not.
+	l.kubectl("create", "clusterrole", "reads-status", "--verb=get", "--resource=pods/status")
+	l.kubectl("create", "clusterrolebinding", "reads-status", "--clusterrole=reads-status", "--user="+controllerUser)
+	write := func(namespace, pod string, attachments any) {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{"atoll.dev/attachments": attachments}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.kubectl("--as="+controllerUser, "patch", "pod", "-n", namespace, pod, "--subresource=status", "--type=merge", "-p", string(patch))
+	}
 	written := l.kubectl("get", "pod", "-n", "red", "web-3", "-o", `jsonpath={.metadata.annotations.atoll\.dev/attachments}`)
-	pods("annotate", "pod", "-n", "red", "web-3", "--overwrite", "atoll.dev/attachments="+strings.Replace(written, "0a:58", "0a:59", 1))
-	pods("annotate", "pod", "-n", "blue", "web-2", "atoll.dev/attachments-")
+	write("red", "web-3", strings.Replace(written, "0a:58", "0a:59", 1))
+	write("blue", "web-2", nil)
 	l.apply(podOf("blue", "new"))
 	l.kubectl("patch", "network", "blue", "--type=json", `-p=[{"op": "add", "path": "/spec/subnets/0/excludeIPs", "value": ["10.0.0.100"]}]`)
 

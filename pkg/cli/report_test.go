@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -11,38 +12,54 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestGolden prints reports as people and programs get them.
+// TestGolden prints values as people and programs get them. The values are those that the JSON files hold; that package inspect
+// finds them is its own tests' to show.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	for name, damage := range map[string]func(*world){
-		"none": func(*world) {},
-		"refused": func(w *world) {
-			w.addPod("blue", "stray", "n2").Network = "nowhere"
-		},
-		"unbound": func(w *world) { w.bindings["blue/web-1"] = ovsdb.Binding{} },
-		"all":     damageEverything,
-	} {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d golden files: %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		for _, format := range []string{formatTable, formatJSON} {
 			t.Run(name+"."+format, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t)
-				damage(w)
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
 				var got bytes.Buffer
-				if err := w.look().Print(&got, format); err != nil {
+				switch {
+				case strings.HasPrefix(name, "trace-"):
+					err = printTrace(&got, read[inspect.Trace](t, text), format)
+				case strings.HasPrefix(name, "verdicts-"):
+					err = printVerdicts(&got, read[inspect.Verdicts](t, text), format)
+				default:
+					err = printReport(&got, read[inspect.Report](t, text), format)
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 				golden(t, filepath.Join("testdata", name+"."+format), got.String())
 			})
 		}
 	}
+}
+
+func read[V any](t *testing.T, text []byte) V {
+	t.Helper()
+	var value V
+	if err := json.Unmarshal(text, &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
 
 func golden(t *testing.T, file, got string) {
@@ -61,32 +78,16 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// damageEverything breaks something at each place.
-func damageEverything(w *world) {
-	w.addPod("red", "new", "n2")
-	w.shown["red"] = kube.Shown{ObservedGeneration: 1, Phase: model.Ready, Pods: 3}
-	w.delete(find[*nb.LogicalSwitchPort](w, "red/web-1"))
-	port := find[*nb.LogicalSwitchPort](w, "red/web-0")
-	port.PortSecurity = nil
-	port.Options["requested-chassis"] = "n7"
-	router := find[*nb.LogicalRouter](w, "blue")
-	router.Ports = without(router.Ports, find[*nb.LogicalRouterPort](w, "blue/back:gateway").UUID)
-	stray := &nb.LogicalSwitch{
-		UUID: "stray", Name: "stray", ExternalIDs: map[string]string{nb.KeyOwner: "Network/gone\x1b[2J"},
-	}
-	w.rows[nb.RefOf(stray)] = stray
-	w.bindings["blue/web-1"] = ovsdb.Binding{Chassis: "n1", Hostname: "n1", Up: true}
-	w.iface("blue/web-0").Problem = strings.Repeat("could not open network device ", 4)
-}
-
 func TestALongTableIsCutAndSaysSo(t *testing.T) {
 	t.Parallel()
-	var r Report
+	var r inspect.Report
 	for i := range maxLines + 7 {
-		r.Differences = append(r.Differences, Difference{Owner: nb.Owner(fmt.Sprint("Pod/a/", i)), Place: PlaceNorthbound, Kind: RowMissing})
+		r.Differences = append(r.Differences, inspect.Difference{
+			Owner: nb.PodOwner("a", fmt.Sprint(i)), Place: inspect.PlaceNorthbound, Kind: inspect.RowMissing,
+		})
 	}
 	var out bytes.Buffer
-	if err := r.Print(&out, formatTable); err != nil {
+	if err := printReport(&out, r, formatTable); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -37,7 +37,6 @@ func TestCheckThatCannotCheck(t *testing.T) {
 		{[]string{"check", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "ask the API server at http://127.0.0.1:1"},
 		{[]string{"check", "--kubeconfig", kubeconfig(t, silent.URL), "--timeout", "200ms", "--settle", "0s"}, "deadline exceeded"},
 		{[]string{"check", "--kubeconfig", "/nowhere/at/all"}, "read kubeconfig"},
-		{[]string{"check", "--default-subnet", "10.0.0.0"}, "--default-subnet"},
 		{[]string{"check", "-o", "yaml"}, "neither table nor json"},
 		{[]string{"check", "--settle", "2m"}, "--settle must be shorter than --timeout"},
 		{[]string{"check", "everything"}, "unknown command"},

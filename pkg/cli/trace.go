@@ -5,16 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/pkg/trace"
 )
 
@@ -60,108 +58,44 @@ It ends with status 0 when the packet passes, 1 when it is dropped, 2 when it co
 
 // runTrace follows the packet, prints what becomes of it, and returns ErrDropped when it does not pass.
 func runTrace(ctx context.Context, o traceOptions, from, to string, out io.Writer) error {
-	ask, err := parseQuestion(o, from, to)
+	query, err := parseTrace(o, from, to)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	heard := &lastWarning{}
-	session, err := ovsdb.Open(ctx, ovsdb.Config{Addresses: strings.Split(o.nbAddress, ","), Log: logTo(heard)})
+	result, err := inspect.Follow(ctx, inspect.Access{Kubeconfig: o.kubeconfig, Northbound: strings.Split(o.nbAddress, ",")}, query)
 	if err != nil {
-		return fmt.Errorf("trace: %w", heard.explain(err))
+		return fmt.Errorf("trace: %w", err)
 	}
-	defer session.Close()
-	t := tracer{
-		rows:    trace.New(session.Rows),
-		cluster: func() (model.Changes, error) { return clusterObjects(ctx, o.kubeconfig, heard) },
-	}
-	result, err := t.trace(ask)
-	if err != nil {
-		return fmt.Errorf("trace: %w", heard.explain(err))
-	}
-	if err := result.Print(out, o.output); err != nil {
+	if err := printTrace(out, result, o.output); err != nil {
 		return err
 	}
-	if result.dropped() > 0 {
+	if result.Dropped() > 0 {
 		return ErrDropped
 	}
 	return nil
 }
 
-func logTo(heard *lastWarning) *slog.Logger { return slog.New(heard) }
-
-// question is what a trace is asked for.
-type question struct {
-	from, to end
-	protocol model.Protocol
-	port     uint16
-}
-
-// end is one end of a connection: one of its fields is set.
-type end struct {
-	pod     model.PodKey
-	service model.ServiceKey
-	address netip.Addr
-}
-
-func (e end) String() string {
-	switch {
-	case e.address.IsValid():
-		return e.address.String()
-	case e.service != (model.ServiceKey{}):
-		return "svc/" + e.service.String()
-	}
-	return e.pod.String()
-}
-
-func parseQuestion(o traceOptions, from, to string) (question, error) {
-	q := question{protocol: model.Protocol(strings.ToLower(o.protocol)), port: o.port}
+func parseTrace(o traceOptions, from, to string) (inspect.TraceQuery, error) {
+	q := inspect.TraceQuery{Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port}
 	if err := checkOutput(o.output); err != nil {
 		return q, err
 	}
 	switch {
-	case !slices.Contains([]model.Protocol{model.TCP, model.UDP, model.SCTP, trace.ICMP}, q.protocol):
+	case !slices.Contains([]model.Protocol{model.TCP, model.UDP, model.SCTP, trace.ICMP}, q.Protocol):
 		return q, fmt.Errorf("--protocol: %q is none of tcp, udp, sctp and icmp", o.protocol)
-	case q.protocol == trace.ICMP && q.port != 0:
+	case q.Protocol == trace.ICMP && q.Port != 0:
 		return q, errors.New("--port: icmp has no ports")
-	case q.protocol != trace.ICMP && q.port == 0:
-		return q, fmt.Errorf("--port: name the port that the %s packet goes to", q.protocol)
+	case q.Protocol != trace.ICMP && q.Port == 0:
+		return q, fmt.Errorf("--port: name the port that the %s packet goes to", q.Protocol)
 	}
 	var err error
-	if q.from, err = parseEnd(from); err != nil {
+	if q.From, err = inspect.ParseEnd(from); err != nil {
 		return q, err
 	}
-	if q.to, err = parseEnd(to); err != nil {
+	if q.To, err = inspect.ParseEnd(to); err != nil {
 		return q, err
 	}
-	switch {
-	case q.from.service != (model.ServiceKey{}):
-		return q, fmt.Errorf("%s: a Service begins no connections", from)
-	case q.from.address.IsValid() && q.to.pod == (model.PodKey{}):
-		return q, fmt.Errorf("from %s to %s: one of them must be a pod, NAMESPACE/NAME, by which the Network is known", from, to)
-	case q.from == q.to:
-		return q, fmt.Errorf("%s: what a pod sends to itself never leaves it", from)
-	}
-	return q, nil
-}
-
-func parseEnd(text string) (end, error) {
-	if a, err := netip.ParseAddr(text); err == nil {
-		if a.Is4In6() || a.Zone() != "" {
-			return end{}, fmt.Errorf("%s: write an IPv4 address as IPv4, and one of IPv6 without a zone", text)
-		}
-		return end{address: a}, nil
-	}
-	words := strings.Split(text, "/")
-	switch {
-	case slices.Contains(words, ""):
-	case len(words) == 2:
-		return end{pod: model.PodKey{Namespace: words[0], Name: words[1]}}, nil
-	case len(words) == 3 && slices.Contains([]string{"svc", "service"}, words[0]):
-		return end{service: model.ServiceKey{Namespace: words[1], Name: words[2]}}, nil
-	case len(words) == 3 && slices.Contains([]string{"po", "pod"}, words[0]):
-		return end{pod: model.PodKey{Namespace: words[1], Name: words[2]}}, nil
-	}
-	return end{}, fmt.Errorf("%q is neither NAMESPACE/POD, nor svc/NAMESPACE/NAME, nor an address", text)
+	return q, q.Check()
 }

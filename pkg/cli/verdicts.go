@@ -1,34 +1,17 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"slices"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-)
-
-const (
-	agentNamespace = "atoll-system"
-	agentLabel     = "app.kubernetes.io/name=atoll-agent"
-	agentPort      = 9411
-	// askedAtOnce is how many agents are asked at a time, and agentTime how long each may take.
-	askedAtOnce = 16
-	agentTime   = 15 * time.Second
-	// maxVerdictBytes bounds one agent's answer.
-	maxVerdictBytes = 64 << 20
+	"github.com/atoll-net/atoll/pkg/inspect"
 )
 
 type verdictsOptions struct {
@@ -78,131 +61,39 @@ func runVerdicts(ctx context.Context, o verdictsOptions, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	nodes, unanswered, err := askAgents(ctx, o)
+	agents, err := agentURLs(o.agents)
 	if err != nil {
 		return fmt.Errorf("verdicts: %w", err)
 	}
-	result := Verdicts{Rows: verdictRows(nodes, o), Nodes: len(nodes)}
-	if result.isolates() {
-		heard := &lastWarning{}
-		if objects, err := clusterObjects(ctx, o.kubeconfig, heard); err == nil {
-			result.explain(objects)
-		} else {
-			result.Unknown = heard.explain(err).Error()
-		}
+	result, err := inspect.Count(ctx, inspect.VerdictsQuery{
+		Kubeconfig: o.kubeconfig, Agents: agents, Network: o.network, Policy: o.policy, DropsOnly: o.dropsOnly,
+	})
+	switch {
+	case errors.Is(err, inspect.ErrNoAgents):
+		return fmt.Errorf("verdicts: %w; name the agents with --agent", err)
+	case err != nil:
+		return fmt.Errorf("verdicts: %w", err)
 	}
-	if err := result.Print(out, o.output); err != nil {
+	if err := printVerdicts(out, result, o.output); err != nil {
 		return err
 	}
-	if unanswered != nil {
-		return fmt.Errorf("verdicts: %w", unanswered)
+	if result.Unanswered != nil {
+		return fmt.Errorf("verdicts: %w", result.Unanswered)
 	}
 	return nil
 }
 
-// askAgents asks the agents; unanswered says which of them have not answered, and why.
-func askAgents(ctx context.Context, o verdictsOptions) (nodes []model.NodeVerdicts, unanswered, err error) {
-	ask := make([]func(context.Context) (model.NodeVerdicts, error), 0, len(o.agents))
-	for _, url := range o.agents {
-		ask = append(ask, func(ctx context.Context) (model.NodeVerdicts, error) { return askAgent(ctx, url) })
-	}
-	if len(o.agents) == 0 {
-		cfg, err := kube.UserConfig(o.kubeconfig, userAgent)
-		if err != nil {
-			return nil, nil, err
+// agentURLs reads the values of --agent: a URL, or HOST:PORT.
+func agentURLs(values []string) ([]string, error) {
+	var out []string
+	for _, v := range values {
+		if !strings.Contains(v, "://") {
+			v = "http://" + v
 		}
-		daemons, err := kube.Daemons(ctx, cfg, agentNamespace, agentLabel)
-		if err != nil {
-			return nil, nil, err
+		if _, err := url.Parse(v); err != nil {
+			return nil, fmt.Errorf("--agent %s: %w", v, err)
 		}
-		if len(daemons) == 0 {
-			return nil, nil, fmt.Errorf("there is no pod with %s in namespace %s; name the agents with --agent", agentLabel, agentNamespace)
-		}
-		for _, d := range daemons {
-			ask = append(ask, func(ctx context.Context) (model.NodeVerdicts, error) {
-				address, stop, err := kube.Forward(ctx, cfg, d, agentPort)
-				if err != nil {
-					return model.NodeVerdicts{}, fmt.Errorf("agent of node %s: %w", d.Node, err)
-				}
-				defer stop()
-				return askAgent(ctx, "http://"+address)
-			})
-		}
-	}
-	answers, failures := make([]model.NodeVerdicts, len(ask)), make([]error, len(ask))
-	var group errgroup.Group
-	group.SetLimit(askedAtOnce)
-	for i, f := range ask {
-		group.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, agentTime)
-			defer cancel()
-			answers[i], failures[i] = f(ctx)
-			return nil
-		})
-	}
-	_ = group.Wait() // each has an error of its own
-	for i, a := range answers {
-		if failures[i] == nil {
-			nodes = append(nodes, a)
-		}
-	}
-	return nodes, errors.Join(failures...), nil
-}
-
-func askAgent(ctx context.Context, url string) (model.NodeVerdicts, error) {
-	var out model.NodeVerdicts
-	if !strings.Contains(url, "://") {
-		url = "http://" + url
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/verdicts", nil)
-	if err != nil {
-		return out, fmt.Errorf("--agent %s: %w", url, err)
-	}
-	reply, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return out, fmt.Errorf("ask agent: %w", err)
-	}
-	defer reply.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(reply.Body, maxVerdictBytes))
-	switch {
-	case err != nil:
-		return out, fmt.Errorf("ask agent at %s: %w", url, err)
-	case reply.StatusCode != http.StatusOK:
-		return out, fmt.Errorf("agent at %s: %s: %s", url, reply.Status, printable(strings.TrimSpace(string(body[:min(len(body), 1024)]))))
-	}
-	if err := json.Unmarshal(body, &out); err != nil {
-		return out, fmt.Errorf("agent at %s: read answer: %w", url, err)
+		out = append(out, v)
 	}
 	return out, nil
-}
-
-// verdictRows are the counts that were asked for, in order.
-func verdictRows(nodes []model.NodeVerdicts, o verdictsOptions) []VerdictRow {
-	var out []VerdictRow
-	for _, n := range nodes {
-		for _, v := range n.Verdicts {
-			_, name, _ := strings.Cut(v.Policy, "/")
-			if o.network != "" && v.Network != o.network || o.policy != "" && o.policy != name && o.policy != v.Policy ||
-				o.dropsOnly && (v.Verdict != verdictWord(false) || v.Packets == 0) {
-				continue
-			}
-			out = append(out, VerdictRow{Node: n.Node, VerdictCount: v})
-		}
-	}
-	slices.SortFunc(out, func(a, b VerdictRow) int {
-		return cmp.Or(
-			cmp.Compare(a.Network, b.Network), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Direction, b.Direction),
-			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Verdict, b.Verdict),
-		)
-	})
-	return out
-}
-
-// isolates reports whether isolation has dropped anything of a pod.
-func (v Verdicts) isolates() bool {
-	return slices.ContainsFunc(v.Rows, func(r VerdictRow) bool { return isIsolation(r.VerdictCount) && len(r.Pods) > 0 })
-}
-
-func isIsolation(v model.VerdictCount) bool {
-	return v.Policy == nb.Isolation || v.Rule == nb.RuleIsolation
 }

@@ -5,69 +5,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
-
-// counted are what the agents of two nodes have counted in the judged world.
-func counted() []model.NodeVerdicts {
-	row := func(network, policy, rule, verdict string, packets uint64, pods map[string]uint64) model.VerdictCount {
-		return model.VerdictCount{Network: network, Policy: policy, Direction: "Ingress", Rule: rule, Verdict: verdict, Packets: packets, Pods: pods}
-	}
-	egress := row("red", nb.Isolation, "", "drop", 2, map[string]uint64{"red/web-2": 2})
-	egress.Direction = "Egress"
-	return []model.NodeVerdicts{
-		{Node: "n1", Verdicts: []model.VerdictCount{
-			row("blue", nb.OwnNode, "", "allow", 12, nil),
-			row("red", "NetworkPolicy/red/db-from-web", "0", "allow", 0, nil),
-			row("red", nb.Isolation, "", "drop", 7, map[string]uint64{"red/web-0": 7}),
-			egress,
-		}},
-		{Node: "n2", Verdicts: []model.VerdictCount{
-			row("red", "NetworkPolicy/red/db-from-web", "0", "allow", 1234, nil),
-			row("red", "NetworkPolicy/red/db-from-web", nb.RuleIsolation, "drop", 3, map[string]uint64{"red/web-1": 3}),
-			row("red", nb.Isolation, "", "drop", 0, nil),
-			row("red", "ClusterNetworkPolicy/no-telnet", "0", "drop", 1, nil),
-		}},
-	}
-}
-
-func TestVerdictsGolden(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		options verdictsOptions
-		nodes   []model.NodeVerdicts
-		unknown string
-	}{
-		"all":       {nodes: counted()},
-		"network":   {nodes: counted(), options: verdictsOptions{network: "blue"}},
-		"policy":    {nodes: counted(), options: verdictsOptions{policy: "red/db-from-web"}},
-		"cluster":   {nodes: counted(), options: verdictsOptions{policy: "no-telnet"}},
-		"drops":     {nodes: counted(), options: verdictsOptions{dropsOnly: true}},
-		"none":      {nodes: counted(), options: verdictsOptions{network: "green"}},
-		"unknown":   {nodes: counted(), unknown: "nobody answers"},
-		"no-agents": {},
-	} {
-		for _, format := range []string{formatTable, formatJSON} {
-			t.Run(name+"."+format, func(t *testing.T) {
-				t.Parallel()
-				v := Verdicts{Rows: verdictRows(test.nodes, test.options), Nodes: len(test.nodes), Unknown: test.unknown}
-				if test.unknown == "" {
-					v.explain(judgedWorld(t).objects)
-				}
-				var got bytes.Buffer
-				if err := v.Print(&got, format); err != nil {
-					t.Fatal(err)
-				}
-				golden(t, filepath.Join("testdata", "verdicts-"+name+"."+format), got.String())
-			})
-		}
-	}
-}
 
 // runPolicy runs a command of the program as its user does.
 func runPolicy(t *testing.T, args ...string) (status int, out string, err error) {
@@ -97,12 +40,27 @@ func TestVerdictsOfAgentsThatAnswer(t *testing.T) {
 		http.Error(w, "connect to OVN_Southbound: nobody there", http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(broken.Close)
-	nodes := counted()
-	one, two := agent(nodes[0]), agent(nodes[1])
+	count := func(policy, rule, verdict string, packets uint64, pods map[string]uint64) model.VerdictCount {
+		return model.VerdictCount{Network: "red", Policy: policy, Direction: "Ingress", Rule: rule, Verdict: verdict, Packets: packets, Pods: pods}
+	}
+	one := agent(model.NodeVerdicts{Node: "n1", Verdicts: []model.VerdictCount{count("NetworkPolicy/red/db-from-web", "0", "allow", 0, nil)}})
+	two := agent(model.NodeVerdicts{Node: "n2", Verdicts: []model.VerdictCount{
+		count("NetworkPolicy/red/db-from-web", "0", "allow", 1234, nil),
+		count("NetworkPolicy/red/db-from-web", nb.RuleIsolation, "drop", 3, map[string]uint64{"red/web-1": 3}),
+		count("ClusterNetworkPolicy/no-telnet", "0", "drop", 1, nil),
+		{Policy: nb.Guard, Direction: "Egress", Verdict: "drop", Packets: 77},
+	}})
 
 	status, out, err := runPolicy(t, "verdicts", "--agent", one+","+strings.TrimPrefix(two, "http://"), "--policy", "red/db-from-web", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"))
 	if status != statusDone || !strings.Contains(out, "1234") || !strings.Contains(out, "Which policies isolate the pods is not known: ask the API server") {
 		t.Errorf("status %d (%v)\n%s", status, err, out)
+	}
+	// The guard's count is of all Networks.
+	for _, network := range []string{"", "red", "blue"} {
+		_, out, _ = runPolicy(t, "verdicts", "--agent", two, "--network", network, "--drops", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"))
+		if !strings.Contains(out, nb.Guard) || strings.Contains(out, "no-telnet") == (network == "blue") {
+			t.Errorf("network %q: not the guard's count and those of that Network alone\n%s", network, out)
+		}
 	}
 	// What one agent says is printed, and that the other says nothing is an error.
 	status, out, err = runPolicy(t, "verdicts", "--agent", two, "--agent", broken.URL, "--policy", "no-telnet")
@@ -124,6 +82,12 @@ func TestPolicyCommandsThatCannot(t *testing.T) {
 		{[]string{"verdicts", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"), "--timeout", "5s"}, "list pods"},
 		{[]string{"verdicts", "--kubeconfig", "/nowhere/at/all"}, "read kubeconfig"},
 		{[]string{"trace", "red/web-0"}, "accepts 2 arg(s)"},
+		{[]string{"trace", "red/web-0", "red/web-1"}, "--port: name the port"},
+		{[]string{"trace", "red/web-0", "red/web-1", "--port", "1", "--protocol", "ICMP"}, "icmp has no ports"},
+		{[]string{"trace", "red/web-0", "red/web-1", "--port", "1", "--protocol", "gre"}, `--protocol: "gre"`},
+		{[]string{"trace", "web-0", "red/web-1", "--port", "1"}, `"web-0" is neither NAMESPACE/POD`},
+		{[]string{"trace", "red/web-0", "web-1", "--port", "1"}, `"web-1" is neither NAMESPACE/POD`},
+		{[]string{"trace", "red/web-0", "red/web-0", "--port", "1"}, "never leaves it"},
 		{[]string{"trace", "red/web-0", "red/web-1", "--port", "http"}, "invalid argument"},
 		{[]string{"trace", "red/web-0", "red/web-1", "--port", "80", "-o", "yaml"}, "neither table nor json"},
 		{[]string{"trace", "red/web-0", "red/web-1", "--port", "80", "--nb-address", "unix:/nowhere/at/all", "--timeout", "1s"}, "connect to OVN_Northbound"},

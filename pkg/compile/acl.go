@@ -95,9 +95,9 @@ func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, t
 	origin := b.origin
 	origin.Network, origin.Direction, origin.Verdict = b.layout.Name, d.String(), verdictIn(action)
 	row := &nb.ACL{
-		UUID: nb.UUID(nb.TableACL, b.layout.UID+"/"+string(b.owner)+"/"+b.uid+"/"+key), Tier: tier, Priority: priority,
+		UUID: nb.UUID(nb.TableACL, b.layout.UID+"/"+b.owner.String()+"/"+b.uid+"/"+key), Tier: tier, Priority: priority,
 		Direction: "to-lport", Match: match + origin.Comment(), Action: action,
-		ExternalIDs: map[string]string{nb.KeyOwner: string(b.owner), nb.KeyUID: b.uid, nb.KeyNetwork: b.layout.Name},
+		ExternalIDs: map[string]string{nb.KeyOwner: b.owner.String(), nb.KeyUID: b.uid, nb.KeyNetwork: b.layout.Name},
 	}
 	if b.name != "" {
 		name := b.name
@@ -115,7 +115,7 @@ func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, t
 	}
 	return nb.Facts{
 		Rows:    []nb.Row{row},
-		Members: []nb.Member{{Set: nb.Set{In: GroupRef(b.layout, g), Column: nb.ColumnACLs}, Value: row.UUID}},
+		Members: []nb.Member{{Set: nb.Set{Row: GroupRef(b.layout, g), Column: nb.ColumnACLs}, Value: row.UUID}},
 	}
 }
 

@@ -23,7 +23,7 @@ func (b aclBuilder) keepApart() nb.Facts {
 		family, set := familyOf(v4), guardSetName(b.layout, flatSet, v4)
 		facts.Rows = append(facts.Rows, &nb.AddressSet{
 			UUID: guardSetUUID(b.layout, flatSet, v4), Name: set,
-			ExternalIDs: map[string]string{nb.KeyOwner: string(b.owner), nb.KeyUID: b.uid, nb.KeyNetwork: b.layout.Name, nb.KeySelector: flatSet},
+			ExternalIDs: map[string]string{nb.KeyOwner: b.owner.String(), nb.KeyUID: b.uid, nb.KeyNetwork: b.layout.Name, nb.KeySelector: flatSet},
 		})
 		to := fmt.Sprintf("%s.dst == $%s", family, set)
 		ways, infrastructure := GroupName(b.layout, WaysGroup()), GroupName(b.layout, InfrastructureGroup())
@@ -57,7 +57,7 @@ func Apart(l Layout) nb.Facts {
 		for _, r := range s.Ranges {
 			v4 := r.CIDR.Addr().Is4()
 			in := nb.Ref{Table: nb.TableAddressSet, UUID: guardSetUUID(home, flatSet, v4)}
-			facts.Members = append(facts.Members, nb.Member{Set: nb.Set{In: in, Column: nb.ColumnAddresses}, Value: r.CIDR.String()})
+			facts.Members = append(facts.Members, nb.Member{Set: nb.Set{Row: in, Column: nb.ColumnAddresses}, Value: r.CIDR.String()})
 			family := 0
 			if !v4 {
 				family = 1

@@ -35,7 +35,7 @@ type DoorPod struct {
 // compileDoors makes the ACLs of the doors that the rule means.
 func (c policyCompiler) compileDoors() {
 	byPort := map[string][]string{}
-	for _, d := range c.in.Doors {
+	for _, d := range c.around.Doors {
 		if c.rule.AnyPeer && c.rule.AnyPort || !c.means(d) || !c.layout.Has(d.Dial.Addr().Is4()) {
 			continue
 		}

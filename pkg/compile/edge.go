@@ -32,9 +32,9 @@ func edge(l Layout) nb.Facts {
 		MAC:         model.EdgeMAC,
 		ExternalIDs: idsOf(l),
 	}
-	for _, a := range model.EdgeAddresses() {
-		port.Networks = append(port.Networks, a.String())
-	}
+	// OVN gives the port its address of IPv6 by itself. That of IPv4 is there in each Network: agents ask it whether the router
+	// answers.
+	port.Networks = []string{model.EdgeAddresses()[0].String()}
 	peer := &nb.LogicalSwitchPort{
 		UUID:        nb.UUID(nb.TableLogicalSwitchPort, key("edge")),
 		Name:        edgeName(l.Name) + ":router",
@@ -51,15 +51,17 @@ func edge(l Layout) nb.Facts {
 	}
 	words := []string{model.PortholeMAC}
 	for _, a := range model.PortholeAddresses() {
-		words = append(words, a.Addr().String())
+		if a.Addr().Is4() || l.Has(false) {
+			words = append(words, a.Addr().String())
+		}
 	}
 	porthole.Addresses = []string{strings.Join(words, " ")}
-	ports := nb.Set{In: nb.RefOf(sw), Column: nb.ColumnPorts}
+	ports := nb.Set{Row: nb.RefOf(sw), Column: nb.ColumnPorts}
 	router := nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(l)}
 	facts := nb.Facts{
 		Rows: []nb.Row{sw, port, peer, porthole},
 		Members: []nb.Member{
-			{Set: nb.Set{In: router, Column: nb.ColumnPorts}, Value: port.UUID},
+			{Set: nb.Set{Row: router, Column: nb.ColumnPorts}, Value: port.UUID},
 			{Set: ports, Value: peer.UUID},
 			{Set: ports, Value: porthole.UUID},
 		},
@@ -87,7 +89,7 @@ func edge(l Layout) nb.Facts {
 			ExternalIDs: idsOf(l),
 		}
 		facts.Rows = append(facts.Rows, route)
-		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{In: router, Column: nb.ColumnStaticRoutes}, Value: route.UUID})
+		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{Row: router, Column: nb.ColumnStaticRoutes}, Value: route.UUID})
 	}
 	return facts
 }

@@ -21,7 +21,7 @@ func faces(l Layout) nb.Facts {
 	if !l.Faces {
 		return facts
 	}
-	group := nb.Set{In: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(l)}, Column: nb.ColumnLoadBalancers}
+	group := nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(l)}, Column: nb.ColumnLoadBalancers}
 	for part := range faceParts {
 		lb := &nb.LoadBalancer{
 			UUID: facesUUID(l, part), Name: l.Name + ":faces:" + strconv.Itoa(part), ExternalIDs: idsOf(l),
@@ -45,7 +45,7 @@ func facesOfPod(l Layout, a model.Attachment) []nb.Member {
 		}
 		in := nb.Ref{Table: nb.TableLoadBalancer, UUID: facesUUID(l, facePart(face))}
 		out = append(out, nb.Member{
-			Set: nb.Set{In: in, Column: nb.ColumnVips}, Value: nb.Pair(face.String(), own.String()),
+			Set: nb.Set{Row: in, Column: nb.ColumnVips}, Value: nb.Pair(face.String(), own.String()),
 		})
 	}
 	return out

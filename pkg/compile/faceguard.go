@@ -47,7 +47,7 @@ func FaceGuard(l Layout, faces []netip.Prefix, apart bool) nb.Facts {
 		for _, set := range guardSets {
 			facts.Rows = append(facts.Rows, &nb.AddressSet{
 				UUID: guardSetUUID(l, set, v4), Name: guardSetName(l, set, v4),
-				ExternalIDs: map[string]string{nb.KeyOwner: string(owner), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: set},
+				ExternalIDs: map[string]string{nb.KeyOwner: owner.String(), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: set},
 			})
 		}
 		in := func(set string) string { return "$" + guardSetName(l, set, v4) }
@@ -149,7 +149,7 @@ func guardPlaces(l Layout, set string, addresses []netip.Addr) []nb.Member {
 	var out []nb.Member
 	for _, a := range addresses {
 		in := nb.Ref{Table: nb.TableAddressSet, UUID: guardSetUUID(l, set, a.Is4())}
-		out = append(out, nb.Member{Set: nb.Set{In: in, Column: nb.ColumnAddresses}, Value: a.String()})
+		out = append(out, nb.Member{Set: nb.Set{Row: in, Column: nb.ColumnAddresses}, Value: a.String()})
 	}
 	return out
 }

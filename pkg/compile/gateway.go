@@ -57,7 +57,7 @@ func Gateway(g model.Gateway, l Layout, addresses []netip.Addr, ports []GatewayP
 			Protocol: &text,
 			Options:  optionsOf(protocol),
 			ExternalIDs: map[string]string{
-				nb.KeyOwner:   string(nb.GatewayOwner(g.Key.Namespace, g.Key.Name)),
+				nb.KeyOwner:   nb.GatewayOwner(g.Key.Namespace, g.Key.Name).String(),
 				nb.KeyUID:     g.UID,
 				nb.KeyNetwork: l.Name,
 			},
@@ -65,7 +65,7 @@ func Gateway(g model.Gateway, l Layout, addresses []netip.Addr, ports []GatewayP
 		facts.Rows = append(facts.Rows, lb)
 		facts.Members = append(facts.Members, balanced(l, lb, vips)...)
 		if protocol == model.UDP {
-			facts.Add(left(l, lb, key, gone))
+			facts.Add(drainLoadBalancer(l, lb, key, gone))
 		}
 	}
 	return facts

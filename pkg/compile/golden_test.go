@@ -182,16 +182,16 @@ func write(t *testing.T, out *bytes.Buffer, owner nb.Owner, facts nb.Facts) {
 		if route, ok := row.(*nb.StaticRoute); ok {
 			names[row.ID()] = route.IPPrefix + " via " + route.Nexthop
 		}
-		text, err := yaml.Marshal(map[string]any{string(row.Table()): columns})
+		text, err := yaml.Marshal(map[string]any{row.Table().String(): columns})
 		if err != nil {
 			t.Fatal(err)
 		}
 		out.Write(text)
 	}
 	for _, m := range facts.Members {
-		in := names[m.In.UUID]
+		in := names[m.Row.UUID]
 		if in == "" {
-			in = m.In.UUID
+			in = m.Row.UUID
 		}
 		what := names[m.Value]
 		if m.IsValue() {

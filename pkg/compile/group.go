@@ -74,12 +74,12 @@ func groupRow(l Layout, g Group, owner nb.Owner) nb.Facts {
 	return nb.Facts{Rows: []nb.Row{&nb.PortGroup{
 		UUID: GroupRef(l, g).UUID, Name: GroupName(l, g),
 		ExternalIDs: map[string]string{
-			nb.KeyOwner: string(owner), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: string(g),
+			nb.KeyOwner: owner.String(), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: string(g),
 		},
 	}}}
 }
 
 // GroupPlace is a port's place in a port group.
 func GroupPlace(group nb.Ref, port string) nb.Member {
-	return nb.Member{Set: nb.Set{In: group, Column: nb.ColumnPorts}, Value: port}
+	return nb.Member{Set: nb.Set{Row: group, Column: nb.ColumnPorts}, Value: port}
 }

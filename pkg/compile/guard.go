@@ -28,12 +28,13 @@ func forged() []string {
 // guard gives the ACL by which the switches of a Network's subnets drop what is forged, at the port that sends it. It is one row, however
 // many switches and pods there are.
 //
-// All its verdicts are drops: it makes OVN follow no connection.
+// All its verdicts are drops: it makes OVN follow no connection. Its origin names no Network, so that the match is the same in all of
+// them and OVN has its two logical flows once. What it drops on a node is counted for all of them together.
 func guard(l Layout) nb.Facts {
 	if len(l.Subnets) == 0 {
 		return nb.Facts{}
 	}
-	name, origin := nb.Guard, nb.Origin{Network: l.Name, Policy: nb.Guard, Direction: model.PolicyEgress.String(), Verdict: verdictOf(model.Deny)}
+	name, origin := nb.Guard, nb.Origin{Policy: nb.Guard, Direction: model.PolicyEgress.String(), Verdict: verdictOf(model.Deny)}
 	row := &nb.ACL{
 		UUID: nb.UUID(nb.TableACL, l.UID+"/guard"), Tier: TierPlatform, Priority: PriorityGuard, Direction: "from-lport",
 		Match: "(" + strings.Join(forged(), ") || (") + ")" + origin.Comment(), Action: verdictOf(model.Deny), Name: &name, ExternalIDs: idsOf(l),
@@ -41,7 +42,7 @@ func guard(l Layout) nb.Facts {
 	facts := nb.Facts{Rows: []nb.Row{row}}
 	for _, s := range l.Subnets {
 		facts.Members = append(facts.Members, nb.Member{
-			Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, s.Name)}, Column: nb.ColumnACLs},
+			Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, s.Name)}, Column: nb.ColumnACLs},
 			Value: row.UUID,
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go4.org/netipx"
+
 	"github.com/atoll-net/atoll/pkg/alloc"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -31,6 +33,8 @@ type Layout struct {
 	// Through are addresses within the subnets that lead to the porthole all the same: there somebody answers whom pods of
 	// every Network ask.
 	Through []netip.Addr
+	// offered: it stands for what others know of a Network, see Offered.
+	offered bool
 }
 
 // Home is the default Network.
@@ -74,6 +78,17 @@ func (l Layout) Subnet(name string) (SubnetLayout, bool) {
 // Listed are the subnets that the Network lists.
 func (l Layout) Listed() []SubnetLayout {
 	return slices.DeleteFunc(slices.Clone(l.Subnets), func(s SubnetLayout) bool { return s.Former })
+}
+
+// Taken are the addresses of its subnets.
+func (l Layout) Taken() []model.AddrRange {
+	var out []model.AddrRange
+	for _, s := range l.Subnets {
+		for _, r := range s.Ranges {
+			out = append(out, AddrRangeOf(r.CIDR))
+		}
+	}
+	return out
 }
 
 // Plan decides what of a Network can be served. A subnet that contradicts itself, or overlaps one listed
@@ -233,7 +248,7 @@ func (c Cluster) gatewayOf(cidr netip.Prefix, wanted []netip.Addr) (netip.Addr, 
 	if !found {
 		return gateway, ""
 	}
-	pool, err := alloc.New(cidr, nil)
+	pool, err := alloc.New[string](cidr, nil)
 	if err != nil {
 		return netip.Addr{}, err.Error()
 	}
@@ -259,12 +274,7 @@ func strayGateway(s model.Subnet) string {
 
 // AddrRangeOf is a CIDR as a range of addresses.
 func AddrRangeOf(cidr netip.Prefix) model.AddrRange {
-	last := cidr.Addr().AsSlice()
-	for bit := cidr.Bits(); bit < len(last)*8; bit++ {
-		last[bit/8] |= 1 << (7 - bit%8)
-	}
-	end, _ := netip.AddrFromSlice(last)
-	return model.AddrRange{First: cidr.Masked().Addr(), Last: end}
+	return model.AddrRange{First: cidr.Masked().Addr(), Last: netipx.PrefixLastIP(cidr)}
 }
 
 func overlapping(a, b SubnetLayout) (netip.Prefix, netip.Prefix, bool) {

@@ -37,7 +37,7 @@ func meterOf(p model.Policy) string {
 // PolicyLogs gives the rows by which the logs of the policies are bounded that share them (LogsOf).
 func PolicyLogs(namespace string) nb.Facts {
 	owner, name, fair := nb.LogOwner(namespace), meterName(namespace), namespace == ""
-	ids := func() map[string]string { return map[string]string{nb.KeyOwner: string(owner)} }
+	ids := func() map[string]string { return map[string]string{nb.KeyOwner: owner.String()} }
 	band := &nb.MeterBand{UUID: nb.UUID(nb.TableMeterBand, name), Action: "drop", Rate: logRate, ExternalIDs: ids()}
 	meter := &nb.Meter{
 		UUID: nb.UUID(nb.TableMeter, name), Name: name, Unit: "pktps", Fair: &fair, Bands: []string{band.UUID}, ExternalIDs: ids(),

@@ -29,9 +29,16 @@ func PodMAC(uid string, addresses []netip.Addr) string {
 	return digestMAC(macPod, of.String())
 }
 
-// routerMAC is the MAC address of a router's port: a digest of its name, so that ports of different Networks
-// differ even where they meet.
-func routerMAC(port string) string { return digestMAC(macRouter, port) }
+// routerMAC is the MAC address of a router's port in a subnet: a digest of the subnet's name, so that those of one router differ.
+// In Networks whose subnets have the same name it is the same: they share no switch, and OVN has for all of them together
+// the logical flows that name this address, or the link-local one that follows from it, and no port. A subnet of a flat Network
+// beside the default one is on the default Network's router, which may have a subnet of the same name.
+func routerMAC(l Layout, subnet string) string {
+	if l.Home != nil {
+		return digestMAC(macRouter, routerPortName(l.Name, subnet))
+	}
+	return digestMAC(macRouter, subnet)
+}
 
 func digestMAC(first byte, of string) string {
 	d := sha256.Sum256([]byte(of))

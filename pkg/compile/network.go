@@ -43,7 +43,7 @@ func Network(l Layout) nb.Facts {
 	if l.Home == nil {
 		facts.Rows = []nb.Row{router, group}
 		facts.Add(faces(l))
-		facts.Add(formers(l))
+		facts.Add(retainLoadBalancer(l))
 	}
 	for _, s := range l.Subnets {
 		sw := &nb.LogicalSwitch{
@@ -55,7 +55,7 @@ func Network(l Layout) nb.Facts {
 		port := &nb.LogicalRouterPort{
 			UUID:        nb.UUID(nb.TableLogicalRouterPort, key(s.Name)),
 			Name:        routerPortName(l.Name, s.Name),
-			MAC:         routerMAC(routerPortName(l.Name, s.Name)),
+			MAC:         routerMAC(l, s.Name),
 			ExternalIDs: ids(),
 		}
 		for _, r := range s.Ranges {
@@ -71,9 +71,9 @@ func Network(l Layout) nb.Facts {
 		}
 		facts.Rows = append(facts.Rows, sw, port, peer)
 		facts.Members = append(facts.Members,
-			nb.Member{Set: nb.Set{In: nb.RefOf(router), Column: nb.ColumnPorts}, Value: port.UUID},
-			nb.Member{Set: nb.Set{In: nb.RefOf(sw), Column: nb.ColumnPorts}, Value: peer.UUID},
-			nb.Member{Set: nb.Set{In: nb.RefOf(sw), Column: nb.ColumnLoadBalancerGroups}, Value: group.UUID},
+			nb.Member{Set: nb.Set{Row: nb.RefOf(router), Column: nb.ColumnPorts}, Value: port.UUID},
+			nb.Member{Set: nb.Set{Row: nb.RefOf(sw), Column: nb.ColumnPorts}, Value: peer.UUID},
+			nb.Member{Set: nb.Set{Row: nb.RefOf(sw), Column: nb.ColumnLoadBalancerGroups}, Value: group.UUID},
 		)
 	}
 	facts.Add(guard(l))
@@ -85,7 +85,7 @@ func Network(l Layout) nb.Facts {
 
 func idsOf(l Layout) map[string]string {
 	return map[string]string{
-		nb.KeyOwner:   string(nb.NetworkOwner(l.Name)),
+		nb.KeyOwner:   nb.NetworkOwner(l.Name).String(),
 		nb.KeyUID:     l.UID,
 		nb.KeyNetwork: l.Name,
 	}

@@ -22,7 +22,7 @@ func NodeMAC(node string) string { return digestMAC(macNode, node) }
 func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 	ids := func() map[string]string {
 		return map[string]string{
-			nb.KeyOwner:   string(nb.NodeOwner(node)),
+			nb.KeyOwner:   nb.NodeOwner(node).String(),
 			nb.KeyUID:     n.NodeUID,
 			nb.KeyNetwork: l.Name,
 		}
@@ -42,11 +42,11 @@ func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 	facts := nb.Facts{
 		Rows: []nb.Row{port},
 		Members: []nb.Member{{
-			Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, l.Subnets[0].Name)}, Column: nb.ColumnPorts},
+			Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, l.Subnets[0].Name)}, Column: nb.ColumnPorts},
 			Value: port.UUID,
 		}},
 	}
-	router := nb.Set{In: nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(l)}, Column: nb.ColumnStaticRoutes}
+	router := nb.Set{Row: nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(l)}, Column: nb.ColumnStaticRoutes}
 	for _, block := range n.Faces {
 		hop, ok := addressOf(n.Addresses, block.Addr().Is4())
 		if !ok {

@@ -25,7 +25,7 @@ func Pod(l Layout, p model.Pod, a model.Attachment, most uint32) nb.Facts {
 	address := strings.Join(words, " ")
 	port := &nb.LogicalSwitchPort{
 		UUID:         nb.UUID(nb.TableLogicalSwitchPort, p.UID+"/"+a.Interface),
-		Name:         model.PortName(p.Key, a.Interface),
+		Name:         model.AttachmentKey{Pod: p.Key, Interface: a.Interface}.PortName(),
 		Addresses:    []string{address},
 		PortSecurity: []string{address},
 		Options: map[string]string{
@@ -33,7 +33,7 @@ func Pod(l Layout, p model.Pod, a model.Attachment, most uint32) nb.Facts {
 			"iface-id-ver":      p.UID,
 		},
 		ExternalIDs: map[string]string{
-			nb.KeyOwner:   string(nb.PodOwner(p.Key.Namespace, p.Key.Name)),
+			nb.KeyOwner:   nb.PodOwner(p.Key.Namespace, p.Key.Name).String(),
 			nb.KeyUID:     p.UID,
 			nb.KeyNetwork: l.Name,
 		},
@@ -44,7 +44,7 @@ func Pod(l Layout, p model.Pod, a model.Attachment, most uint32) nb.Facts {
 	facts := nb.Facts{
 		Rows: []nb.Row{port},
 		Members: []nb.Member{{
-			Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, a.Subnet)}, Column: nb.ColumnPorts},
+			Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, a.Subnet)}, Column: nb.ColumnPorts},
 			Value: port.UUID,
 		}},
 	}

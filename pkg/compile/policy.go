@@ -36,15 +36,20 @@ type NamedPorts struct {
 // Everybody selects all pods.
 func Everybody() match.Pods { return match.Pods{} }
 
+// PolicyOwner is the owner of a policy's rows in a Network.
+func PolicyOwner(policy model.PolicyKey, network string) nb.Owner {
+	return nb.PolicyOwner(nb.Kind(policy.Kind), policy.Namespace, policy.Name, network)
+}
+
 // Policy gives the ACLs of a policy in one Network. Peers are pods of the same Network, or addresses as the Network's pods
 // dial and see them; the ACLs hang on a group of the Network's own ports. So a pod of another Network can neither be judged
 // nor be meant.
 func Policy(p model.Policy, in Around) nb.Facts {
 	var facts nb.Facts
 	c := policyCompiler{
-		policy: p, in: in, group: PodsGroup(p.Subject), facts: &facts,
+		policy: p, around: in, group: PodsGroup(p.Subject), facts: &facts,
 		aclBuilder: aclBuilder{
-			layout: in.Layout, owner: nb.PolicyOwner(p.Key.String(), in.Layout.Name), uid: p.UID,
+			layout: in.Layout, owner: PolicyOwner(p.Key, in.Layout.Name), uid: p.UID,
 			origin: nb.Origin{Policy: p.Key.String()}, meter: meterOf(p),
 		},
 	}
@@ -142,7 +147,7 @@ func namers(p model.Policy, d model.Direction, r model.Rule) []match.Pods {
 type policyCompiler struct {
 	aclBuilder
 	policy    model.Policy
-	in        Around
+	around    Around
 	group     Group
 	direction model.Direction
 	index     int
@@ -241,11 +246,11 @@ func (c policyCompiler) blockElements(v4 bool) (elements []string, all bool) {
 	var prefixes []netip.Prefix
 	sets := map[string]struct{}{}
 	for _, peer := range c.rule.Peers {
-		if peer.Block != nil && peer.Block.CIDR.Addr().Is4() == v4 && c.in.byPods(*peer.Block) {
+		if peer.Block != nil && peer.Block.CIDR.Addr().Is4() == v4 && c.around.byPods(*peer.Block) {
 			sets[c.addressSet(BlockGroup(*peer.Block), v4)] = struct{}{}
 		}
 		for _, b := range c.blocks(peer) {
-			prefixes = append(prefixes, c.in.addresses(b, v4)...)
+			prefixes = append(prefixes, c.around.addresses(b, v4)...)
 		}
 	}
 	prefixes = distinct(prefixes)
@@ -264,7 +269,7 @@ func (c policyCompiler) blocks(peer model.Peer) []model.Block {
 		return []model.Block{*peer.Block}
 	case peer.Nodes != nil:
 		var out []model.Block
-		for _, a := range c.in.Nodes[peer.Nodes.String()] {
+		for _, a := range c.around.Nodes[peer.Nodes.String()] {
 			out = append(out, model.Block{CIDR: netip.PrefixFrom(a, a.BitLen())})
 		}
 		return out
@@ -333,7 +338,7 @@ func (c policyCompiler) compileNamed() {
 			continue
 		}
 		for _, pods := range namers(c.policy, c.direction, c.rule) {
-			for _, named := range c.in.Named[NamedPorts{pods.String(), port.Name, port.Protocol}] {
+			for _, named := range c.around.Named[NamedPorts{pods.String(), port.Name, port.Protocol}] {
 				group := NamedGroup(pods, named)
 				text := fmt.Sprintf("%s.dst == %d", named.Protocol, named.Port)
 				for _, f := range c.namedPeers(pods, group) {

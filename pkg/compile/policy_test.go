@@ -115,7 +115,7 @@ func writeACLs(out *bytes.Buffer, l compile.Layout, facts nb.Facts, groups map[c
 	names, on := strings.NewReplacer(words...), map[string]string{}
 	for _, m := range facts.Members {
 		for g := range groups {
-			if compile.GroupRef(l, g) == m.In {
+			if compile.GroupRef(l, g) == m.Row {
 				on[m.Value] = "[" + string(g) + "]"
 			}
 		}

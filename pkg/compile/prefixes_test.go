@@ -89,14 +89,14 @@ func TestPortMasksHoldThePorts(t *testing.T) {
 }
 
 func TestRangesOfPortsAreJoined(t *testing.T) {
-	for _, test := range []struct{ in, want string }{
+	for _, test := range []struct{ given, want string }{
 		{"[{80 80} {81 81}]", "[{80 81}]"},
 		{"[{90 99} {80 85} {83 95}]", "[{80 99}]"},
 		{"[{1 65535} {80 80}]", "[{1 65535}]"},
 		{"[{80 80} {82 82}]", "[{80 80} {82 82}]"},
 	} {
 		var spans []span
-		for word := range strings.SplitSeq(strings.Trim(test.in, "[]{}"), "} {") {
+		for word := range strings.SplitSeq(strings.Trim(test.given, "[]{}"), "} {") {
 			var s span
 			if _, err := fmt.Sscan(word, &s.first, &s.last); err != nil {
 				t.Fatal(err)
@@ -104,7 +104,7 @@ func TestRangesOfPortsAreJoined(t *testing.T) {
 			spans = append(spans, s)
 		}
 		if got := fmt.Sprint(joined(spans)); got != test.want {
-			t.Errorf("%s become %s, want %s", test.in, got, test.want)
+			t.Errorf("%s become %s, want %s", test.given, got, test.want)
 		}
 	}
 }

@@ -22,6 +22,8 @@ type Backends struct {
 	Left [][]netip.AddrPort
 	// DNS are addresses at which the Network's pods ask for names, when this Service answers.
 	DNS []netip.Addr
+	// Idle: its load balancers are there and lead nowhere. One that was deleted could not come back for ten seconds.
+	Idle bool
 }
 
 // Service gives the rows of a Service's virtual addresses: in each Network where it is known, one load balancer for
@@ -39,7 +41,7 @@ func Service(s model.Service, known []Backends) nb.Facts {
 			if byProtocol[protocol] == nil {
 				byProtocol[protocol] = map[string]string{}
 			}
-			byProtocol[protocol][v.at.String()] = backendsOf(v.at.Addr().Is4(), b.Ports[v.port])
+			byProtocol[protocol][v.address.String()] = backendsOf(v.address.Addr().Is4(), b.Ports[v.port])
 		}
 		for _, protocol := range []model.Protocol{model.TCP, model.UDP, model.SCTP} {
 			if len(byProtocol[protocol]) == 0 {
@@ -47,6 +49,9 @@ func Service(s model.Service, known []Backends) nb.Facts {
 			}
 			lb := loadBalancer(s, b.Layout, protocol)
 			facts.Rows = append(facts.Rows, lb)
+			if b.Idle {
+				clear(byProtocol[protocol])
+			}
 			facts.Members = append(facts.Members, balanced(b.Layout, lb, byProtocol[protocol])...)
 		}
 	}
@@ -56,20 +61,20 @@ func Service(s model.Service, known []Backends) nb.Facts {
 // balanced gives a load balancer its virtual addresses, and its place among those of a Network.
 func balanced(l Layout, lb *nb.LoadBalancer, backends map[string]string) []nb.Member {
 	var out []nb.Member
-	vips := nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips}
+	vips := nb.Set{Row: nb.RefOf(lb), Column: nb.ColumnVips}
 	for _, vip := range slices.Sorted(maps.Keys(backends)) {
 		out = append(out, nb.Member{Set: vips, Value: nb.Pair(vip, backends[vip])})
 	}
 	return append(out, nb.Member{
-		Set:   nb.Set{In: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(l)}, Column: nb.ColumnLoadBalancers},
+		Set:   nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(l)}, Column: nb.ColumnLoadBalancers},
 		Value: lb.UUID,
 	})
 }
 
 // vip is a virtual address and the place of the Service's port that it stands for.
 type vip struct {
-	at   netip.AddrPort
-	port int
+	address netip.AddrPort
+	port    int
 }
 
 // vipsOf are the virtual addresses of a Service in a Network; of two that are the same the last one counts.
@@ -97,13 +102,14 @@ func leftOf(s model.Service, b Backends) nb.Facts {
 		}
 		known = true
 		if b.Left != nil {
-			pairs[v.at.String()] = backendsOf(v.at.Addr().Is4(), b.Left[v.port])
+			pairs[v.address.String()] = backendsOf(v.address.Addr().Is4(), b.Left[v.port])
 		}
 	}
-	if !known {
+	if !known || b.Layout.offered {
+		// Consumers have none of the provider's routers. A node forgets clients when its own load balancer changes.
 		return nb.Facts{}
 	}
-	return left(b.Layout, loadBalancer(s, b.Layout, model.UDP), b.Layout.UID+"/"+s.UID, pairs)
+	return drainLoadBalancer(b.Layout, loadBalancer(s, b.Layout, model.UDP), b.Layout.UID+"/"+s.UID, pairs)
 }
 
 // dnsPort is the port of DNS. (RFC 1035.)
@@ -167,9 +173,9 @@ func optionsOf(protocol model.Protocol) map[string]string {
 
 func idsOfService(s model.Service, l Layout) map[string]string {
 	return map[string]string{
-		nb.KeyOwner:   string(nb.ServiceOwner(s.Key.Namespace, s.Key.Name)),
+		nb.KeyOwner:   nb.ServiceOwner(s.Key.Namespace, s.Key.Name).String(),
 		nb.KeyUID:     s.UID,
-		nb.KeyNetwork: l.Name,
+		nb.KeyNetwork: strings.TrimSuffix(l.Name, offeredSuffix),
 	}
 }
 

@@ -1,94 +1,23 @@
 package controller
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-const (
-	// maxRanges bounds how many ranges of subnets metrics tell of, the fullest ones: there may be tens of thousands.
-	maxRanges = 1000
-	// capacityTime is how long the engine may take to answer.
-	capacityTime = 2 * time.Second
-)
-
-// Capacity is what is left, and who did not get any.
-type Capacity struct {
-	Ranges []RangeCapacity
-	Nodes  []NodeCapacity
-	// Refused counts pods without a port, by the reason.
-	Refused map[string]int
-}
-
-// RangeCapacity counts the addresses of one range of a subnet.
-type RangeCapacity struct {
-	Network, Subnet, CIDR string
-	Used, Free            int64
-}
-
-// NodeCapacity counts the faces of a node of one range.
-type NodeCapacity struct {
-	Node, CIDR string
-	Used, Free int64
-}
-
-// Capacity counts what is left.
-func (s *State) Capacity() Capacity {
-	c := Capacity{Refused: map[string]int{}}
-	for _, n := range s.networks {
-		for _, subnet := range n.layout.Subnets {
-			for _, pool := range n.pools[subnet.Name] {
-				c.Ranges = append(c.Ranges, RangeCapacity{n.name, subnet.Name, pool.Prefix().String(), pool.Used(), pool.Free()})
-			}
-		}
-	}
-	slices.SortFunc(c.Ranges, func(a, b RangeCapacity) int {
-		return cmp.Or(cmp.Compare(a.Free, b.Free), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Subnet, b.Subnet), cmp.Compare(a.CIDR, b.CIDR))
-	})
-	c.Ranges = c.Ranges[:min(len(c.Ranges), maxRanges)]
-	for _, n := range s.nodes {
-		for _, pool := range n.faces {
-			c.Nodes = append(c.Nodes, NodeCapacity{n.name, pool.Prefix().String(), pool.Used(), pool.Free()})
-		}
-	}
-	for _, p := range s.pods {
-		if p.problem != nil {
-			c.Refused[p.problem.Reason]++
-		}
-	}
-	return c
-}
-
-// Capacity asks the engine's goroutine; false when it has no time.
-func (e *Engine) Capacity(ctx context.Context) (Capacity, bool) {
-	ctx, cancel := context.WithTimeout(ctx, capacityTime)
-	defer cancel()
-	reply := make(chan Capacity, 1)
-	select {
-	case e.asked <- reply:
-	case <-ctx.Done():
-		return Capacity{}, false
-	}
-	select {
-	case c := <-reply:
-		return c, true
-	case <-ctx.Done():
-		return Capacity{}, false
-	}
-}
+// capacityTime is how long the engine may take to answer.
+const capacityTime = 2 * time.Second
 
 // capacityCollector tells of the engine that this process runs, if it leads.
 type capacityCollector struct {
-	engine                                   func() *Engine
+	engine                                   func() *Controller
 	leads, used, free, facesUsed, faces, pod *prometheus.Desc
 }
 
 // NewCapacityCollector makes metrics of what engine gives; it gives nil while this process does not lead.
-func NewCapacityCollector(engine func() *Engine) prometheus.Collector {
+func NewCapacityCollector(engine func() *Controller) prometheus.Collector {
 	ranges, nodes := []string{"network", "subnet", "cidr"}, []string{"node", "cidr"}
 	return &capacityCollector{
 		engine:    engine,

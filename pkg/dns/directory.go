@@ -6,19 +6,16 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/atoll-net/atoll/pkg/compatible"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// apiService is the Kubernetes API's Service: the one name of another Network that exists in a Network with access to
-// the infrastructure.
+// apiService is the Kubernetes API's Service: the one name that exists in a Network because it has access to the infrastructure.
 var apiService = ServiceKey{Namespace: "default", Name: "kubernetes"}
 
 // Directory holds what the cluster has, and keeps the Zones of the Networks that this node serves in step with it. A
-// Network sees
-//
-//   - the Services of the namespaces whose pods belong to it unless they choose otherwise, if they may attach,
-//   - the Services that have endpoints in it, wherever they are,
-//   - the Kubernetes API's, unless infraAccess is none.
+// Network sees the Services that package visible says, those that its providers offer (offers.go), and the Kubernetes API's unless infraAccess
+// is none.
 type Directory struct {
 	domain  string
 	servers []netip.Addr
@@ -32,16 +29,22 @@ type Directory struct {
 	within     map[string]map[ServiceKey]int                 // slices by Network and Service
 	members    map[string]map[string]struct{}                // namespaces by the Network that they chose
 	served     map[string]*served
+	networks   map[string]*model.Network // all of the cluster
+	compatible *compatible.Networks
+	consumers  map[string]map[string]*served // those served, by the providers whose names they know
 }
 
 // served is a Network with pods on this node.
 type served struct {
 	network *model.Network
 	zone    *Zone
+	// providers are the Networks whose names are known here.
+	providers []string
 }
 
-// NewDirectory makes an empty Directory. servers are the addresses at which pods ask, domain is the cluster's.
-func NewDirectory(domain string, servers []netip.Addr) *Directory {
+// NewDirectory makes an empty Directory. servers are the addresses at which pods ask, domain is the cluster's, and settings say which
+// Networks can reach each other.
+func NewDirectory(domain string, servers []netip.Addr, settings compatible.Settings) *Directory {
 	return &Directory{
 		domain:     domain,
 		servers:    servers,
@@ -52,6 +55,9 @@ func NewDirectory(domain string, servers []netip.Addr) *Directory {
 		within:     map[string]map[ServiceKey]int{},
 		members:    map[string]map[string]struct{}{},
 		served:     map[string]*served{},
+		networks:   map[string]*model.Network{},
+		compatible: compatible.New(settings),
+		consumers:  map[string]map[string]*served{},
 	}
 }
 
@@ -78,20 +84,21 @@ func (d *Directory) setNamespace(name string, ns *model.Namespace) {
 	old := d.namespaces[name]
 	var touched []string
 	if old != nil {
-		touched = append(touched, old.Network())
-		remove(d.members, old.Network(), name)
+		touched = append(touched, old.Home())
+		remove(d.members, old.Home(), name)
 		delete(d.namespaces, name)
 	}
 	if ns != nil {
-		touched = append(touched, ns.Network())
-		put(d.members, ns.Network(), name, struct{}{})
+		touched = append(touched, ns.Home())
+		put(d.members, ns.Home(), name, struct{}{})
 		d.namespaces[name] = ns
 	}
-	slices.Sort(touched)
-	for _, network := range slices.Compact(touched) {
-		if s := d.served[network]; s != nil {
-			d.refreshNamespace(s, name)
-		}
+	// Of Services with endpoints in a Network it decides, too, whether they are seen there.
+	for service := range d.services[name] {
+		touched = slices.AppendSeq(touched, maps.Keys(d.behind[ServiceKey{Namespace: name, Name: service}]))
+	}
+	for s := range d.looking(touched...) {
+		d.refreshNamespace(s, name)
 	}
 }
 
@@ -115,15 +122,12 @@ func (d *Directory) setService(key ServiceKey, service *Service) {
 		}
 		return
 	}
-	for network := range d.behind[key] {
-		if s := d.served[network]; s != nil {
-			d.refresh(s, key)
-		}
-	}
+	networks := slices.Collect(maps.Keys(d.behind[key]))
 	if ns := d.namespaces[key.Namespace]; ns != nil {
-		if s := d.served[ns.Network()]; s != nil {
-			d.refresh(s, key)
-		}
+		networks = append(networks, ns.Home())
+	}
+	for s := range d.looking(networks...) {
+		d.refresh(s, key)
 	}
 }
 
@@ -144,12 +148,12 @@ func (d *Directory) setSlice(key SliceKey, slice *Slice) {
 		d.link(key, slice)
 	}
 	if old != nil && (slice == nil || old.Network != slice.Network || old.Service != slice.Service) {
-		if s := d.served[old.Network]; s != nil {
+		for s := range d.looking(old.Network) {
 			d.refresh(s, old.Service)
 		}
 	}
 	if slice != nil {
-		if s := d.served[slice.Network]; s != nil {
+		for s := range d.looking(slice.Network) {
 			d.refresh(s, slice.Service)
 		}
 	}
@@ -189,6 +193,7 @@ func (d *Directory) Serve(network *model.Network) *Zone {
 		d.served[network.Name] = s
 	}
 	s.network = network
+	d.meet(s)
 	for key := range d.within[network.Name] {
 		d.refresh(s, key)
 	}
@@ -206,61 +211,12 @@ func (d *Directory) Serve(network *model.Network) *Zone {
 func (d *Directory) Leave(network string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.served, network)
-}
-
-// refreshNamespace brings the records of a namespace's Services in step. The caller holds mu.
-func (d *Directory) refreshNamespace(s *served, name string) {
-	s.zone.setHome(name, d.home(s, name))
-	for service := range d.services[name] {
-		d.refresh(s, ServiceKey{Namespace: name, Name: service})
-	}
-}
-
-// home reports whether pods of a namespace belong to the Network unless they choose otherwise.
-func (d *Directory) home(s *served, name string) bool {
-	ns := d.namespaces[name]
-	return ns != nil && ns.Network() == s.network.Name && s.network.Admits(*ns)
-}
-
-// refresh brings the records of one Service in one Network in step. The caller holds mu.
-func (d *Directory) refresh(s *served, key ServiceKey) {
-	service := d.services[key.Namespace][key.Name]
-	behind := slices.Collect(maps.Values(d.behind[key][s.network.Name]))
-	api := key == apiService && s.network.Infra != model.InfraNone
-	if service == nil || !api && !inhabited(behind) && !d.home(s, key.Namespace) {
-		s.zone.set(key, nil)
-		return
-	}
-	s.zone.set(key, newRecords(service, d.virtual(s, service), behind))
-}
-
-// virtual are the addresses that a Service's name stands for in a Network: its ClusterIPs, but where it has an address of
-// the Network's own, that one instead of the ClusterIP of the same IP family. It has some in the Network of its namespace
-// only, and out of that Network's ranges: so much of what is written on a Service is checked here again.
-//
-// The Kubernetes API has an address that pods of a Network of IPv6 alone can dial, if the cluster gave it none.
-func (d *Directory) virtual(s *served, service *Service) []netip.Addr {
-	own, n := service.Own, s.network
-	if service.ServiceKey == apiService && n.OnlyIPv6() && !model.HasIPv6(service.ClusterIPs) {
-		return []netip.Addr{model.APIAddress6()}
-	}
-	if own == nil || own.Network != n.Name || own.NetworkUID != n.UID || !d.home(s, service.Namespace) {
-		return service.ClusterIPs
-	}
-	out := slices.Clone(service.ClusterIPs)
-	for i, ip := range out {
-		for _, a := range own.Addresses {
-			if a.Is4() == ip.Is4() && slices.ContainsFunc(n.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
-				out[i] = a
-			}
+	if s := d.served[network]; s != nil {
+		for _, provider := range s.providers {
+			remove(d.consumers, provider, network)
 		}
+		delete(d.served, network)
 	}
-	return out
-}
-
-func inhabited(behind []*Slice) bool {
-	return slices.ContainsFunc(behind, func(s *Slice) bool { return len(s.Endpoints) > 0 })
 }
 
 func put[A, B comparable, V any](in map[A]map[B]V, a A, b B, v V) {

@@ -41,7 +41,8 @@ func TestWhatANetworkSees(t *testing.T) {
 	check("web.b", false)
 	check("b", false)
 	// One that belongs elsewhere and has an endpoint here: that one Service, and for as long as it has.
-	w.SetNamespace(&model.Namespace{Name: "c"})
+	admitted := &model.Namespace{Name: "c", Labels: map[string]string{model.LabelTenant: "colours"}}
+	w.SetNamespace(admitted)
 	w.SetService(clusterIP("c/web", "10.96.1.3"))
 	w.SetService(clusterIP("c/other", "10.96.1.4"))
 	check("web.c", false)
@@ -49,6 +50,12 @@ func TestWhatANetworkSees(t *testing.T) {
 	check("web.c", true)
 	check("c", true)
 	check("other.c", false)
+	// The same, but it may not attach: nobody balances for it here.
+	w.SetNamespace(&model.Namespace{Name: "c"})
+	check("web.c", false)
+	check("c", false)
+	w.SetNamespace(admitted)
+	check("web.c", true)
 	w.put("web", slice("c/web", "red"))
 	check("web.c", false)
 	check("c", false)
@@ -85,7 +92,6 @@ func TestWhatANetworkSees(t *testing.T) {
 	check("a", false)
 }
 
-// TestAnyHistory: whatever came, changed and went, in whatever order, a Zone ends as one that is made from what is left.
 // TestTheAPIOfANetworkOfIPv6: where the API has no address that its pods can dial, the name is one that they can.
 func TestTheAPIOfANetworkOfIPv6(t *testing.T) {
 	six := vpc("six")
@@ -108,19 +114,54 @@ func TestTheAPIOfANetworkOfIPv6(t *testing.T) {
 	}
 }
 
+// TestNamesOfATenantsNamespace: one that names no Network is at home in the one of its tenant's name, if that is the tenant's.
+func TestNamesOfATenantsNamespace(t *testing.T) {
+	home, taken := vpc("acme"), vpc("other")
+	home.Tenant = "acme"
+	w := newWorld(t, home, taken, vpc("red"))
+	w.SetComplete()
+	sees := func(network, name string, want bool) {
+		t.Helper()
+		if got := w.ask(t, network, name+".svc.cluster.local.", dns.TypeANY).Rcode == dns.RcodeSuccess; got != want {
+			t.Errorf("%s sees %s: %v, want %v", network, name, got, want)
+		}
+	}
+	w.SetNamespace(&model.Namespace{Name: "a", Labels: map[string]string{model.LabelTenant: "acme"}})
+	w.SetService(clusterIP("a/web", "10.96.1.1"))
+	sees("acme", "web.a", true)
+	sees("red", "web.a", false)
+	w.SetNamespace(&model.Namespace{Name: "a", Labels: map[string]string{model.LabelTenant: "acme", model.LabelNetwork: "red"}})
+	sees("acme", "web.a", false)
+	sees("red", "web.a", true)
+	w.SetNamespace(&model.Namespace{Name: "a", Labels: map[string]string{model.LabelTenant: "other"}})
+	sees("other", "web.a", false)
+}
+
+// TestAnyHistory: whatever came, changed and went, in whatever order, a Zone ends as one that is made from what is left.
 func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		names, networks := []string{"a", "b", "default"}, []string{"red", "blue", ""}
+		names, networks := []string{"a", "b", "default"}, []string{"red", "blue", "green", ""}
 		pick := func(from []string, label string) string { return rapid.SampledFrom(from).Draw(t, label) }
-		d := NewDirectory(domain, nil)
+		rangeOf := map[string]string{"red": "10.9.0", "blue": "10.8.0", "green": "10.7.0"}
+		drawn := func(name string) *model.Network {
+			n := ranged(name, rangeOf[name]+pick([]string{".0/24", ".2/31"}, "range"))
+			switch rapid.IntRange(0, 4).Draw(t, "admits") {
+			case 0:
+				n.Tenant = pick([]string{"other", "blue"}, "tenant")
+			case 1, 2:
+				admitting(n)
+			}
+			return n
+		}
+		d := NewDirectory(domain, nil, testSettings())
 		namespaces := map[string]*model.Namespace{}
 		services := map[ServiceKey]*Service{}
 		slicesLeft := map[SliceKey]*Slice{}
-		served := map[string]*model.Network{}
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+		served, all := map[string]*model.Network{}, map[string]*model.Network{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			service := ServiceKey{Namespace: pick(names, "namespace"), Name: pick([]string{"web", "kubernetes"}, "service")}
 			gone := rapid.IntRange(0, 3).Draw(t, "gone") == 0
-			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:
 				name := service.Namespace
 				if gone {
@@ -129,6 +170,10 @@ func TestAnyHistory(t *testing.T) {
 					continue
 				}
 				namespaces[name] = namespaceIn(name, pick(networks, "network"))
+				if rapid.Bool().Draw(t, "a tenant's") {
+					// Its home, if it names none, is the Network of the tenant's name.
+					namespaces[name].Labels[model.LabelTenant] = "blue"
+				}
 				d.SetNamespace(namespaces[name])
 			case 1:
 				if gone {
@@ -140,7 +185,7 @@ func TestAnyHistory(t *testing.T) {
 				if !s.Headless {
 					s.ClusterIPs = []netip.Addr{addr(fmt.Sprintf("10.96.0.%d", rapid.IntRange(1, 3).Draw(t, "ip")))}
 					if of := pick(networks, "own"); of != "" {
-						withOwn(s, of, "uid-"+of, fmt.Sprintf("10.9.0.%d", rapid.IntRange(1, 3).Draw(t, "own ip")))
+						withOwn(s, of, "uid-"+of, fmt.Sprintf("%s.%d", rangeOf[of], rapid.IntRange(1, 3).Draw(t, "own ip")))
 					}
 				}
 				services[service] = s
@@ -154,29 +199,44 @@ func TestAnyHistory(t *testing.T) {
 				}
 				var endpoints []string
 				for range rapid.IntRange(0, 2).Draw(t, "endpoints") {
-					endpoints = append(endpoints, fmt.Sprintf("10.0.0.%d", rapid.IntRange(1, 3).Draw(t, "address")))
+					text := fmt.Sprintf("10.0.0.%d", rapid.IntRange(1, 3).Draw(t, "address"))
+					if rapid.Bool().Draw(t, "faced") {
+						text += fmt.Sprintf(">100.64.0.%d", rapid.IntRange(1, 3).Draw(t, "face"))
+					}
+					endpoints = append(endpoints, text)
 				}
-				slicesLeft[k] = slice(service.Namespace+"/"+service.Name, pick(networks[:2], "network"), endpoints...)
+				slicesLeft[k] = slice(service.Namespace+"/"+service.Name, pick(networks[:3], "network"), endpoints...)
 				d.SetSlice(k, slicesLeft[k])
 			case 3:
-				name := pick(networks[:2], "network")
+				name := pick(networks[:3], "network")
 				if gone {
 					d.Leave(name)
 					delete(served, name)
 					continue
 				}
-				n := ranged(name, pick([]string{"10.9.0.0/24", "10.9.0.2/31"}, "range"))
-				if rapid.Bool().Draw(t, "closed") {
-					n.Tenant = "other"
-				}
+				n := drawn(name)
 				if rapid.Bool().Draw(t, "without API") {
 					n.Infra = model.InfraNone
 				}
 				served[name] = n
 				d.Serve(n)
+			case 4:
+				name := pick(networks[:3], "network")
+				if gone {
+					d.RemoveNetwork(name, "uid-"+name)
+					delete(all, name)
+					continue
+				}
+				all[name] = drawn(name)
+				for _, other := range networks[:3] {
+					if rapid.Bool().Draw(t, "compatible with "+other) {
+						all[name].CompatibleWith = append(all[name].CompatibleWith, model.CompatiblePeer{Network: other})
+					}
+				}
+				d.SetNetwork(all[name])
 			}
 		}
-		fresh := NewDirectory(domain, nil)
+		fresh := NewDirectory(domain, nil, testSettings())
 		for _, n := range served {
 			fresh.Serve(n)
 		}
@@ -186,6 +246,9 @@ func TestAnyHistory(t *testing.T) {
 		for _, s := range services {
 			fresh.SetService(s)
 		}
+		for _, n := range all {
+			fresh.SetNetwork(n)
+		}
 		for _, n := range namespaces {
 			fresh.SetNamespace(n)
 		}
@@ -193,6 +256,9 @@ func TestAnyHistory(t *testing.T) {
 			if diff := cmp.Diff(content(fresh.served[name].zone), content(d.served[name].zone)); diff != "" {
 				t.Fatalf("Zone of %s (-fresh +grown):\n%s", name, diff)
 			}
+		}
+		if diff := cmp.Diff(edges(fresh), edges(d)); diff != "" {
+			t.Fatalf("who knows names of whom (-fresh +grown):\n%s", diff)
 		}
 		for what, leaves := range map[string]int{"slices": len(d.slices) - len(slicesLeft), "namespaces": len(d.namespaces) - len(namespaces)} {
 			if leaves != 0 {
@@ -203,6 +269,15 @@ func TestAnyHistory(t *testing.T) {
 			t.Fatalf("something is remembered of slices that have gone: %v %v", d.behind, d.within)
 		}
 	})
+}
+
+// edges are the Networks whose names a served one knows.
+func edges(d *Directory) map[string][]string {
+	out := map[string][]string{}
+	for provider, consumers := range d.consumers {
+		out[provider] = slices.Sorted(maps.Keys(consumers))
+	}
+	return out
 }
 
 // content is all that a Zone holds, as text.

@@ -12,7 +12,7 @@
 // What must stay true:
 //
 //   - A Zone holds what its Network may know and nothing else: whatever is asked, names and addresses of other Networks
-//     do not exist there. Reverse names of private addresses never leave the node.
+//     do not exist there, but those that its providers offer. Reverse names of private addresses never leave the node.
 //   - A change of one slice touches the records of one Service, in the Networks that see it.
 //   - A tenant can use up only what its own Network has: queries per second, connections, questions on their way to the
 //     node's resolvers and cache are bounded per Network, and nothing but the resolvers is shared.

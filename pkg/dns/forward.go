@@ -118,22 +118,24 @@ func (k cacheKey) String() string {
 type slots struct {
 	all, each int
 
-	mu    sync.Mutex
-	taken int
-	by    map[netip.Addr]int
+	mu       sync.Mutex
+	taken    int
+	perAsker map[netip.Addr]int
 }
 
-func newSlots(all, each int) *slots { return &slots{all: all, each: each, by: map[netip.Addr]int{}} }
+func newSlots(all, each int) *slots {
+	return &slots{all: all, each: each, perAsker: map[netip.Addr]int{}}
+}
 
 // take reports whether there was a slot; release gives it back.
 func (s *slots) take(who netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken == s.all || s.by[who] == s.each {
+	if s.taken == s.all || s.perAsker[who] == s.each {
 		return false
 	}
 	s.taken++
-	s.by[who]++
+	s.perAsker[who]++
 	return true
 }
 
@@ -141,7 +143,7 @@ func (s *slots) release(who netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken--
-	if s.by[who]--; s.by[who] == 0 {
-		delete(s.by, who)
+	if s.perAsker[who]--; s.perAsker[who] == 0 {
+		delete(s.perAsker, who)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // outside is a resolver of the world outside on a loopback port. It counts what it is asked.
 type outside struct {
-	at netip.AddrPort
+	address netip.AddrPort
 	// hold, if not nil, keeps replies back until it is closed.
 	hold chan struct{}
 
@@ -33,8 +33,8 @@ type outside struct {
 func newOutside(t *testing.T, hold chan struct{}) *outside {
 	t.Helper()
 	o := &outside{hold: hold, asked: map[string]int{}}
-	o.at = unused()
-	on, err := listen(t.Context(), "", []netip.AddrPort{o.at})
+	o.address = unused()
+	on, err := listen(t.Context(), "", []netip.AddrPort{o.address})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func open(t *testing.T, resolvers ...netip.AddrPort) *world {
 
 func TestForward(t *testing.T) {
 	o := newOutside(t, nil)
-	w := open(t, o.at)
+	w := open(t, o.address)
 	for name, want := range map[string]string{
 		"Www.Example.COM.": "NOERROR\nWww.Example.COM. CNAME host.example.com.\nhost.example.com. A 192.0.2.53",
 		"outside.red.svc.cluster.local.": "NOERROR\nhost.example.com. A 192.0.2.53\n" +
@@ -139,7 +139,7 @@ func TestForward(t *testing.T) {
 // TestForwardSaysNothingMore: the question that goes out has none of the asker's options.
 func TestForwardSaysNothingMore(t *testing.T) {
 	o := newOutside(t, nil)
-	w := open(t, o.at)
+	w := open(t, o.address)
 	m := new(dns.Msg)
 	m.SetQuestion("www.example.com.", dns.TypeA)
 	m.Id = 4711
@@ -156,7 +156,7 @@ func TestForwardSaysNothingMore(t *testing.T) {
 
 func TestForwardByTCP(t *testing.T) {
 	o := newOutside(t, nil)
-	w := open(t, o.at)
+	w := open(t, o.address)
 	m := new(dns.Msg)
 	m.SetQuestion("big.example.com.", dns.TypeA)
 	if reply := w.exchange(t, "red", m, true); len(reply.Answer) != 200 || reply.Truncated {
@@ -170,7 +170,7 @@ func TestForwardByTCP(t *testing.T) {
 // TestForwardNext: a resolver that does not answer, or answers something else, or fails, is followed by the next.
 func TestForwardNext(t *testing.T) {
 	o := newOutside(t, nil)
-	w := open(t, unused(), o.at)
+	w := open(t, unused(), o.address)
 	if m := w.ask(t, "red", "www.example.com.", dns.TypeA); len(m.Answer) != 2 {
 		t.Errorf("with a deaf resolver first: %v", m)
 	}
@@ -194,7 +194,7 @@ var handedOut atomic.Uint32
 // TestNoLeak: without a way out nothing goes out; with one, private reverse names and what is ours do not.
 func TestNoLeak(t *testing.T) {
 	o := newOutside(t, nil)
-	w := open(t, o.at)
+	w := open(t, o.address)
 	closed := vpc("blue")
 	w.serve(closed)
 	for _, name := range []string{"www.example.com.", "53.2.0.192.in-addr.arpa.", "example.", "."} {
@@ -240,7 +240,7 @@ func TestNoLeak(t *testing.T) {
 // TestForwardOnce: those who ask the same at the same time wait for one answer; those who are too many get a failure.
 func TestForwardOnce(t *testing.T) {
 	o := newOutside(t, make(chan struct{}))
-	w := open(t, o.at)
+	w := open(t, o.address)
 	s := w.servers["red"]
 	var asking sync.WaitGroup
 	replies := make(chan *dns.Msg, 1000)
@@ -275,8 +275,8 @@ func TestForwardOnce(t *testing.T) {
 	if n := o.count("www.example.com."); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
-	if s.forward.slots.taken != 0 || len(s.forward.slots.by) != 0 {
-		t.Errorf("slots left taken: %d, %v", s.forward.slots.taken, s.forward.slots.by)
+	if s.forward.slots.taken != 0 || len(s.forward.slots.perAsker) != 0 {
+		t.Errorf("slots left taken: %d, %v", s.forward.slots.taken, s.forward.slots.perAsker)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestSlotsOfOne(t *testing.T) {
 func TestForwardEnds(t *testing.T) {
 	o := newOutside(t, make(chan struct{}))
 	t.Cleanup(func() { close(o.hold) })
-	w := open(t, o.at)
+	w := open(t, o.address)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := w.servers["red"].forward.ask(ctx, cacheKey{name: "www.example.com.", kind: dns.TypeA}); err == nil {

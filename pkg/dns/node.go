@@ -47,7 +47,7 @@ type Place struct {
 
 // running is one Network's server.
 type running struct {
-	at Place
+	place Place
 	// inode is that of the namespace: a path may be given to another one.
 	inode   uint64
 	server  *Server
@@ -88,7 +88,7 @@ func (n *Node) Serve(ctx context.Context, id string, network *model.Network, at 
 			continue
 		}
 		// The kernel would give each some of the questions: it cannot tell this server from a predecessor's.
-		if r.inode == inode && slices.ContainsFunc(at.Addresses, func(a netip.AddrPort) bool { return slices.Contains(r.at.Addresses, a) }) {
+		if r.inode == inode && slices.ContainsFunc(at.Addresses, func(a netip.AddrPort) bool { return slices.Contains(r.place.Addresses, a) }) {
 			return fmt.Errorf("serve DNS of Network %s: Network %s is served at the same place", network.Name, r.network.Name)
 		}
 	}
@@ -96,7 +96,7 @@ func (n *Node) Serve(ctx context.Context, id string, network *model.Network, at 
 	if err != nil {
 		return fmt.Errorf("serve DNS of Network %s: %w", network.Name, err)
 	}
-	n.start(ctx, id, &running{at: at, inode: inode, network: network, on: on})
+	n.start(ctx, id, &running{place: at, inode: inode, network: network, on: on})
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (r *running) is(at Place, inode uint64) bool {
 	case <-r.done:
 		return false
 	default:
-		return r.inode == inode && r.at.Namespace == at.Namespace && slices.Equal(r.at.Addresses, at.Addresses)
+		return r.inode == inode && r.place.Namespace == at.Namespace && slices.Equal(r.place.Addresses, at.Addresses)
 	}
 }
 

@@ -28,9 +28,9 @@ type endpoint struct {
 	ports []Port
 }
 
-// newRecords puts a Service, its virtual addresses and its endpoints in one Network together. The slices may come in any
+// newRecords puts a Service, its virtual addresses and the endpoints that one Network reaches together. These may come in any
 // order.
-func newRecords(service *Service, virtual []netip.Addr, from []*Slice) *records {
+func newRecords(service *Service, virtual []netip.Addr, from []reached) *records {
 	r := &records{service: service}
 	if service.ExternalName != "" {
 		return r
@@ -41,8 +41,12 @@ func newRecords(service *Service, virtual []netip.Addr, from []*Slice) *records 
 	}
 	for _, s := range from {
 		for _, e := range s.Endpoints {
-			if e.Ready || service.PublishNotReady {
-				r.endpoints = append(r.endpoints, endpoint{host: hostOf(e), addr: e.Address, ports: s.Ports})
+			addr := e.Address
+			if s.faces {
+				addr = e.Face
+			}
+			if addr.IsValid() && (e.Ready || service.PublishNotReady) {
+				r.endpoints = append(r.endpoints, endpoint{host: hostOf(e.Hostname, addr), addr: addr, ports: s.Ports})
 			}
 		}
 	}
@@ -64,11 +68,11 @@ func comparePorts(a, b Port) int {
 }
 
 // hostOf is the first label of an endpoint's name: its hostname, else its address with dashes, as CoreDNS has it.
-func hostOf(e Endpoint) string {
-	if e.Hostname != "" {
-		return strings.ToLower(e.Hostname)
+func hostOf(hostname string, addr netip.Addr) string {
+	if hostname != "" {
+		return strings.ToLower(hostname)
 	}
-	return dashed(e.Address)
+	return dashed(addr)
 }
 
 // dashed writes an address as a label. A label may not end with a dash.

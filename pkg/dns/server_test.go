@@ -82,7 +82,7 @@ func TestServer(t *testing.T) {
 // TestServerForwards: while questions wait for the world outside, others are answered.
 func TestServerForwards(t *testing.T) {
 	o := newOutside(t, make(chan struct{}))
-	l := newLive(t, open(t, o.at), DefaultLimits())
+	l := newLive(t, open(t, o.address), DefaultLimits())
 	var waiting sync.WaitGroup
 	for _, network := range []string{"udp", "tcp"} {
 		waiting.Go(func() {
@@ -196,9 +196,9 @@ func TestNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := newOutside(t, nil)
-	d := NewDirectory(domain, nil)
+	d := NewDirectory(domain, nil, testSettings())
 	d.SetComplete()
-	n := NewNode(Config{Directory: d, Resolvers: FixedResolvers([]netip.AddrPort{o.at}), Metrics: metrics, Log: slog.New(slog.DiscardHandler)})
+	n := NewNode(Config{Directory: d, Resolvers: FixedResolvers([]netip.AddrPort{o.address}), Metrics: metrics, Log: slog.New(slog.DiscardHandler)})
 	defer n.Close()
 	places := [2]Place{{Addresses: []netip.AddrPort{unused()}}, {Addresses: []netip.AddrPort{unused()}}}
 	ask := func(at Place, name string) (*dns.Msg, error) {

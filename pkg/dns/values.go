@@ -41,6 +41,8 @@ type Port struct {
 type Endpoint struct {
 	// Address is the pod's own in the Network.
 	Address netip.Addr
+	// Face is what pods of other Networks reach it by; the zero value: they do not.
+	Face netip.Addr
 	// Hostname is the first label of its name; empty: one that follows from the address.
 	Hostname string
 	Ready    bool

@@ -11,6 +11,7 @@ import (
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
+	"github.com/atoll-net/atoll/pkg/compatible"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -33,7 +34,7 @@ func newWorld(t testing.TB, networks ...*model.Network) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		Directory: NewDirectory(domain, []netip.Addr{addr("10.96.0.10"), addr("fd00:96::a")}),
+		Directory: NewDirectory(domain, []netip.Addr{addr("10.96.0.10"), addr("fd00:96::a")}, testSettings()),
 		metrics:   metrics, resolvers: FixedResolvers(nil), servers: map[string]*Server{},
 	}
 	for _, n := range networks {
@@ -42,7 +43,13 @@ func newWorld(t testing.TB, networks ...*model.Network) *world {
 	return w
 }
 
+// testSettings have the ranges of faces.
+func testSettings() compatible.Settings {
+	return compatible.Settings{Faces: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}}
+}
+
 func (w *world) serve(n *model.Network) {
+	w.SetNetwork(n)
 	w.servers[n.Name] = newServer(options{
 		zone: w.Serve(n), policy: policyOf(n), resolvers: w.resolvers, limits: DefaultLimits(),
 		counters: w.metrics.of(n.Name), log: slog.New(slog.DiscardHandler),
@@ -142,12 +149,17 @@ func headless(name string) *Service {
 	return &Service{ServiceKey: key(name), Headless: true, Ports: []Port{{Name: "http", Protocol: "tcp", Number: 80}}}
 }
 
-// slice has endpoints as text: an address, perhaps with a hostname before it (web-0=10.0.0.1), perhaps not ready (!).
+// slice has endpoints as text: an address, perhaps with a hostname before it (web-0=10.0.0.1), perhaps not ready (!), perhaps with a face
+// (10.0.0.1>100.64.0.1).
 func slice(service, network string, endpoints ...string) *Slice {
 	s := &Slice{Service: key(service), Network: network, Ports: []Port{{Name: "http", Protocol: "tcp", Number: 8080}}}
 	for _, text := range endpoints {
 		e := Endpoint{Ready: !strings.HasPrefix(text, "!")}
 		text = strings.TrimPrefix(text, "!")
+		text, face, has := strings.Cut(text, ">")
+		if has {
+			e.Face = addr(face)
+		}
 		host, ip, named := strings.Cut(text, "=")
 		if !named {
 			host, ip = "", text

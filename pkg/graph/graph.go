@@ -124,7 +124,7 @@ func (g *Graph) Touch(ref nb.Ref) bool {
 func (g *Graph) TouchMember(m nb.Member) {
 	ref := m.Ref()
 	if m.IsValue() {
-		ref = m.In
+		ref = m.Row
 	}
 	if c := g.rows[ref]; len(c) > 0 {
 		g.work.touchMember(c[0].owner, m)
@@ -166,7 +166,7 @@ func (g *Graph) Row(ref nb.Ref) (nb.Row, bool) {
 func (g *Graph) Owner(ref nb.Ref) (nb.Owner, bool) {
 	c := g.rows[ref]
 	if len(c) == 0 {
-		return "", false
+		return nb.Owner{}, false
 	}
 	return c[0].owner, true
 }
@@ -201,15 +201,7 @@ func (g *Graph) Refs() []nb.Ref {
 	return out
 }
 
-func compareOwner(c claim, owner nb.Owner) int {
-	switch {
-	case c.owner < owner:
-		return -1
-	case c.owner > owner:
-		return 1
-	}
-	return 0
-}
+func compareOwner(c claim, owner nb.Owner) int { return c.owner.Compare(owner) }
 
 func holdsRoot(f nb.Facts) bool {
 	return slices.ContainsFunc(f.Rows, func(r nb.Row) bool { return nb.IsRoot(r.Table()) })

@@ -19,7 +19,7 @@ func (w Work) Grouped() bool {
 		return true
 	}
 	for m := range w.Members {
-		if m.In.Table == nb.TablePortGroup {
+		if m.Row.Table == nb.TablePortGroup {
 			return true
 		}
 	}

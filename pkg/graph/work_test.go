@@ -19,12 +19,12 @@ func TestWorkThatJudgesIsCounted(t *testing.T) {
 		}
 	}
 	port := &nb.LogicalSwitchPort{UUID: "port"}
-	g.Set("pod", nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{Set: nb.Set{In: group, Column: nb.ColumnPorts}, Value: "port"}}})
-	g.Set("switch", nb.Facts{Rows: []nb.Row{&nb.LogicalSwitch{UUID: "switch"}}})
+	g.Set(nb.NetworkOwner("pod"), nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{Set: nb.Set{Row: group, Column: nb.ColumnPorts}, Value: "port"}}})
+	g.Set(nb.NetworkOwner("switch"), nb.Facts{Rows: []nb.Row{&nb.LogicalSwitch{UUID: "switch"}}})
 	want(0)
-	g.Set("policy", nb.Facts{Rows: []nb.Row{&nb.ACL{UUID: "one"}, &nb.ACL{UUID: "two"}}})
+	g.Set(nb.NetworkOwner("policy"), nb.Facts{Rows: []nb.Row{&nb.ACL{UUID: "one"}, &nb.ACL{UUID: "two"}}})
 	want(1)
-	g.Set("group", nb.Facts{Rows: []nb.Row{&nb.PortGroup{UUID: "group"}}})
+	g.Set(nb.NetworkOwner("group"), nb.Facts{Rows: []nb.Row{&nb.PortGroup{UUID: "group"}}})
 	want(2)
 	grouped := map[nb.Owner]bool{}
 	var policy graph.Work
@@ -33,18 +33,18 @@ func TestWorkThatJudgesIsCounted(t *testing.T) {
 		if !ok {
 			break
 		}
-		if grouped[w.Owner] = w.Grouped(); w.Owner == "policy" {
+		if grouped[w.Owner] = w.Grouped(); w.Owner == nb.NetworkOwner("policy") {
 			policy = w
 		}
 	}
 	want(0)
-	for owner, is := range map[nb.Owner]bool{"pod": true, "policy": true, "group": true, "switch": false} {
-		if grouped[owner] != is {
-			t.Errorf("%s belongs to what decides what passes: %v, want %v", owner, grouped[owner], is)
+	for owner, is := range map[string]bool{"pod": true, "policy": true, "group": true, "switch": false} {
+		if grouped[nb.NetworkOwner(owner)] != is {
+			t.Errorf("%s belongs to what decides what passes: %v, want %v", owner, grouped[nb.NetworkOwner(owner)], is)
 		}
 	}
 	g.Return(policy)
 	want(1)
-	g.Delete("policy")
+	g.Delete(nb.NetworkOwner("policy"))
 	want(1)
 }

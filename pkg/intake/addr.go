@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"go4.org/netipx"
+
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -78,21 +80,11 @@ func parseRange(text string) (model.AddrRange, error) {
 		if err != nil {
 			return model.AddrRange{}, err
 		}
-		return model.AddrRange{First: p.Addr(), Last: lastAddr(p)}, nil
+		return model.AddrRange{First: p.Addr(), Last: netipx.PrefixLastIP(p)}, nil
 	}
 	a, err := parseAddr(text)
 	if err != nil {
 		return model.AddrRange{}, err
 	}
 	return model.AddrRange{First: a, Last: a}, nil
-}
-
-// lastAddr is the highest address of a prefix whose host bits are zero.
-func lastAddr(p netip.Prefix) netip.Addr {
-	b := p.Addr().AsSlice()
-	for bit := p.Bits(); bit < len(b)*8; bit++ {
-		b[bit/8] |= 1 << (7 - bit%8)
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
 }

@@ -3,6 +3,10 @@ package intake
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,12 +23,12 @@ const labelProxy = "service.kubernetes.io/service-proxy-name"
 // MirrorKey names the EndpointSlice of a Mirror: the same one each time for a slice and a Network.
 func MirrorKey(m model.Mirror) model.SliceKey {
 	const digits, most = 10, 253
-	sum := sha256.Sum256([]byte(m.OfUID + "/" + m.Network))
-	name := m.Of.Name
+	sum := sha256.Sum256([]byte(m.SourceUID + "/" + m.Network))
+	name := m.Source.Name
 	if len(name) > most-digits-1 {
 		name = strings.TrimRight(name[:most-digits-1], "-.")
 	}
-	return model.SliceKey{Namespace: m.Of.Namespace, Name: name + "-" + hex.EncodeToString(sum[:])[:digits]}
+	return model.SliceKey{Namespace: m.Source.Namespace, Name: name + "-" + hex.EncodeToString(sum[:])[:digits]}
 }
 
 // Mirror is the EndpointSlice of a Mirror. It goes when the slice that it mirrors goes.
@@ -44,10 +48,13 @@ func Mirror(m model.Mirror) *discoveryv1.EndpointSlice {
 				corev1.IsHeadlessService:   "",
 			},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice", Name: m.Of.Name, UID: types.UID(m.OfUID),
+				APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice", Name: m.Source.Name, UID: types.UID(m.SourceUID),
 			}},
 		},
 		AddressType: discoveryv1.AddressTypeIPv6,
+	}
+	if text := facesAnnotation(m.Faces); text != "" {
+		out.Annotations = map[string]string{model.AnnotationFaces: text}
 	}
 	for _, p := range m.Ports {
 		name, protocol, number := p.Name, corev1.Protocol(strings.ToUpper(string(p.Protocol))), int32(p.Port)
@@ -77,6 +84,34 @@ func mirroredEndpoint(e model.Endpoint) discoveryv1.Endpoint {
 	if e.Pod.Name != "" {
 		out.TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: types.UID(e.PodUID)}
 	}
+	return out
+}
+
+// facesAnnotation is the text of AnnotationFaces, sorted; empty when there are none.
+func facesAnnotation(faces map[netip.Addr]netip.Addr) string {
+	if len(faces) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(faces)
+	if err != nil {
+		return "" // addresses always marshal
+	}
+	return string(text)
+}
+
+// Faces reads AnnotationFaces: the faces that are of the ranges, by own addresses of the same IP family. What cannot be read counts for
+// nothing.
+func Faces(text string, ranges []netip.Prefix) map[netip.Addr]netip.Addr {
+	if text == "" {
+		return nil
+	}
+	var out map[netip.Addr]netip.Addr
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return nil
+	}
+	maps.DeleteFunc(out, func(own, face netip.Addr) bool {
+		return own.Is4() != face.Is4() || !slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(face) })
+	})
 	return out
 }
 

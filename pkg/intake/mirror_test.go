@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 
 func TestMirror(t *testing.T) {
 	m := model.Mirror{
-		Network: "red", Of: model.SliceKey{Namespace: "a", Name: "web-x"}, OfUID: "uid", Service: "web",
+		Network: "red", Source: model.SliceKey{Namespace: "a", Name: "web-x"}, SourceUID: "uid", Service: "web",
 		Ports: []model.SlicePort{{Name: "http", Protocol: model.TCP, Port: 80}, {Protocol: model.SCTP, Port: 90}},
 		Endpoints: []model.Endpoint{
 			{Address: netip.MustParseAddr("10.0.0.5"), Pod: model.PodKey{Namespace: "a", Name: "web-0"}, PodUID: "pod", Ready: true, Serving: true, Hostname: "web-0", Node: "n"},
@@ -53,15 +54,46 @@ func TestMirror(t *testing.T) {
 	}
 }
 
+// TestFaces: what is written is read, and of what somebody else wrote nothing but faces.
+func TestFaces(t *testing.T) {
+	addr := netip.MustParseAddr
+	ranges := []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}
+	if s := Mirror(model.Mirror{}); s.Annotations != nil {
+		t.Errorf("a mirror without faces has annotations %v", s.Annotations)
+	}
+	faces := map[netip.Addr]netip.Addr{addr("10.0.0.6"): addr("100.64.0.6"), addr("10.0.0.5"): addr("100.64.0.5")}
+	const text = `{"10.0.0.5":"100.64.0.5","10.0.0.6":"100.64.0.6"}`
+	if got := Mirror(model.Mirror{Faces: faces}).Annotations[model.AnnotationFaces]; got != text {
+		t.Errorf("written as %s, want %s", got, text)
+	}
+	for _, test := range []struct {
+		what, text string
+		want       map[netip.Addr]netip.Addr
+	}{
+		{"what is written", text, faces},
+		{"nothing", "", nil},
+		{"nonsense", "{", nil},
+		{"a list", `["100.64.0.5"]`, nil},
+		{"no address", `{"10.0.0.5":"web"}`, nil},
+		{"null", `{"10.0.0.5":null}`, nil},
+		{"no face", `{"10.0.0.5":"10.96.0.1","10.0.0.6":"100.64.0.6"}`, map[netip.Addr]netip.Addr{addr("10.0.0.6"): addr("100.64.0.6")}},
+		{"another IP family", `{"10.0.0.5":"fd64:a701::5","fd00::5":"100.64.0.5","fd00::6":"fd64:a701::6"}`, map[netip.Addr]netip.Addr{addr("fd00::6"): addr("fd64:a701::6")}},
+	} {
+		if got := Faces(test.text, ranges); !maps.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.what, got, test.want)
+		}
+	}
+}
+
 func TestMirrorKey(t *testing.T) {
-	m := model.Mirror{Network: "red", Of: model.SliceKey{Namespace: "a", Name: "web-x"}, OfUID: "uid"}
+	m := model.Mirror{Network: "red", Source: model.SliceKey{Namespace: "a", Name: "web-x"}, SourceUID: "uid"}
 	other, later, long := m, m, m
-	other.Network, later.OfUID = "blue", "uid-2"
+	other.Network, later.SourceUID = "blue", "uid-2"
 	keys := map[model.SliceKey]bool{MirrorKey(m): true, MirrorKey(other): true, MirrorKey(later): true}
 	if len(keys) != 3 {
 		t.Errorf("two mirrors share a name: %v", keys)
 	}
-	long.Of.Name = strings.Repeat("a", 241) + "." + strings.Repeat("b", 11)
+	long.Source.Name = strings.Repeat("a", 241) + "." + strings.Repeat("b", 11)
 	if name := MirrorKey(long).Name; len(name) > 253 || strings.Contains(name, ".-") {
 		t.Errorf("name %q", name)
 	}

@@ -22,6 +22,7 @@ const (
 	maxRequirements   = 64
 	maxSelectorValues = 1024
 	maxServiceCIDRs   = 8
+	maxPeers          = 64
 )
 
 // Network reads a Network object. A subnet that cannot be read keeps its name and says why in Error; a
@@ -35,6 +36,7 @@ func Network(in *v1alpha1.Network) *model.Network {
 		Type:       model.NetworkType(in.Spec.Type),
 		VPCID:      in.Spec.VPCID,
 		Tenant:     in.Spec.Tenant,
+		TenantUID:  ownerOf(in),
 		Allowed:    selector(in.Spec.AllowedNamespaces),
 		Egress:     model.EgressNode,
 		Infra:      model.InfraServices,
@@ -45,6 +47,7 @@ func Network(in *v1alpha1.Network) *model.Network {
 	}
 	reach(out, in.Spec)
 	out.ServiceCIDRs, out.ServiceCIDRsError = serviceCIDRs(in.Spec.ServiceCIDRs)
+	out.CompatibleWith, out.Uses = peers(in.Spec)
 	for i, s := range in.Spec.Subnets {
 		if i == maxSubnets {
 			out.Subnets[i-1].Error = fmt.Sprintf("the Network has %d subnets; at most %d are read", len(in.Spec.Subnets), maxSubnets)
@@ -97,6 +100,18 @@ func reach(out *model.Network, in v1alpha1.NetworkSpec) {
 	if in.DNS.Service != nil {
 		out.DNSService = model.ServiceRef{Namespace: in.DNS.Service.Namespace, Name: in.DNS.Service.Name}
 	}
+}
+
+// peers reads whose pods reach a Network, and whom its pods reach. What names nobody, or more than the API allows, opens nothing.
+func peers(in v1alpha1.NetworkSpec) (compatibleWith []model.CompatiblePeer, uses []string) {
+	for _, p := range in.CompatibleWith[:min(len(in.CompatibleWith), maxPeers)] {
+		peer := model.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All}
+		if peer == (model.CompatiblePeer{Network: p.Network}) && p.Network != "" || peer == (model.CompatiblePeer{Tenant: p.Tenant}) && p.Tenant != "" ||
+			peer == (model.CompatiblePeer{All: true}) {
+			compatibleWith = append(compatibleWith, peer)
+		}
+	}
+	return compatibleWith, slices.Clone(in.Uses[:min(len(in.Uses), maxPeers)])
 }
 
 func subnet(in v1alpha1.Subnet) model.Subnet {

@@ -73,8 +73,8 @@ func addrs(first, last string) model.AddrRange {
 
 func TestSubnetErrors(t *testing.T) {
 	for name, test := range map[string]struct {
-		in   v1alpha1.Subnet
-		want string
+		given v1alpha1.Subnet
+		want  string
 	}{
 		"not a range":         {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.0"}}, `cidrs: "10.0.0.0" is not a range such as 10.0.0.0/16`},
 		"host bits":           {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.1/16"}}, `cidrs: "10.0.0.1/16" is an address inside a range; the range is 10.0.0.0/16`},
@@ -88,7 +88,7 @@ func TestSubnetErrors(t *testing.T) {
 		"two fields are told": {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"x"}, GatewayIPs: []v1alpha1.IP{"y"}}, `cidrs: "x" is not a range such as 10.0.0.0/16; gatewayIPs: "y" is not an IP address`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := subnet(test.in).Error; got != test.want {
+			if got := subnet(test.given).Error; got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -128,7 +128,7 @@ func TestSelector(t *testing.T) {
 	}
 	blue := map[string]string{"team": "blue"}
 	for name, test := range map[string]struct {
-		in     *metav1.LabelSelector
+		given  *metav1.LabelSelector
 		labels map[string]string
 		want   bool
 	}{
@@ -149,7 +149,7 @@ func TestSelector(t *testing.T) {
 		"unreadable, without labels": {expression("team", "Like"), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := selector(test.in).Matches(test.labels); got != test.want {
+			if got := selector(test.given).Matches(test.labels); got != test.want {
 				t.Errorf("matches = %v, want %v", got, test.want)
 			}
 		})
@@ -200,33 +200,33 @@ func TestReach(t *testing.T) {
 		Service model.ServiceRef
 	}
 	for name, test := range map[string]struct {
-		in   v1alpha1.NetworkSpec
-		want reached
+		given v1alpha1.NetworkSpec
+		want  reached
 	}{
 		"stored before the fields were there": {
 			want: reached{Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode},
 		},
 		"the defaults": {
-			in:   v1alpha1.NetworkSpec{Egress: "node", InfraAccess: "services", InfraIngress: "Infrastructure", DNS: &v1alpha1.NetworkDNS{Mode: "node"}},
-			want: reached{Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode},
+			given: v1alpha1.NetworkSpec{Egress: "node", InfraAccess: "services", InfraIngress: "Infrastructure", DNS: &v1alpha1.NetworkDNS{Mode: "node"}},
+			want:  reached{Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode},
 		},
 		"nothing": {
-			in:   v1alpha1.NetworkSpec{Egress: "none", InfraAccess: "none", InfraIngress: "None", DNS: &v1alpha1.NetworkDNS{Mode: "none"}},
-			want: reached{Egress: model.EgressNone, Infra: model.InfraNone, Ingress: model.InfraIngressNone, DNS: model.DNSNone},
+			given: v1alpha1.NetworkSpec{Egress: "none", InfraAccess: "none", InfraIngress: "None", DNS: &v1alpha1.NetworkDNS{Mode: "none"}},
+			want:  reached{Egress: model.EgressNone, Infra: model.InfraNone, Ingress: model.InfraIngressNone, DNS: model.DNSNone},
 		},
 		"all, and a Service of the tenant": {
-			in: v1alpha1.NetworkSpec{InfraAccess: "direct", InfraIngress: "All", DNS: &v1alpha1.NetworkDNS{
+			given: v1alpha1.NetworkSpec{InfraAccess: "direct", InfraIngress: "All", DNS: &v1alpha1.NetworkDNS{
 				Mode: "service", Service: &v1alpha1.ServiceReference{Namespace: "a", Name: "dns"},
 			}},
 			want: reached{model.EgressNode, model.InfraDirect, model.InfraIngressAll, model.DNSService, model.ServiceRef{Namespace: "a", Name: "dns"}},
 		},
 		"words of a later version open nothing": {
-			in:   v1alpha1.NetworkSpec{Egress: "gateway", InfraAccess: "more", InfraIngress: "Some", DNS: &v1alpha1.NetworkDNS{Mode: "other"}},
-			want: reached{Egress: model.EgressNone, Infra: model.InfraNone, Ingress: model.InfraIngressNone, DNS: model.DNSNone},
+			given: v1alpha1.NetworkSpec{Egress: "gateway", InfraAccess: "more", InfraIngress: "Some", DNS: &v1alpha1.NetworkDNS{Mode: "other"}},
+			want:  reached{Egress: model.EgressNone, Infra: model.InfraNone, Ingress: model.InfraIngressNone, DNS: model.DNSNone},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := Network(&v1alpha1.Network{Spec: test.in})
+			n := Network(&v1alpha1.Network{Spec: test.given})
 			if diff := cmp.Diff(test.want, reached{n.Egress, n.Infra, n.Ingress, n.DNS, n.DNSService}); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -28,6 +28,15 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 	for _, s := range report.ServiceCIDRs {
 		out.ServiceCIDRs = append(out.ServiceCIDRs, v1alpha1.ServiceCIDRStatus{CIDR: s.CIDR, Used: s.Used, Free: s.Free})
 	}
+	for _, c := range report.Compatibility {
+		direction := v1alpha1.CompatibilityServes
+		if c.Uses {
+			direction = v1alpha1.CompatibilityUses
+		}
+		out.Compatibility = append(out.Compatibility, v1alpha1.CompatibilityStatus{
+			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityByFace, State: string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
+		})
+	}
 	return out
 }
 

@@ -16,9 +16,9 @@ import (
 
 func TestServiceCIDRs(t *testing.T) {
 	for name, test := range map[string]struct {
-		in   []v1alpha1.CIDR
-		want []string
-		says string
+		given []v1alpha1.CIDR
+		want  []string
+		says  string
 	}{
 		"none":             {nil, nil, ""},
 		"both families":    {[]v1alpha1.CIDR{"fd09::/112", "10.9.0.0/16"}, []string{"fd09::/112", "10.9.0.0/16"}, ""},
@@ -27,7 +27,7 @@ func TestServiceCIDRs(t *testing.T) {
 		"host bits":        {[]v1alpha1.CIDR{"10.9.0.1/16"}, nil, "the range is 10.9.0.0/16"},
 		"thousands":        {make([]v1alpha1.CIDR, 5000), nil, "there are 5000 ranges; at most 8 are read"},
 	} {
-		n := Network(&v1alpha1.Network{Spec: v1alpha1.NetworkSpec{Type: v1alpha1.NetworkVPC, ServiceCIDRs: test.in}})
+		n := Network(&v1alpha1.Network{Spec: v1alpha1.NetworkSpec{Type: v1alpha1.NetworkVPC, ServiceCIDRs: test.given}})
 		var got []string
 		for _, p := range n.ServiceCIDRs {
 			got = append(got, p.String())
@@ -42,7 +42,7 @@ func TestServiceCIDRs(t *testing.T) {
 }
 
 func TestServiceIPs(t *testing.T) {
-	for name, test := range map[string]struct{ in, want, says string }{
+	for name, test := range map[string]struct{ given, want, says string }{
 		"none":            {" ", "", ""},
 		"one":             {"10.9.0.5", "10.9.0.5", ""},
 		"both, with room": {" fd09::5 , 10.9.0.5", "10.9.0.5 fd09::5", ""},
@@ -54,7 +54,7 @@ func TestServiceIPs(t *testing.T) {
 		"very long":       {strings.Repeat("1", 1000), "", "1000 bytes; at most 256 are read"},
 	} {
 		s := Service(&corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{model.AnnotationServiceIPs: test.in}},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{model.AnnotationServiceIPs: test.given}},
 			Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.5"}},
 		})
 		var got []string

@@ -30,10 +30,10 @@ func UserConfig(kubeconfig, agent string) (*rest.Config, error) {
 // Probe asks the API server for one object of each kind, so that a server that does not answer, or refuses, is
 // an error at once. Run asks again for ever.
 func (f *Feed) Probe(ctx context.Context) error {
-	for _, s := range f.sources {
-		lister := cache.ToListerWatcherWithContext(s.lister)
+	for _, s := range f.kinds {
+		lister := cache.ToListerWatcherWithContext(s.Lister)
 		if _, err := lister.ListWithContext(ctx, metav1.ListOptions{Limit: 1}); err != nil {
-			return fmt.Errorf("list %s: %w", s.name, err)
+			return fmt.Errorf("list %s: %w", s.Name, err)
 		}
 	}
 	_, err := f.lookForGateways(ctx)

@@ -11,6 +11,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	networkingclient "k8s.io/client-go/kubernetes/typed/networking/v1"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -48,6 +49,7 @@ type clients struct {
 	// networking has NetworkPolicies, policy ClusterNetworkPolicies.
 	networking *networkingclient.NetworkingV1Client
 	policy     *rest.RESTClient
+	rbac       rest.Interface
 }
 
 func newClients(cfg *rest.Config) (clients, error) {
@@ -83,7 +85,12 @@ func newClients(cfg *rest.Config) (clients, error) {
 	if err != nil {
 		return none, err
 	}
+	rbacClient, err := rbacclient.NewForConfigAndClient(core, transport)
+	if err != nil {
+		return none, fmt.Errorf("make API client: %w", err)
+	}
 	return clients{
+		rbac: rbacClient.RESTClient(),
 		core: coreClient, discovery: discoveryClient, network: networkClient, gateway: gatewayClient, networking: networkingClient, policy: policyClient,
 	}, nil
 }

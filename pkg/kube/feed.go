@@ -4,21 +4,20 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -38,30 +37,23 @@ type Options struct {
 type Feed struct {
 	log      *slog.Logger
 	ready    chan struct{}
-	sources  []source
+	kinds    []kind
 	statuses *statuses[string, v1alpha1.NetworkStatus]
+	tenants  *statuses[string, v1alpha1.TenantStatus]
 	gateways *gatewayFeed
 
-	mu         sync.Mutex
-	refusals   refusals
-	onPod      func(model.PodKey) // told of whatever happens to a pod; may be nil
-	pods       *gathered[model.PodKey, model.Pod]
-	namespaces *gathered[string, model.Namespace]
-	networks   *gathered[string, model.Network]
-	nodes      *gathered[string, model.Node]
-	reports    *gathered[string, model.NodeReport]
-	services   *gathered[model.ServiceKey, model.Service]
-	slices     *gathered[model.SliceKey, model.Slice]
-	// policies are of two kinds, gathered apart: each has a first list of its own.
-	policies, clusterPolicies *gathered[model.PolicyKey, model.Policy]
+	mu       sync.Mutex
+	refusals refusals
+	onPod    func(model.PodKey) // told of whatever happens to a pod; may be nil
+	pods     *gathered[model.PodKey, model.Pod]
 }
 
-// source is one kind of object: where it comes from and where it goes.
-type source struct {
-	name   string
-	lister cache.ListerWatcher
-	object any
-	store  cache.ReflectorStore
+// kind is one kind of objects that is gathered.
+type kind struct {
+	follow.Source
+	// listed reports whether all of the kind has been gathered, take hands over what was. The caller holds Feed.mu.
+	listed func() bool
+	take   func(*model.Changes)
 }
 
 // NewFeed prepares a Feed; Run starts it.
@@ -78,78 +70,46 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		return nil, err
 	}
 	f := &Feed{
-		log:        opts.Logger,
-		ready:      make(chan struct{}, 1),
-		statuses:   newStatuses[string, v1alpha1.NetworkStatus](),
-		refusals:   refusals{},
-		pods:       newGathered[model.PodKey](samePod),
-		namespaces: newGathered[string](sameNamespace),
-		networks:   newGathered[string](sameNetwork),
-		nodes:      newGathered[string](sameNode),
-		reports:    newGathered[string](sameReport),
-		services:   newGathered[model.ServiceKey](sameService),
-		slices:     newGathered[model.SliceKey](sameSlice),
-
-		policies:        newGathered[model.PolicyKey](samePolicy),
-		clusterPolicies: newGathered[model.PolicyKey](samePolicy),
+		log: opts.Logger, ready: make(chan struct{}, 1), statuses: newStatuses[string, v1alpha1.NetworkStatus](), refusals: refusals{},
+		tenants: newStatuses[string, v1alpha1.TenantStatus](),
+		pods:    newGathered[model.PodKey](samePod),
 	}
+	networks := newGathered[string](sameNetwork)
 	f.pods.gone = func(p *model.Pod) { f.forgiveLocked(p.Key) }
-	f.networks.gone = func(n *model.Network) { f.statuses.forget(n.Name, n.UID) }
+	tenants := newGathered[string](same[model.Tenant])
+	tenants.gone = func(t *model.Tenant) { f.tenants.forget(t.Name, t.UID) }
+	networks.gone = func(n *model.Network) { f.statuses.forget(n.Name, n.UID) }
 	pods, err := fields.ParseSelector(podSelector)
 	if err != nil {
 		return nil, err
 	}
-	podStore := newStore(f, f.pods, podKey, f.pod, nil, events.WithLabelValues("pods"))
-	podStore.early = true
-	podStore.changed = f.podChanged
-	core := c.core.RESTClient()
-	f.sources = []source{{
-		name:   "pods",
-		lister: cache.NewListWatchFromClient(core, "pods", metav1.NamespaceAll, pods),
-		object: &corev1.Pod{},
-		store:  podStore,
-	}, {
-		name:   "namespaces",
-		lister: cache.NewListWatchFromClient(core, "namespaces", metav1.NamespaceAll, fields.Everything()),
-		object: &corev1.Namespace{},
-		store:  newStore(f, f.namespaces, namespaceKey, intake.Namespace, nil, events.WithLabelValues("namespaces")),
-	}, {
-		name:   "networks",
-		lister: cache.NewListWatchFromClient(c.network, "networks", metav1.NamespaceAll, fields.Everything()),
-		object: &v1alpha1.Network{},
-		store:  newStore(f, f.networks, networkKey, f.network, nil, events.WithLabelValues("networks")),
-	}, {
-		name:   "nodes",
-		lister: cache.NewListWatchFromClient(core, "nodes", metav1.NamespaceAll, fields.Everything()),
-		object: &corev1.Node{},
-		store:  newStore(f, f.nodes, nodeKey, intake.Node, trimNode, events.WithLabelValues("nodes")),
-	}, {
-		name:   "nodereports",
-		lister: cache.NewListWatchFromClient(c.network, "nodereports", metav1.NamespaceAll, fields.Everything()),
-		object: &v1alpha1.NodeReport{},
-		store:  newStore(f, f.reports, nodeKey, intake.NodeReport, nil, events.WithLabelValues("nodereports")),
-	}, {
-		name:   "services",
-		lister: cache.NewListWatchFromClient(core, "services", metav1.NamespaceAll, fields.Everything()),
-		object: &corev1.Service{},
-		store:  newStore(f, f.services, serviceKey, intake.Service, nil, events.WithLabelValues("services")),
-	}, {
-		name:   "endpointslices",
-		lister: slicesOf(c.discovery),
-		object: &discoveryv1.EndpointSlice{},
-		store:  newStore(f, f.slices, sliceKey, intake.Slice, nil, events.WithLabelValues("endpointslices")),
-	}, {
-		name:   "networkpolicies",
-		lister: cache.NewListWatchFromClient(c.networking.RESTClient(), "networkpolicies", metav1.NamespaceAll, fields.Everything()),
-		object: &networkingv1.NetworkPolicy{},
-		store:  newStore(f, f.policies, policyKey(model.NetworkPolicy), intake.NetworkPolicy, nil, events.WithLabelValues("networkpolicies")),
-	}, {
-		name:   "clusternetworkpolicies",
-		lister: clusterPoliciesOf(c.policy),
-		object: &policyv1alpha2.ClusterNetworkPolicy{},
-		store: newStore(f, f.clusterPolicies, policyKey(model.ClusterNetworkPolicy), intake.ClusterNetworkPolicy, nil,
-			events.WithLabelValues("clusternetworkpolicies")),
-	}}
+	core, policies := c.core.RESTClient(), c.networking.RESTClient()
+	all := func(c cache.Getter, resource string) cache.ListerWatcher {
+		return cache.NewListWatchFromClient(c, resource, metav1.NamespaceAll, fields.Everything())
+	}
+	f.kinds = []kind{
+		kindOf(gather(f, events, "pods", cache.NewListWatchFromClient(core, "pods", metav1.NamespaceAll, pods), f.pods, podKey, f.pod, f.podChanged),
+			f.pods, func(c *model.Changes) *map[model.PodKey]*model.Pod { return &c.Pods }),
+		watched(f, events, "namespaces", all(core, "namespaces"), newGathered[string](sameNamespace), byName, intake.Namespace,
+			func(c *model.Changes) *map[string]*model.Namespace { return &c.Namespaces }),
+		watched(f, events, "networks", all(c.network, "networks"), networks, byName, f.network,
+			func(c *model.Changes) *map[string]*model.Network { return &c.Networks }),
+		watched(f, events, "tenants", all(c.network, "tenants"), tenants, byName, f.tenant,
+			func(c *model.Changes) *map[string]*model.Tenant { return &c.Tenants }),
+		watched(f, events, "nodes", all(core, "nodes"), newGathered[string](sameNode), byName, intake.Node,
+			func(c *model.Changes) *map[string]*model.Node { return &c.Nodes }),
+		watched(f, events, "nodereports", all(c.network, "nodereports"), newGathered[string](same[model.NodeReport]), byName, intake.NodeReport,
+			func(c *model.Changes) *map[string]*model.NodeReport { return &c.Reports }),
+		watched(f, events, "services", all(core, "services"), newGathered[model.ServiceKey](sameService), serviceKey, intake.Service,
+			func(c *model.Changes) *map[model.ServiceKey]*model.Service { return &c.Services }),
+		watched(f, events, "endpointslices", slicesOf(c.discovery), newGathered[model.SliceKey](sameSlice), sliceKey, intake.Slice,
+			func(c *model.Changes) *map[model.SliceKey]*model.Slice { return &c.Slices }),
+		// Policies are of two kinds: each has a first list of its own.
+		watched(f, events, "networkpolicies", all(policies, "networkpolicies"), newGathered[model.PolicyKey](same[model.Policy]),
+			policyKey(model.NetworkPolicy), intake.NetworkPolicy, changedPolicies),
+		watched(f, events, "clusternetworkpolicies", clusterPoliciesOf(c.policy), newGathered[model.PolicyKey](same[model.Policy]),
+			policyKey(model.ClusterNetworkPolicy), intake.ClusterNetworkPolicy, changedPolicies),
+	}
 	f.gateways = newGatewayFeed(f, c.gateway, events)
 	return f, nil
 }
@@ -158,9 +118,8 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 func (f *Feed) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(f.log.Handler()))
 	var running sync.WaitGroup
-	for _, s := range f.sources {
-		r := cache.NewReflectorWithOptions(s.lister, s.object, s.store, cache.ReflectorOptions{Name: s.name})
-		running.Go(func() { r.RunWithContext(ctx) })
+	for _, k := range f.kinds {
+		running.Go(func() { k.Run(ctx) })
 	}
 	running.Go(func() { f.watchGateways(ctx) })
 	running.Wait()
@@ -175,8 +134,7 @@ func (f *Feed) Ready() <-chan struct{} { return f.ready }
 func (f *Feed) Synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.pods.listed && f.namespaces.listed && f.networks.listed && f.nodes.listed && f.reports.listed &&
-		f.services.listed && f.slices.listed && f.policies.listed && f.clusterPolicies.listed && f.gatewaysSynced()
+	return !slices.ContainsFunc(f.kinds, func(k kind) bool { return !k.listed() }) && f.gatewaysSynced()
 }
 
 // Take hands over what was gathered since it was last called. An object that was deleted and made anew in
@@ -184,21 +142,35 @@ func (f *Feed) Synced() bool {
 func (f *Feed) Take() model.Changes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	policies := f.policies.take()
-	maps.Copy(policies, f.clusterPolicies.take())
-	c := model.Changes{
-		Policies:   policies,
-		Networks:   f.networks.take(),
-		Namespaces: f.namespaces.take(),
-		Pods:       f.pods.take(),
-		Nodes:      f.nodes.take(),
-		Reports:    f.reports.take(),
-		Services:   f.services.take(),
-		Slices:     f.slices.take(),
+	c := model.NewChanges()
+	for _, k := range f.kinds {
+		k.take(&c)
 	}
 	f.takeGateways(&c)
 	return c
 }
+
+// watched is a kind of which nothing else is done with what is gathered.
+func watched[O metav1.Object, K comparable, V any](
+	f *Feed, events *prometheus.CounterVec, resource string, lister cache.ListerWatcher, to *gathered[K, V],
+	key func(namespace, name string) K, read func(O) *V, into func(*model.Changes) *map[K]*V,
+) kind {
+	return kindOf(gather(f, events, resource, lister, to, key, read, nil), to, into)
+}
+
+// kindOf is a kind that a source gathers, and that is handed over into one field of changes.
+func kindOf[K comparable, V any](source follow.Source, from *gathered[K, V], into func(*model.Changes) *map[K]*V) kind {
+	return kind{Source: source, listed: func() bool { return from.listed }, take: func(c *model.Changes) {
+		field, taken := into(c), from.take()
+		if len(*field) == 0 {
+			*field = taken
+		} else {
+			maps.Copy(*field, taken)
+		}
+	}}
+}
+
+func changedPolicies(c *model.Changes) *map[model.PolicyKey]*model.Policy { return &c.Policies }
 
 // signal wakes whoever waits on Ready; it never blocks.
 func (f *Feed) signal() {
@@ -244,6 +216,5 @@ func podKey(namespace, name string) model.PodKey {
 	return model.PodKey{Namespace: namespace, Name: name}
 }
 
-func namespaceKey(_, name string) string { return name }
-
-func networkKey(_, name string) string { return name }
+// byName is the key of objects without a namespace.
+func byName(_, name string) string { return name }

@@ -34,7 +34,7 @@ func deaf(t *testing.T) (feed *Feed, pods, namespaces, networks cache.ReflectorS
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, f.sources[0].store, f.sources[1].store, f.sources[2].store
+	return f, f.kinds[0].Store, f.kinds[1].Store, f.kinds[2].Store
 }
 
 // must fails the test when a store refuses something.
@@ -109,8 +109,8 @@ func TestFeedSeesWhatAListLacks(t *testing.T) {
 	if f.Synced() {
 		t.Error("synced before nodes were listed")
 	}
-	for _, s := range f.sources[3:] {
-		must(t, s.store.Replace(nil, "1"))
+	for _, s := range f.kinds[3:] {
+		must(t, s.Store.Replace(nil, "1"))
 	}
 	if f.Synced() {
 		t.Error("synced before it was known whether the cluster has Gateway API")
@@ -186,7 +186,7 @@ func BenchmarkFeedPodUpdate(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		if err := f.sources[0].store.Update(list[i%len(list)]); err != nil {
+		if err := f.kinds[0].Store.Update(list[i%len(list)]); err != nil {
 			b.Fatal(err)
 		}
 		i++
@@ -200,7 +200,7 @@ func TestNodesReadAndWritten(t *testing.T) {
 		Gateways:  []netip.Addr{netip.MustParseAddr("10.244.0.1")},
 		Faces:     []netip.Prefix{netip.MustParsePrefix("100.64.0.0/23"), netip.MustParsePrefix("fd64:a701::/119")},
 	}
-	body, err := nodePatch("u1", want)
+	body, err := annotationsPatch("u1", nodeAnnotations(want))
 	must(t, err)
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
@@ -213,7 +213,6 @@ func TestNodesReadAndWritten(t *testing.T) {
 		}},
 	}
 	must(t, json.Unmarshal(body, n))
-	trimNode(n)
 	got := intake.Node(n)
 	if diff := cmp.Diff(&want, got.Assigned, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("what was written is not what is read (-want +got):\n%s", diff)

@@ -1,14 +1,12 @@
 package kube
 
 import (
-	"maps"
 	"net/http"
 	"reflect"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -28,11 +26,6 @@ type gatewayFeed struct {
 	// version is what it has of Gateway API.
 	version string
 
-	classes  *gathered[string, model.GatewayClass]
-	gateways *gathered[model.GatewayKey, model.Gateway]
-	tcp, udp *gathered[model.RouteKey, model.Route]
-	grants   *gathered[model.GrantKey, model.Grant]
-
 	statuses gatewayStatuses
 }
 
@@ -51,79 +44,57 @@ func newGatewayStatuses() gatewayStatuses {
 	}
 }
 
-// optional is a source of a kind that the cluster may not have, and may get or lose at any time.
+// optional is a kind that the cluster may not have, and may get or lose at any time.
 type optional struct {
-	source
-	// listed reports whether all of the kind has been gathered, and lost says that the kind has gone with all its objects.
-	// The caller holds Feed.mu.
-	listed func() bool
-	lost   func()
+	kind
+	// lost says that the kind has gone with all its objects. The caller holds Feed.mu.
+	lost func()
 	// stop ends the watch and waits for that; nil while there is none.
 	stop func()
 }
 
 func newGatewayFeed(f *Feed, client *rest.RESTClient, events *prometheus.CounterVec) *gatewayFeed {
-	g := &gatewayFeed{
-		client:   client,
-		classes:  newGathered[string](same[model.GatewayClass]),
-		gateways: newGathered[model.GatewayKey](sameGateway),
-		tcp:      newGathered[model.RouteKey](same[model.Route]),
-		udp:      newGathered[model.RouteKey](same[model.Route]),
-		grants:   newGathered[model.GrantKey](same[model.Grant]),
-		statuses: newGatewayStatuses(),
-	}
-	g.classes.gone = func(c *model.GatewayClass) { g.statuses.classes.forget(c.Name, c.UID) }
-	g.gateways.gone = func(v *model.Gateway) { g.statuses.gateways.forget(v.Key, v.UID) }
+	g := &gatewayFeed{client: client, statuses: newGatewayStatuses()}
+	classes, gateways := newGathered[string](same[model.GatewayClass]), newGathered[model.GatewayKey](sameGateway)
+	tcp, udp := newGathered[model.RouteKey](same[model.Route]), newGathered[model.RouteKey](same[model.Route])
+	classes.gone = func(c *model.GatewayClass) { g.statuses.classes.forget(c.Name, c.UID) }
+	gateways.gone = func(v *model.Gateway) { g.statuses.gateways.forget(v.Key, v.UID) }
 	route := func(r *model.Route) { g.statuses.routes.forget(r.Key, r.UID) }
-	g.tcp.gone, g.udp.gone = route, route
+	tcp.gone, udp.gone = route, route
+	routes := func(c *model.Changes) *map[model.RouteKey]*model.Route { return &c.Routes }
 	g.sources = []optional{
-		optionalSource(f, g, "gatewayclasses", &gatewayv1.GatewayClass{}, g.classes,
-			func(_, name string) string { return name }, func(in *gatewayv1.GatewayClass) *model.GatewayClass {
-				g.statuses.classes.observe(in.Name, in, in.Status)
-				return intake.GatewayClass(in, f.gatewayVersion())
-			}, events),
-		optionalSource(f, g, "gateways", &gatewayv1.Gateway{}, g.gateways,
-			gatewayKey, func(in *gatewayv1.Gateway) *model.Gateway {
-				g.statuses.gateways.observe(gatewayKey(in.Namespace, in.Name), in, in.Status)
-				return intake.Gateway(in)
-			}, events),
-		optionalSource(f, g, "tcproutes", &gatewayv1.TCPRoute{}, g.tcp,
-			routeKey(model.TCPRoute), func(in *gatewayv1.TCPRoute) *model.Route {
-				g.statuses.routes.observe(routeKey(model.TCPRoute)(in.Namespace, in.Name), in, in.Status.RouteStatus)
-				return intake.TCPRoute(in)
-			}, events),
-		optionalSource(f, g, "udproutes", &gatewayv1.UDPRoute{}, g.udp,
-			routeKey(model.UDPRoute), func(in *gatewayv1.UDPRoute) *model.Route {
-				g.statuses.routes.observe(routeKey(model.UDPRoute)(in.Namespace, in.Name), in, in.Status.RouteStatus)
-				return intake.UDPRoute(in)
-			}, events),
-		optionalSource(f, g, "referencegrants", &gatewayv1.ReferenceGrant{}, g.grants,
-			func(namespace, name string) model.GrantKey {
-				return model.GrantKey{Namespace: namespace, Name: name}
-			}, intake.Grant, events),
+		optionalKind(f, g, "gatewayclasses", classes, byName, func(in *gatewayv1.GatewayClass) *model.GatewayClass {
+			g.statuses.classes.observe(in.Name, in, in.Status)
+			return intake.GatewayClass(in, f.gatewayVersion())
+		}, func(c *model.Changes) *map[string]*model.GatewayClass { return &c.Classes }, events),
+		optionalKind(f, g, "gateways", gateways, gatewayKey, func(in *gatewayv1.Gateway) *model.Gateway {
+			g.statuses.gateways.observe(gatewayKey(in.Namespace, in.Name), in, in.Status)
+			return intake.Gateway(in)
+		}, func(c *model.Changes) *map[model.GatewayKey]*model.Gateway { return &c.Gateways }, events),
+		optionalKind(f, g, "tcproutes", tcp, routeKey(model.TCPRoute), func(in *gatewayv1.TCPRoute) *model.Route {
+			g.statuses.routes.observe(routeKey(model.TCPRoute)(in.Namespace, in.Name), in, in.Status.RouteStatus)
+			return intake.TCPRoute(in)
+		}, routes, events),
+		optionalKind(f, g, "udproutes", udp, routeKey(model.UDPRoute), func(in *gatewayv1.UDPRoute) *model.Route {
+			g.statuses.routes.observe(routeKey(model.UDPRoute)(in.Namespace, in.Name), in, in.Status.RouteStatus)
+			return intake.UDPRoute(in)
+		}, routes, events),
+		optionalKind(f, g, "referencegrants", newGathered[model.GrantKey](same[model.Grant]), func(namespace, name string) model.GrantKey {
+			return model.GrantKey{Namespace: namespace, Name: name}
+		}, intake.Grant, func(c *model.Changes) *map[model.GrantKey]*model.Grant { return &c.Grants }, events),
 	}
 	return g
 }
 
-func optionalSource[O interface {
-	metav1.Object
-	runtime.Object
-}, K comparable, V any](
-	f *Feed, g *gatewayFeed, resource string, object O, to *gathered[K, V], key func(namespace, name string) K, read func(O) *V, events *prometheus.CounterVec,
+func optionalKind[O metav1.Object, K comparable, V any](
+	f *Feed, g *gatewayFeed, resource string, to *gathered[K, V], key func(namespace, name string) K, read func(O) *V,
+	into func(*model.Changes) *map[K]*V, events *prometheus.CounterVec,
 ) optional {
-	return optional{
-		source: source{
-			name:   resource,
-			lister: cache.NewListWatchFromClient(g.client, resource, metav1.NamespaceAll, fields.Everything()),
-			object: object,
-			store:  newStore(f, to, key, read, nil, events.WithLabelValues(resource)),
-		},
-		listed: func() bool { return to.listed },
-		lost: func() {
-			to.keepOnly(nil)
-			to.listed = false
-		},
-	}
+	lister := cache.NewListWatchFromClient(g.client, resource, metav1.NamespaceAll, fields.Everything())
+	return optional{kind: watched(f, events, resource, lister, to, key, read, into), lost: func() {
+		to.keepOnly(nil)
+		to.listed = false
+	}}
 }
 
 // gatewaysSynced reports whether all that the cluster has of Gateway API has been gathered. The caller holds mu.
@@ -142,15 +113,12 @@ func (f *Feed) gatewaysSynced() bool {
 // takeGateways hands over what was gathered of Gateway API: a Gateway not before its routes and grants. The caller holds
 // mu.
 func (f *Feed) takeGateways(c *model.Changes) {
-	g := f.gateways
 	if !f.gatewaysSynced() {
-		c.Classes, c.Gateways = map[string]*model.GatewayClass{}, map[model.GatewayKey]*model.Gateway{}
-		c.Routes, c.Grants = map[model.RouteKey]*model.Route{}, map[model.GrantKey]*model.Grant{}
 		return
 	}
-	c.Classes, c.Gateways, c.Grants = g.classes.take(), g.gateways.take(), g.grants.take()
-	c.Routes = g.tcp.take()
-	maps.Copy(c.Routes, g.udp.take())
+	for _, s := range f.gateways.sources {
+		s.take(c)
+	}
 }
 
 func (f *Feed) gatewayVersion() string {

@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
@@ -91,7 +90,7 @@ func (f *Feed) follow(ctx context.Context, has offered) {
 	f.mu.Unlock()
 	for i := range g.sources {
 		s := &g.sources[i]
-		want := has.resources[s.name]
+		want := has.resources[s.Name]
 		if s.stop != nil && (!want || renewed) {
 			f.end(s, want)
 		}
@@ -111,8 +110,7 @@ func (f *Feed) follow(ctx context.Context, has offered) {
 func (f *Feed) begin(ctx context.Context, s *optional) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	r := cache.NewReflectorWithOptions(s.lister, s.object, s.store, cache.ReflectorOptions{Name: s.name})
-	running.Go(func() { r.RunWithContext(ctx) })
+	running.Go(func() { s.Run(ctx) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.stop = func() {

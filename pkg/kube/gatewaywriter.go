@@ -23,15 +23,9 @@ const gatewayWorkers = 4
 type gatewayWriter struct {
 	client   rest.Interface
 	statuses gatewayStatuses
-	classes  *outbox[string, reportOf[model.GatewayClassStatus]]
-	gateways *outbox[model.GatewayKey, reportOf[model.GatewayStatus]]
-	routes   *outbox[model.RouteKey, reportOf[model.RouteStatus]]
-}
-
-// reportOf is what is to be shown on the object with a UID.
-type reportOf[S any] struct {
-	uid    string
-	report S
+	classes  *outbox[string, decided[model.GatewayClassStatus]]
+	gateways *outbox[model.GatewayKey, decided[model.GatewayStatus]]
+	routes   *outbox[model.RouteKey, decided[model.RouteStatus]]
 }
 
 func (w *Writer) gatewaysFor(results *prometheus.CounterVec) *gatewayWriter {
@@ -44,80 +38,73 @@ func (w *Writer) gatewaysFor(results *prometheus.CounterVec) *gatewayWriter {
 
 // WriteGatewayClassStatus shows a status on the GatewayClass with that UID.
 func (w *Writer) WriteGatewayClassStatus(name, uid string, s model.GatewayClassStatus) {
-	w.gateways.classes.put(name, reportOf[model.GatewayClassStatus]{uid, s}, 0)
+	w.gateways.classes.put(name, decided[model.GatewayClassStatus]{uid, s}, 0)
 }
 
 // WriteGatewayStatus shows a status on the Gateway with that UID.
 func (w *Writer) WriteGatewayStatus(gateway model.GatewayKey, uid string, s model.GatewayStatus) {
-	w.gateways.gateways.put(gateway, reportOf[model.GatewayStatus]{uid, s}, 0)
+	w.gateways.gateways.put(gateway, decided[model.GatewayStatus]{uid, s}, 0)
 }
 
 // WriteRouteStatus shows on the route with that UID what its parents say that are ours. What other controllers say there
 // stays.
 func (w *Writer) WriteRouteStatus(route model.RouteKey, uid string, s model.RouteStatus) {
-	w.gateways.routes.put(route, reportOf[model.RouteStatus]{uid, s}, 0)
+	w.gateways.routes.put(route, decided[model.RouteStatus]{uid, s}, 0)
 }
 
-func (g *gatewayWriter) patchClass(ctx context.Context, name string, want reportOf[model.GatewayClassStatus]) error {
-	old, known := g.statuses.classes.held(name, want.uid)
-	status := intake.GatewayClassStatus(old.status, want.report, metav1.Now())
-	if !known || equality.Semantic.DeepEqual(old.status, status) {
-		return unknownIsGone(known)
-	}
-	var answer gatewayv1.GatewayClass
-	t := target{client: g.client, resource: "gatewayclasses", name: name, uid: want.uid}
-	err := t.replaceStatus(ctx, old.version, status, &answer)
-	if err == nil {
-		g.statuses.classes.observe(name, &answer, answer.Status)
-	}
-	return err
+func (g *gatewayWriter) patchClass(ctx context.Context, name string, want decided[model.GatewayClassStatus]) error {
+	return changeStatus(ctx, target{client: g.client, resource: "gatewayclasses", name: name, uid: want.uid}, g.statuses.classes, name,
+		func(old gatewayv1.GatewayClassStatus) gatewayv1.GatewayClassStatus {
+			return intake.GatewayClassStatus(old, want.value, metav1.Now())
+		}, &gatewayv1.GatewayClass{}, func(c *gatewayv1.GatewayClass) gatewayv1.GatewayClassStatus { return c.Status })
 }
 
-func (g *gatewayWriter) patchGateway(ctx context.Context, key model.GatewayKey, want reportOf[model.GatewayStatus]) error {
-	old, known := g.statuses.gateways.held(key, want.uid)
-	status := intake.GatewayStatus(old.status, want.report, metav1.Now())
-	if !known || equality.Semantic.DeepEqual(old.status, status) {
-		return unknownIsGone(known)
-	}
-	var answer gatewayv1.Gateway
+func (g *gatewayWriter) patchGateway(ctx context.Context, key model.GatewayKey, want decided[model.GatewayStatus]) error {
 	t := target{client: g.client, resource: "gateways", namespace: key.Namespace, name: key.Name, uid: want.uid}
-	err := t.replaceStatus(ctx, old.version, status, &answer)
-	if err == nil {
-		g.statuses.gateways.observe(key, &answer, answer.Status)
-	}
-	return err
+	return changeStatus(ctx, t, g.statuses.gateways, key,
+		func(old gatewayv1.GatewayStatus) gatewayv1.GatewayStatus {
+			return intake.GatewayStatus(old, want.value, metav1.Now())
+		}, &gatewayv1.Gateway{}, func(g *gatewayv1.Gateway) gatewayv1.GatewayStatus { return g.Status })
 }
 
-func (g *gatewayWriter) patchRoute(ctx context.Context, key model.RouteKey, want reportOf[model.RouteStatus]) error {
-	old, known := g.statuses.routes.held(key, want.uid)
-	status := intake.RouteStatus(old.status, want.report, metav1.Now())
-	if !known || equality.Semantic.DeepEqual(old.status.Parents, status.Parents) {
-		return unknownIsGone(known)
-	}
+func (g *gatewayWriter) patchRoute(ctx context.Context, key model.RouteKey, want decided[model.RouteStatus]) error {
 	t := target{client: g.client, resource: "tcproutes", namespace: key.Namespace, name: key.Name, uid: want.uid}
+	change := func(old gatewayv1.RouteStatus) gatewayv1.RouteStatus {
+		return intake.RouteStatus(old, want.value, metav1.Now())
+	}
 	if key.Kind == model.TCPRoute {
-		var answer gatewayv1.TCPRoute
-		err := t.replaceStatus(ctx, old.version, status, &answer)
-		if err == nil {
-			g.statuses.routes.observe(key, &answer, answer.Status.RouteStatus)
-		}
-		return err
+		return changeStatus(ctx, t, g.statuses.routes, key, change, &gatewayv1.TCPRoute{},
+			func(r *gatewayv1.TCPRoute) gatewayv1.RouteStatus { return r.Status.RouteStatus })
 	}
 	t.resource = "udproutes"
-	var answer gatewayv1.UDPRoute
-	err := t.replaceStatus(ctx, old.version, status, &answer)
-	if err == nil {
-		g.statuses.routes.observe(key, &answer, answer.Status.RouteStatus)
-	}
-	return err
+	return changeStatus(ctx, t, g.statuses.routes, key, change, &gatewayv1.UDPRoute{},
+		func(r *gatewayv1.UDPRoute) gatewayv1.RouteStatus { return r.Status.RouteStatus })
 }
 
-// unknownIsGone: the feed saw the object before anybody decided about it; what it does not know is no more.
-func unknownIsGone(known bool) error {
-	if known {
+// object is what the API server answers.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// changeStatus writes the status of an object as it is to be after the one that the API server holds, unless that is the same. What the
+// API server answers is kept as what it holds from then on.
+func changeStatus[K comparable, S any, O object](
+	ctx context.Context, t target, holds *statuses[K, S], key K, change func(old S) S, answer O, statusOf func(O) S,
+) error {
+	old, known := holds.held(key, t.uid)
+	if !known {
+		return errGone // The feed saw the object before anybody decided about it: it is no more.
+	}
+	status := change(old.status)
+	if equality.Semantic.DeepEqual(old.status, status) {
 		return nil
 	}
-	return errGone
+	err := t.replaceStatus(ctx, old.version, status, answer)
+	if err == nil {
+		holds.observe(key, answer, statusOf(answer))
+	}
+	return err
 }
 
 // replaceStatus writes the status of exactly the object that was read: other controllers write to these statuses too.

@@ -48,7 +48,7 @@ func (g *gathered[K, V]) set(k K, v *V) bool {
 }
 
 // keepOnly drops what all does not hold.
-func (g *gathered[K, V]) keepOnly(all map[K]struct{}) bool {
+func (g *gathered[K, V]) keepOnly(all map[K]*V) bool {
 	news := false
 	for k := range g.known {
 		if _, there := all[k]; !there {

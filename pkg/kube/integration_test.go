@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -71,11 +70,7 @@ func newLab(t *testing.T) *lab {
 	})
 	return &lab{
 		t: t, ctx: ctx, server: s, pods: admin.core, networks: admin.network, feed: feed, writer: writer,
-		seen: model.Changes{
-			Networks: map[string]*model.Network{}, Namespaces: map[string]*model.Namespace{}, Pods: map[model.PodKey]*model.Pod{},
-			Classes: map[string]*model.GatewayClass{}, Gateways: map[model.GatewayKey]*model.Gateway{},
-			Routes: map[model.RouteKey]*model.Route{}, Grants: map[model.GrantKey]*model.Grant{},
-		},
+		seen: model.NewChanges(),
 	}
 }
 
@@ -83,14 +78,7 @@ func newLab(t *testing.T) *lab {
 func (l *lab) until(what string, met func(model.Changes) bool) {
 	l.t.Helper()
 	for {
-		c := l.feed.Take()
-		maps.Copy(l.seen.Networks, c.Networks)
-		maps.Copy(l.seen.Namespaces, c.Namespaces)
-		maps.Copy(l.seen.Pods, c.Pods)
-		maps.Copy(l.seen.Classes, c.Classes)
-		maps.Copy(l.seen.Gateways, c.Gateways)
-		maps.Copy(l.seen.Routes, c.Routes)
-		maps.Copy(l.seen.Grants, c.Grants)
+		l.seen.Merge(l.feed.Take())
 		if met(l.seen) {
 			return
 		}
@@ -208,7 +196,7 @@ func TestAttachmentsAreWritten(t *testing.T) {
 }
 
 func withUID(uid string) []model.Attachment {
-	one := decided[0]
+	one := decision[0]
 	one.PodUID = uid
 	return []model.Attachment{one}
 }
@@ -244,8 +232,8 @@ func TestNothingIsWrittenOnASuccessor(t *testing.T) {
 	p := l.createPod("a", nil)
 	n := l.createNetwork("red")
 	l.until("the objects", has("a"))
-	l.writer.WriteAttachments(key("a"), "another uid", decided)
-	l.writer.WriteAttachments(key("never made"), "u", decided)
+	l.writer.WriteAttachments(key("a"), "another uid", decision)
+	l.writer.WriteAttachments(key("never made"), "u", decision)
 	l.writer.WriteNetworkStatus("red", "another uid", model.NetworkStatus{Phase: model.Ready})
 	l.writer.WriteFinalizer("red", "another uid", true)
 	l.writer.WriteNetworkStatus("never made", "u", model.NetworkStatus{Phase: model.Ready})

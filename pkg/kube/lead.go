@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -23,6 +24,9 @@ const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
+
+	// maxReleaseTries is more than one, since a renewal that was given up can be repeated by the transport.
+	maxReleaseTries = 3
 )
 
 // LeadOptions name the Lease to hold, and who holds it (a readable name; Lead makes it unique).
@@ -105,9 +109,21 @@ func (l *termLock) Create(ctx context.Context, r resourcelock.LeaderElectionReco
 	return l.remember(r, l.Interface.Create(ctx, r))
 }
 
-// Update implements resourcelock.Interface.
+// Update implements resourcelock.Interface. To give the Lease back is tried again after a conflict: the last renewal may arrive at the
+// API server when we have already given up waiting for it, and without a second try the next leader waits for leaseDuration.
 func (l *termLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.remember(r, l.Interface.Update(ctx, r))
+	err := l.Interface.Update(ctx, r)
+	for tries := 0; r.HolderIdentity == "" && apierrors.IsConflict(err) && tries < maxReleaseTries; tries++ {
+		held, _, getErr := l.Get(ctx)
+		if getErr != nil {
+			return getErr
+		}
+		if held.HolderIdentity != l.Identity() {
+			return nil // somebody else's already
+		}
+		err = l.Interface.Update(ctx, r)
+	}
+	return l.remember(r, err)
 }
 
 func (l *termLock) remember(r resourcelock.LeaderElectionRecord, err error) error {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +26,12 @@ func register(to prometheus.Registerer, c *prometheus.CounterVec) (*prometheus.C
 		return c, nil
 	}
 	if err := to.Register(c); err != nil {
+		// A process may have one Feed and Writer after another. They count on.
+		if there, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+			if old, same := there.ExistingCollector.(*prometheus.CounterVec); same {
+				return old, nil
+			}
+		}
 		return nil, fmt.Errorf("register metric: %w", err)
 	}
 	return c, nil

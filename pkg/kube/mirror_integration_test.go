@@ -34,7 +34,7 @@ func TestMirrors(t *testing.T) {
 	service := model.ServiceKey{Namespace: "default", Name: "web"}
 	mirror := func(network string, addresses ...string) model.Mirror {
 		m := model.Mirror{
-			Network: network, Of: model.SliceKey{Namespace: "default", Name: "web-x"}, OfUID: string(of.UID), Service: "web",
+			Network: network, Source: model.SliceKey{Namespace: "default", Name: "web-x"}, SourceUID: string(of.UID), Service: "web",
 			Ports: []model.SlicePort{{Protocol: model.TCP, Port: 80}},
 		}
 		for _, a := range addresses {
@@ -98,6 +98,22 @@ func TestMirrors(t *testing.T) {
 	// A pod moves.
 	blue = mirror("blue", "10.0.0.7")
 	want(writer, red, blue)
+	// Its Network is reached by another, and somebody writes other faces.
+	blue.Faces = map[netip.Addr]netip.Addr{netip.MustParseAddr("10.0.0.7"): netip.MustParseAddr("100.64.0.7")}
+	faces := func(want string) func(*discoveryv1.EndpointSlice) bool {
+		return func(s *discoveryv1.EndpointSlice) bool {
+			return s != nil && s.Annotations[model.AnnotationFaces] == want
+		}
+	}
+	want(writer, red, blue)
+	second := until("the faces", blue, faces(`{"10.0.0.7":"100.64.0.7"}`))
+	second.Annotations[model.AnnotationFaces] = `{"10.0.0.7":"100.64.0.1"}`
+	_, err = api.Update(l.ctx, second, metav1.UpdateOptions{})
+	must(t, err)
+	until("the return of the faces", blue, faces(`{"10.0.0.7":"100.64.0.7"}`))
+	blue.Faces = nil
+	want(writer, red, blue)
+	until("the end of the faces", blue, faces(""))
 	version := until("the change", blue, has("10.0.0.7")).ResourceVersion
 	must(t, writer.Flush(l.ctx))
 	stop()

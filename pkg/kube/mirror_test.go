@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -13,13 +14,13 @@ import (
 func TestMirrorsLookAtWhatChanged(t *testing.T) {
 	mirror := func(address string) model.Mirror {
 		return model.Mirror{
-			Network: "red", Of: model.SliceKey{Namespace: "red", Name: "web-abcde"}, OfUID: "u-1", Service: "web",
+			Network: "red", Source: model.SliceKey{Namespace: "red", Name: "web-abcde"}, SourceUID: "u-1", Service: "web",
 			Endpoints: []model.Endpoint{{Address: netip.MustParseAddr(address)}},
 		}
 	}
 	service := model.ServiceKey{Namespace: "red", Name: "web"}
 	key := intake.MirrorKey(mirror("10.0.0.5"))
-	m := newMirrors(nil)
+	m := &mirrors{byService: map[model.ServiceKey]map[model.SliceKey]*model.Mirror{}}
 	for i, step := range []struct {
 		want    []model.Mirror
 		touched []model.SliceKey
@@ -30,7 +31,7 @@ func TestMirrorsLookAtWhatChanged(t *testing.T) {
 		{nil, []model.SliceKey{key}},
 		{nil, nil},
 	} {
-		got := m.want(map[model.ServiceKey][]model.Mirror{service: step.want})
+		got := slices.Collect(maps.Keys(m.changed(map[model.ServiceKey][]model.Mirror{service: step.want})))
 		if !slices.Equal(got, step.touched) {
 			t.Errorf("step %d: %v are looked at, want %v", i, got, step.touched)
 		}

@@ -24,27 +24,17 @@ const countsEvery = time.Second
 // would otherwise cause nearly as many writes of counts as there are pods, and the pods would wait for them.
 const countsApart = 20 * time.Millisecond
 
-type statusOf struct {
-	uid    string
-	status model.NetworkStatus
-}
-
-type finalizerOf struct {
-	uid     string
-	present bool
-}
-
 // WriteNetworkStatus shows a status on the Network with that UID. A change of the phase, of the observed
 // generation or of what a condition says goes at once; counts go once per second, or
 // later when those of many Networks change. What the API server
 // holds already is not written.
 func (w *Writer) WriteNetworkStatus(name, uid string, s model.NetworkStatus) {
-	w.networks.put(name, statusOf{uid: uid, status: s}, w.pace.delay(name, uid, s, time.Now()))
+	w.networks.put(name, decided[model.NetworkStatus]{uid, s}, w.pace.delay(name, uid, s, time.Now()))
 }
 
-func (w *Writer) patchStatus(ctx context.Context, name string, want statusOf) error {
+func (w *Writer) patchStatus(ctx context.Context, name string, want decided[model.NetworkStatus]) error {
 	old, known := w.statuses.get(name, want.uid)
-	status := intake.NetworkStatus(old, want.status, metav1.Now())
+	status := intake.NetworkStatus(old, want.value, metav1.Now())
 	if known && equality.Semantic.DeepEqual(old, status) {
 		return nil
 	}
@@ -64,28 +54,31 @@ func (w *Writer) patchStatus(ctx context.Context, name string, want statusOf) er
 // WriteFinalizer puts our finalizer on the Network with that UID, or takes it away. On a Network that is being
 // deleted it is not put: the API server would refuse.
 func (w *Writer) WriteFinalizer(name, uid string, present bool) {
-	w.finalizers.put(name, finalizerOf{uid: uid, present: present}, 0)
+	w.finalizers.put(name, decided[bool]{uid, present}, 0)
 }
 
-func (w *Writer) patchFinalizer(ctx context.Context, name string, want finalizerOf) error {
-	t := w.networkTarget(name, want.uid)
-	var network v1alpha1.Network
-	err := t.client.Get().Resource(t.resource).Name(name).Do(ctx).Into(&network)
+func (w *Writer) patchFinalizer(ctx context.Context, name string, want decided[bool]) error {
+	return setFinalizer(ctx, w.networkTarget(name, want.uid), &v1alpha1.Network{}, model.Finalizer, want.value)
+}
+
+// setFinalizer puts a finalizer on an object, or takes it away; into is what it is read into.
+func setFinalizer(ctx context.Context, t target, into object, finalizer string, present bool) error {
+	err := t.client.Get().Resource(t.resource).Name(t.name).Do(ctx).Into(into)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && string(network.UID) != want.uid:
+	case apierrors.IsNotFound(err), err == nil && string(into.GetUID()) != t.uid:
 		return errGone
 	case err != nil:
 		return err
-	case slices.Contains(network.Finalizers, model.Finalizer) == want.present:
+	case slices.Contains(into.GetFinalizers(), finalizer) == present:
 		return nil
-	case want.present && network.DeletionTimestamp != nil:
+	case present && into.GetDeletionTimestamp() != nil:
 		return errGone
 	}
-	finalizers := slices.DeleteFunc(slices.Clone(network.Finalizers), func(f string) bool { return f == model.Finalizer })
-	if want.present {
-		finalizers = append(finalizers, model.Finalizer)
+	finalizers := slices.DeleteFunc(slices.Clone(into.GetFinalizers()), func(f string) bool { return f == finalizer })
+	if present {
+		finalizers = append(finalizers, finalizer)
 	}
-	body, err := finalizersPatch(&network, finalizers)
+	body, err := finalizersPatch(into, finalizers)
 	if err != nil {
 		return err
 	}
@@ -152,8 +145,13 @@ func (p *pace) prune(now time.Time) {
 
 // sameWords reports whether two statuses differ in counts at most. Messages may hold counts too.
 func sameWords(a, b model.NetworkStatus) bool {
-	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&
-		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y model.Condition) bool {
-			return x.Type == y.Type && x.Status == y.Status && x.Unknown == y.Unknown && x.Reason == y.Reason
-		})
+	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration && sameConditions(a.Conditions, b.Conditions) &&
+		slices.Equal(a.Compatibility, b.Compatibility)
+}
+
+// sameConditions reports whether conditions differ in their messages at most.
+func sameConditions(a, b []model.Condition) bool {
+	return slices.EqualFunc(a, b, func(x, y model.Condition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Unknown == y.Unknown && x.Reason == y.Reason
+	})
 }

@@ -11,35 +11,32 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // acceptMetadata asks for no more of the object than its metadata, so that neither side encodes a whole pod.
 const acceptMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// attachmentsPatch is the body of the merge patch (RFC 7386) that sets the three annotations of a pod, or with no
-// attachments removes them. The UID in it makes the API server refuse a later pod of the same name.
-func attachmentsPatch(uid string, list []model.Attachment) ([]byte, error) {
-	type annotations struct {
-		Attachments *string `json:"atoll.dev/attachments"`
-		Addresses   *string `json:"atoll.dev/addresses"`
-		Status      *string `json:"k8s.v1.cni.cncf.io/network-status"`
+// annotate sets annotations of the target, and removes those that are null, through a subresource where one is named. They are a map,
+// or a struct that is encoded as one.
+func (t target) annotate(ctx context.Context, subresource string, annotations any) error {
+	body, err := annotationsPatch(t.uid, annotations)
+	if err != nil {
+		return err
 	}
+	r := t.patch(types.MergePatchType, subresource, body).SetHeader("Accept", acceptMetadata)
+	return t.outcome(ctx, r.Do(ctx).Error())
+}
+
+// annotationsPatch is the body of a merge patch (RFC 7386). The UID in it makes the API server refuse a later object of the same name.
+func annotationsPatch(uid string, annotations any) ([]byte, error) {
 	type metadata struct {
-		UID         string      `json:"uid"`
-		Annotations annotations `json:"annotations"`
+		UID         string `json:"uid"`
+		Annotations any    `json:"annotations"`
 	}
-	var patch struct {
+	return json.Marshal(struct {
 		Metadata metadata `json:"metadata"`
-	}
-	patch.Metadata.UID = uid
-	if len(list) > 0 {
-		a, own, s := intake.AttachmentsAnnotation(list), intake.AddressesAnnotation(list), intake.NetworkStatusAnnotation(list)
-		patch.Metadata.Annotations = annotations{Attachments: &a, Addresses: &own, Status: &s}
-	}
-	return json.Marshal(patch)
+	}{metadata{uid, annotations}})
 }
 
 // statusPatch is the body of the JSON patch (RFC 6902) that replaces the status of the Network with that UID.

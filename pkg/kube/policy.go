@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"net/http"
-	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,9 +75,6 @@ func policyKey(kind model.PolicyKind) func(namespace, name string) model.PolicyK
 		return model.PolicyKey{Kind: kind, Namespace: namespace, Name: name}
 	}
 }
-
-// samePolicy may be slow: policies change rarely.
-func samePolicy(a, b *model.Policy) bool { return reflect.DeepEqual(a, b) }
 
 // PolicyEvent tells the policy's owner what is wrong; see PodEvent.
 func (w *Writer) PolicyEvent(policy model.PolicyKey, uid string, p model.Problem) {

@@ -7,10 +7,10 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-func (w *Writer) attachmentsRefused(pod model.PodKey, want attachmentsOf, err error) {
+func (w *Writer) attachmentsRefused(pod model.PodKey, want decided[[]model.Attachment], err error) {
 	message := refusal(err)
 	w.PodEvent(pod, want.uid, model.Problem{Reason: model.ReasonAnnotationRefused, Message: message})
-	if w.refuse != nil && len(want.list) > 0 {
+	if w.refuse != nil && len(want.value) > 0 {
 		w.refuse(pod, want.uid, message, retryForbidden)
 	}
 }

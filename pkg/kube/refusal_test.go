@@ -59,6 +59,11 @@ func refusing(t *testing.T, answer *apierrors.StatusError, uid string) (*Writer,
 		w.gateways.classes.queue.ShutDown()
 		w.gateways.gateways.queue.ShutDown()
 		w.gateways.routes.queue.ShutDown()
+		w.tenants.statuses.queue.ShutDown()
+		w.tenants.finalizers.queue.ShutDown()
+		w.tenants.networks.queue.ShutDown()
+		w.tenants.roles.box.queue.ShutDown()
+		w.tenants.bindings.box.queue.ShutDown()
 	})
 	return w, &patches
 }
@@ -85,7 +90,7 @@ func TestOutcomeOfAPatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := refusing(t, test.answer, test.uid)
-			err := w.patchAttachments(t.Context(), key("a"), attachmentsOf{uid: "u", list: decided})
+			err := w.patchAttachments(t.Context(), key("a"), decided[[]model.Attachment]{"u", decision})
 			_, refused := errors.AsType[*refusedError](err)
 			if err == nil || errors.Is(err, errGone) != test.gone || refused != test.refused {
 				t.Errorf("got %v, refused: %v", err, refused)
@@ -110,8 +115,8 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 // TestForget is a pod that leaves while its decision waits, or while it is parked.
 func TestForget(t *testing.T) {
 	w, patches := refusing(t, errTooLong, "u")
-	w.WriteAttachments(key("a"), "u", decided)
-	w.WriteAttachments(key("b"), "v", decided)
+	w.WriteAttachments(key("a"), "u", decision)
+	w.WriteAttachments(key("b"), "v", decision)
 	w.Forget(key("a"))
 	w.Forget(key("never decided"))
 	if w.attachments.wanted[key("a")] != nil || w.attachments.wanted[key("b")] == nil {
@@ -126,7 +131,7 @@ func TestForget(t *testing.T) {
 		t.Errorf("%d patches of pods that were forgotten", patches.Load())
 	}
 
-	w.WriteAttachments(key("a"), "u", decided)
+	w.WriteAttachments(key("a"), "u", decision)
 	w.attachments.next(t.Context())
 	if len(w.attachments.parked) != 1 || patches.Load() != 1 {
 		t.Fatalf("not parked after %d patches", patches.Load())
@@ -147,7 +152,7 @@ func TestForgetConcurrently(t *testing.T) {
 		deciding.Go(func() {
 			for i := range 200 {
 				pod := model.PodKey{Namespace: "default", Name: string(rune('a' + i%5))}
-				w.WriteAttachments(pod, "u", decided)
+				w.WriteAttachments(pod, "u", decision)
 				w.attachments.again(pod)
 				w.Forget(pod)
 			}

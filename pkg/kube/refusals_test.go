@@ -19,7 +19,7 @@ func TestARefusedPodIsReportedSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := NewFeed(&rest.Config{Host: "http://127.0.0.1:1"}, Options{})
 		must(t, err)
-		store := f.sources[0].store
+		store := f.kinds[0].Store
 		seen := func(uid string) {
 			t.Helper()
 			must(t, store.Update(&corev1.Pod{
@@ -88,7 +88,7 @@ func TestAWriterTellsOfRefusals(t *testing.T) {
 			t.Errorf("told of %v, %q: %q, %v", pod, uid, why, again)
 		}
 	}
-	w.WriteAttachments(key("a"), "u", decided)
+	w.WriteAttachments(key("a"), "u", decision)
 	w.attachments.next(t.Context())
 	w.WriteAttachments(key("b"), "u", nil)
 	w.attachments.next(t.Context())

@@ -18,11 +18,11 @@ func TestEveryFieldCounts(t *testing.T) {
 	everyFieldCounts(t, sameNetwork)
 	everyFieldCounts(t, sameNode)
 	everyFieldCounts(t, sameNodeNetwork)
-	everyFieldCounts(t, sameReport)
+	everyFieldCounts(t, same[model.NodeReport])
 	everyFieldCounts(t, sameService)
 	everyFieldCounts(t, sameServiceAddresses)
 	everyFieldCounts(t, sameSlice)
-	everyFieldCounts(t, samePolicy)
+	everyFieldCounts(t, same[model.Policy])
 }
 
 func everyFieldCounts[V any](t *testing.T, same func(a, b *V) bool) {

@@ -35,7 +35,7 @@ func TestViews(t *testing.T) {
 		t.Helper()
 		for {
 			v := &v1alpha1.NetworkView{}
-			if err := api.Get().Namespace(key.Namespace).Resource(viewResource).Name(key.Network).Do(l.ctx).Into(v); err != nil {
+			if err := api.Get().Namespace(key.Namespace).Resource("networkviews").Name(key.Network).Do(l.ctx).Into(v); err != nil {
 				v = nil
 			}
 			if met(v) {
@@ -58,9 +58,9 @@ func TestViews(t *testing.T) {
 	first := until("the first view", red, has(1))
 	until("the second view", blue, has(0))
 	first.Status.Pods = 7
-	must(t, api.Put().Namespace("default").Resource(viewResource).Name("red").Body(first).Do(l.ctx).Error())
+	must(t, api.Put().Namespace("default").Resource("networkviews").Name("red").Body(first).Do(l.ctx).Error())
 	until("its return to what it was", red, has(1))
-	must(t, api.Delete().Namespace("default").Resource(viewResource).Name("red").Body(&metav1.DeleteOptions{}).Do(l.ctx).Error())
+	must(t, api.Delete().Namespace("default").Resource("networkviews").Name("red").Body(&metav1.DeleteOptions{}).Do(l.ctx).Error())
 	until("its return", red, has(1))
 	writer.WriteViews(map[model.ViewKey]*model.View{red: view("one", "two")})
 	version := until("the change", red, has(2)).ResourceVersion

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -37,22 +38,25 @@ type Writer struct {
 	statuses *statuses[string, v1alpha1.NetworkStatus]
 	events   *events
 
-	attachments *outbox[model.PodKey, attachmentsOf]
+	attachments *outbox[model.PodKey, decided[[]model.Attachment]]
 	// refuse is told of pods that nothing can be written on, and when that is worth another try; nil when nobody is.
-	refuse     func(pod model.PodKey, uid, why string, again time.Duration)
-	networks   *outbox[string, statusOf]
-	finalizers *outbox[string, finalizerOf]
-	nodes      *outbox[string, nodeOf]
-	services   *outbox[model.ServiceKey, serviceAddressesOf]
+	refuse   func(pod model.PodKey, uid, why string, again time.Duration)
+	networks *outbox[string, decided[model.NetworkStatus]]
+	// finalizers are to be there, or not.
+	finalizers *outbox[string, decided[bool]]
+	nodes      *outbox[string, decided[model.NodeNetwork]]
+	services   *outbox[model.ServiceKey, decided[*model.ServiceAddresses]]
 	mirrors    *mirrors
 	views      *views
 	gateways   *gatewayWriter
+	tenants    *tenantWriter
 	pace       *pace
 }
 
-type attachmentsOf struct {
-	uid  string
-	list []model.Attachment
+// decided is what is to be written on the object with a UID.
+type decided[V any] struct {
+	uid   string
+	value V
 }
 
 // NewWriter prepares a Writer; Run starts it, and must be called to end what NewWriter has begun. feed, which
@@ -76,8 +80,9 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 	w.attachments = newOutbox("attachments", w.patchAttachments, w.log, results)
 	w.attachments.refused = w.attachmentsRefused
 	w.gateways = w.gatewaysFor(results)
+	w.tenants = w.tenantsFor(results)
 	if feed != nil {
-		w.statuses, w.gateways.statuses = feed.statuses, feed.gateways.statuses
+		w.statuses, w.gateways.statuses, w.tenants.known = feed.statuses, feed.gateways.statuses, feed.tenants
 		feed.tellOfPods(w.attachments.again)
 		w.refuse = feed.refusePod
 	}
@@ -99,19 +104,20 @@ func (w *Writer) Run(ctx context.Context) {
 	running.Go(func() { w.finalizers.run(ctx, finalizerWorkers) })
 	running.Go(func() { w.nodes.run(ctx, nodeWorkers) })
 	running.Go(func() { w.services.run(ctx, serviceWorkers) })
-	running.Go(func() { w.mirrors.run(ctx) })
-	running.Go(func() { w.views.run(ctx) })
+	running.Go(func() { w.mirrors.run(ctx, mirrorWorkers) })
+	running.Go(func() { w.views.run(ctx, viewWorkers) })
 	w.gateways.run(ctx, running.Go)
+	w.tenants.run(ctx, running.Go)
 	running.Go(func() { w.events.run(ctx) })
 	running.Wait()
 }
 
 // Flush waits until nothing is left to write but Events.
 func (w *Writer) Flush(ctx context.Context) error {
-	for _, idle := range []func() <-chan struct{}{
+	for _, idle := range append([]func() <-chan struct{}{
 		w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle, w.services.idle, w.mirrors.box.idle, w.views.box.idle,
 		w.gateways.classes.idle, w.gateways.gateways.idle, w.gateways.routes.idle,
-	} {
+	}, w.tenants.idle()...) {
 		select {
 		case <-idle():
 		case <-ctx.Done():
@@ -125,24 +131,37 @@ func (w *Writer) Flush(ctx context.Context) error {
 // got; with none it removes them. When the API server refuses them, an Event on the pod says so, and they are
 // tried again once the pod changes.
 func (w *Writer) WriteAttachments(pod model.PodKey, uid string, attachments []model.Attachment) {
-	w.attachments.put(pod, attachmentsOf{uid: uid, list: attachments}, 0)
+	w.attachments.put(pod, decided[[]model.Attachment]{uid, attachments}, 0)
 }
 
 // Forget wants nothing more written on a pod. Whoever decides calls it when the pod leaves, before it decides
 // anything for a successor of the same name. A write that is under way still ends; it names the pod's UID.
 func (w *Writer) Forget(pod model.PodKey) { w.attachments.drop(pod) }
 
-func (w *Writer) patchAttachments(ctx context.Context, pod model.PodKey, want attachmentsOf) error {
-	body, err := attachmentsPatch(want.uid, want.list)
-	if err != nil {
-		return err
-	}
+func (w *Writer) patchAttachments(ctx context.Context, pod model.PodKey, want decided[[]model.Attachment]) error {
 	t := target{
 		client: w.clients.core.RESTClient(), resource: "pods",
 		namespace: pod.Namespace, name: pod.Name, uid: want.uid,
 	}
-	r := t.patch(types.MergePatchType, "", body).SetHeader("Accept", acceptMetadata)
-	return t.outcome(ctx, r.Do(ctx).Error())
+	// By way of the status, through which metadata can be written too: fewer policies and webhooks look at that, and the controller
+	// needs no right to change what a pod is.
+	return t.annotate(ctx, "status", annotationsOf(want.value))
+}
+
+// podAnnotations are what is written on a pod; without attachments it has none of them.
+type podAnnotations struct {
+	Attachments *string `json:"atoll.dev/attachments"`
+	Addresses   *string `json:"atoll.dev/addresses"`
+	Status      *string `json:"k8s.v1.cni.cncf.io/network-status"`
+}
+
+func annotationsOf(list []model.Attachment) podAnnotations {
+	if len(list) == 0 {
+		return podAnnotations{}
+	}
+	return podAnnotations{
+		new(intake.AttachmentsAnnotation(list)), new(intake.AddressesAnnotation(list)), new(intake.NetworkStatusAnnotation(list)),
+	}
 }
 
 // PodEvent tells the pod's owner what is wrong, as a Warning Event. The same words about the same pod are not

@@ -10,7 +10,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-var decided = []model.Attachment{{
+var decision = []model.Attachment{{
 	PodUID: "u", Interface: "eth0", Network: "red", NetworkUID: "n", Subnet: "a", MAC: "0a:00:00:00:00:01",
 	Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24")},
 	Gateways:  []netip.Addr{netip.MustParseAddr("10.0.0.1")},
@@ -24,14 +24,14 @@ func TestPatches(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ got, want string }{
 		"attachments": {
-			body(attachmentsPatch("u", decided)),
+			body(annotationsPatch("u", annotationsOf(decision))),
 			`{"metadata":{"uid":"u","annotations":{` +
 				`"atoll.dev/attachments":"[{\"podUID\":\"u\",\"interface\":\"eth0\",\"network\":\"red\",\"networkUID\":\"n\",\"subnet\":\"a\",\"mac\":\"0a:00:00:00:00:01\",\"addresses\":[\"10.0.0.5/24\"],\"gateways\":[\"10.0.0.1\"]}]",` +
 				`"atoll.dev/addresses":"10.0.0.5",` +
 				`"k8s.v1.cni.cncf.io/network-status":"[{\"name\":\"red\",\"interface\":\"eth0\",\"ips\":[\"10.0.0.5\"],\"mac\":\"0a:00:00:00:00:01\",\"default\":true,\"dns\":{},\"gateway\":[\"10.0.0.1\"]}]"}}}`,
 		},
 		"no attachments": {
-			body(attachmentsPatch("u", nil)),
+			body(annotationsPatch("u", annotationsOf(nil))),
 			`{"metadata":{"uid":"u","annotations":{"atoll.dev/attachments":null,"atoll.dev/addresses":null,"k8s.v1.cni.cncf.io/network-status":null}}}`,
 		},
 		"status": {
@@ -44,7 +44,7 @@ func TestPatches(t *testing.T) {
 		}
 	}
 	for _, annotation := range []string{model.AnnotationAttachments, model.AnnotationAddresses, model.AnnotationNetworkStatus} {
-		if !strings.Contains(body(attachmentsPatch("u", decided)), `"`+annotation+`":`) {
+		if !strings.Contains(body(annotationsPatch("u", annotationsOf(decision))), `"`+annotation+`":`) {
 			t.Errorf("the patch lacks %s", annotation)
 		}
 	}
@@ -82,7 +82,7 @@ func TestPace(t *testing.T) {
 func BenchmarkAttachmentsPatch(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := attachmentsPatch("0d1c2c8e-0000-4000-8000-000000000000", decided); err != nil {
+		if _, err := annotationsPatch("0d1c2c8e-0000-4000-8000-000000000000", annotationsOf(decision)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,16 +17,26 @@ import (
 type Place struct {
 	Network string
 	Address netip.Addr
+	// Faces: pods of other Networks reach this one's by their faces, and are told of them.
+	Faces bool
 }
 
 // Of gives the mirrors of a slice, sorted by Network. place tells where an endpoint is; false when nowhere that is
 // mirrored.
 func Of(slice model.Slice, place func(model.Endpoint) (Place, bool)) []model.Mirror {
 	in := map[string][]model.Endpoint{}
+	faces := map[string]map[netip.Addr]netip.Addr{}
 	for _, e := range slice.Endpoints {
 		at, there := place(e)
 		if !there || at.Address.Is4() != e.Address.Is4() {
 			continue
+		}
+		// What is no pod's has the same address for all, and no face.
+		if at.Faces && e.Address != at.Address {
+			if faces[at.Network] == nil {
+				faces[at.Network] = map[netip.Addr]netip.Addr{}
+			}
+			faces[at.Network][at.Address] = e.Address
 		}
 		e.Address = at.Address
 		in[at.Network] = append(in[at.Network], e)
@@ -34,8 +44,8 @@ func Of(slice model.Slice, place func(model.Endpoint) (Place, bool)) []model.Mir
 	var out []model.Mirror
 	for _, network := range slices.Sorted(maps.Keys(in)) {
 		out = append(out, model.Mirror{
-			Network: network, Of: slice.Key, OfUID: slice.UID, Service: slice.Service,
-			Ports: slice.Ports, Endpoints: in[network],
+			Network: network, Source: slice.Key, SourceUID: slice.UID, Service: slice.Service,
+			Ports: slice.Ports, Endpoints: in[network], Faces: faces[network],
 		})
 	}
 	return out

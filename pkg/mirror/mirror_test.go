@@ -10,6 +10,29 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
+// TestFaces: where pods of other Networks reach those of one, its mirror has faces, of those that have one.
+func TestFaces(t *testing.T) {
+	addr := netip.MustParseAddr
+	slice := model.Slice{Service: "web", Endpoints: []model.Endpoint{{Address: addr("100.64.0.1")}, {Address: addr("100.64.0.2")}, {Address: addr("100.64.0.3")}, {Address: addr("192.0.2.1")}}}
+	places := map[netip.Addr]mirror.Place{
+		addr("100.64.0.1"): {Network: "red", Address: addr("10.0.0.5"), Faces: true},
+		addr("100.64.0.2"): {Network: "red", Address: addr("10.0.0.6"), Faces: true},
+		addr("100.64.0.3"): {Network: "blue", Address: addr("10.0.0.5")},
+		// No pod's: it is the same for all.
+		addr("192.0.2.1"): {Network: "red", Address: addr("192.0.2.1"), Faces: true},
+	}
+	got := map[string]map[netip.Addr]netip.Addr{}
+	for _, m := range mirror.Of(slice, func(e model.Endpoint) (mirror.Place, bool) { return places[e.Address], true }) {
+		got[m.Network] = m.Faces
+	}
+	want := map[string]map[netip.Addr]netip.Addr{
+		"red": {addr("10.0.0.5"): addr("100.64.0.1"), addr("10.0.0.6"): addr("100.64.0.2")}, "blue": nil,
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("faces (-want +got):\n%s", diff)
+	}
+}
+
 func TestOf(t *testing.T) {
 	pod := func(name, face string) model.Endpoint {
 		return model.Endpoint{
@@ -40,7 +63,7 @@ func TestOf(t *testing.T) {
 		return p, there
 	})
 	of := func(network string, endpoints ...model.Endpoint) model.Mirror {
-		return model.Mirror{Network: network, Of: slice.Key, OfUID: "uid", Service: "web", Ports: slice.Ports, Endpoints: endpoints}
+		return model.Mirror{Network: network, Source: slice.Key, SourceUID: "uid", Service: "web", Ports: slice.Ports, Endpoints: endpoints}
 	}
 	want := []model.Mirror{of("blue", at(same, "10.0.0.5")), of("red", at(one, "10.0.0.5"), at(two, "10.0.0.6"))}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {

@@ -24,11 +24,6 @@ func (n Network) AdmitsAsDefault(ns Namespace) bool {
 	return n.Tenant == "" || ns.Tenant() == n.Tenant
 }
 
-// hasOther reports whether a namespace has another Network of its own: its label names one, or it belongs to another tenant
-// and names none. (A tenant's namespace for the default Network says so by its label.)
-func (n Network) hasOther(ns Namespace) bool {
-	if network := ns.Network(); network != "" {
-		return network != n.Name
-	}
-	return ns.Tenant() != "" && ns.Tenant() != n.Tenant
-}
+// hasOther reports whether a namespace has another Network of its own: its label names one, or it names none and belongs to a tenant, whose
+// default Network is its home. (A tenant's namespace for the cluster's default Network says so by its label.)
+func (n Network) hasOther(ns Namespace) bool { return ns.Home() != "" && ns.Home() != n.Name }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -27,6 +28,8 @@ type Network struct {
 	Type       NetworkType
 	VPCID      string
 	Tenant     string
+	// TenantUID is the UID of the Tenant that it was made for, as its default Network; empty for others.
+	TenantUID string
 	// Allowed selects the namespaces whose pods may attach; nil means the tenant's own, or all when the
 	// Network has no tenant.
 	Allowed *match.Selector
@@ -41,12 +44,21 @@ type Network struct {
 	DNS               DNSMode
 	// DNSService answers in mode DNSService.
 	DNSService ServiceRef
+	// CompatibleWith are those whose pods reach this Network's, and Uses the Networks of other tenants that its pods reach.
+	CompatibleWith []CompatiblePeer
+	Uses           []string
 	// Served are the ranges of subnets that its status says are served: what an earlier decision made of it.
 	Served []ServedRange
 	// Deleting: the object waits for its finalizers.
 	Deleting bool
 	// Finalized: the object carries Finalizer.
 	Finalized bool
+}
+
+// CompatiblePeer names Networks: one by its name, those of a tenant, or all.
+type CompatiblePeer struct {
+	Network, Tenant string
+	All             bool
 }
 
 // Subnet is one subnet of a Network as its owner wrote it; whether it makes sense is decided in package
@@ -92,25 +104,12 @@ type Namespace struct {
 // Network is the namespace's choice for its pods; empty when it made none.
 func (n Namespace) Network() string { return n.Labels[LabelNetwork] }
 
+// Home is the Network that the namespace's labels give it: the one that LabelNetwork names, else its tenant's default Network, which has
+// the tenant's name. Empty when they give it none: then the cluster's default one is its home.
+func (n Namespace) Home() string { return cmp.Or(n.Network(), n.Tenant()) }
+
 // Infrastructure reports whether the namespace is labelled as infrastructure.
 func (n Namespace) Infrastructure() bool { return n.Labels[LabelInfrastructure] == "true" }
 
 // Tenant is the tenant that owns the namespace; empty when none does.
 func (n Namespace) Tenant() string { return n.Labels[LabelTenant] }
-
-// Changes is what has changed in the cluster since it was last asked: the newest state of each object, nil
-// for one that has gone (a pod that has finished has gone too).
-type Changes struct {
-	Networks   map[string]*Network
-	Namespaces map[string]*Namespace
-	Pods       map[PodKey]*Pod
-	Nodes      map[string]*Node
-	Reports    map[string]*NodeReport
-	Services   map[ServiceKey]*Service
-	Slices     map[SliceKey]*Slice
-	Classes    map[string]*GatewayClass
-	Gateways   map[GatewayKey]*Gateway
-	Routes     map[RouteKey]*Route
-	Grants     map[GrantKey]*Grant
-	Policies   map[PolicyKey]*Policy
-}

@@ -23,6 +23,9 @@ type Node struct {
 	Assigned *NodeNetwork
 }
 
+// FaceBlockBits is the size of a node's block of faces, as the number of its bits: 512 addresses, more than a kubelet runs pods.
+const FaceBlockBits = 9
+
 // NodeNetwork is what a node has of the cluster's network: its place in the default Network and its faces.
 type NodeNetwork struct {
 	// NodeUID is the UID of the Node that it was decided for: another one of the same name gets its own.

@@ -88,13 +88,3 @@ type Attachment struct {
 	// Addresses and in their order. Empty in a flat Network, where the pod's own are.
 	Faces []netip.Addr `json:"faces,omitempty"`
 }
-
-// PortName is the name of the logical switch port of a pod's interface, and the iface-id by which the node's
-// interface is bound to it: namespace/name for the first interface, namespace/name/interface for others.
-// Names of pods and namespaces hold no slash, so that two ports never share a name.
-func PortName(pod PodKey, iface string) string {
-	if iface == "" || iface == DefaultInterface {
-		return pod.String()
-	}
-	return pod.String() + "/" + iface
-}

@@ -19,9 +19,10 @@ const (
 	EdgeMAC = "0e:a7:01:00:00:01"
 )
 
-// EdgeAddresses are the router's addresses on that link, each with its prefix length; IPv4 first.
+// EdgeAddresses are the router's addresses on that link, each with its prefix length; IPv4 first. That of IPv6 is the one that OVN
+// gives each port of a router, which follows from EdgeMAC (RFC 4291, appendix A): another one would be one more, with its logical flows.
 func EdgeAddresses() [2]netip.Prefix {
-	return [2]netip.Prefix{netip.MustParsePrefix("169.254.100.1/30"), netip.MustParsePrefix("fe80::a701:1/64")}
+	return [2]netip.Prefix{netip.MustParsePrefix("169.254.100.1/30"), netip.MustParsePrefix("fe80::ca7:1ff:fe00:1/64")}
 }
 
 // PortholeAddresses are the porthole's; IPv4 first.

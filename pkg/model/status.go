@@ -30,7 +30,31 @@ type NetworkStatus struct {
 	ServiceCIDRs []ServiceCIDRStatus
 	// Pods counts the pods that hold an address.
 	Pods int64
+	// Compatibility is that with others, sorted.
+	Compatibility []CompatibilityStatus
 }
+
+// CompatibilityStatus is compatibility with another Network in one direction, as it is reported.
+type CompatibilityStatus struct {
+	Network string
+	// Uses: this Network's pods reach the other's; else the other's reach this one's.
+	Uses bool
+	// State is one of the words below. Problem says why it is not active.
+	State   CompatibilityState
+	Problem Problem
+}
+
+// CompatibilityState is the state of two Networks' compatibility in one word.
+type CompatibilityState string
+
+// The states.
+const (
+	CompatibilityActive CompatibilityState = "Active"
+	// CompatibilityWaiting: the other Network does not want it.
+	CompatibilityWaiting CompatibilityState = "Waiting"
+	// CompatibilityRefused: their addresses, or their types, do not allow it.
+	CompatibilityRefused CompatibilityState = "Refused"
+)
 
 // Condition is a metav1.Condition without its times.
 type Condition struct {
@@ -57,6 +81,8 @@ const (
 	ConditionCIDRConflict = "CIDRConflict"
 	// ConditionDNSReady is there while names are answered by a Service of the Network, or cannot be answered.
 	ConditionDNSReady = "DNSReady"
+	// ConditionCompatible is there while the Network asks for compatibility with others.
+	ConditionCompatible = "Compatible"
 	// ConditionInUse is there while a deleted Network waits for its pods, and names them.
 	ConditionInUse = "InUse"
 )
@@ -135,4 +161,8 @@ const (
 	ReasonAddressChanged        = "ServiceAddressChanged"
 	ReasonLocalPolicyIgnored    = "InternalTrafficPolicyIgnored"
 	ReasonNoIPv6                = "NoAddressOfIPv6"
+	ReasonAddressConflict       = "AddressConflict"
+	ReasonNotUsed               = "NotUsed"
+	ReasonNotOffered            = "NotOffered"
+	ReasonFlatNetwork           = "FlatNetwork"
 )

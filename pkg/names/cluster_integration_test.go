@@ -21,7 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
+	"github.com/atoll-net/atoll/pkg/config"
 	atolldns "github.com/atoll-net/atoll/pkg/dns"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/apiserver"
@@ -36,11 +38,11 @@ func TestNamesFollowTheCluster(t *testing.T) {
 		}
 	}
 	own := server.As("system:serviceaccount:atoll-system:atoll-dns")
-	api := Clients{Kube: kubernetes.NewForConfigOrDie(own), Metadata: metadata.NewForConfigOrDie(own), Networks: dynamic.NewForConfigOrDie(own)}
+	api := follow.Clients{Kube: kubernetes.NewForConfigOrDie(own), Metadata: metadata.NewForConfigOrDie(own), Networks: dynamic.NewForConfigOrDie(own)}
 	admin := kubernetes.NewForConfigOrDie(server.RESTConfig())
-	s, err := newServer(Config{
-		Servers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Domain: "cluster.local", ResolvConf: "/etc/resolv.conf",
-	}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	s, err := newServer(Config{ResolvConf: "/etc/resolv.conf"}, settingsOf(config.Settings{
+		DNS: config.DNS{Addresses: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Domain: "cluster.local"},
+	}), prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,7 @@ func TestNamesFollowTheCluster(t *testing.T) {
 	}, metav1.CreateOptions{})
 	check(err)
 	mirror := intake.Mirror(model.Mirror{
-		Network: "red", Of: model.SliceKey{Namespace: "team", Name: "db-x"}, OfUID: "uid", Service: "db",
+		Network: "red", Source: model.SliceKey{Namespace: "team", Name: "db-x"}, SourceUID: "uid", Service: "db",
 		Endpoints: []model.Endpoint{{Address: netip.MustParseAddr("10.0.0.5"), Hostname: "db-0", Ready: true, Serving: true}},
 	})
 	mirror.OwnerReferences = nil

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/atoll-net/atoll/pkg/compatible"
 	atolldns "github.com/atoll-net/atoll/pkg/dns"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -72,7 +73,7 @@ func TestLikeCoreDNS(t *testing.T) {
 	defer stop()
 	server := apiserver.Start(t)
 	admin := kubernetes.NewForConfigOrDie(server.RESTConfig())
-	directory := atolldns.NewDirectory("cluster.local", []netip.Addr{netip.MustParseAddr("127.0.0.54")})
+	directory := atolldns.NewDirectory("cluster.local", []netip.Addr{netip.MustParseAddr("127.0.0.54")}, compatible.Settings{})
 	fill(ctx, t, admin, directory)
 
 	const theirs, ours = "127.0.0.1:5354", "127.0.0.54:5354"
@@ -237,22 +238,22 @@ func fill(ctx context.Context, t *testing.T, admin kubernetes.Interface, d *atol
 		slice.ObjectMeta = metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}}
 		s, err := admin.DiscoveryV1().EndpointSlices("team").Create(ctx, &slice, metav1.CreateOptions{})
 		check(err)
-		d.SetSlice(atolldns.SliceKey{Namespace: "team", Name: name}, sliceForDNS(asMirror(s)))
+		d.SetSlice(atolldns.SliceKey{Namespace: "team", Name: name}, sliceForDNS(asMirror(s), nil))
 	}
 	// The endpoints of another Network, as the controller writes them, are nobody's to tell of.
 	other := intake.Mirror(model.Mirror{
-		Network: "blue", Of: model.SliceKey{Namespace: "team", Name: "web-1"}, OfUID: "uid", Service: "web",
+		Network: "blue", Source: model.SliceKey{Namespace: "team", Name: "web-1"}, SourceUID: "uid", Service: "web",
 		Endpoints: []model.Endpoint{{Address: netip.MustParseAddr("10.9.9.9"), Ready: true, Serving: true, Hostname: "secret"}},
 	})
 	other.OwnerReferences = nil
 	other, err = admin.DiscoveryV1().EndpointSlices("team").Create(ctx, other, metav1.CreateOptions{})
 	check(err)
-	d.SetSlice(atolldns.SliceKey{Namespace: "team", Name: other.Name}, sliceForDNS(other))
+	d.SetSlice(atolldns.SliceKey{Namespace: "team", Name: other.Name}, sliceForDNS(other, nil))
 	d.SetComplete()
 }
 
 // asMirror is what the controller would write for a slice whose addresses are the pods' own.
 func asMirror(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	of := intake.Slice(s)
-	return intake.Mirror(model.Mirror{Network: "red", Of: of.Key, OfUID: of.UID, Service: of.Service, Ports: of.Ports, Endpoints: of.Endpoints})
+	return intake.Mirror(model.Mirror{Network: "red", Source: of.Key, SourceUID: of.UID, Service: of.Service, Ports: of.Ports, Endpoints: of.Endpoints})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -19,9 +20,11 @@ import (
 	"github.com/miekg/dns"
 	"github.com/vishvananda/netlink"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/names/call"
 	"github.com/atoll-net/atoll/pkg/porthole"
 )
@@ -36,11 +39,11 @@ type program struct {
 }
 
 // start starts a program and waits until it is ready.
-func start(tb testing.TB, dir string, number int, api Clients) *program {
+func start(tb testing.TB, dir string, number int, api follow.Clients) *program {
 	tb.Helper()
 	config := Config{
-		Servers: testServers, Domain: "cluster.local", ResolvConf: "/etc/resolv.conf",
-		Socket: filepath.Join(dir, "dns.sock"), ProbeSocket: filepath.Join(dir, fmt.Sprintf("probe-%d.sock", number)),
+		ResolvConf: "/etc/resolv.conf",
+		Socket:     filepath.Join(dir, "dns.sock"), ProbeSocket: filepath.Join(dir, fmt.Sprintf("probe-%d.sock", number)),
 	}
 	ctx, stop := context.WithCancel(tb.Context())
 	p := &program{client: call.NewClient(config.ProbeSocket), stop: stop, ended: make(chan error, 1)}
@@ -209,4 +212,56 @@ type testWriter struct{ tb testing.TB }
 func (w testWriter) Write(p []byte) (int, error) {
 	w.tb.Log(strings.TrimSpace(string(p)))
 	return len(p), nil
+}
+
+// TestSettingsChange: another domain comes into force while pods ask, by UDP and TCP. Each question has an answer, of the old domain or the new.
+func TestSettingsChange(t *testing.T) {
+	api := cluster(t, "red")
+	red := openPorthole(t, "red")
+	p := start(t, t.TempDir(), 0, api)
+	defer p.end(t)
+	asking, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	for _, transport := range []string{"udp", "tcp"} {
+		running.Go(func() {
+			must(t, ns.WithNetNSPath(red.NetnsPath(), func(ns.NetNS) error {
+				client := &dns.Client{Net: transport, Timeout: 2 * time.Second}
+				for asking.Err() == nil {
+					question := new(dns.Msg)
+					question.SetQuestion("db.red.svc.cluster.local.", dns.TypeA)
+					if _, _, err := client.ExchangeContext(t.Context(), question, net.JoinHostPort(testServers[0].String(), "53")); err != nil {
+						t.Errorf("%s: %v", transport, err)
+					}
+				}
+				return nil
+			}))
+		})
+	}
+	object := settings(t, testServers...)
+	must(t, unstructured.SetNestedField(object.Object, "other.example", "spec", "dns", "domain"))
+	status, _, err := unstructured.NestedMap(object.Object, "spec")
+	must(t, err)
+	must(t, unstructured.SetNestedMap(object.Object, status, "status", "active"))
+	_, err = api.Networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("atollconfigs")).Update(t.Context(), object, metav1.UpdateOptions{})
+	must(t, err)
+	for began := time.Now(); ; {
+		var got string
+		must(t, ns.WithNetNSPath(red.NetnsPath(), func(ns.NetNS) error {
+			question := new(dns.Msg)
+			question.SetQuestion("db.red.svc.other.example.", dns.TypeA)
+			reply, _, err := (&dns.Client{}).ExchangeContext(t.Context(), question, net.JoinHostPort(testServers[0].String(), "53"))
+			if err == nil {
+				got = dns.RcodeToString[reply.Rcode] + fmt.Sprint(len(reply.Answer))
+			}
+			return nil
+		}))
+		if got == "NOERROR1" {
+			break
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("under the other domain: %s", got)
+		}
+	}
 }

@@ -11,23 +11,23 @@ import (
 
 // networks are those of the cluster that have portholes, by the name of theirs. A watch writes, everybody reads.
 type networks struct {
-	mu sync.Mutex
-	by map[porthole.ID]*model.Network
+	mu    sync.Mutex
+	known map[porthole.ID]*model.Network
 	// news is closed with the next change.
 	news chan struct{}
 }
 
 func newNetworks() *networks {
-	return &networks{by: map[porthole.ID]*model.Network{}, news: make(chan struct{})}
+	return &networks{known: map[porthole.ID]*model.Network{}, news: make(chan struct{})}
 }
 
 // set records a Network as it is now.
 func (n *networks) set(network *model.Network) {
-	n.change(func() { n.by[porthole.IDOf(network.UID)] = network })
+	n.change(func() { n.known[porthole.IDOf(network.UID)] = network })
 }
 
 // drop forgets a Network.
-func (n *networks) drop(uid string) { n.change(func() { delete(n.by, porthole.IDOf(uid)) }) }
+func (n *networks) drop(uid string) { n.change(func() { delete(n.known, porthole.IDOf(uid)) }) }
 
 func (n *networks) change(do func()) {
 	n.mu.Lock()
@@ -46,7 +46,7 @@ func (n *networks) of(id porthole.ID) *model.Network {
 func (n *networks) look(id porthole.ID) (*model.Network, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.by[id], n.news
+	return n.known[id], n.news
 }
 
 // await waits until the Network of a porthole is known: the agent may have heard of it first.

@@ -26,6 +26,8 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/porthole"
 )
@@ -53,7 +55,7 @@ func network(name string) *unstructured.Unstructured {
 }
 
 // cluster is an API server that has these Networks, each with a namespace of its name and a Service db in it.
-func cluster(tb testing.TB, names ...string) Clients {
+func cluster(tb testing.TB, names ...string) follow.Clients {
 	tb.Helper()
 	scheme := fake.NewTestScheme()
 	must(tb, metav1.AddMetaToScheme(scheme))
@@ -70,12 +72,31 @@ func cluster(tb testing.TB, names ...string) Clients {
 			Spec:       corev1.ServiceSpec{ClusterIP: address, ClusterIPs: []string{address}, Ports: []corev1.ServicePort{{Port: 80}}},
 		})
 	}
-	kind := map[schema.GroupVersionResource]string{v1alpha1.SchemeGroupVersion.WithResource("networks"): "NetworkList"}
-	return Clients{
+	kind := map[schema.GroupVersionResource]string{
+		v1alpha1.SchemeGroupVersion.WithResource("networks"):     "NetworkList",
+		v1alpha1.SchemeGroupVersion.WithResource("atollconfigs"): "AtollConfigList",
+	}
+	networks = append(networks, settings(tb, testServers...))
+	return follow.Clients{
 		Metadata: fake.NewSimpleMetadataClient(scheme, namespaces...),
 		Kube:     kubefake.NewClientset(services...),
 		Networks: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), kind, networks...),
 	}
+}
+
+// settings has the settings of the cluster, with these addresses of its DNS.
+func settings(tb testing.TB, addresses ...netip.Addr) *unstructured.Unstructured {
+	tb.Helper()
+	spec := config.Defaults()
+	for _, a := range addresses {
+		spec.DNS.Addresses = append(spec.DNS.Addresses, v1alpha1.IP(a.String()))
+	}
+	content, err := apiruntime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.AtollConfig{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "AtollConfig"},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ConfigName}, Spec: spec,
+	})
+	must(tb, err)
+	return &unstructured.Unstructured{Object: content}
 }
 
 // openPorthole makes the namespace of a Network's porthole, as far as names need one.

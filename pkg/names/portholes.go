@@ -27,6 +27,8 @@ type server struct {
 	directory *dns.Directory
 	node      *dns.Node
 	networks  *networks
+	// faces are the ranges of those.
+	faces []netip.Prefix
 	// unread counts the kinds of objects that have not been read for the first time; complete is closed with the last.
 	unread      atomic.Int32
 	complete    chan struct{}

@@ -7,29 +7,20 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"regexp"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 
+	"github.com/atoll-net/atoll/pkg/daemon"
 	"github.com/atoll-net/atoll/pkg/dns"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/names/call"
 )
 
 // Config is what the program is told when it starts.
 type Config struct {
-	// Servers are the cluster's DNS addresses, as kubelet gives them to pods, Domain its DNS domain.
-	Servers []netip.Addr
-	Domain  string
 	// ResolvConf names the node's resolvers, which are asked for names outside of the cluster (resolv.conf(5)).
 	ResolvConf string
 	// Socket is where the agent calls; a successor takes it over.
@@ -40,62 +31,44 @@ type Config struct {
 	MetricsAddress string
 }
 
-// Clients are the ways to the API server.
-type Clients struct {
-	// Metadata reads namespaces, Kube Services and slices, Networks ours.
-	Metadata metadata.Interface
-	Kube     kubernetes.Interface
-	Networks dynamic.Interface
-}
-
 // farewell is how long requests of the agent may take when the program stops.
 const farewell = 2 * time.Second
 
-// Run answers until ctx ends, and then what has been asked before a successor could be.
-func Run(ctx context.Context, config Config, api Clients, log *slog.Logger) error {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
-		// What is in use, without garbage.
-		collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)})))
-	s, err := newServer(config, registry, log)
+// serve answers with these settings until ctx ends, and then what has been asked before a successor could be. It calls ready when all names are
+// known and served.
+func serve(ctx context.Context, own Config, cluster clusterSettings, api follow.Clients, log *slog.Logger, ready func()) error {
+	registry := daemon.NewRegistry()
+	s, err := newServer(own, cluster, registry, log)
 	if err != nil {
 		return err
 	}
 	defer s.node.Close()
-	if err := s.run(ctx, config, api, registry); err != nil {
+	err = daemon.Run(ctx, func(ctx context.Context, part daemon.Part) error {
+		return s.start(ctx, own, api, registry, part, ready)
+	})
+	if err != nil {
 		return err
 	}
 	s.node.Drain()
 	return nil
 }
 
-// run starts the parts and ends them all together. It returns an error unless ctx has ended.
-func (s *server) run(ctx context.Context, config Config, api Clients, registry *prometheus.Registry) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	var parts sync.WaitGroup
-	defer parts.Wait()
-	defer stop(nil)
-	part := func(name string, serve func(context.Context) error) {
-		parts.Go(func() {
-			if err := serve(ctx); err != nil && ctx.Err() == nil {
-				stop(fmt.Errorf("%s: %w", name, err))
-			}
-		})
-	}
-	if config.MetricsAddress != "" {
-		part("serve metrics", func(ctx context.Context) error { return serveMetrics(ctx, config.MetricsAddress, registry) })
+// start begins the parts, and calls ready when all names are known and served.
+func (s *server) start(ctx context.Context, own Config, api follow.Clients, registry *prometheus.Registry, part daemon.Part, ready func()) error {
+	if own.MetricsAddress != "" {
+		part("serve metrics", func(ctx context.Context) error { return serveMetrics(ctx, own.MetricsAddress, registry) })
 	}
 	for name, watch := range s.watches(api) {
 		part(name, watch)
 	}
 	select {
 	case <-ctx.Done():
-		return quiet(ctx)
+		return nil
 	case <-s.complete:
 	}
 	s.look(ctx)
 	part("tend portholes", s.tend)
-	for _, socket := range []string{config.Socket, config.ProbeSocket} {
+	for _, socket := range []string{own.Socket, own.ProbeSocket} {
 		if socket == "" {
 			continue
 		}
@@ -104,19 +77,11 @@ func (s *server) run(ctx context.Context, config Config, api Clients, registry *
 			return err
 		}
 		part("serve "+socket, func(ctx context.Context) error {
-			return serveUntil(ctx, &http.Server{Handler: call.Handler(s), ReadHeaderTimeout: farewell}, listener)
+			return daemon.Serve(ctx, &http.Server{Handler: call.Handler(s), ReadHeaderTimeout: daemon.HeaderTime}, listener, farewell)
 		})
 	}
-	s.log.Info("ready", "networks", len(s.node.Serving()), "socket", config.Socket)
-	<-ctx.Done()
-	return quiet(ctx)
-}
-
-// quiet is why ctx ended, unless somebody asked for it.
-func quiet(ctx context.Context) error {
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
-	}
+	s.log.Info("ready", "networks", len(s.node.Serving()), "socket", own.Socket)
+	ready()
 	return nil
 }
 
@@ -131,30 +96,12 @@ func serveMetrics(ctx context.Context, address string, registry *prometheus.Regi
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	return serveUntil(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener)
-}
-
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
-	stopped := make(chan error, 1)
-	// Requests that wait for something end with ctx.
-	server.BaseContext = func(net.Listener) context.Context { return ctx }
-	stop := context.AfterFunc(ctx, func() {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-		defer cancel()
-		stopped <- server.Shutdown(late)
-	})
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return <-stopped
+	mux := daemon.NewMux(registry, func(context.Context) error { return nil })
+	return daemon.Serve(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: daemon.HeaderTime}, listener, farewell)
 }
 
 // newServer prepares the program; nothing is opened yet.
-func newServer(config Config, registry prometheus.Registerer, log *slog.Logger) (*server, error) {
+func newServer(own Config, cluster clusterSettings, registry prometheus.Registerer, log *slog.Logger) (*server, error) {
 	metrics, err := dns.NewMetrics(registry)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics of DNS: %w", err)
@@ -166,11 +113,12 @@ func newServer(config Config, registry prometheus.Registerer, log *slog.Logger) 
 	if err := registry.Register(watches); err != nil {
 		return nil, fmt.Errorf("register metrics of watches: %w", err)
 	}
-	directory := dns.NewDirectory(config.Domain, config.Servers)
+	directory := dns.NewDirectory(cluster.dns.Domain, cluster.dns.Addresses, cluster.compatible)
 	return &server{
 		directory: directory,
+		faces:     cluster.compatible.Faces,
 		node: dns.NewNode(dns.Config{
-			Directory: directory, Resolvers: dns.NewResolvers(config.ResolvConf, config.Servers), Metrics: metrics, Log: log,
+			Directory: directory, Resolvers: dns.NewResolvers(own.ResolvConf, cluster.dns.Addresses), Metrics: metrics, Log: log,
 		}),
 		watchErrors: watches,
 		complete:    make(chan struct{}),

@@ -11,16 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	informerscore "k8s.io/client-go/informers/core/v1"
-	informersdiscovery "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/dns"
@@ -30,30 +24,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/porthole"
 )
 
-// kept is an object of which only what the DNS tells is kept: a node holds the Services of the whole cluster.
-type kept[V any] struct {
-	metav1.ObjectMeta
-	value *V
-}
-
-// keepOnly turns objects into what is kept of them.
-func keepOnly[O metav1.Object, V any](read func(O) *V) cache.TransformFunc {
-	return func(object any) (any, error) {
-		o, ok := object.(O)
-		if !ok {
-			return object, nil
-		}
-		return &kept[V]{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
-			},
-			value: read(o),
-		}, nil
-	}
-}
-
 // watches are all that is read, by what to call them. Each runs until its context ends.
-func (s *server) watches(api Clients) map[string]func(context.Context) error {
+func (s *server) watches(api follow.Clients) map[string]func(context.Context) error {
 	all := map[string]func(context.Context) error{
 		"watch namespaces": func(ctx context.Context) error { return s.watchNamespaces(ctx, api.Metadata) },
 		"watch Services":   func(ctx context.Context) error { return s.watchServices(ctx, api.Kube) },
@@ -72,40 +44,46 @@ func (s *server) readOnce() {
 	}
 }
 
-// follow follows one kind of objects.
-func (s *server) follow(ctx context.Context, what string, w follow.Watch) error {
-	w.Synced = s.readOnce
-	w.Failed = func(err error) {
+// sees is what follows a kind of objects.
+func sees[K comparable, V any](s *server, seen func(*V), gone func(K)) *follow.Each[K, V] {
+	return &follow.Each[K, V]{Seen: seen, Gone: gone, Synced: s.readOnce}
+}
+
+// failed tells of a watch that fails.
+func (s *server) failed(what string) func(error) {
+	return func(err error) {
 		s.watchErrors.WithLabelValues(what).Inc()
 		s.log.Warn("watch failed; it is tried again", "of", what, "error", err)
 	}
-	return follow.Run(ctx, w)
 }
 
-// watchNetworks follows all Networks: those of type vpc have portholes.
+// watchNetworks follows all Networks: those of type vpc have portholes, and all decide who knows names of others.
 func (s *server) watchNetworks(ctx context.Context, client dynamic.Interface) error {
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.SchemeGroupVersion.WithResource("networks"),
-		metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	return s.follow(ctx, "Networks", follow.Watch{Informer: informer, Trim: follow.WithoutStatus, Handler: follow.Handle(
-		func(u *unstructured.Unstructured) {
-			network := v1alpha1.Network{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &network); err != nil {
-				s.log.Warn("network not readable", "network", u.GetName(), "error", err)
-				return
-			}
-			now := intake.Network(&network)
+	const what = "Networks"
+	read := follow.Decoded(intake.Network, func(name string, err error) { s.log.Warn("network not readable", "network", name, "error", err) })
+	follow.Kind[*unstructured.Unstructured, string, model.Network]{
+		Name: what, Lister: follow.List(client, client.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")), follow.Options{Failed: s.failed(what)}),
+		Key: follow.ByUID, Read: func(u *unstructured.Unstructured) *model.Network {
+			// What is asked for is what counts.
+			delete(u.Object, "status")
+			return read(u)
+		},
+		Sink: sees(s, func(now *model.Network) {
 			// What only its status says, which changes with every pod of the cluster, is no news.
-			if reflect.DeepEqual(s.networks.of(porthole.IDOf(now.UID)), now) {
-				return
+			if !reflect.DeepEqual(s.networks.of(porthole.IDOf(now.UID)), now) {
+				s.networks.set(now)
+				s.directory.SetNetwork(now)
+				s.wake()
 			}
-			s.networks.set(now)
+		}, func(uid string) {
+			if gone := s.networks.of(porthole.IDOf(uid)); gone != nil {
+				s.directory.RemoveNetwork(gone.Name, uid)
+			}
+			s.networks.drop(uid)
 			s.wake()
-		},
-		func(u *unstructured.Unstructured) {
-			s.networks.drop(string(u.GetUID()))
-			s.wake()
-		},
-	)})
+		}),
+	}.Source().Run(ctx)
+	return nil
 }
 
 // wake has tend look. A wake-up that is still unread is enough.
@@ -118,42 +96,51 @@ func (s *server) wake() {
 
 // watchNamespaces follows the labels of namespaces: they say whose Services a Network sees.
 func (s *server) watchNamespaces(ctx context.Context, client metadata.Interface) error {
-	informer := metadatainformer.NewFilteredMetadataInformer(client,
-		schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	trim := keepOnly(func(n *metav1.PartialObjectMetadata) *model.Namespace {
-		return &model.Namespace{Name: n.Name, Labels: n.Labels}
-	})
-	return s.follow(ctx, "namespaces", follow.Watch{Informer: informer, Trim: trim, Handler: follow.Handle(
-		func(n *kept[model.Namespace]) { s.directory.SetNamespace(n.value) },
-		func(n *kept[model.Namespace]) { s.directory.RemoveNamespace(n.Name) },
-	)})
+	const what = "namespaces"
+	follow.Kind[*metav1.PartialObjectMetadata, string, model.Namespace]{
+		Name: what, Lister: follow.List(client, client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), follow.Options{Failed: s.failed(what)}),
+		Key: follow.ByName, Read: func(n *metav1.PartialObjectMetadata) *model.Namespace {
+			return &model.Namespace{Name: n.Name, Labels: n.Labels}
+		},
+		Sink: sees(s, s.directory.SetNamespace, s.directory.RemoveNamespace),
+	}.Source().Run(ctx)
+	return nil
 }
 
 // watchServices follows all Services.
 func (s *server) watchServices(ctx context.Context, client kubernetes.Interface) error {
-	informer := informerscore.NewServiceInformer(client, metav1.NamespaceAll, 0, cache.Indexers{})
-	return s.follow(ctx, "Services", follow.Watch{Informer: informer, Trim: keepOnly(serviceForDNS), Handler: follow.Handle(
-		func(k *kept[dns.Service]) { s.directory.SetService(k.value) },
-		func(k *kept[dns.Service]) {
-			s.directory.RemoveService(dns.ServiceKey{Namespace: k.Namespace, Name: k.Name})
+	const what = "Services"
+	follow.Kind[*corev1.Service, dns.ServiceKey, dns.Service]{
+		Name: what, Lister: follow.List(client, client.CoreV1().Services(metav1.NamespaceAll), follow.Options{Failed: s.failed(what)}),
+		Key: func(o metav1.Object) dns.ServiceKey {
+			return dns.ServiceKey{Namespace: o.GetNamespace(), Name: o.GetName()}
 		},
-	)})
+		Read: serviceForDNS, Sink: sees(s, s.directory.SetService, s.directory.RemoveService),
+	}.Source().Run(ctx)
+	return nil
+}
+
+// keyedSlice is a slice with its name.
+type keyedSlice struct {
+	key   dns.SliceKey
+	slice *dns.Slice
 }
 
 // watchEndpoints follows the slices that the controller makes for Networks: they have the pods' own addresses. Those of
 // the cluster's default Network, which are most, have none.
 func (s *server) watchEndpoints(ctx context.Context, client kubernetes.Interface) error {
-	informer := informersdiscovery.NewFilteredEndpointSliceInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.LabelSelector = labels.Set{discoveryv1.LabelManagedBy: intake.ManagedBy}.String()
-	})
-	return s.follow(ctx, "endpoints of Networks", follow.Watch{Informer: informer, Trim: keepOnly(sliceForDNS), Handler: follow.Handle(
-		func(k *kept[dns.Slice]) {
-			s.directory.SetSlice(dns.SliceKey{Namespace: k.Namespace, Name: k.Name}, k.value)
-		},
-		func(k *kept[dns.Slice]) {
-			s.directory.RemoveSlice(dns.SliceKey{Namespace: k.Namespace, Name: k.Name})
-		},
-	)})
+	const what = "endpoints of Networks"
+	key := func(o metav1.Object) dns.SliceKey {
+		return dns.SliceKey{Namespace: o.GetNamespace(), Name: o.GetName()}
+	}
+	follow.Kind[*discoveryv1.EndpointSlice, dns.SliceKey, keyedSlice]{
+		Name: what, Lister: follow.List(client, client.DiscoveryV1().EndpointSlices(metav1.NamespaceAll), follow.Options{
+			Labels: labels.Set{discoveryv1.LabelManagedBy: intake.ManagedBy}.String(), Failed: s.failed(what),
+		}),
+		Key: key, Read: func(in *discoveryv1.EndpointSlice) *keyedSlice { return &keyedSlice{key(in), sliceForDNS(in, s.faces)} },
+		Sink: sees(s, func(k *keyedSlice) { s.directory.SetSlice(k.key, k.slice) }, s.directory.RemoveSlice),
+	}.Source().Run(ctx)
+	return nil
 }
 
 // serviceForDNS reads what the DNS tells of a Service.
@@ -179,8 +166,8 @@ func serviceForDNS(in *corev1.Service) *dns.Service {
 	return out
 }
 
-// sliceForDNS reads a slice that the controller made.
-func sliceForDNS(in *discoveryv1.EndpointSlice) *dns.Slice {
+// sliceForDNS reads a slice that the controller made; ranges are those of faces.
+func sliceForDNS(in *discoveryv1.EndpointSlice, ranges []netip.Prefix) *dns.Slice {
 	out := &dns.Slice{
 		Service: dns.ServiceKey{Namespace: in.Namespace, Name: in.Labels[model.LabelService]},
 		Network: in.Labels[model.LabelNetwork],
@@ -195,6 +182,7 @@ func sliceForDNS(in *discoveryv1.EndpointSlice) *dns.Slice {
 		}
 		out.Ports = append(out.Ports, port)
 	}
+	faces := intake.Faces(in.Annotations[model.AnnotationFaces], ranges)
 	for _, e := range in.Endpoints {
 		host := ""
 		if e.Hostname != nil {
@@ -203,7 +191,7 @@ func sliceForDNS(in *discoveryv1.EndpointSlice) *dns.Slice {
 		for _, text := range e.Addresses {
 			if address, err := netip.ParseAddr(text); err == nil {
 				out.Endpoints = append(out.Endpoints, dns.Endpoint{
-					Address: address.Unmap(), Hostname: host, Ready: intake.MirrorReady(e.Conditions),
+					Address: address.Unmap(), Face: faces[address.Unmap()], Hostname: host, Ready: intake.MirrorReady(e.Conditions),
 				})
 			}
 		}

@@ -69,41 +69,30 @@ func TestServiceForDNS(t *testing.T) {
 // TestSliceForDNS: what the controller writes is what the agent reads.
 func TestSliceForDNS(t *testing.T) {
 	written := intake.Mirror(model.Mirror{
-		Network: "red", Of: model.SliceKey{Namespace: "a", Name: "web-x"}, OfUID: "uid", Service: "web",
+		Network: "red", Source: model.SliceKey{Namespace: "a", Name: "web-x"}, SourceUID: "uid", Service: "web",
 		Ports: []model.SlicePort{{Name: "http", Protocol: model.TCP, Port: 80}, {Name: "", Protocol: model.UDP, Port: 53}},
 		Endpoints: []model.Endpoint{
 			{Address: netip.MustParseAddr("fd00::5"), Ready: true, Serving: true, Hostname: "web-0"},
 			{Address: netip.MustParseAddr("fd00::6")},
 		},
+		Faces: map[netip.Addr]netip.Addr{
+			netip.MustParseAddr("fd00::5"): netip.MustParseAddr("fd64:a701::5"), netip.MustParseAddr("fd00::6"): netip.MustParseAddr("fd64:beef::6"),
+		},
 	})
 	want := &dns.Slice{
 		Service: dns.ServiceKey{Namespace: "a", Name: "web"}, Network: "red",
-		Ports:     []dns.Port{{Name: "http", Protocol: "tcp", Number: 80}, {Protocol: "udp", Number: 53}},
-		Endpoints: []dns.Endpoint{{Address: netip.MustParseAddr("fd00::5"), Hostname: "web-0", Ready: true}, {Address: netip.MustParseAddr("fd00::6")}},
+		Ports: []dns.Port{{Name: "http", Protocol: "tcp", Number: 80}, {Protocol: "udp", Number: 53}},
+		Endpoints: []dns.Endpoint{
+			{Address: netip.MustParseAddr("fd00::5"), Face: netip.MustParseAddr("fd64:a701::5"), Hostname: "web-0", Ready: true},
+			{Address: netip.MustParseAddr("fd00::6")},
+		},
 	}
-	if diff := cmp.Diff(want, sliceForDNS(written), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+	ranges := []netip.Prefix{netip.MustParsePrefix("fd64:a701::/64")}
+	if diff := cmp.Diff(want, sliceForDNS(written, ranges), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("slice (-want +got):\n%s", diff)
 	}
 	// What somebody else writes there does not have to make sense.
 	sliceForDNS(&discoveryv1.EndpointSlice{
 		Endpoints: []discoveryv1.Endpoint{{}, {Addresses: []string{"nonsense"}}}, Ports: []discoveryv1.EndpointPort{{}},
-	})
-}
-
-// TestKeptObjects: an informer keeps the value alone, and can still tell objects and their versions apart.
-func TestKeptObjects(t *testing.T) {
-	trim := keepOnly(serviceForDNS)
-	out, err := trim(&corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "a", Name: "web", UID: "u", ResourceVersion: "7", Annotations: map[string]string{"long": "text"},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	service, is := out.(*kept[dns.Service])
-	if !is || service.value.Name != "web" || service.GetResourceVersion() != "7" || len(service.Annotations) != 0 {
-		t.Fatalf("%+v", out)
-	}
-	if again, err := trim(out); err != nil || again != out {
-		t.Errorf("trimmed twice: %+v, %v", again, err)
-	}
+	}, ranges)
 }

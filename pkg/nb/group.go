@@ -16,5 +16,5 @@ func (r *LoadBalancerGroup) Owned() map[string]string {
 	if !ours || !whole || network == "" || uid == "" {
 		return nil
 	}
-	return map[string]string{KeyOwner: string(NetworkOwner(network)), KeyUID: uid, KeyNetwork: network}
+	return map[string]string{KeyOwner: NetworkOwner(network).String(), KeyUID: uid, KeyNetwork: network}
 }

@@ -6,9 +6,9 @@ import "strings"
 // by word: so the logical flows of the southbound database say it too, and who counts their packets on a node needs
 // nothing of the northbound database, which no node can read. (ovn-sb(5), Logical_Flow: comments.)
 type Origin struct {
-	// Network of the ports that the ACL judges.
+	// Network of the ports that the ACL judges; empty for the guard, which is the same in all.
 	Network string
-	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Faces and Apart.
+	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Faces, Peers and Apart.
 	Policy string
 	// Direction is Ingress or Egress, as seen from the pod.
 	Direction string
@@ -31,6 +31,8 @@ const (
 	Guard = "guard"
 	// Faces says who in the default Network reaches the pods of others by their faces.
 	Faces = "faces"
+	// Peers says which other Networks' faces pods reach, and whose reach them.
+	Peers = "peers"
 	// Apart keeps the pods of flat Networks from those of others.
 	Apart = "apart"
 )
@@ -41,8 +43,8 @@ const RuleIsolation = "isolation"
 const (
 	originBegins = " /* atoll "
 	originEnds   = " */"
-	// noRule stands where there is none, so that the words can be counted.
-	noRule = "-"
+	// noWord stands where there is none, so that the words can be counted.
+	noWord = "-"
 )
 
 // originWords is how many words an origin has.
@@ -53,7 +55,7 @@ func (o Origin) Comment() string {
 	words := make([]string, 0, originWords)
 	for _, w := range []string{o.Network, o.Policy, o.Direction, o.Rule, o.Verdict} {
 		if w == "" {
-			w = noRule
+			w = noWord
 		}
 		words = append(words, strings.Map(harmless, w))
 	}
@@ -77,9 +79,10 @@ func OriginOf(match string) (Origin, bool) {
 	if !found || !ended || len(words) != originWords {
 		return Origin{}, false
 	}
-	o := Origin{Network: words[0], Policy: words[1], Direction: words[2], Rule: words[3], Verdict: words[4]}
-	if o.Rule == noRule {
-		o.Rule = ""
+	for i := range words {
+		if words[i] == noWord {
+			words[i] = ""
+		}
 	}
-	return o, true
+	return Origin{Network: words[0], Policy: words[1], Direction: words[2], Rule: words[3], Verdict: words[4]}, true
 }

@@ -2,25 +2,9 @@ package nb
 
 import "github.com/google/uuid"
 
-// DatabaseName is the name of the northbound database.
-const DatabaseName = "OVN_Northbound"
-
-// The tables that Atoll writes.
-const (
-	TableGlobal            Table = "NB_Global"
-	TableLogicalRouter     Table = "Logical_Router"
-	TableLogicalRouterPort Table = "Logical_Router_Port"
-	TableLogicalSwitch     Table = "Logical_Switch"
-	TableLogicalSwitchPort Table = "Logical_Switch_Port"
-	TableStaticRoute       Table = "Logical_Router_Static_Route"
-	TableLoadBalancer      Table = "Load_Balancer"
-	TableLoadBalancerGroup Table = "Load_Balancer_Group"
-	TablePortGroup         Table = "Port_Group"
-	TableACL               Table = "ACL"
-	TableAddressSet        Table = "Address_Set"
-	TableMeter             Table = "Meter"
-	TableMeterBand         Table = "Meter_Band"
-)
+// Table is a table of a database; the zero Table is none. It is a number, so that a Ref says in which database its row is and
+// is no larger for it: a table of another database is another number.
+type Table uint16
 
 // Columns that are written element by element.
 const (
@@ -60,9 +44,6 @@ const OptionInvalid = "use_ct_inv_match"
 // InvalidUnmatched is the value of OptionInvalid.
 const InvalidUnmatched = "false"
 
-// Table is the name of a table.
-type Table string
-
 // Row is one row of a table: a pointer to one of this package's structs.
 type Row interface {
 	Table() Table
@@ -72,7 +53,7 @@ type Row interface {
 	Owned() map[string]string
 }
 
-// Ref points at a row.
+// Ref points at a row of its Table's database.
 type Ref struct {
 	Table Table
 	UUID  string
@@ -87,5 +68,5 @@ var space = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("atoll.dev"))
 // UUID is the UUID of the row of a table that is known by key. The same key always gives the same UUID, so a
 // reference to a row is a plain value and needs no look-up. (UUIDv5, RFC 9562.)
 func UUID(table Table, key string) string {
-	return uuid.NewSHA1(space, []byte(string(table)+"\x00"+key)).String()
+	return uuid.NewSHA1(space, []byte(table.String()+"\x00"+key)).String()
 }

@@ -2,6 +2,40 @@ package nb
 
 import "slices"
 
+// tableSchema is what OVN's schema says of a table beside its columns' types.
+type tableSchema struct {
+	database, name string
+	root           bool
+	// members are the member columns, and columns what they are, in the same order.
+	members []string
+	columns []memberColumn
+}
+
+// memberColumn says what a column's elements are.
+type memberColumn struct {
+	// target is the table that they refer to; none when they are values. A weak reference keeps no row alive.
+	target Table
+	weak   bool
+	// pairs: the column is a map.
+	pairs bool
+}
+
+func memberColumnOf(c Column) memberColumn {
+	table := &schema[c.Table]
+	for i, name := range table.members {
+		if name == c.Name {
+			return table.columns[i]
+		}
+	}
+	return memberColumn{}
+}
+
+// String is the table's name in its database; empty for none.
+func (t Table) String() string { return schema[t].name }
+
+// Database is the name of the table's database: so far there is one.
+func (t Table) Database() string { return schema[t].database }
+
 // TableSpec is what the engine must know of a table beside its columns.
 type TableSpec struct {
 	Table Table
@@ -15,80 +49,35 @@ type Column struct {
 	Name  string
 }
 
-// Tables lists the tables whose rows have owners, containers first. NB_Global is not among them: its row is
-// shared with everyone.
-func Tables() []TableSpec {
-	return []TableSpec{
-		{Table: TableLoadBalancerGroup, New: func() Row { return &LoadBalancerGroup{} }},
-		{Table: TableLogicalRouter, New: func() Row { return &LogicalRouter{} }},
-		{Table: TableLogicalSwitch, New: func() Row { return &LogicalSwitch{} }},
-		{Table: TableLogicalRouterPort, New: func() Row { return &LogicalRouterPort{} }},
-		{Table: TableLogicalSwitchPort, New: func() Row { return &LogicalSwitchPort{} }},
-		{Table: TableStaticRoute, New: func() Row { return &StaticRoute{} }},
-		{Table: TableLoadBalancer, New: func() Row { return &LoadBalancer{} }},
-		{Table: TablePortGroup, New: func() Row { return &PortGroup{} }},
-		{Table: TableAddressSet, New: func() Row { return &AddressSet{} }},
-		{Table: TableMeter, New: func() Row { return &Meter{} }},
-		{Table: TableMeterBand, New: func() Row { return &MeterBand{} }},
-		{Table: TableACL, New: func() Row { return &ACL{} }},
-	}
-}
-
-// TargetTable is the table that a member column's elements refer to; empty for any other column, and for one whose elements are
+// TargetTable is the table that a member column's elements refer to; none for any other column, and for one whose elements are
 // values.
-func TargetTable(c Column) Table {
-	switch c {
-	case Column{TableLogicalRouter, ColumnPorts}:
-		return TableLogicalRouterPort
-	case Column{TableLogicalSwitch, ColumnPorts}, Column{TablePortGroup, ColumnPorts}:
-		return TableLogicalSwitchPort
-	case Column{TableLogicalRouter, ColumnStaticRoutes}:
-		return TableStaticRoute
-	case Column{TableLogicalRouter, ColumnLoadBalancerGroups}, Column{TableLogicalSwitch, ColumnLoadBalancerGroups}:
-		return TableLoadBalancerGroup
-	case Column{TableLoadBalancerGroup, ColumnLoadBalancers}, Column{TableLogicalRouter, ColumnLoadBalancers}:
-		return TableLoadBalancer
-	case Column{TableLogicalSwitch, ColumnACLs}, Column{TablePortGroup, ColumnACLs}:
-		return TableACL
-	}
-	return ""
-}
+func TargetTable(c Column) Table { return memberColumnOf(c).target }
 
-// MemberColumns names the member columns of a table.
-func MemberColumns(t Table) []string {
-	switch t {
-	case TableLogicalRouter:
-		return []string{ColumnPorts, ColumnStaticRoutes, ColumnLoadBalancerGroups, ColumnLoadBalancers}
-	case TableLogicalSwitch:
-		return []string{ColumnPorts, ColumnLoadBalancerGroups, ColumnACLs}
-	case TableLoadBalancerGroup:
-		return []string{ColumnLoadBalancers}
-	case TableLoadBalancer:
-		return []string{ColumnVips}
-	case TableAddressSet:
-		return []string{ColumnAddresses}
-	case TablePortGroup:
-		return []string{ColumnPorts, ColumnACLs}
-	}
-	return nil
-}
+// MemberColumns names the member columns of a table. The list must not be changed.
+func MemberColumns(t Table) []string { return schema[t].members }
 
 // IsMember reports whether a column is written element by element.
 func IsMember(c Column) bool { return slices.Contains(MemberColumns(c.Table), c.Name) }
 
 // IsWeak reports whether a column's references keep no row alive: their rows live by their places in other columns, and
 // when a row goes it leaves the column by itself. (RFC 7047, refType.)
-func IsWeak(c Column) bool { return c == Column{TablePortGroup, ColumnPorts} }
+func IsWeak(c Column) bool { return memberColumnOf(c).weak }
+
+// IsRoot reports whether rows of a table live by themselves. Rows of the others live as long as a member
+// column refers to them.
+func IsRoot(t Table) bool { return schema[t].root }
 
 // Judges reports whether rows of a table decide what passes: ACLs, and the port groups that they hang on.
 func Judges(t Table) bool { return t == TableACL || t == TablePortGroup }
 
-// IsRoot reports whether rows of a table live by themselves. Rows of the others live as long as a member
-// column refers to them.
-func IsRoot(t Table) bool {
-	switch t {
-	case TableLogicalRouter, TableLogicalSwitch, TableLoadBalancer, TableLoadBalancerGroup, TablePortGroup, TableAddressSet, TableMeter, TableGlobal:
-		return true
+// same compares two optional values.
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// copied is an optional value of its own.
+func copied[T any](v *T) *T {
+	if v == nil {
+		return nil
 	}
-	return false
+	c := *v
+	return &c
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
+	"go4.org/netipx"
 	"golang.org/x/sys/unix"
 )
 
@@ -98,7 +99,7 @@ func configurePod(spec Spec) error {
 		return err
 	}
 	for _, prefix := range spec.Addresses {
-		address := &netlink.Addr{IPNet: ipNet(prefix)}
+		address := &netlink.Addr{IPNet: netipx.PrefixIPNet(prefix)}
 		if prefix.Addr().Is6() {
 			// OVN lets nobody else use the address: nothing to detect, and no second to lose.
 			address.Flags = unix.IFA_F_NODAD
@@ -117,7 +118,7 @@ func configurePod(spec Spec) error {
 		if !has {
 			continue
 		}
-		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(beyond), Gw: gateway.AsSlice()}
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: netipx.PrefixIPNet(beyond), Gw: gateway.AsSlice()}
 		// The gateway may lie in the range itself, where it is on the link all the same.
 		route.SetFlag(netlink.FLAG_ONLINK)
 		if err := netlink.RouteAdd(route); err != nil {
@@ -132,7 +133,7 @@ func configurePod(spec Spec) error {
 func addFaces(lo netlink.Link, faces []netip.Prefix) error {
 	const forever = 1<<32 - 1
 	for _, face := range faces {
-		address := &netlink.Addr{IPNet: ipNet(face)}
+		address := &netlink.Addr{IPNet: netipx.PrefixIPNet(face)}
 		if face.Addr().Is6() {
 			address.Flags, address.ValidLft = unix.IFA_F_NODAD, forever
 		}

@@ -3,6 +3,8 @@ package netdev
 import (
 	"net"
 	"net/netip"
+
+	"go4.org/netipx"
 )
 
 // Spec is the wanted state of one interface of a pod.
@@ -74,15 +76,10 @@ func (s Spec) onLo() []netip.Prefix {
 	return out
 }
 
-// ipNet is a prefix with its host bits, as netlink takes it.
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
-}
-
 // anywhere is the destination of a default route of gateway's family.
 func anywhere(gateway netip.Addr) *net.IPNet {
 	if gateway.Is4() {
-		return ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0))
+		return netipx.PrefixIPNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0))
 	}
-	return ipNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0))
+	return netipx.PrefixIPNet(netip.PrefixFrom(netip.IPv6Unspecified(), 0))
 }

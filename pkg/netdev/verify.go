@@ -10,6 +10,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
+	"go4.org/netipx"
 	"golang.org/x/sys/unix"
 )
 
@@ -110,7 +111,7 @@ func verifyRoutes(link netlink.Link, spec Spec) error {
 		gateway, has := spec.gatewayOf(beyond)
 		if has && !slices.ContainsFunc(routes, func(r netlink.Route) bool {
 			via, ok := netip.AddrFromSlice(r.Gw)
-			return ok && via.Unmap() == gateway && r.Dst != nil && r.Dst.String() == ipNet(beyond).String()
+			return ok && via.Unmap() == gateway && r.Dst != nil && r.Dst.String() == netipx.PrefixIPNet(beyond).String()
 		}) {
 			return differs("the route to %s via %s is missing in the pod", beyond, gateway)
 		}

@@ -37,9 +37,9 @@ type Flow struct {
 	Table    uint8
 	Priority uint16
 	Packets  uint64
-	// Datapath and Ports are the numbers of the logical datapath, and of the logical ports by which packets come in and go
+	// Datapath, InPort and OutPort are the numbers of the logical datapath, and of the logical ports by which packets come in and go
 	// out, that the flow matches, as OVN keeps them; 0 where it does not. (ovn-architecture(7): metadata, reg14, reg15.)
-	Datapath, In, Out uint32
+	Datapath, OutPort, Out uint32
 }
 
 // Counts asks for each selection; the answers are in the same order.
@@ -194,7 +194,7 @@ func (f *Flow) readMatch(fields []byte) error {
 		case class == classBasic && number == fieldMetadata && len(value) >= 8:
 			f.Datapath = uint32(binary.BigEndian.Uint64(value))
 		case class == classRegisters && number == fieldIn && len(value) >= 4:
-			f.In = binary.BigEndian.Uint32(value)
+			f.OutPort = binary.BigEndian.Uint32(value)
 		case class == classRegisters && number == fieldOut && len(value) >= 4:
 			f.Out = binary.BigEndian.Uint32(value)
 		}

@@ -70,7 +70,7 @@ func (c *changes) note(old, row nb.Row) {
 			c.now.Rows[ref] = struct{}{}
 		}
 		for _, column := range columns {
-			c.noteMembers(nb.Set{In: ref, Column: column}, old, row)
+			c.noteMembers(nb.Set{Row: ref, Column: column}, old, row)
 		}
 	}
 	select {

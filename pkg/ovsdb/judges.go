@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-logr/logr"
 	"github.com/ovn-kubernetes/libovsdb/client"
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -43,25 +42,9 @@ type Reader struct{ client client.Client }
 
 // OpenReader connects to any of the servers.
 func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {
-	dbModel, err := model.NewClientDBModel(southboundName, map[string]model.Model{tableChassis: &chassisRow{}})
+	c, err := connectSouthbound(ctx, cfg, map[string]model.Model{tableChassis: &chassisRow{}})
 	if err != nil {
-		return nil, fmt.Errorf("build model of %s: %w", southboundName, err)
-	}
-	log := logr.FromSlogHandler(cfg.Log.Handler())
-	options := []client.Option{client.WithLogger(&log)}
-	for _, a := range cfg.Addresses {
-		if strings.HasPrefix(a, "ssl:") {
-			return nil, fmt.Errorf("connect to %s at %s: there is no certificate for it", southboundName, a)
-		}
-		options = append(options, client.WithEndpoint(a))
-	}
-	c, err := client.NewOVSDBClient(dbModel, options...)
-	if err != nil {
-		return nil, fmt.Errorf("set up client of %s: %w", southboundName, err)
-	}
-	if err := c.Connect(ctx); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("connect to %s: %w", southboundName, err)
+		return nil, err
 	}
 	return &Reader{c}, nil
 }

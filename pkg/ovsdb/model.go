@@ -23,7 +23,7 @@ func mirrored() []nb.Row {
 func clientModel() (model.ClientDBModel, error) {
 	models := map[string]model.Model{}
 	for _, row := range mirrored() {
-		models[string(row.Table())] = row
+		models[row.Table().String()] = row
 	}
 	m, err := model.NewClientDBModel(nb.DatabaseName, models)
 	if err != nil {

@@ -108,7 +108,7 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 		return nil, ErrClosed
 	}
 	for _, row := range mirrored() {
-		s.tables[row.Table()] = mirror.Table(string(row.Table()))
+		s.tables[row.Table()] = mirror.Table(row.Table().String())
 	}
 	// That everything is new is no news: from here on changes are heard of.
 	mirror.AddEventHandler(s.handler())
@@ -205,7 +205,7 @@ func (s *Session) Holders(refs map[nb.Ref]struct{}) []nb.Member {
 	for _, table := range nb.Tables() {
 		for _, column := range nb.MemberColumns(table.Table) {
 			for _, row := range s.Rows(table.Table) {
-				set := nb.Set{In: nb.RefOf(row), Column: column}
+				set := nb.Set{Row: nb.RefOf(row), Column: column}
 				for _, uuid := range nb.Members(row, column) {
 					m := nb.Member{Set: set, Value: uuid}
 					if _, asked := refs[m.Ref()]; asked {

@@ -144,7 +144,7 @@ func TestMirrorIsWhatAFreshOneIs(t *testing.T) {
 			t.Fatalf("change %d, %+v: %v", i, ops, err)
 		}
 		for uuid, sw := range h.ports {
-			m := nb.Member{Set: nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(sw)}, Column: nb.ColumnPorts}, Value: uuid}
+			m := nb.Member{Set: nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(sw)}, Column: nb.ColumnPorts}, Value: uuid}
 			if !s.Has(m.Ref()) || !s.HasMember(m) {
 				t.Fatalf("after change %d, %+v, port %s is not in its switch", i, ops, uuid)
 			}

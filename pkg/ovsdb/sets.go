@@ -19,9 +19,9 @@ type sets struct {
 }
 
 type elements struct {
-	age  uint64
-	list []string
-	in   map[string]struct{}
+	age    uint64
+	list   []string
+	hashed map[string]struct{}
 	// pairs is a map column instead, as it was read.
 	pairs map[string]string
 }
@@ -41,13 +41,13 @@ func (s *sets) has(m nb.Member, row func(nb.Ref) (nb.Row, bool)) bool {
 	defer s.mu.Unlock()
 	e := s.known[m.Set]
 	if e == nil || e.age != s.age {
-		holder, there := row(m.In)
+		holder, there := row(m.Row)
 		if !there {
-			s.drop(m.In)
+			s.drop(m.Row)
 			return false
 		}
 		if e == nil {
-			e = &elements{in: map[string]struct{}{}}
+			e = &elements{hashed: map[string]struct{}{}}
 			s.known[m.Set] = e
 		}
 		e.age = s.age
@@ -62,7 +62,7 @@ func (s *sets) has(m nb.Member, row func(nb.Ref) (nb.Row, bool)) bool {
 		had, in := e.pairs[key]
 		return in && had == value
 	}
-	_, in := e.in[m.Value]
+	_, in := e.hashed[m.Value]
 	return in
 }
 
@@ -75,17 +75,17 @@ func (s *sets) forget(row nb.Ref) {
 
 func (s *sets) drop(row nb.Ref) {
 	for _, column := range nb.MemberColumns(row.Table) {
-		delete(s.known, nb.Set{In: row, Column: column})
+		delete(s.known, nb.Set{Row: row, Column: column})
 	}
 }
 
 func (e *elements) become(list []string) {
 	came, went := difference(e.list, list)
 	for _, uuid := range went {
-		delete(e.in, uuid)
+		delete(e.hashed, uuid)
 	}
 	for _, uuid := range came {
-		e.in[uuid] = struct{}{}
+		e.hashed[uuid] = struct{}{}
 	}
 	e.list = list
 }

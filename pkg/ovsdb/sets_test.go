@@ -47,7 +47,7 @@ func someOf(numbers []int) []string {
 
 func TestSetsAreAsOldAsTheirAge(t *testing.T) {
 	ref := nb.Ref{Table: nb.TableLogicalSwitch, UUID: "s"}
-	a, b := nb.Member{Set: nb.Set{In: ref, Column: nb.ColumnPorts}, Value: "a"}, nb.Member{Set: nb.Set{In: ref, Column: nb.ColumnPorts}, Value: "b"}
+	a, b := nb.Member{Set: nb.Set{Row: ref, Column: nb.ColumnPorts}, Value: "a"}, nb.Member{Set: nb.Set{Row: ref, Column: nb.ColumnPorts}, Value: "b"}
 	var row *nb.LogicalSwitch
 	s := newSets()
 	look := func() [2]bool {
@@ -80,7 +80,7 @@ func TestSetsAreAsOldAsTheirAge(t *testing.T) {
 
 // TestChangesOfAMap: a pair whose value has changed has gone, and another one has come.
 func TestChangesOfAMap(t *testing.T) {
-	set := nb.Set{In: nb.Ref{Table: nb.TableLoadBalancer, UUID: "l"}, Column: nb.ColumnVips}
+	set := nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancer, UUID: "l"}, Column: nb.ColumnVips}
 	of := func(pairs ...string) *nb.LoadBalancer {
 		lb := &nb.LoadBalancer{UUID: "l", Vips: map[string]string{}}
 		for i := 0; i < len(pairs); i += 2 {
@@ -114,7 +114,7 @@ func TestChangesOfAMap(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.what, got, test.want)
 		}
-		if _, noted := c.now.Rows[set.In]; noted != (old == nil) {
+		if _, noted := c.now.Rows[set.Row]; noted != (old == nil) {
 			t.Errorf("%s: the row itself is said to differ: %v", test.what, noted)
 		}
 		s := newSets()

@@ -3,6 +3,7 @@ package ovsdb
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/ovn-kubernetes/libovsdb/cache"
@@ -51,22 +52,9 @@ type Southbound struct {
 // OpenSouthbound connects and returns once the mirror holds every port binding.
 func OpenSouthbound(ctx context.Context, cfg Config) (*Southbound, error) {
 	binding, chassis := &bindingRow{}, &chassisRow{}
-	dbModel, err := model.NewClientDBModel(southboundName, map[string]model.Model{tableBinding: binding, tableChassis: chassis})
+	c, err := connectSouthbound(ctx, cfg, map[string]model.Model{tableBinding: binding, tableChassis: chassis}, client.WithLeaderOnly(len(cfg.Addresses) > 1))
 	if err != nil {
-		return nil, fmt.Errorf("build model of %s: %w", southboundName, err)
-	}
-	log := logr.FromSlogHandler(cfg.Log.Handler())
-	options := []client.Option{client.WithLogger(&log), client.WithLeaderOnly(len(cfg.Addresses) > 1)}
-	for _, a := range cfg.Addresses {
-		options = append(options, client.WithEndpoint(a))
-	}
-	c, err := client.NewOVSDBClient(dbModel, options...)
-	if err != nil {
-		return nil, fmt.Errorf("set up client of %s: %w", southboundName, err)
-	}
-	if err := c.Connect(ctx); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("connect to %s: %w", southboundName, err)
+		return nil, err
 	}
 	monitor := c.NewMonitor(
 		client.WithTable(binding, &binding.LogicalPort, &binding.Chassis, &binding.Up, &binding.Datapath, &binding.TunnelKey),
@@ -77,6 +65,31 @@ func OpenSouthbound(ctx context.Context, cfg Config) (*Southbound, error) {
 		return nil, fmt.Errorf("monitor %s: %w", southboundName, err)
 	}
 	return &Southbound{client: c, bindings: c.Cache().Table(tableBinding), chassis: c.Cache().Table(tableChassis)}, nil
+}
+
+// connectSouthbound connects to any of the servers.
+func connectSouthbound(ctx context.Context, cfg Config, rows map[string]model.Model, options ...client.Option) (client.Client, error) {
+	dbModel, err := model.NewClientDBModel(southboundName, rows)
+	if err != nil {
+		return nil, fmt.Errorf("build model of %s: %w", southboundName, err)
+	}
+	log := logr.FromSlogHandler(cfg.Log.Handler())
+	options = append(options, client.WithLogger(&log))
+	for _, a := range cfg.Addresses {
+		if strings.HasPrefix(a, "ssl:") {
+			return nil, fmt.Errorf("connect to %s at %s: there is no certificate for it", southboundName, a)
+		}
+		options = append(options, client.WithEndpoint(a))
+	}
+	c, err := client.NewOVSDBClient(dbModel, options...)
+	if err != nil {
+		return nil, fmt.Errorf("set up client of %s: %w", southboundName, err)
+	}
+	if err := c.Connect(ctx); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("connect to %s: %w", southboundName, err)
+	}
+	return c, nil
 }
 
 // Bindings are all port bindings by the name of their logical port. It asks the server for a sign of life first:

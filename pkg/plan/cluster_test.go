@@ -103,7 +103,7 @@ func (c *cluster) givePlaces(p int) {
 	f := pod(p, wish.network, wish.variant)
 	for g, wanted := range wish.groups {
 		if _, there := c.groups[g]; wanted && there {
-			f.Members = append(f.Members, nb.Member{Set: nb.Set{In: groupRef(g), Column: nb.ColumnPorts}, Value: f.Rows[0].ID()})
+			f.Members = append(f.Members, nb.Member{Set: nb.Set{Row: groupRef(g), Column: nb.ColumnPorts}, Value: f.Rows[0].ID()})
 		}
 	}
 	c.set(podOwner(p), f)
@@ -128,7 +128,7 @@ func (w *world) comesWhole(t *rapid.T, u plan.Unit, there plan.Actual) {
 			facts, _ := w.Facts(u.Owner)
 			wanted = facts.Members
 		case *nb.PortGroup:
-			set := nb.Set{In: nb.RefOf(row), Column: nb.ColumnPorts}
+			set := nb.Set{Row: nb.RefOf(row), Column: nb.ColumnPorts}
 			for _, port := range w.Elements(set) {
 				if m := (nb.Member{Set: set, Value: port}); there.Has(m.Ref()) {
 					wanted = append(wanted, m)
@@ -170,9 +170,11 @@ func tamperPlace(t *rapid.T, g *graph.Graph, m *memory, set nb.Set) {
 
 func networkName(n int) string { return fmt.Sprintf("net%d", n) }
 
-func podOwner(p int) nb.Owner    { return nb.PodOwner("ns", fmt.Sprintf("pod%d", p)) }
-func policyOwner(p int) nb.Owner { return nb.PolicyOwner(fmt.Sprintf("policy%d", p), "net") }
-func groupOwner(g int) nb.Owner  { return nb.PortGroupOwner("net", fmt.Sprintf("group%d", g)) }
+func podOwner(p int) nb.Owner { return nb.PodOwner("ns", fmt.Sprintf("pod%d", p)) }
+func policyOwner(p int) nb.Owner {
+	return nb.PolicyOwner(nb.KindNetworkPolicy, "ns", fmt.Sprintf("policy%d", p), "net")
+}
+func groupOwner(g int) nb.Owner { return nb.PortGroupOwner("net", fmt.Sprintf("group%d", g)) }
 
 func groupRef(g int) nb.Ref {
 	return nb.Ref{Table: nb.TablePortGroup, UUID: nb.UUID(nb.TablePortGroup, fmt.Sprintf("group%d", g))}
@@ -190,23 +192,23 @@ func pod(p, n, variant int) nb.Facts {
 	id := fmt.Sprintf("pod%d", p)
 	port := &nb.LogicalSwitchPort{UUID: nb.UUID(nb.TableLogicalSwitchPort, id), Name: id, Addresses: []string{fmt.Sprint(variant)}, ExternalIDs: map[string]string{nb.KeyOwner: "Pod/" + id}}
 	return nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{
-		Set:   nb.Set{In: nb.Ref{Table: nb.TableLogicalSwitch, UUID: nb.UUID(nb.TableLogicalSwitch, fmt.Sprintf("net%d", n))}, Column: nb.ColumnPorts},
+		Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: nb.UUID(nb.TableLogicalSwitch, fmt.Sprintf("net%d", n))}, Column: nb.ColumnPorts},
 		Value: port.UUID,
 	}, {
-		Set:   nb.Set{In: nb.Ref{Table: nb.TableLoadBalancer, UUID: nb.UUID(nb.TableLoadBalancer, fmt.Sprintf("net%d", n))}, Column: nb.ColumnVips},
+		Set:   nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancer, UUID: nb.UUID(nb.TableLoadBalancer, fmt.Sprintf("net%d", n))}, Column: nb.ColumnVips},
 		Value: nb.Pair(id, fmt.Sprint(variant)),
 	}}}
 }
 
 // group has an ACL of its own, as the group of isolated pods has.
 func group(g, variant int) nb.Facts {
-	row := &nb.PortGroup{UUID: groupRef(g).UUID, Name: fmt.Sprintf("group%d", g), ExternalIDs: map[string]string{nb.KeyOwner: string(groupOwner(g)), "v": fmt.Sprint(variant)}}
+	row := &nb.PortGroup{UUID: groupRef(g).UUID, Name: fmt.Sprintf("group%d", g), ExternalIDs: map[string]string{nb.KeyOwner: groupOwner(g).String(), "v": fmt.Sprint(variant)}}
 	f := rule(groupOwner(g), g, variant)
 	f.Rows = append([]nb.Row{row}, f.Rows...)
 	return f
 }
 
 func rule(owner nb.Owner, g, variant int) nb.Facts {
-	acl := &nb.ACL{UUID: nb.UUID(nb.TableACL, string(owner)), Match: fmt.Sprint(variant), Action: "drop", ExternalIDs: map[string]string{nb.KeyOwner: string(owner)}}
-	return nb.Facts{Rows: []nb.Row{acl}, Members: []nb.Member{{Set: nb.Set{In: groupRef(g), Column: nb.ColumnACLs}, Value: acl.UUID}}}
+	acl := &nb.ACL{UUID: nb.UUID(nb.TableACL, owner.String()), Match: fmt.Sprint(variant), Action: "drop", ExternalIDs: map[string]string{nb.KeyOwner: owner.String()}}
+	return nb.Facts{Rows: []nb.Row{acl}, Members: []nb.Member{{Set: nb.Set{Row: groupRef(g), Column: nb.ColumnACLs}, Value: acl.UUID}}}
 }

@@ -45,7 +45,7 @@ func (m *memory) missed(units []plan.Unit) bool {
 			}
 		}
 		for _, x := range u.Joins {
-			if m.rows[x.In] == nil && !coming[x.In] {
+			if m.rows[x.Row] == nil && !coming[x.Row] {
 				return true
 			}
 		}
@@ -76,7 +76,7 @@ func (m *memory) commit(t *rapid.T, units []plan.Unit) []nb.Ref {
 	}
 	for _, u := range units {
 		for _, x := range u.Joins {
-			if m.rows[x.In] == nil {
+			if m.rows[x.Row] == nil {
 				t.Fatalf("%s joins a set of a row that does not exist", u.Owner)
 			}
 			if m.sets[x.Set] == nil {
@@ -104,7 +104,7 @@ func (m *memory) free(x nb.Member) {
 // collect enforces what the schema does: strong references, and no life without one.
 func (m *memory) collect(t *rapid.T) []nb.Ref {
 	var gone []nb.Ref
-	maps.DeleteFunc(m.sets, func(s nb.Set, elements map[string]bool) bool { return m.rows[s.In] == nil || len(elements) == 0 })
+	maps.DeleteFunc(m.sets, func(s nb.Set, elements map[string]bool) bool { return m.rows[s.Row] == nil || len(elements) == 0 })
 	referred := map[nb.Ref]bool{}
 	for s, elements := range m.sets {
 		if s.IsValue() || isWeak(s) {
@@ -132,7 +132,7 @@ func (m *memory) collect(t *rapid.T) []nb.Ref {
 	return gone
 }
 
-func isWeak(s nb.Set) bool { return nb.IsWeak(nb.Column{Table: s.In.Table, Name: s.Column}) }
+func isWeak(s nb.Set) bool { return nb.IsWeak(nb.Column{Table: s.Row.Table, Name: s.Column}) }
 
 // world is a graph, a database, and owners in waiting: they need a row that does not exist yet, and outlast one call
 // as they do in the engine.
@@ -288,21 +288,21 @@ func tamper(t *rapid.T, g *graph.Graph, m *memory) {
 	}
 	_, wanted := g.Row(ref)
 	if lb, ok := m.rows[ref].(*nb.LoadBalancer); ok && wanted && rapid.Bool().Draw(t, "change") {
-		tamperPair(t, g, m, nb.Set{In: nb.RefOf(lb), Column: nb.ColumnVips})
+		tamperPair(t, g, m, nb.Set{Row: nb.RefOf(lb), Column: nb.ColumnVips})
 		return
 	}
 	if group, ok := m.rows[ref].(*nb.PortGroup); ok && wanted && rapid.Bool().Draw(t, "change") {
-		tamperPlace(t, g, m, nb.Set{In: nb.RefOf(group), Column: nb.ColumnPorts})
+		tamperPlace(t, g, m, nb.Set{Row: nb.RefOf(group), Column: nb.ColumnPorts})
 		return
 	}
-	lost := maps.Clone(m.sets[nb.Set{In: ref, Column: nb.ColumnVips}])
+	lost := maps.Clone(m.sets[nb.Set{Row: ref, Column: nb.ColumnVips}])
 	delete(m.rows, ref)
 	for _, elements := range m.sets {
 		delete(elements, ref.UUID)
 	}
 	g.Touch(ref)
 	for pair := range lost {
-		g.TouchMember(nb.Member{Set: nb.Set{In: ref, Column: nb.ColumnVips}, Value: pair})
+		g.TouchMember(nb.Member{Set: nb.Set{Row: ref, Column: nb.ColumnVips}, Value: pair})
 	}
 	for _, gone := range m.collect(t) {
 		g.Touch(gone)
@@ -345,10 +345,10 @@ func expected(owners map[nb.Owner]nb.Facts) map[string]string {
 		for _, f := range owners {
 			for _, x := range f.Members {
 				_, lives := out[x.Value]
-				if rows[x.In] == nil || isWeak(x.Set) != weak || weak && !lives {
+				if rows[x.Row] == nil || isWeak(x.Set) != weak || weak && !lives {
 					continue
 				}
-				out[x.In.UUID+" "+x.Column+" "+x.Value] = "member"
+				out[x.Row.UUID+" "+x.Column+" "+x.Value] = "member"
 				if !weak && !x.IsValue() {
 					out[x.Value] = describe(rows[x.Ref()])
 				}
@@ -365,7 +365,7 @@ func content(m *memory) map[string]string {
 	}
 	for s, elements := range m.sets {
 		for v := range elements {
-			out[s.In.UUID+" "+s.Column+" "+v] = "member"
+			out[s.Row.UUID+" "+s.Column+" "+v] = "member"
 		}
 	}
 	return out

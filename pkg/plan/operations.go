@@ -37,7 +37,7 @@ func (e Encoder) EpochGuard(epoch, global string) (ovsdb.Operation, error) {
 	timeout := 0
 	return ovsdb.Operation{
 		Op:      ovsdb.OperationWait,
-		Table:   string(nb.TableGlobal),
+		Table:   nb.TableGlobal.String(),
 		Timeout: &timeout,
 		Where:   []ovsdb.Condition{ovsdb.NewCondition("external_ids", ovsdb.ConditionIncludes, value)},
 		Columns: []string{"_uuid"},
@@ -66,9 +66,9 @@ func (e Encoder) SetEpoch(epoch, global string) ([]ovsdb.Operation, error) {
 			*ovsdb.NewMutation(pair.column, ovsdb.MutateOperationInsert, value))
 	}
 	if global == "" {
-		return []ovsdb.Operation{{Op: ovsdb.OperationInsert, Table: string(nb.TableGlobal), UUIDName: "global", Row: row}}, nil
+		return []ovsdb.Operation{{Op: ovsdb.OperationInsert, Table: nb.TableGlobal.String(), UUIDName: "global", Row: row}}, nil
 	}
-	return []ovsdb.Operation{{Op: ovsdb.OperationMutate, Table: string(nb.TableGlobal), Where: byUUID(global), Mutations: changes}}, nil
+	return []ovsdb.Operation{{Op: ovsdb.OperationMutate, Table: nb.TableGlobal.String(), Where: byUUID(global), Mutations: changes}}, nil
 }
 
 // Operations writes units as the operations of one transaction. Elements that join or leave the same set
@@ -82,14 +82,14 @@ func (e Encoder) Operations(units []Unit) ([]ovsdb.Operation, error) {
 			if err != nil {
 				return nil, fmt.Errorf("encode %s of %s: %w", row.Table(), u.Owner, err)
 			}
-			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: string(row.Table()), UUID: row.ID(), Row: values})
+			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: row.Table().String(), UUID: row.ID(), Row: values})
 		}
 		for _, up := range u.Updates {
 			values, err := e.row(up.Row, up.Columns)
 			if err != nil {
 				return nil, fmt.Errorf("encode %s of %s: %w", up.Row.Table(), u.Owner, err)
 			}
-			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationUpdate, Table: string(up.Row.Table()), Where: byUUID(up.Row.ID()), Row: values})
+			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationUpdate, Table: up.Row.Table().String(), Where: byUUID(up.Row.ID()), Row: values})
 		}
 		for _, m := range u.Joins {
 			joins.add(m)
@@ -98,7 +98,7 @@ func (e Encoder) Operations(units []Unit) ([]ovsdb.Operation, error) {
 			leaves.add(m)
 		}
 		for _, ref := range u.Deletes {
-			deletes = append(deletes, ovsdb.Operation{Op: ovsdb.OperationDelete, Table: string(ref.Table), Where: byUUID(ref.UUID)})
+			deletes = append(deletes, ovsdb.Operation{Op: ovsdb.OperationDelete, Table: ref.Table.String(), Where: byUUID(ref.UUID)})
 		}
 	}
 	leaves.dropReplaced(joins)
@@ -108,7 +108,7 @@ func (e Encoder) Operations(units []Unit) ([]ovsdb.Operation, error) {
 	}{{leaves, ovsdb.MutateOperationDelete}, {joins, ovsdb.MutateOperationInsert}} {
 		for _, s := range step.sets.order {
 			ops = append(ops, ovsdb.Operation{
-				Op: ovsdb.OperationMutate, Table: string(s.In.Table), Where: byUUID(s.In.UUID),
+				Op: ovsdb.OperationMutate, Table: s.Row.Table.String(), Where: byUUID(s.Row.UUID),
 				Mutations: mutations(s, step.how, step.sets.values[s]),
 			})
 		}
@@ -151,7 +151,7 @@ func (e Encoder) row(r nb.Row, columns []string) (ovsdb.Row, error) {
 		list = columnsOf(v.Type())
 		e.columns[r.Table()] = list
 	}
-	table := e.schema.Table(string(r.Table()))
+	table := e.schema.Table(r.Table().String())
 	if table == nil {
 		return nil, fmt.Errorf("the server has no table %s", r.Table())
 	}

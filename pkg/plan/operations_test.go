@@ -15,10 +15,10 @@ import (
 func TestMutations(t *testing.T) {
 	ref := nb.Ref{Table: nb.TableLoadBalancer, UUID: "11111111-1111-4111-8111-111111111111"}
 	vips := func(key, value string) nb.Member {
-		return nb.Member{Set: nb.Set{In: ref, Column: nb.ColumnVips}, Value: nb.Pair(key, value)}
+		return nb.Member{Set: nb.Set{Row: ref, Column: nb.ColumnVips}, Value: nb.Pair(key, value)}
 	}
 	balancers := func(uuid string) nb.Member {
-		return nb.Member{Set: nb.Set{In: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: ref.UUID}, Column: nb.ColumnLoadBalancers}, Value: uuid}
+		return nb.Member{Set: nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: ref.UUID}, Column: nb.ColumnLoadBalancers}, Value: uuid}
 	}
 	for _, test := range []struct {
 		what          string

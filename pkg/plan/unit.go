@@ -11,6 +11,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -149,7 +150,7 @@ func withElements(members map[nb.Member]struct{}, inserts []nb.Row, desired Desi
 	own := false
 	for _, row := range inserts {
 		for _, column := range nb.MemberColumns(row.Table()) {
-			set := nb.Set{In: nb.RefOf(row), Column: column}
+			set := nb.Set{Row: nb.RefOf(row), Column: column}
 			if !set.IsValue() && !nb.IsWeak(nb.Column{Table: row.Table(), Name: column}) {
 				continue
 			}
@@ -173,13 +174,13 @@ func withElements(members map[nb.Member]struct{}, inserts []nb.Row, desired Desi
 
 func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, inserted map[nb.Ref]bool, coming Coming) {
 	wanted := desired.Wants(m)
-	_, stays := desired.Row(m.In)
+	_, stays := desired.Row(m.Row)
 	switch {
-	case wanted && (!stays || !actual.Has(m.In) && !coming[m.In]):
-		u.Blocked = append(u.Blocked, m.In)
-	case wanted && (inserted[m.Ref()] || inserted[m.In] || !actual.HasMember(m)):
+	case wanted && (!stays || !actual.Has(m.Row) && !coming[m.Row]):
+		u.Blocked = append(u.Blocked, m.Row)
+	case wanted && (inserted[m.Ref()] || inserted[m.Row] || !actual.HasMember(m)):
 		u.Joins = append(u.Joins, m)
-	case !wanted && actual.Has(m.In) && (m.IsValue() || actual.Has(m.Ref())):
+	case !wanted && actual.Has(m.Row) && (m.IsValue() || actual.Has(m.Ref())):
 		u.Leaves = append(u.Leaves, m)
 	}
 }
@@ -259,28 +260,12 @@ func columnsOf(t reflect.Type) []column {
 
 func sortedRefs(refs map[nb.Ref]struct{}) []nb.Ref {
 	return slices.SortedFunc(maps.Keys(refs), func(a, b nb.Ref) int {
-		if a.Table != b.Table {
-			return compare(a.Table, b.Table)
-		}
-		return compare(a.UUID, b.UUID)
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.UUID, b.UUID))
 	})
 }
 
 func sortedMembers(members map[nb.Member]struct{}) []nb.Member {
 	return slices.SortedFunc(maps.Keys(members), func(a, b nb.Member) int {
-		if a.In != b.In {
-			return compare(a.In.UUID, b.In.UUID)
-		}
-		return compare(a.Value, b.Value)
+		return cmp.Or(cmp.Compare(a.Row.UUID, b.Row.UUID), cmp.Compare(a.Value, b.Value))
 	})
-}
-
-func compare[T ~string](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

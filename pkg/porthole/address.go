@@ -95,10 +95,6 @@ func ofFamily(in []netip.Prefix, family netip.Addr) []netip.Prefix {
 
 func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
-}
-
 // families are an address of each family that is served.
 func families(ipv6 bool) []netip.Addr {
 	if ipv6 {

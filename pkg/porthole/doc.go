@@ -17,8 +17,8 @@
 //   - A porthole lets nothing through that its Spec does not name. What a pod sends is judged packet by packet, not
 //     connection by connection, so that a change counts at once.
 //   - The source of what comes from a Network is one of its pods here, else it is dropped before anything looks at it.
-//   - Nothing goes from one porthole to another, whatever the node's own services translate: the node's table sees to
-//     that a second time, by interface.
+//   - Nothing goes from one porthole to another but between the faces of a consumer and its provider, whatever the node's own
+//     services translate: the node's table sees to that a second time, by interface.
 //   - No address is learned on these links: neighbours are permanent, redirects and router advertisements are refused.
 //   - A table is replaced as a whole, in one transaction: there is no moment without rules.
 //   - Names follow from the Network's UID, so that everything of ours is found again without a record. Links carry an

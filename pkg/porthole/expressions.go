@@ -128,6 +128,14 @@ func named(compare expr.CmpOp, name string) *expr.Cmp {
 	return &expr.Cmp{Op: compare, Register: first, Data: data}
 }
 
+// iifToOif are the interface that it came by and, in the register behind, the one that it leaves by; oifToIif the contrary.
+func iifToOif() words { return interfaces(expr.MetaKeyIIFNAME, expr.MetaKeyOIFNAME) }
+func oifToIif() words { return interfaces(expr.MetaKeyOIFNAME, expr.MetaKeyIIFNAME) }
+
+func interfaces(one, other expr.MetaKey) words {
+	return words{&expr.Meta{Key: one, Register: first}, &expr.Meta{Key: other, Register: unix.NFT_REG_2}}
+}
+
 // ifname is an interface's name as the kernel has it.
 func ifname(name string) []byte {
 	out := make([]byte, unix.IFNAMSIZ)

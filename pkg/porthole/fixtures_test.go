@@ -50,6 +50,8 @@ func testHost() Host {
 		Default:  parsed("10.128.0.0/16", "10.129.0.0/16", "fd00:128::/64"),
 		Blocks:   parsed("100.64.0.0/24", "fd64::/112"),
 		Direct:   []string{"u1"},
+		// The second one reaches the first, and is reached by the third.
+		Compatible: []Compatible{{"u2", "u1"}, {"u3", "u2"}},
 		Flat: []Flat{
 			{Subnets: parsed("10.128.0.0/16", "10.129.0.0/16", "fd00:128::/64"), Egress: model.EgressNode, Infra: model.InfraDirect},
 			{Subnets: parsed("10.130.0.0/16"), Egress: model.EgressNode, Infra: model.InfraServices},

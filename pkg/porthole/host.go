@@ -36,6 +36,8 @@ type Host struct {
 	Blocks []netip.Prefix
 	// Direct are the UIDs of the Networks that may reach the node itself and the default Network.
 	Direct []string
+	// Compatible are all Networks whose pods reach another's, each with the other one. The node need not have pods of them.
+	Compatible []Compatible
 	// Flat are the Networks whose pods leave by the node's own links.
 	Flat    []Flat
 	Cluster Cluster
@@ -56,6 +58,7 @@ type knownHost struct {
 func (h Host) normal() Host {
 	h.Default, h.Blocks = prefixes(h.Default), prefixes(h.Blocks)
 	h.Direct = slices.Compact(slices.Sorted(slices.Values(h.Direct)))
+	h.Compatible = unique(h.Compatible, compareCompatible)
 	h.Flat, h.Walls = normalFlat(h.Flat), h.Walls.normal()
 	h.Cluster = Spec{Cluster: h.Cluster}.normal().Cluster
 	return h
@@ -64,7 +67,7 @@ func (h Host) normal() Host {
 func (h Host) equal(o Host) bool {
 	return h.MAC == o.MAC && slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Gateways, o.Gateways) &&
 		slices.Equal(h.Default, o.Default) && slices.Equal(h.Blocks, o.Blocks) && slices.Equal(h.Direct, o.Direct) &&
-		slices.EqualFunc(h.Flat, o.Flat, Flat.equal) && h.Walls.equal(o.Walls) && h.Cluster.equal(o.Cluster) && h.MTU == o.MTU && h.Offload == o.Offload
+		slices.Equal(h.Compatible, o.Compatible) && slices.EqualFunc(h.Flat, o.Flat, Flat.equal) && h.Walls.equal(o.Walls) && h.Cluster.equal(o.Cluster) && h.MTU == o.MTU && h.Offload == o.Offload
 }
 
 func (h Host) hasIPv6() bool {

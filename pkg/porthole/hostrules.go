@@ -40,6 +40,7 @@ func hostRules(host Host) *transaction {
 		direct = append(direct, IDOf(uid).HostLink())
 	}
 	t.addSet(set{name: "direct", key: nftables.TypeIFName, hostOrder: true}, ifnames(direct...))
+	compatibleSets(t, host.Compatible)
 	wallSets(t, host)
 	t.chain("refuse", "bind-all")
 	t.refuse("refuse")
@@ -49,6 +50,7 @@ func hostRules(host Host) *transaction {
 	writeFlat(t)
 	writeHostInput(t)
 	writeHostForward(t)
+	writeCompatible(t)
 	writeHostDisguise(t, host.Walls.Instead)
 	// Pods of the default Network leave it here.
 	writeCrowds(t, model.EdgeInterface, host.Cluster.MaxConnections)
@@ -89,7 +91,7 @@ func writeHostInput(t *transaction) {
 
 // writeHostForward judges by interface, after kube-proxy has put a Service's endpoint in place of its address.
 func writeHostForward(t *transaction) {
-	t.chain("from-porthole", "to-porthole")
+	t.chain("from-porthole", "to-porthole", "to-face", "from-face")
 	t.base("forward", forwarded(expr.VerdictAccept))
 	t.rule("forward", udpPort(), in("tunnels"), ask("tunnel"))
 	t.rule("forward", iifname(anyPorthole), goTo("from-porthole"))
@@ -103,6 +105,7 @@ func writeHostForward(t *transaction) {
 	// From outside, by a Service.
 	t.rule("forward", ctStatusDNAT(), ctOriginal(), ask("closed"))
 
+	t.both("from-porthole", func(f family) []words { return []words{f.daddr(), in("faces" + f.version), goTo("to-face")} })
 	t.rule("from-porthole", ctState(established|related), accept())
 	t.rule("from-porthole", oifname(anyPorthole), goTo("refuse"))
 	t.both("from-porthole", func(f family) []words { return []words{f.tcpEndpoint(), in("servers" + f.version), accept()} })
@@ -117,6 +120,7 @@ func writeHostForward(t *transaction) {
 		// That is who the node itself is seen as, and nobody else.
 		t.rule("to-porthole", both[i].saddr(), equal(own.AsSlice()), drop())
 	}
+	t.both("to-porthole", func(f family) []words { return []words{f.saddr(), in("faces" + f.version), goTo("from-face")} })
 	t.rule("to-porthole", ctState(established|related), accept())
 	// From the default Network and from other nodes.
 	t.rule("to-porthole", iifname(model.NodeInterface), accept())

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
+	"go4.org/netipx"
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -210,7 +211,7 @@ func setAddresses(link netlink.Link, wanted []netip.Prefix, upon before) error {
 		if slices.Contains(have, prefix) {
 			continue
 		}
-		address := &netlink.Addr{IPNet: ipNet(prefix)}
+		address := &netlink.Addr{IPNet: netipx.PrefixIPNet(prefix)}
 		if prefix.Addr().Is6() {
 			address.Flags = unix.IFA_F_NODAD
 		}

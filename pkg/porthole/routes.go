@@ -8,6 +8,7 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
+	"go4.org/netipx"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +25,7 @@ type route struct {
 }
 
 func (r route) netlink() *netlink.Route {
-	out := &netlink.Route{Dst: ipNet(r.to), LinkIndex: r.link, Table: r.table, Protocol: ourRoutes, Family: netlinkFamily(r.to.Addr())}
+	out := &netlink.Route{Dst: netipx.PrefixIPNet(r.to), LinkIndex: r.link, Table: r.table, Protocol: ourRoutes, Family: netlinkFamily(r.to.Addr())}
 	if r.link == 0 {
 		out.Type = unix.RTN_UNREACHABLE
 		return out

@@ -28,8 +28,12 @@ func portholeRules(spec Spec, upon before) *transaction {
 	t.prefixSets("subnets", spec.Subnets)
 	t.prefixSets("faces", spec.Cluster.Faces)
 	t.prefixSets("infra", spec.Cluster.Infra)
-	never := slices.Concat(never4(), never6(), spec.Cluster.Faces, spec.Cluster.Closed, spec.ServiceRanges)
-	t.prefixSets("never", append(never, translated(slices.Concat(never, spec.Cluster.Infra))...))
+	never := slices.Concat(never4(), never6(), spec.Cluster.Closed, spec.ServiceRanges)
+	behind := translated(slices.Concat(never, spec.Cluster.Faces, spec.Cluster.Infra))
+	if !spec.Consumer {
+		never = append(never, spec.Cluster.Faces...)
+	}
+	t.prefixSets("never", append(never, behind...))
 	t.endpointSets("servers", spec.Cluster.Servers)
 
 	writeEntrance(t)
@@ -127,14 +131,14 @@ func writeForward(t *transaction, spec Spec) {
 	t.rule("forward", iifname(hostSide), oifname(networkSide), goTo("in"))
 	t.rule("forward", iifname(networkSide), oifname(hostSide), goTo("out"))
 
+	t.strangers("in", family.saddr, direction{asked: spec.Provider, answered: spec.Consumer}, drop())
 	t.rule("in", ctState(related), accept())
 	// Answers to what pods asked.
 	t.rule("in", ctReply(), ctState(established), accept())
-	// Another Network's pod, by whatever detour: nothing on this node sends with a face.
-	t.both("in", func(f family) []words { return []words{f.saddr(), in("faces" + f.version), drop()} })
 	// To a face, else its address would be as it came.
 	t.rule("in", ctStatusDNAT(), accept())
 
+	t.strangers("out", family.daddr, direction{asked: spec.Consumer, answered: spec.Provider}, goTo("refuse"))
 	t.rule("out", ctState(related), accept())
 	// Answers to who came in by a face.
 	t.rule("out", ctReply(), ctState(established), accept())
@@ -151,6 +155,10 @@ func writeForward(t *transaction, spec Spec) {
 		})
 	}
 	t.both("out", func(f family) []words { return []words{f.daddr(), in("never" + f.version), goTo("refuse")} })
+	if spec.Consumer {
+		// Whose they are judges OVN before, and the node after.
+		t.both("out", func(f family) []words { return []words{f.daddr(), in("faces" + f.version), accept()} })
+	}
 	infra, rest := goTo("refuse"), goTo("refuse")
 	if spec.Infra == model.InfraDirect {
 		infra = accept()

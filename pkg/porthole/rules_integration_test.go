@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -27,6 +28,9 @@ func TestRules(t *testing.T) {
 		"services": func(*Spec) {},
 		"closed":   func(s *Spec) { s.Egress, s.Infra, s.DNS = model.EgressNone, model.InfraNone, nil },
 		"direct":   func(s *Spec) { s.Infra = model.InfraDirect },
+		"consumer": func(s *Spec) { s.Consumer = true },
+		"provider": func(s *Spec) { s.Provider, s.Egress = true, model.EgressNone },
+		"both":     func(s *Spec) { s.Consumer, s.Provider = true, true },
 		"ipv4": func(s *Spec) {
 			six := func(p netip.Prefix) bool { return p.Addr().Is6() }
 			s.Subnets, s.ServiceRanges = slices.DeleteFunc(s.Subnets, six), nil
@@ -97,6 +101,28 @@ func TestManyElements(t *testing.T) {
 		_, listed, _ = strings.Cut(listed, "elements = {")
 		if got := strings.Count(listed, ",") + 1; got != nodes {
 			t.Errorf("infra%s has %d elements, not %d", f.version, got, nodes)
+		}
+	}
+}
+
+// TestManyCompatible: a cluster of 1,000 Networks, each of which reaches ten others.
+func TestManyCompatible(t *testing.T) {
+	const networks, each = 1000, 10
+	host := testHost()
+	host.Compatible = nil
+	for n := range networks {
+		for other := range each {
+			host.Compatible = append(host.Compatible, Compatible{fmt.Sprint("uid", n), fmt.Sprint("uid", (n+other+1)%networks)})
+		}
+	}
+	t.Cleanup(func() { run(t, "nft", "delete", "table", "inet", tableName) })
+	began := time.Now()
+	must(t, hostRules(host.normal()).commit())
+	t.Logf("written in %s", time.Since(began))
+	for name, want := range map[string]int{setConsumers: networks, setProviders: networks, setCompatible: networks * each} {
+		listed := run(t, "nft", "list", "set", "inet", tableName, name)
+		if got := strings.Count(listed, hostPrefix); name == setCompatible && got != 2*want || name != setCompatible && got != want {
+			t.Errorf("%s has %d names", name, got)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 func TestPrefixesDoNotOverlap(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ in, want []string }{
+	for _, test := range []struct{ given, want []string }{
 		{nil, nil},
 		{[]string{"10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32"}, []string{"10.0.0.0/8"}},
 		{[]string{"10.1.2.3/32", "10.0.0.0/8", "9.0.0.0/8"}, []string{"9.0.0.0/8", "10.0.0.0/8"}},
@@ -22,8 +22,8 @@ func TestPrefixesDoNotOverlap(t *testing.T) {
 		{[]string{"::/0", "fd00::/8", "0.0.0.0/8"}, []string{"0.0.0.0/8", "::/0"}},
 		{[]string{"10.0.0.0/9", "10.128.0.0/9"}, []string{"10.0.0.0/9", "10.128.0.0/9"}},
 	} {
-		if diff := cmp.Diff(parsed(test.want...), prefixes(parsed(test.in...)), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
-			t.Errorf("%v: -want +got:\n%s", test.in, diff)
+		if diff := cmp.Diff(parsed(test.want...), prefixes(parsed(test.given...)), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+			t.Errorf("%v: -want +got:\n%s", test.given, diff)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type Spec struct {
 	UID, Network string
 	// Subnets are the Network's, as its router serves them.
 	Subnets []netip.Prefix
-	// ServiceRanges are where the Network's Services have addresses of its own. OVN leads these to pods; what arrives here
+	// ServiceRanges are where the Network's Services, and those of its providers, have addresses of their own. OVN leads these to pods; what arrives here
 	// is for an address or a port that no Service has, and leads nowhere.
 	ServiceRanges []netip.Prefix
 	// Pods are the Network's pods on this node.
@@ -23,6 +23,9 @@ type Spec struct {
 	// Egress and Infra are the Network's choices.
 	Egress model.Egress
 	Infra  model.InfraAccess
+	// Consumer: its pods reach those of some other Network by their faces. Provider: pods of some other Network reach its own so, and have
+	// faces themselves then. Neither says whom: that judge OVN and the node.
+	Consumer, Provider bool
 	// DNS are the addresses that pods ask for names; whoever answers listens on them inside the porthole. Empty when
 	// nobody does.
 	DNS []netip.Addr
@@ -87,6 +90,7 @@ func comparePods(a, b Pod) int {
 // sameButPods reports whether two normal specs differ in nothing but their pods.
 func (s Spec) sameButPods(o Spec) bool {
 	return s.UID == o.UID && s.Network == o.Network && s.Egress == o.Egress && s.Infra == o.Infra &&
+		s.Consumer == o.Consumer && s.Provider == o.Provider &&
 		s.MTU == o.MTU && s.Offload == o.Offload &&
 		slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.ServiceRanges, o.ServiceRanges) && slices.Equal(s.DNS, o.DNS) && slices.Equal(s.API, o.API) && slices.Equal(s.Relayed, o.Relayed) &&
 		s.Cluster.equal(o.Cluster)

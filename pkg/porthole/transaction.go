@@ -111,7 +111,7 @@ func (t *transaction) replaceTable(upon before) {
 // hook is where a chain begins, and what becomes of packets at its end. (Numbers: linux/netfilter.h, linux/netfilter_ipv4.h.)
 type hook struct {
 	kind     nftables.ChainType
-	at       *nftables.ChainHook
+	point    *nftables.ChainHook
 	priority nftables.ChainPriority
 	policy   expr.VerdictKind
 }
@@ -121,7 +121,7 @@ func (t *transaction) base(name string, h hook) {
 	t.say(unix.NFT_MSG_NEWCHAIN, netlink.Create, func(e *netlink.AttributeEncoder) {
 		e.String(unix.NFTA_CHAIN_NAME, name)
 		e.Nested(unix.NFTA_CHAIN_HOOK, func(e *netlink.AttributeEncoder) error {
-			e.Uint32(unix.NFTA_HOOK_HOOKNUM, uint32(*h.at))
+			e.Uint32(unix.NFTA_HOOK_HOOKNUM, uint32(*h.point))
 			e.Int32(unix.NFTA_HOOK_PRIORITY, int32(h.priority))
 			return nil
 		})

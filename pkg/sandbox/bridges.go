@@ -2,13 +2,13 @@ package sandbox
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"os/exec"
 	"slices"
 
 	"github.com/digitalocean/go-openvswitch/ovs"
 	"github.com/vishvananda/netlink"
+	"go4.org/netipx"
 )
 
 const (
@@ -39,7 +39,7 @@ func MakeBridges(tunnel netip.Prefix) error {
 	if err != nil {
 		return fmt.Errorf("find %s: %w", physicalBridge, err)
 	}
-	address := &netlink.Addr{IPNet: &net.IPNet{IP: tunnel.Addr().AsSlice(), Mask: net.CIDRMask(tunnel.Bits(), 32)}}
+	address := &netlink.Addr{IPNet: netipx.PrefixIPNet(tunnel)}
 	if err := netlink.AddrReplace(link, address); err != nil {
 		return fmt.Errorf("give %s to %s: %w", tunnel, physicalBridge, err)
 	}

@@ -188,7 +188,6 @@ func controllerDaemon(r record) place.DaemonSpec {
 			filepath.Join(r.Options.Bin, "atoll-controller"),
 			"--kubeconfig=" + l.kubeconfig("atoll-controller"),
 			"--nb-address=unix:" + l.northbound(),
-			"--service-cidrs=" + serviceNet.String() + "," + serviceNet6.String(),
 			"--scrape-address=" + centralAddress().String(),
 		},
 		After: []string{"kube-apiserver", "ovn-nb"},

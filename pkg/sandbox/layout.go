@@ -35,8 +35,6 @@ var (
 	// serviceNet and serviceNet6 are the ranges of cluster IPs. A Service is IPv4 unless it asks.
 	serviceNet  = netip.MustParsePrefix("10.96.0.0/16")
 	serviceNet6 = netip.MustParsePrefix("fd00:10:96::/112")
-	// balancerNet is where load balancers would have their addresses, if the sandbox had any (RFC 5737).
-	balancerNet = netip.MustParsePrefix("198.51.100.0/24")
 	// clusterDNS is where pods look for names.
 	clusterDNS = netip.MustParseAddr("10.96.0.10")
 )

@@ -2,12 +2,12 @@ package sandbox
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"go4.org/netipx"
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
@@ -215,8 +215,7 @@ func (e *linkEditor) silence(name string) error {
 func (e *linkEditor) address(name string, address netip.Prefix) error {
 	link, err := e.LinkByName(name)
 	if err == nil {
-		ipNet := &net.IPNet{IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen())}
-		assigned := &netlink.Addr{IPNet: ipNet}
+		assigned := &netlink.Addr{IPNet: netipx.PrefixIPNet(address)}
 		if address.Addr().Is6() {
 			assigned.Flags = unix.IFA_F_NODAD // nobody else has it: it may be used at once
 		}
@@ -237,7 +236,7 @@ func (e *linkEditor) answerFrom(name string, to netip.Prefix, source netip.Addr)
 	}
 	route := &netlink.Route{
 		LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: source.AsSlice(),
-		Dst: &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), to.Addr().BitLen())},
+		Dst: netipx.PrefixIPNet(to),
 	}
 	if source.Is6() {
 		route.Priority = 256 // the kernel's own for such a route, which this one replaces

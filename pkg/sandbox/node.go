@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"net/netip"
 	"path/filepath"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
@@ -175,11 +174,6 @@ func agentDaemon(r record, n node) place.DaemonSpec {
 			"--cni-bin-dir=" + cniBinDir,
 			"--cni-plugin=" + filepath.Join(r.Options.Bin, "atoll-cni"),
 			"--dns-socket=" + namesSocket,
-			"--cluster-dns=" + clusterDNS.String(),
-			"--service-cidrs=" + serviceNet.String() + "," + serviceNet6.String(),
-			// The control plane is no node, and nobody but nodes has business where the tunnels are.
-			"--closed-cidrs=" + netip.PrefixFrom(centralAddress(), centralAddress().BitLen()).String() + "," + tunnelNet.String(),
-			"--load-balancer-cidrs=" + balancerNet.String(),
 			"--scrape-address=" + n.address().String(),
 		},
 		After: []string{"ovs-vswitchd"},
@@ -196,7 +190,6 @@ func namesDaemon(r record) place.DaemonSpec {
 		Argv: []string{
 			filepath.Join(r.Options.Bin, "atoll-dns"),
 			"--kubeconfig=" + r.layout().kubeconfig("atoll-dns"),
-			"--cluster-dns=" + clusterDNS.String(),
 			"--resolv-conf=" + resolverFile,
 			"--socket=" + namesSocket,
 		},

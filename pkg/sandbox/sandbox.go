@@ -106,11 +106,6 @@ func (s *Sandbox) Daemons(ctx context.Context, place string) ([]Daemon, error) {
 	return daemons, nil
 }
 
-// Kill sends SIGKILL to a daemon; its supervisor starts it again.
-func (s *Sandbox) Kill(ctx context.Context, place, daemon string) error {
-	return s.Signal(ctx, place, daemon, syscall.SIGKILL)
-}
-
 // Signal sends a signal to a daemon.
 func (s *Sandbox) Signal(ctx context.Context, place, daemon string, number syscall.Signal) error {
 	client, err := s.supervisor(place)

@@ -39,7 +39,7 @@ type guard struct {
 // verdict is the status with which a token is answered.
 type verdict struct {
 	status int
-	at     time.Time
+	given  time.Time
 }
 
 func newGuard(client kubernetes.Interface) *guard {
@@ -123,7 +123,7 @@ func (g *guard) remembered(sum [sha256.Size]byte) (status int, known bool) {
 	if v.status == http.StatusOK {
 		age = goodAge
 	}
-	return v.status, known && time.Since(v.at) < age
+	return v.status, known && time.Since(v.given) < age
 }
 
 func (g *guard) remember(sum [sha256.Size]byte, status int) {
@@ -133,5 +133,5 @@ func (g *guard) remember(sum [sha256.Size]byte, status int) {
 		// Who makes up tokens makes others be asked about again, and no more.
 		clear(g.verdicts)
 	}
-	g.verdicts[sum] = verdict{status: status, at: time.Now()}
+	g.verdicts[sum] = verdict{status: status, given: time.Now()}
 }

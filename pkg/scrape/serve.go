@@ -12,7 +12,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -22,6 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/pkg/daemon"
 )
 
 // Serve serves /metrics at address until ctx ends.
@@ -39,16 +40,11 @@ func Serve(ctx context.Context, address string, metrics prometheus.Gatherer, cli
 	server := &http.Server{
 		Handler:           newGuard(client).before(mux),
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-		ReadHeaderTimeout: 5 * time.Second,
+		ReadHeaderTimeout: daemon.HeaderTime,
 		WriteTimeout:      time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve scrapes: %w", err)
-	}
-	return nil
+	return daemon.Serve(ctx, server, listener, 0)
 }
 
 // validity of a certificate: longer than any process runs.

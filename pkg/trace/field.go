@@ -22,8 +22,8 @@ type Packet struct {
 	// Loopback: a load balancer has led it back to who sent it, and it goes out where it came in.
 	Loopback bool
 
-	// in and out are the ports of the switch where it is judged; out is empty before the switch has looked it up.
-	in, out string
+	// inport and outport are the ports of the switch where it is judged; outport is empty before the switch has looked it up.
+	outport, out string
 	// chassis is where it is judged.
 	chassis string
 }
@@ -73,7 +73,7 @@ var fields = map[string]field{
 	"icmp6.type":     {needs: isICMP(is6), compare: compareNumber(func(Packet) uint64 { return 128 })},
 	"ip.is_frag":     {is: never},
 	"flags.loopback": {is: func(p Packet) bool { return p.Loopback }},
-	"inport":         {compare: compareSwitchPort(func(p Packet) string { return p.in })},
+	"inport":         {compare: compareSwitchPort(func(p Packet) string { return p.outport })},
 	"outport":        {compare: compareSwitchPort(func(p Packet) string { return p.out })},
 }
 

@@ -42,7 +42,7 @@ func (e *UndecidedError) Error() string {
 // Send judges what a port sends: first as it dials, then after load balancing. The two are the same where nothing balances.
 // What comes back to its sender is turned back before the second. (ovn-northd(8), Ingress Table: Hairpin.)
 func (db *Database) Send(port *nb.LogicalSwitchPort, dialled, balanced Packet) (Decision, error) {
-	dialled.in, balanced.in = port.Name, port.Name
+	dialled.outport, balanced.outport = port.Name, port.Name
 	first, err := db.judge(port, dialled, func(a *nb.ACL) bool { return a.Direction == fromPort && a.Options[afterBalancing] != "true" })
 	if err != nil || !first.Allowed {
 		return first, err

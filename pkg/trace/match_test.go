@@ -23,7 +23,7 @@ func groupOfTwo() *Database {
 
 func TestMatches(t *testing.T) {
 	v4 := Packet{
-		From: netip.MustParseAddr("10.0.0.1"), To: netip.MustParseAddr("10.0.0.2"), Protocol: model.TCP, Port: 8080, in: "a", chassis: "n1",
+		From: netip.MustParseAddr("10.0.0.1"), To: netip.MustParseAddr("10.0.0.2"), Protocol: model.TCP, Port: 8080, outport: "a", chassis: "n1",
 	}
 	for _, test := range []struct {
 		match string

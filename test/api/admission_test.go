@@ -181,8 +181,9 @@ func testPods(t *testing.T, s *apiserver.Server) {
 		{"a binding brings a Network", boundNothing, func() error { return bind(map[string]string{"atoll.dev/network": "blue"}, nil) }},
 		{"a binding brings something else", "", func() error { return bind(map[string]string{"zone": "a"}, map[string]string{"note": "b"}) }},
 
-		{"the controller writes addresses", "", func() error { return patch("controller", merge("annotations", attachments, "[1]")) }},
-		{"the controller writes a status", "", func() error { return patch("controller", merge("annotations", status, "[1]")) }},
+		{"the controller changes what runs", "cannot patch", func() error { return patch("controller", merge("annotations", attachments, "[1]")) }},
+		{"the controller writes addresses", "", func() error { return patch("controller", merge("annotations", attachments, "[1]"), "status") }},
+		{"the controller writes a status", "", func() error { return patch("controller", merge("annotations", status, "[1]"), "status") }},
 		{"a tenant changes addresses", written, func() error { return patch("tenant", merge("annotations", attachments, "[2]")) }},
 		{"a tenant removes addresses", written, func() error { return patch("tenant", merge("annotations", attachments, "null")) }},
 		{"a tenant removes the status", written, func() error { return patch("tenant", merge("annotations", status, "null")) }},
@@ -200,7 +201,7 @@ func testPods(t *testing.T, s *apiserver.Server) {
 			return patch("kubelet", []byte(`{"status":{"phase":"Running","podIP":"10.0.0.5"}}`), "status")
 		}},
 		{"the collector writes owners", "", func() error { return patch("collector", []byte(`{"metadata":{"ownerReferences":null}}`)) }},
-		{"the controller removes addresses", "", func() error { return patch("controller", merge("annotations", attachments, "null")) }},
+		{"the controller removes addresses", "", func() error { return patch("controller", merge("annotations", attachments, "null"), "status") }},
 		{"a tenant deletes the pod", "", func() error {
 			return users["tenant"].CoreV1().Pods("team").Delete(t.Context(), "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 		}},

@@ -24,12 +24,15 @@ func TestAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("documentation", func(t *testing.T) { testDocumentation(t, s) })
+	t.Run("upgrade", func(t *testing.T) { testUpgrade(t, s) })
 	t.Run("networks", func(t *testing.T) { testNetworks(t, s) })
 	t.Run("network updates", func(t *testing.T) { testNetworkUpdates(t, s) })
 	t.Run("columns", func(t *testing.T) { testColumns(t, s) })
 	t.Run("rights", func(t *testing.T) { testRights(t, s) })
 	t.Run("pods", func(t *testing.T) { testPods(t, s) })
 	t.Run("namespaces", func(t *testing.T) { testNamespaces(t, s) })
+	t.Run("tenants", func(t *testing.T) { testTenants(t, s) })
+	t.Run("tenants' admins", func(t *testing.T) { testTenantAdmins(t, s) })
 	t.Run("mirrors", func(t *testing.T) { testMirrors(t, s) })
 	t.Run("services", func(t *testing.T) { testServices(t, s) })
 	t.Run("node reports", func(t *testing.T) { testNodeReports(t, s) })
@@ -39,6 +42,8 @@ func TestAPI(t *testing.T) {
 	t.Run("probes", func(t *testing.T) { testProbes(t, s, makers) })
 	t.Run("endpoints", func(t *testing.T) { testEndpoints(t, s) })
 	t.Run("external addresses", func(t *testing.T) { testExternal(t, s) })
+	t.Run("settings", func(t *testing.T) { testSettings(t, s) })
+	t.Run("settings kept", func(t *testing.T) { testSettingsKept(t, s) })
 }
 
 func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {

@@ -48,7 +48,8 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 	}{
 		{[]string{"get", "networks"}, "NAME TYPE PHASE REASON PODS TENANT AGE / red vpc Ready Served 12 acme"},
 		{[]string{"get", "net", "-o", "wide"}, "NAME TYPE PHASE REASON PODS TENANT VPC SERVICE-CIDRS AGE / red vpc Ready Served 12 acme vpc-1 [\"10.9.0.0/16\"]"},
-		{[]string{"get", "atoll"}, "NAME TYPE PHASE REASON PODS TENANT AGE / red vpc Ready Served 12 acme"},
+		// Of several kinds kubectl says which one it is.
+		{[]string{"get", "atoll"}, "NAME TYPE PHASE REASON PODS TENANT AGE / network.atoll.dev/red vpc Ready Served 12 acme"},
 	} {
 		out, err := s.Kubectl(t.Context(), append(look.args, "--field-selector=metadata.name=red")...)
 		if err != nil {

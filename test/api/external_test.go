@@ -190,22 +190,28 @@ func testExternal(t *testing.T, s *apiserver.Server) {
 	}
 }
 
-// testNodesUnknown: as dist/admission is shipped it knows no nodes, and admits no external address to anybody.
+// testNodesUnknown: without settings nobody writes any Service, which fails closed; and with those that are shipped, which know no nodes, nobody
+// writes one with an external address.
 func testNodesUnknown(t *testing.T, s *apiserver.Server) {
 	if err := s.Apply(t.Context(), dist+"/admission"); err != nil {
 		t.Fatal(err)
 	}
 	admin := clientFor(t, s.RESTConfig())
-	try := func(ctx context.Context) error {
+	try := func(ctx context.Context, external ...string) error {
 		_, err := admin.CoreV1().Services("default").Create(ctx, &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.ServiceSpec{ExternalIPs: []string{"203.0.113.9"}, Ports: []corev1.ServicePort{{Port: 80}}},
+			ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.ServiceSpec{ExternalIPs: external, Ports: []corev1.ServicePort{{Port: 80}}},
 		}, dry)
 		return err
 	}
-	waitForPolicies(t, try)
-	expect(t, try(t.Context()), "until its policy atoll-external-addresses knows the nodes' ranges")
-	_, err := admin.CoreV1().Services("default").Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, dry)
-	expect(t, err, "")
+	waitForPolicies(t, func(ctx context.Context) error { return try(ctx) })
+	expect(t, try(t.Context()), "no params found for policy binding")
+	if err := s.Apply(t.Context(), dist+"/config"); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		return try(ctx) == nil, nil
+	}); err != nil {
+		t.Fatalf("wait for Services to be written: %v", try(t.Context()))
+	}
+	expect(t, try(t.Context(), "203.0.113.9"), "until its AtollConfig has the nodes' ranges")
 }

@@ -41,7 +41,7 @@ func testManifests(t *testing.T, s *apiserver.Server) {
 	}
 }
 
-// testDocumentation has the server check the Networks that the documentation shows.
+// testDocumentation has the server check the Networks and Tenants that the documentation shows.
 func testDocumentation(t *testing.T, s *apiserver.Server) {
 	page, err := os.ReadFile("../../docs/api.md")
 	if err != nil {
@@ -50,7 +50,7 @@ func testDocumentation(t *testing.T, s *apiserver.Server) {
 	checked := 0
 	for block := range strings.SplitSeq(string(page), "```yaml\n") {
 		sample, _, found := strings.Cut(block, "```")
-		if !found || !strings.Contains(sample, "kind: Network") {
+		if !found || !strings.Contains(sample, "kind: Network") && !strings.Contains(sample, "kind: Tenant") {
 			continue
 		}
 		file := filepath.Join(t.TempDir(), "sample.yaml")
@@ -62,7 +62,7 @@ func testDocumentation(t *testing.T, s *apiserver.Server) {
 		}
 		checked++
 	}
-	if checked == 0 {
-		t.Error("the page shows no Network")
+	if checked < 2 {
+		t.Error("the page shows no Network, or no Tenant")
 	}
 }

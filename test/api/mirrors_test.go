@@ -54,6 +54,11 @@ func testMirrors(t *testing.T, s *apiserver.Server) {
 				[]byte(`{"endpoints":[{"addresses":["10.0.0.1"]}]}`), metav1.PatchOptions{})
 			return err
 		}},
+		{"a tenant writes faces on it", notYours, func() error {
+			_, err := tenant.DiscoveryV1().EndpointSlices("default").Patch(t.Context(), "mirror", types.MergePatchType,
+				merge("annotations", "atoll.dev/faces", "x"), metav1.PatchOptions{})
+			return err
+		}},
 		{"a tenant deletes it", "", func() error {
 			return tenant.DiscoveryV1().EndpointSlices("default").Delete(t.Context(), "mirror", metav1.DeleteOptions{})
 		}},

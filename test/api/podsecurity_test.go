@@ -223,6 +223,6 @@ func testProbes(t *testing.T, s *apiserver.Server, makers map[string]kubernetes.
 		admin := clientFor(t, s.RESTConfig())
 		expect(t, without(t, admin, func(ctx context.Context) error {
 			return create(ctx, "sec-network", makes["readiness, TCP"]("100.64.0.9"))
-		}, "atoll-probes"), "")
+		}, "atoll-pods"), "")
 	})
 }

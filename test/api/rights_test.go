@@ -23,6 +23,8 @@ func testRights(t *testing.T, s *apiserver.Server) {
 	type request struct{ group, resource, subresource, namespace, name string }
 	pods := request{resource: "pods"}
 	networks := request{group: "atoll.dev", resource: "networks"}
+	tenants, clusterRoles := request{group: "atoll.dev", resource: "tenants"}, request{group: "rbac.authorization.k8s.io", resource: "clusterroles"}
+	settings := request{group: "atoll.dev", resource: "atollconfigs"}
 	slices := request{group: "discovery.k8s.io", resource: "endpointslices"}
 	gateways := request{group: "gateway.networking.k8s.io", resource: "gateways"}
 	gatewayStatus := request{group: "gateway.networking.k8s.io", resource: "gateways", subresource: "status"}
@@ -33,12 +35,23 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		may     []string
 		mayNot  []string
 	}{
-		{controller, networks, []string{"get", "list", "watch", "update", "patch"}, []string{"create", "delete", "deletecollection"}},
+		{controller, networks, []string{"get", "list", "watch", "create", "update", "patch", "delete"}, []string{"deletecollection"}},
+		{controller, tenants, []string{"get", "list", "watch", "update", "patch", "administer"}, []string{"create", "delete", "deletecollection"}},
+		{controller, request{group: "atoll.dev", resource: "tenants", subresource: "status"}, []string{"update", "patch"}, nil},
+		{controller, clusterRoles, []string{"get", "list", "watch", "create", "update", "delete"}, []string{"escalate", "bind", "deletecollection"}},
+		{controller, request{group: "rbac.authorization.k8s.io", resource: "clusterrolebindings"}, []string{"create", "update", "delete"}, []string{"deletecollection"}},
+		{controller, request{group: "rbac.authorization.k8s.io", resource: "roles", namespace: "team"}, nil, []string{"create", "update", "delete"}},
+		{agent, tenants, nil, []string{"get", "list", "watch", "create", "update", "patch", "delete", "administer"}},
+		{names, tenants, nil, []string{"get", "list", "watch", "create", "update", "patch", "delete", "administer"}},
 		{controller, status, []string{"update", "patch"}, nil},
 		{controller, request{group: "atoll.dev", resource: "networks", subresource: "finalizers"}, []string{"update"}, nil},
 		{controller, request{group: "atoll.dev", resource: "networkviews", namespace: "team"}, []string{"get", "list", "watch", "create", "update", "delete"}, []string{"deletecollection"}},
 		{agent, request{group: "atoll.dev", resource: "networkviews", namespace: "team"}, nil, []string{"get", "list", "watch", "create", "update", "delete"}},
 		{agent, request{group: "atoll.dev", resource: "nodereports"}, []string{"get", "list", "watch", "create", "update"}, []string{"patch", "delete", "deletecollection"}},
+		{controller, settings, []string{"get", "list", "watch", "create", "patch"}, []string{"update", "delete"}},
+		{controller, request{group: "atoll.dev", resource: "atollconfigs", subresource: "status"}, []string{"update"}, nil},
+		{agent, settings, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
+		{names, settings, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{controller, request{group: "atoll.dev", resource: "nodereports"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{names, request{group: "atoll.dev", resource: "nodereports"}, nil, []string{"get", "list", "watch", "create", "update"}},
 		{agent, request{group: "authentication.k8s.io", resource: "tokenreviews"}, []string{"create"}, nil},
@@ -46,7 +59,8 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{controller, request{group: "authentication.k8s.io", resource: "tokenreviews"}, []string{"create"}, nil},
 		{controller, request{group: "authorization.k8s.io", resource: "subjectaccessreviews"}, []string{"create"}, nil},
 		{names, request{group: "authentication.k8s.io", resource: "tokenreviews"}, nil, []string{"create"}},
-		{controller, pods, []string{"get", "list", "watch", "patch"}, []string{"create", "delete", "update", "deletecollection"}},
+		{controller, pods, []string{"get", "list", "watch"}, []string{"create", "delete", "update", "patch", "deletecollection"}},
+		{controller, request{resource: "pods", subresource: "status"}, []string{"patch"}, []string{"update"}},
 		{controller, request{resource: "services"}, []string{"get", "list", "watch", "patch"}, []string{"create", "update", "delete"}},
 		{controller, request{resource: "services", subresource: "status"}, nil, []string{"update", "patch"}},
 		{controller, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},

@@ -40,16 +40,21 @@ func (b *bench) apiAlone(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	rate := alonePods / time.Since(start).Seconds()
+	return rate, b.removeRaw(ctx)
+}
+
+// removeRaw removes the pods that nobody watched.
+func (b *bench) removeRaw(ctx context.Context) error {
 	now := int64(0)
-	return rate, b.Kube.CoreV1().Pods(rawNamespace).DeleteCollection(ctx,
+	return b.Kube.CoreV1().Pods(rawNamespace).DeleteCollection(ctx,
 		metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
 }
 
 // databaseAlone measures how many ports per second the database takes from one client.
 func (b *bench) databaseAlone(ctx context.Context, out *results) error {
 	c, err := lab.Connect(ctx, b.Database.NBAddress(), map[string]dbmodel.Model{
-		string(nb.TableLogicalSwitch):     &nb.LogicalSwitch{},
-		string(nb.TableLogicalSwitchPort): &nb.LogicalSwitchPort{},
+		nb.TableLogicalSwitch.String():     &nb.LogicalSwitch{},
+		nb.TableLogicalSwitchPort.String(): &nb.LogicalSwitchPort{},
 	})
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ const (
 	nodes = 10
 	// creators is how many pods of a burst are made at once.
 	creators = 32
+	// burst500 is how many pods the small burst has.
+	burst500 = 500
 )
 
 // bench is a lab in which pods are made.
@@ -36,7 +38,7 @@ type bench struct {
 func (b *bench) createNetworks(ctx context.Context, n int) error {
 	var networks []*v1alpha1.Network
 	for i := range n {
-		name := fmt.Sprintf("bench-%d", i)
+		name := networkName(i)
 		b.networks = append(b.networks, name)
 		network := lab.Network(name, v1alpha1.Subnet{Name: "a", CIDRs: []v1alpha1.CIDR{"10.0.0.0/16"}})
 		// The pods of one namespace are in all of them.
@@ -89,6 +91,8 @@ func (b *bench) apply(ctx context.Context, load lab.Load) (series, error) {
 }
 
 func nodeName(i int) string { return fmt.Sprintf("node%d", i%nodes) }
+
+func networkName(i int) string { return fmt.Sprintf("bench-%d", i) }
 
 // annotated waits until the last pods made have their annotation too, which the controller writes in about the
 // order in which they came, and returns when that was.

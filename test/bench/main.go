@@ -16,16 +16,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-
-	"github.com/atoll-net/atoll/test/bench/table"
+	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -48,14 +42,7 @@ func main() {
 	flag.BoolVar(&o.agent, "agent", true, "also run the agent's benchmark (go test, as root)")
 	flag.Parse()
 
-	// client-go tells of each request that waited for its answer; here that is the point.
-	klog.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	harness.Main("bench", func(ctx context.Context) error { return run(ctx, o) })
 }
 
 func run(ctx context.Context, o options) error {
@@ -69,13 +56,7 @@ func run(ctx context.Context, o options) error {
 			err = fmt.Errorf("measure agent: %w", err)
 		}
 	}
-	if printErr := results.print(os.Stdout); printErr != nil {
-		return errors.Join(err, printErr)
-	}
-	if o.json != "" {
-		err = errors.Join(err, table.Write(o.json, results))
-	}
-	return err
+	return errors.Join(err, harness.Tell(results, o.json))
 }
 
 // measure starts everything, measures and ends everything.
@@ -91,6 +72,12 @@ func measure(ctx context.Context, o options) (out results, err error) {
 
 	if out.APIAlone, err = b.apiAlone(ctx); err != nil {
 		return out, fmt.Errorf("measure API server alone: %w", err)
+	}
+	if out.Limit500, err = b.limit(ctx, burst500); err != nil {
+		return out, fmt.Errorf("measure what the API server allows: %w", err)
+	}
+	if out.Limit, err = b.limit(ctx, o.burst); err != nil {
+		return out, fmt.Errorf("measure what the API server allows: %w", err)
 	}
 	progress.Done("API server alone")
 	if err = b.databaseAlone(ctx, &out); err != nil {
@@ -136,7 +123,7 @@ func (b *bench) pods(ctx context.Context, o options, out *results, progress *lab
 	}{
 		{"one pod at a time", &out.Single, lab.Load{Count: 20, Workers: 1}},
 		{"10 pods per second", &out.Paced, lab.Load{Count: 300, PerSecond: 10}},
-		{"burst of 500", &out.Burst500, lab.Load{Count: 500, Workers: creators}},
+		{"burst of 500", &out.Burst500, lab.Load{Count: burst500, Workers: creators}},
 		{fmt.Sprintf("burst of %d", o.burst), &out.Burst, lab.Load{Count: o.burst, Workers: creators}},
 	} {
 		if start, err = lab.ReadUsage(); err != nil {
@@ -167,6 +154,7 @@ func (b *bench) pods(ctx context.Context, o options, out *results, progress *lab
 	pods := float64(out.pods())
 	out.CPUPerPod = (busyAfter - busyBefore).Seconds() * 1000 / pods
 	out.PatchesPerPod = (after.pods - before.pods) / pods
+	out.WatchesEnded = int(after.watchesEnded - before.watchesEnded)
 	out.StatusWrites = int(after.networks - before.networks)
 	return nil
 }

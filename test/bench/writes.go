@@ -16,11 +16,13 @@ import (
 	"github.com/atoll-net/atoll/test/lab"
 )
 
-// writes counts the API server's PATCH requests. Nobody but the controller sends any while we measure: there
-// is no kubelet, and we only create.
+// writes counts the API server's PATCH requests, and the watches of pods that it ended because they fell behind. Nobody but the controller has any
+// while we measure: there is no kubelet, and we only create.
 type writes struct {
-	pods, networks float64
+	pods, networks, watchesEnded float64
 }
+
+var endedCount = regexp.MustCompile(`^apiserver_terminated_watchers_total\{.*resource="pods".*\} ([0-9.e+]+)$`)
 
 var patchCount = regexp.MustCompile(`^apiserver_request_total\{.*resource="(pods|networks)".*verb="(?:PATCH|APPLY)".*\} ([0-9.e+]+)$`)
 
@@ -32,19 +34,19 @@ func (b *bench) controllerWrites(ctx context.Context) (writes, error) {
 	}
 	var out writes
 	for line := range strings.Lines(string(text)) {
-		m := patchCount.FindStringSubmatch(strings.TrimSpace(line))
+		to := &out.watchesEnded
+		m := endedCount.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
-			continue
+			if m = patchCount.FindStringSubmatch(strings.TrimSpace(line)); m == nil {
+				continue
+			}
+			to = map[string]*float64{"pods": &out.pods, "networks": &out.networks}[m[1]]
 		}
-		n, err := strconv.ParseFloat(m[2], 64)
+		n, err := strconv.ParseFloat(m[len(m)-1], 64)
 		if err != nil {
 			return writes{}, fmt.Errorf("read metrics of API server: %w", err)
 		}
-		if m[1] == "pods" {
-			out.pods += n
-		} else {
-			out.networks += n
-		}
+		*to += n
 	}
 	return out, nil
 }

@@ -82,8 +82,8 @@ func TestAccess(t *testing.T) {
 			for i, target := range targets {
 				r := results[asked[i].Token]
 				switch {
-				case r.Answered && r.By.UID != target.uid:
-					t.Fatalf("%s: %s answered", target.what, r.By)
+				case r.Answered && r.Answerer.UID != target.uid:
+					t.Fatalf("%s: %s answered", target.what, r.Answerer)
 				case r.Answered != open[target.opens]:
 					wrong = append(wrong, fmt.Errorf("%s: %+v", target.what, r))
 				case !r.Answered && !strings.Contains(r.Error, "refused"):

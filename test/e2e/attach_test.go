@@ -60,7 +60,7 @@ func TestDualStack(t *testing.T) {
 				what := fmt.Sprintf("%s -> %s %s", from.Name, to.Name, address.Addr())
 				cluster.Eventually(t, cluster.Patience, what, func(context.Context) error {
 					for _, p := range probeAll(t, from, address.Addr()) {
-						if (p.By != wire.Identity{}) && p.By.UID != string(to.UID) {
+						if (p.Answerer != wire.Identity{}) && p.Answerer.UID != string(to.UID) {
 							t.Fatalf("%s: another answered: %+v", what, p)
 						}
 						if !p.Answered {

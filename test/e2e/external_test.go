@@ -73,7 +73,7 @@ func TestServicesFromOutside(t *testing.T) {
 		atBalanced := wire.Target{Address: netip.MustParseAddr(balanced), Protocol: wire.TCP, Port: 7}
 		atExternal := wire.Target{Address: external, Protocol: wire.TCP, Port: 7}
 		answered := func(r wire.Result) error {
-			if !r.Answered || r.By.UID != string(server.UID) {
+			if !r.Answered || r.Answerer.UID != string(server.UID) {
 				return fmt.Errorf("%+v, want an answer of %s", r, server.UID)
 			}
 			return nil
@@ -140,7 +140,7 @@ func TestServicesFromOutside(t *testing.T) {
 		for _, stranger := range strangers {
 			env.AwaitProbes(t, stranger, []wire.Target{atBalanced, atExternal}, func(r wire.Result) error {
 				if r.Answered {
-					return fmt.Errorf("%s answered", r.By)
+					return fmt.Errorf("%s answered", r.Answerer)
 				}
 				return nil
 			})

@@ -162,12 +162,12 @@ func shared(t *testing.T, client *corev1.Pod, target wire.Target, servers []*cor
 		if result.Answered {
 			known := false
 			for _, s := range servers {
-				known = known || string(s.UID) == result.By.UID
+				known = known || string(s.UID) == result.Answerer.UID
 			}
 			if !known {
-				t.Fatalf("%s: %+v answered", what, result.By)
+				t.Fatalf("%s: %+v answered", what, result.Answerer)
 			}
-			delete(missing, result.By.UID)
+			delete(missing, result.Answerer.UID)
 		}
 		if len(missing) > 0 {
 			return fmt.Errorf("without answer so far: %v", missing)
@@ -183,7 +183,7 @@ func silent(t *testing.T, client *corev1.Pod, target wire.Target) {
 		target.Token = cluster.NewToken(t)
 		results, err := matrix.Probe(ctx, env.Exec, client.Namespace, client.Name, []wire.Target{target})
 		if err == nil && results[target.Token].Answered {
-			err = fmt.Errorf("%+v answers", results[target.Token].By)
+			err = fmt.Errorf("%+v answers", results[target.Token].Answerer)
 		}
 		return err
 	})

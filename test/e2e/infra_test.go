@@ -210,8 +210,8 @@ func arrives(t *testing.T, client, server *corev1.Pod, target wire.Target, sourc
 		if !r.Answered {
 			return fmt.Errorf("no answer: %+v", r)
 		}
-		if target.Protocol != wire.ICMP && r.By.UID != string(server.UID) {
-			t.Fatalf("%s: %s answered", what, r.By)
+		if target.Protocol != wire.ICMP && r.Answerer.UID != string(server.UID) {
+			t.Fatalf("%s: %s answered", what, r.Answerer)
 		}
 		seen, err := matrix.Seen(ctx, env.Exec, server.Namespace, server.Name, target.Token)
 		if err != nil {

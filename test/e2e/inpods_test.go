@@ -60,9 +60,6 @@ func TestInPods(t *testing.T) {
 	}
 
 	shipped(t, "agent", node, image.Image{Program: "atoll-agent", Others: map[string]string{"atoll-cni": "atoll-cni"}}, &agent, &agent.Spec.Template)
-	container := &agent.Spec.Template.Spec.Containers[0]
-	// For what the sandbox has other addresses than a cluster by default.
-	container.Args = append(container.Args, "--service-cidrs=10.96.0.0/16,fd00:10:96::/112", "--closed-cidrs="+env.APIServer(t).Addr().String()+"/32,172.31.0.0/24")
 	away(cluster.Daemon{Place: node, Name: "atoll-agent"})
 	reports := env.Clients.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource("nodereports"))
 	if err := reports.Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestNamesGoOn(t *testing.T) {
 		}
 	}
 	none("the agent is killed, and away", whileAsking(t, client, func() {
-		if err := env.Box.Kill(t.Context(), agent.Place, agent.Name); err != nil {
+		if err := env.Box.Signal(t.Context(), agent.Place, agent.Name, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		if err := env.Box.Stop(t.Context(), agent.Place, agent.Name); err != nil {
@@ -130,7 +131,7 @@ func secondNames(t *testing.T, node string) (end func()) {
 	program := filepath.Join(filepath.Dir(env.Options.Program), "atoll-dns")
 	// Beside the first one's arguments it needs a socket of its own, by which one can tell that it is ready.
 	cmd, err := env.Box.Command(t.Context(), node, "sh", "-c", `"$@" & read -r end; kill -TERM $!; wait $!`, "sh", program,
-		"--kubeconfig="+filepath.Join(env.Options.State, "kubeconfig", "atoll-dns"), "--cluster-dns="+clusterDNS.Addr().String(),
+		"--kubeconfig="+filepath.Join(env.Options.State, "kubeconfig", "atoll-dns"),
 		"--probe-socket="+probe)
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func (c *suite) dump(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows[string(row.Table())+" "+row.ID()] = string(text)
+		rows[row.Table().String()+" "+row.ID()] = string(text)
 	}
 	return rows
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/cli"
+	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
@@ -69,7 +69,7 @@ func TestPolicyVerdicts(t *testing.T) {
 	const policy = "NetworkPolicy/" + ns + "/db-from-web"
 	cluster.Eventually(t, cluster.Patience, "atoll policy trace names the policy and the isolation", func(ctx context.Context) error {
 		number := fmt.Sprint(wire.DefaultPort)
-		var allowed, dropped cli.Trace
+		var allowed, dropped inspect.Trace
 		if err := policyCommand(ctx, &allowed, "trace", ns+"/web", ns+"/db", "--port", number, "--nb-address", env.Box.NBAddress()); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func TestPolicyVerdicts(t *testing.T) {
 	arrives(t, web, db, target, nil)
 	silent(t, stranger, target)
 	cluster.Eventually(t, cluster.Patience, "atoll policy verdicts counts both", func(ctx context.Context) error {
-		var v cli.Verdicts
+		var v inspect.Verdicts
 		if err := policyCommand(ctx, &v, "verdicts", "--network", ns); err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func TestServiceRanges(t *testing.T) {
 				}
 			}
 			env.AwaitProbes(t, client, answered, func(r wire.Result) error {
-				if !r.Answered || r.By.UID != uid {
+				if !r.Answered || r.Answerer.UID != uid {
 					return fmt.Errorf("%+v answered, want %s", r, uid)
 				}
 				return nil
@@ -97,7 +97,7 @@ func TestServiceRanges(t *testing.T) {
 	env.Resolves(t, clients[spaces[1]], "web", own[spaces[1]])
 	env.AwaitProbes(t, clients[ns], []wire.Target{{Address: own[ns][0], Protocol: wire.TCP, Port: 80}}, func(r wire.Result) error {
 		if r.Answered {
-			return fmt.Errorf("%s answered at an address that it has no more", r.By)
+			return fmt.Errorf("%s answered at an address that it has no more", r.Answerer)
 		}
 		return nil
 	})

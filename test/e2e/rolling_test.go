@@ -133,12 +133,12 @@ func TestRollingRestart(t *testing.T) {
 		if most := map[wire.LoadBy]int{wire.LoadUDP: mostLost}[by]; lost > most || load.Answers < 100 {
 			t.Errorf("%s: %+v, at most %d may fail", by, load, most)
 		}
-		if fresh := count(load.By, after); fresh == 0 {
-			t.Errorf("%s: no new pod has answered: %v", by, load.By)
+		if fresh := count(load.ByServer, after); fresh == 0 {
+			t.Errorf("%s: no new pod has answered: %v", by, load.ByServer)
 		}
 	}
-	if old := count(loads[wire.LoadTCP].By, before); old == 0 {
-		t.Errorf("no old pod has answered: %v", loads[wire.LoadTCP].By)
+	if old := count(loads[wire.LoadTCP].ByServer, before); old == 0 {
+		t.Errorf("no old pod has answered: %v", loads[wire.LoadTCP].ByServer)
 	}
 }
 

@@ -205,8 +205,8 @@ func answers(t *testing.T, network, from string, to netip.AddrPort, uid string) 
 		if err := json.NewDecoder(conn).Decode(&answer); err != nil {
 			return err
 		}
-		if answer.Token != token || answer.By.UID != uid {
-			t.Fatalf("%s: %+v answered %s, want %s with %s", to, answer.By, answer.Token, uid, token)
+		if answer.Token != token || answer.Answerer.UID != uid {
+			t.Fatalf("%s: %+v answered %s, want %s with %s", to, answer.Answerer, answer.Token, uid, token)
 		}
 		return nil
 	})

@@ -57,14 +57,14 @@ func TestOnlyIPv6(t *testing.T) {
 		answered = append(answered, wire.Target{Address: address, Protocol: wire.TCP, Port: 80})
 	}
 	env.AwaitProbes(t, near, answered, func(r wire.Result) error {
-		if !r.Answered || r.By.UID != string(far.UID) {
+		if !r.Answered || r.Answerer.UID != string(far.UID) {
 			return fmt.Errorf("%+v answered, want %s", r, far.Name)
 		}
 		return nil
 	})
 	outside := []netip.Addr{sandbox.OutsideAddresses()[1]}
 	env.AwaitProbes(t, near, []wire.Target{{Address: outside[0], Protocol: wire.TCP}}, func(r wire.Result) error {
-		if !r.Answered || r.By.UID != sandbox.Outside {
+		if !r.Answered || r.Answerer.UID != sandbox.Outside {
 			return fmt.Errorf("%+v answered", r)
 		}
 		return nil

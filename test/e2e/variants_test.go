@@ -62,8 +62,8 @@ func TestServiceVariants(t *testing.T) {
 					return err
 				}
 				r := results[target.Token]
-				if r.Answered && r.By.UID != c.uid {
-					t.Fatalf("%s: %s: %s answers", ns, c.what, r.By)
+				if r.Answered && r.Answerer.UID != c.uid {
+					t.Fatalf("%s: %s: %s answers", ns, c.what, r.Answerer)
 				}
 				if r.Answered != (c.uid != "") || !r.Answered && !strings.Contains(r.Error, "refused") {
 					return fmt.Errorf("%+v", r)

@@ -26,8 +26,8 @@ import (
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
-// controllerUser is who the controller is in a cluster, and has its rights.
-const controllerUser = "system:serviceaccount:atoll-system:atoll-controller"
+// ControllerUser is who the controller is in a cluster, and has its rights.
+const ControllerUser = "system:serviceaccount:atoll-system:atoll-controller"
 
 // withoutQuotas leaves away what a test's API server always leaves away, and two plug-ins more: with pods of 500 new
 // namespaces the server took 38 ms to answer for a pod, and 5.5 ms without the two (one run each).
@@ -125,9 +125,15 @@ func (l *Lab) Stop() error {
 	return errors.Join(append(problems, os.RemoveAll(l.Dir))...)
 }
 
+// Configure changes the cluster's settings by a merge patch.
+func (l *Lab) Configure(ctx context.Context, patch string) error {
+	_, err := l.server.Kubectl(ctx, "patch", "atollconfig", v1alpha1.ConfigName, "--type=merge", "--patch="+patch)
+	return err
+}
+
 // StartController runs the controller with the rights that it has in a cluster, and with further arguments.
 func (l *Lab) StartController(ctx context.Context, args ...string) error {
-	kubeconfig, err := l.Kubeconfig(controllerUser)
+	kubeconfig, err := l.Kubeconfig(ControllerUser)
 	if err != nil {
 		return err
 	}

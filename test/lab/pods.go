@@ -20,7 +20,7 @@ type Pod struct {
 }
 
 // Port is the name of the pod's port.
-func (p Pod) Port() string { return model.PortName(p.Key, "") }
+func (p Pod) Port() string { return p.Key.First().PortName() }
 
 // CreatePod makes a pod, and its node if there is none.
 func (l *Lab) CreatePod(ctx context.Context, p Pod) error {

@@ -48,7 +48,7 @@ type Ports struct {
 }
 
 func watchPorts(ctx context.Context, address string) (*Ports, error) {
-	c, err := Connect(ctx, address, map[string]model.Model{string(nb.TableLogicalSwitchPort): &port{}})
+	c, err := Connect(ctx, address, map[string]model.Model{nb.TableLogicalSwitchPort.String(): &port{}})
 	if err != nil {
 		return nil, err
 	}
@@ -129,13 +129,6 @@ func (p *Ports) Gone(name string) (time.Time, bool) {
 	defer p.mu.Unlock()
 	at, gone := p.gone[name]
 	return at, gone
-}
-
-// Count is how many ports are there, those of routers included.
-func (p *Ports) Count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.seen)
 }
 
 // Await waits until when, Seen or Gone, knows every name. One caller at a time.

@@ -12,7 +12,7 @@ import (
 
 // Usage is what processor time was used, since the machine started, by whom.
 type Usage struct {
-	at time.Time
+	taken time.Time
 	// all is what all programs used; stolen is what the hypervisor gave to other machines.
 	all, stolen time.Duration
 	// Ours is what we used, the programs that we started, and whoever else was said to take part.
@@ -27,7 +27,7 @@ const Ended = ": ended children"
 
 // Foreign is how many processors others used between two moments: other programs here, and other machines.
 func (u Usage) Foreign(later Usage) (programs, machines float64) {
-	span := later.at.Sub(u.at).Seconds()
+	span := later.taken.Sub(u.taken).Seconds()
 	programs = ((later.all - u.all) - (later.Ours - u.Ours)).Seconds() / span
 	return max(programs, 0), (later.stolen - u.stolen).Seconds() / span
 }
@@ -35,7 +35,7 @@ func (u Usage) Foreign(later Usage) (programs, machines float64) {
 // ReadUsage reads what was used until now. Beside us and our children the given processes take part, with all their
 // descendants.
 func ReadUsage(families ...int) (Usage, error) {
-	out := Usage{at: time.Now(), Programs: map[string]time.Duration{}}
+	out := Usage{taken: time.Now(), Programs: map[string]time.Duration{}}
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return out, fmt.Errorf("read processor time: %w", err)
@@ -95,6 +95,40 @@ func isOf(family map[string]bool, parents map[string]string, pid string) bool {
 		}
 	}
 	return false
+}
+
+// Meter measures who used the processors since it was started.
+type Meter struct {
+	start    Usage
+	families []int
+}
+
+// StartMeter starts a meter. The families are those of ReadUsage.
+func StartMeter(families ...int) (Meter, error) {
+	start, err := ReadUsage(families...)
+	return Meter{start: start, families: families}, err
+}
+
+// Others is how many processors those used who do not take part: other programs and other machines.
+func (m Meter) Others() (float64, error) {
+	others, _, err := m.Read()
+	return others, err
+}
+
+// Read says that, and how many seconds of processor time those used who take part, by the programs' names.
+func (m Meter) Read() (others float64, programs map[string]float64, err error) {
+	end, err := ReadUsage(m.families...)
+	if err != nil {
+		return 0, nil, err
+	}
+	programs = map[string]float64{}
+	for name, used := range end.Programs {
+		if used > m.start.Programs[name] {
+			programs[name] = (used - m.start.Programs[name]).Seconds()
+		}
+	}
+	foreign, machines := m.start.Foreign(end)
+	return foreign + machines, programs, nil
 }
 
 // Fields of /proc/PID/stat after the name of the program. (proc_pid_stat(5).)

@@ -36,7 +36,7 @@ func List(ctx context.Context, client kubernetes.Interface, selector string) ([]
 	}
 	chosen := map[string]string{}
 	for _, ns := range namespaces.Items {
-		chosen[ns.Name] = ns.Labels[model.LabelNetwork]
+		chosen[ns.Name] = model.Namespace{Labels: ns.Labels}.Home()
 	}
 	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {

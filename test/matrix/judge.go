@@ -19,18 +19,18 @@ func judge(pods []Pod, from, to int, protocol wire.Protocol, e evidence) Path {
 	heard := slices.Clone(e.seenBy)
 	unknown := false
 	if e.result.Answered && protocol != wire.ICMP {
-		answered := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == e.result.By.UID })
+		answered := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == e.result.Answerer.UID })
 		switch {
 		case answered < 0:
 			unknown = true
-			path.By = append(path.By, e.result.By.String())
+			path.Witnesses = append(path.Witnesses, e.result.Answerer.String())
 		case !slices.Contains(heard, answered):
 			heard = append(heard, answered)
 		}
 	}
 	slices.Sort(heard)
 	for _, i := range heard {
-		path.By = append(path.By, pods[i].String())
+		path.Witnesses = append(path.Witnesses, pods[i].String())
 	}
 	path.Outcome = outcome(pods, from, to, e.result.Answered, heard, unknown)
 	return path

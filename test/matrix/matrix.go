@@ -71,8 +71,8 @@ type Path struct {
 	Protocol wire.Protocol
 	Outcome  Outcome
 	RTT      time.Duration
-	// By are the pods that saw the token, and whoever answered, for the report of a failure.
-	By []string
+	// Witnesses are the pods that saw the token, and whoever answered, for the report of a failure.
+	Witnesses []string
 }
 
 // Matrix is what was observed among Pods.

@@ -91,7 +91,7 @@ func (w *world) exec(_ context.Context, namespace, name string, stdin io.Reader,
 			if answered {
 				r.Answered = true
 				if t.Protocol != wire.ICMP {
-					r.By = wire.Identity{Namespace: w.pods[at].Namespace, Name: w.pods[at].Name, UID: w.pods[at].UID}
+					r.Answerer = wire.Identity{Namespace: w.pods[at].Namespace, Name: w.pods[at].Name, UID: w.pods[at].UID}
 				}
 			}
 			results = append(results, r)

@@ -134,8 +134,8 @@ func (m *Matrix) explain(p Path) string {
 		Leaked:  "it showed up in another Network",
 		Stray:   "somebody answered who does not hold the address",
 	}[p.Outcome]
-	if len(p.By) > 0 {
-		what += " (" + strings.Join(p.By, ", ") + ")"
+	if len(p.Witnesses) > 0 {
+		what += " (" + strings.Join(p.Witnesses, ", ") + ")"
 	}
 	return fmt.Sprintf("%s -> %s %s by %s: %s", from, to, to.Address, strings.ToUpper(string(p.Protocol)), what)
 }

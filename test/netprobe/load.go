@@ -67,7 +67,7 @@ type lateAsker interface {
 // loadAll asks until ctx ends.
 func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker func() asker) wire.Load {
 	started := time.Now()
-	sum := wire.Load{By: map[string]int{}, Spans: map[string]wire.Span{}, Errors: map[string]int{}}
+	sum := wire.Load{ByServer: map[string]int{}, Spans: map[string]wire.Span{}, Errors: map[string]int{}}
 	var took []time.Duration
 	var failures []failed
 	var mu sync.Mutex
@@ -91,7 +91,7 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 				if err != nil {
 					failures = append(failures, failed{token, wire.Failure{Asked: began, Took: passed, Error: err.Error()}})
 				} else {
-					sum.By[by.UID]++
+					sum.ByServer[by.UID]++
 					sum.Spans[by.UID] = widened(sum.Spans[by.UID], began)
 					sum.Answers++
 					if passed >= wire.Retransmission {
@@ -155,12 +155,12 @@ func widened(s wire.Span, at time.Time) wire.Span {
 // loadPatience bounds one question; a client of a Service waits no longer.
 const loadPatience = 5 * time.Second
 
-type tcpAsker struct{ at netip.AddrPort }
+type tcpAsker struct{ server netip.AddrPort }
 
 func newTCP(at netip.AddrPort) asker { return tcpAsker{at} }
 
 func (a tcpAsker) ask(token string) (wire.Identity, bool, error) {
-	conn, err := net.DialTimeout("tcp", a.at.String(), loadPatience)
+	conn, err := net.DialTimeout("tcp", a.server.String(), loadPatience)
 	if err != nil {
 		return wire.Identity{}, true, withoutAddresses(err)
 	}
@@ -176,7 +176,7 @@ func (a tcpAsker) ask(token string) (wire.Identity, bool, error) {
 		return wire.Identity{}, true, withoutAddresses(err)
 	}
 	answer, err := parseAnswer(line, token)
-	return answer.By, true, err
+	return answer.Answerer, true, err
 }
 
 func (tcpAsker) Close() error { return nil }
@@ -218,20 +218,20 @@ func (a httpAsker) Close() error {
 const tryUDP = 700 * time.Millisecond
 
 type udpAsker struct {
-	at   netip.AddrPort
-	conn net.Conn
+	server netip.AddrPort
+	conn   net.Conn
 	// owed are questions that were given up, and paid those of them that were answered all the same.
 	owed map[string]bool
 	paid []string
 }
 
-func newUDP(at netip.AddrPort) asker { return &udpAsker{at: at, owed: map[string]bool{}} }
+func newUDP(at netip.AddrPort) asker { return &udpAsker{server: at, owed: map[string]bool{}} }
 
 // ask sends one packet: one without an answer is an error.
 func (a *udpAsker) ask(token string) (wire.Identity, bool, error) {
 	made := a.conn == nil
 	if made {
-		conn, err := net.Dial("udp", a.at.String())
+		conn, err := net.Dial("udp", a.server.String())
 		if err != nil {
 			return wire.Identity{}, true, err
 		}
@@ -263,7 +263,7 @@ func (a *udpAsker) await(token string, patience time.Duration) (wire.Identity, e
 			continue
 		}
 		if answer.Token == token {
-			return answer.By, nil
+			return answer.Answerer, nil
 		}
 		if a.owed[answer.Token] {
 			delete(a.owed, answer.Token)

@@ -14,7 +14,7 @@ import (
 const dnsPatience = 2 * time.Second
 
 type dnsAsker struct {
-	at     string
+	server string
 	client dns.Client
 }
 
@@ -28,11 +28,11 @@ func newDNS(transport string) func(netip.AddrPort) asker {
 func (a *dnsAsker) ask(string) (wire.Identity, bool, error) {
 	question := new(dns.Msg)
 	question.SetQuestion("kubernetes.default.svc.cluster.local.", dns.TypeA)
-	m, _, err := a.client.Exchange(question, a.at)
+	m, _, err := a.client.Exchange(question, a.server)
 	if err == nil && (m.Rcode != dns.RcodeSuccess || len(m.Answer) == 0) {
 		err = fmt.Errorf("answered %s", dns.RcodeToString[m.Rcode])
 	}
-	return wire.Identity{UID: a.at}, true, withoutAddresses(err)
+	return wire.Identity{UID: a.server}, true, withoutAddresses(err)
 }
 
 func (*dnsAsker) Close() error { return nil }

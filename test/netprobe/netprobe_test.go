@@ -48,9 +48,9 @@ func TestServeAndProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range results {
-		want := wire.Result{Token: targets[i].Token, Answered: true, By: me}
+		want := wire.Result{Token: targets[i].Token, Answered: true, Answerer: me}
 		if targets[i].Protocol == wire.ICMP {
-			want.By = wire.Identity{}
+			want.Answerer = wire.Identity{}
 		}
 		if diff := cmp.Diff(want, r, cmpopts.IgnoreFields(wire.Result{}, "RTT", "Tries", "Connected")); diff != "" {
 			t.Errorf("%s %s (-want +got):\n%s", targets[i].Protocol, targets[i].Address, diff)
@@ -215,7 +215,7 @@ func TestLoad(t *testing.T) {
 		if way.each {
 			made = load.Answers
 		}
-		if load.Answers < 4 || load.By["u-1"] != load.Answers || len(load.Errors) != 0 || load.Connections != made || load.P50 > load.P99 || load.P99 > load.Max {
+		if load.Answers < 4 || load.ByServer["u-1"] != load.Answers || len(load.Errors) != 0 || load.Connections != made || load.P50 > load.P99 || load.P99 > load.Max {
 			t.Errorf("way %d: %+v", i, load)
 		}
 		if span := load.Spans["u-1"]; len(load.Spans) != 1 || !span.First.Before(span.Last) || span.Last.After(time.Now()) {
@@ -257,7 +257,7 @@ func TestLateIsNotLost(t *testing.T) {
 			}
 			token := string(packet[:n])
 			answer := func() {
-				text, err := json.Marshal(wire.Answer{Token: token, By: wire.Identity{UID: "u-1"}})
+				text, err := json.Marshal(wire.Answer{Token: token, Answerer: wire.Identity{UID: "u-1"}})
 				if err == nil {
 					_, err = conn.WriteToUDPAddrPort(text, client)
 				}
@@ -285,7 +285,7 @@ func TestLateIsNotLost(t *testing.T) {
 		t.Error(err)
 	}
 	serving.Wait()
-	if load.Late != 1 || len(load.Failures) != 1 || load.Answers < 1 || load.By["u-1"] != load.Answers {
+	if load.Late != 1 || len(load.Failures) != 1 || load.Answers < 1 || load.ByServer["u-1"] != load.Answers {
 		t.Errorf("%+v; want one late, one lost", load)
 	}
 }

@@ -101,7 +101,7 @@ func probeTCP(ctx context.Context, t wire.Target) wire.Result {
 		answer, connected, err := askTCP(ctx, t, within)
 		result.Connected = result.Connected || connected
 		if err == nil {
-			result.Answered, result.By, result.RTT, result.Error = true, answer.By, time.Since(started), ""
+			result.Answered, result.Answerer, result.RTT, result.Error = true, answer.Answerer, time.Since(started), ""
 			return result
 		}
 		// What the end of ctx does to a connection says nothing about the network.
@@ -179,7 +179,7 @@ func probeUDP(ctx context.Context, t wire.Target) wire.Result {
 				result.Error = err.Error()
 				continue
 			}
-			result.Answered, result.By, result.RTT, result.Error = true, answer.By, time.Since(sent), ""
+			result.Answered, result.Answerer, result.RTT, result.Error = true, answer.Answerer, time.Since(sent), ""
 			return result
 		}
 		select {

@@ -160,7 +160,7 @@ func (s *server) serveTCP(l net.Listener) error {
 			}
 			token := strings.TrimSuffix(line, "\n")
 			s.seen.add(wire.Sighting{Token: token, Protocol: wire.TCP, From: addrOf(conn.RemoteAddr())})
-			_ = json.NewEncoder(conn).Encode(wire.Answer{Token: token, By: s.identity})
+			_ = json.NewEncoder(conn).Encode(wire.Answer{Token: token, Answerer: s.identity})
 		})
 	}
 }
@@ -178,7 +178,7 @@ func (s *server) serveUDP(conn *net.UDPConn) error {
 			continue
 		}
 		s.seen.add(wire.Sighting{Token: token, Protocol: wire.UDP, From: from.Addr().Unmap()})
-		answer, err := json.Marshal(wire.Answer{Token: token, By: s.identity})
+		answer, err := json.Marshal(wire.Answer{Token: token, Answerer: s.identity})
 		if err != nil {
 			return fmt.Errorf("encode an answer: %w", err)
 		}

@@ -118,6 +118,9 @@ func (c *Central) Ask(ctx context.Context, name string, args ...string) (string,
 	return c.ctl(ctx, "ovs-appctl", append([]string{"-t", c.path(name + ".ctl")}, args...)...)
 }
 
+// File is the database file of nb or sb.
+func (c *Central) File(db string) string { return c.path(db + ".db") }
+
 // StartDatabase starts the server of nb or sb on the database file that is there.
 func (c *Central) StartDatabase(ctx context.Context, db string) error {
 	if err := c.start(db, "ovsdb-server", "--remote=punix:"+c.path(db+".sock"), "--unixctl="+c.path(db+".ctl"),

@@ -101,12 +101,6 @@ func (c *Chassis) Installed(ctx context.Context, guests ...*Guest) error {
 	return err
 }
 
-// Unplug takes a guest's interface from the bridge; its namespace stays.
-func (c *Chassis) Unplug(ctx context.Context, g *Guest) error {
-	_, err := c.VSCtl(ctx, "del-port", "br-int", g.end)
-	return err
-}
-
 // addPair runs in the guest's namespace.
 func (c *Chassis) addPair(end string, i Interface) error {
 	mac, err := net.ParseMAC(i.MAC)

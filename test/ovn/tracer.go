@@ -12,9 +12,9 @@ import (
 // Tracer is ovn-trace as a daemon. It knows the southbound database as it was when the tracer was started, and answers
 // thousands of questions per second. (ovn-trace(8).)
 type Tracer struct {
-	conn  net.Conn
-	in    *json.Decoder
-	state string
+	conn    net.Conn
+	answers *json.Decoder
+	state   string
 }
 
 // traces is how many times one tracer can be asked for the state of a connection: it takes the answers from its command
@@ -39,7 +39,7 @@ func (c *Central) Trace(ctx context.Context, state string) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach ovn-trace: %w", err)
 	}
-	return &Tracer{conn: conn, in: json.NewDecoder(conn), state: state}, nil
+	return &Tracer{conn: conn, answers: json.NewDecoder(conn), state: state}, nil
 }
 
 // Ask traces a microflow (ovn-trace(8)) and returns what became of the packet: the actions, outputs among them, that it
@@ -80,7 +80,7 @@ func (t *Tracer) call(method string, params ...string) (string, error) {
 		Result any `json:"result"`
 		Error  any `json:"error"`
 	}
-	if err := t.in.Decode(&reply); err != nil {
+	if err := t.answers.Decode(&reply); err != nil {
 		return "", err
 	}
 	if reply.Error != nil {

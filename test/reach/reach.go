@@ -193,8 +193,8 @@ func (a *asker) dial(ctx context.Context) (string, Answer, error) {
 	const own = "one of its own"
 	answer := Answer{Got: refused, Want: own}
 	if result.Answered {
-		answer.Got = "somebody else: " + result.By.String()
-		if slices.ContainsFunc(a.of("web"), func(p corev1.Pod) bool { return string(p.UID) == result.By.UID }) {
+		answer.Got = "somebody else: " + result.Answerer.String()
+		if slices.ContainsFunc(a.of("web"), func(p corev1.Pod) bool { return string(p.UID) == result.Answerer.UID }) {
 			answer.Got = own
 		}
 	}
@@ -236,8 +236,8 @@ func (a *asker) egress(ctx context.Context) (string, Answer, error) {
 		answer.Want = answered
 	}
 	if result.Answered {
-		answer.Got = "somebody else: " + result.By.String()
-		if result.By.UID == a.outside.UID {
+		answer.Got = "somebody else: " + result.Answerer.String()
+		if result.Answerer.UID == a.outside.UID {
 			answer.Got = answered
 		}
 	}

@@ -17,7 +17,7 @@ func (s *scale) churn(ctx context.Context) error {
 	s.made = made
 	young := s.next(s.o.churn)
 
-	before, err := lab.ReadUsage()
+	meter, err := lab.StartMeter()
 	if err != nil {
 		return err
 	}
@@ -42,15 +42,14 @@ func (s *scale) churn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, err := lab.ReadUsage()
+	others, err := meter.Others()
 	if err != nil {
 		return err
 	}
-	programs, machines := before.Foreign(after)
 	_, last := s.span(portsOf(young))
 	all := last.Sub(slices.MinFunc(deleted, time.Time.Compare))
-	s.out.Came = newSeries(came, all, programs+machines)
-	s.out.Went = newSeries(went, all, programs+machines)
+	s.out.Came = newSeries(came, all, others)
+	s.out.Went = newSeries(went, all, others)
 	return s.settle(ctx)
 }
 

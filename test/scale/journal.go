@@ -18,8 +18,8 @@ type journal struct{ path string }
 
 // mark is a place in the journal.
 type mark struct {
-	file os.FileInfo
-	at   int64
+	file   os.FileInfo
+	offset int64
 }
 
 // record is one transaction: for each table the rows that it changed; a null is a row that was deleted.
@@ -46,7 +46,7 @@ func (j journal) since(m mark) ([]record, error) {
 	if info, err := f.Stat(); err != nil || !os.SameFile(info, m.file) {
 		return nil, errors.Join(errCompacted, err)
 	}
-	if _, err := f.Seek(m.at, io.SeekStart); err != nil {
+	if _, err := f.Seek(m.offset, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read database file: %w", err)
 	}
 	return readRecords(bufio.NewReader(f))
@@ -92,7 +92,7 @@ func readRecords(r *bufio.Reader) ([]record, error) {
 // far northd has come, is written there) and northd's own columns.
 func (r record) about() bool {
 	for table, rows := range r {
-		if table == string(nb.TableGlobal) {
+		if table == nb.TableGlobal.String() {
 			continue
 		}
 		for _, columns := range rows {
@@ -121,7 +121,7 @@ func northds(change json.RawMessage) bool {
 // inserted lists the ports that a transaction made.
 func (r record) inserted() []string {
 	var uuids []string
-	for uuid, columns := range r[string(nb.TableLogicalSwitchPort)] {
+	for uuid, columns := range r[nb.TableLogicalSwitchPort.String()] {
 		var port struct {
 			Name string `json:"name"`
 		}

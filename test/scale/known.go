@@ -52,19 +52,18 @@ func (s *scale) known(ctx context.Context) error {
 	if err := s.takeOut(ctx, want.remove(ctx, c, batches), pods); err != nil {
 		return err
 	}
-	before, err := lab.ReadUsage()
+	meter, err := lab.StartMeter()
 	if err != nil {
 		return err
 	}
 	if s.out.Known.Raw, err = want.write(ctx, c, batches); err != nil {
 		return err
 	}
-	after, err := lab.ReadUsage()
+	others, err := meter.Others()
 	if err != nil {
 		return err
 	}
-	programs, machines := before.Foreign(after)
-	s.out.Known.RawOthers = programs + machines
+	s.out.Known.RawOthers = others
 	if got, err := s.readRows(ctx, uuids); err != nil || !got.equal(want) {
 		return errors.Join(errors.New("the library alone wrote other rows than the controller"), err)
 	}
@@ -95,7 +94,7 @@ func (s *scale) startWith(ctx context.Context, pods []lab.Pod, profile string) (
 	if err != nil {
 		return out, nil, err
 	}
-	before, err := lab.ReadUsage()
+	meter, err := lab.StartMeter()
 	if err != nil {
 		return out, nil, err
 	}
@@ -108,7 +107,7 @@ func (s *scale) startWith(ctx context.Context, pods []lab.Pod, profile string) (
 	if err := s.Ports.Await(ctx, ports, s.Ports.Seen, s.Controller.Done); err != nil {
 		return out, nil, err
 	}
-	after, err := lab.ReadUsage()
+	others, err := meter.Others()
 	if err != nil {
 		return out, nil, err
 	}
@@ -125,12 +124,11 @@ func (s *scale) startWith(ctx context.Context, pods []lab.Pod, profile string) (
 			batches = append(batches, ports)
 		}
 	}
-	programs, machines := before.Foreign(after)
 	first, last := s.span(ports)
 	// The rows of the first batch come as its end is seen: they are not counted, nor the time before it.
 	return arrival{
 		RowsPerSecond: float64(len(pods)-len(batches[0])) / last.Sub(first).Seconds(),
 		Seconds:       last.Sub(start).Seconds(),
-		Others:        programs + machines,
+		Others:        others,
 	}, batches, nil
 }

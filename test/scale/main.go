@@ -19,16 +19,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-
-	"github.com/atoll-net/atoll/test/bench/table"
+	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -66,14 +60,7 @@ func main() {
 	flag.StringVar(&o.check, "check", "bin/atoll", "the program that judges the soak")
 	flag.Parse()
 
-	// client-go tells of each request that waited for its answer; here that is the point.
-	klog.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
+	harness.Main("scale", func(ctx context.Context) error { return run(ctx, o) })
 }
 
 func run(ctx context.Context, o options) error {
@@ -90,9 +77,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err = results.print(os.Stdout); o.json != "" {
-		err = errors.Join(err, table.Write(o.json, results))
-	}
+	err = harness.Tell(results, o.json)
 	if o.plot != "" {
 		err = errors.Join(err, os.WriteFile(o.plot, results.plot(), 0o644))
 	}

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -39,43 +37,9 @@ func (s *scale) startController(ctx context.Context) error {
 	return s.StartController(ctx, "--metrics-address="+s.metricsAt, "--pprof-address="+s.profilesAt)
 }
 
-func get(ctx context.Context, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("get %s: %s", url, answer.Status)
-	}
-	return io.ReadAll(answer.Body)
-}
-
-// metrics asks the controller; each result is the sum over all labels of what begins with the name.
-func (s *scale) metrics(ctx context.Context, names ...string) (map[string]float64, error) {
-	text, err := get(ctx, "http://"+s.metricsAt+"/metrics")
-	if err != nil {
-		return nil, fmt.Errorf("read metrics: %w", err)
-	}
-	out := map[string]float64{}
-	for line := range strings.Lines(string(text)) {
-		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		// A label's value holds no space in the metrics that we read.
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			continue
-		}
-		for _, name := range names {
-			if series == name || strings.HasPrefix(series, name+"{") || strings.Contains(name, "{") && strings.HasPrefix(series, name) {
-				out[name] += n
-			}
-		}
-	}
-	return out, nil
+// metrics asks the controller.
+func (s *scale) metrics(ctx context.Context) (harness.Samples, error) {
+	return harness.Scrape(ctx, http.DefaultClient, s.metricsAt)
 }
 
 // awaitMetric waits until a metric of the controller is at least so much.
@@ -89,11 +53,11 @@ func (s *scale) awaitMetric(ctx context.Context, name string, least float64) err
 			return false, s.Controller.Ended()
 		default:
 		}
-		got, err := s.metrics(ctx, name)
+		got, err := s.metrics(ctx)
 		if err != nil {
 			return false, nil //nolint:nilerr // It may only just have started.
 		}
-		last = got[name]
+		last = got.Sum(name)
 		return last >= least, nil
 	})
 	if err != nil {
@@ -109,12 +73,12 @@ func (s *scale) settle(ctx context.Context) error {
 	defer cancel()
 	last, quiet := -1.0, 0
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		got, err := s.metrics(ctx, metricWrites)
+		got, err := s.metrics(ctx)
 		if err != nil {
 			return false, err
 		}
-		if quiet++; got[metricWrites] != last {
-			last, quiet = got[metricWrites], 0
+		if quiet++; got.Sum(metricWrites) != last {
+			last, quiet = got.Sum(metricWrites), 0
 		}
 		return quiet == 5, nil
 	})
@@ -129,7 +93,7 @@ func (s *scale) profile(ctx context.Context, name, path string) error {
 	if s.o.profiles == "" {
 		return nil
 	}
-	content, err := get(ctx, "http://"+s.profilesAt+"/debug/pprof/"+path)
+	content, err := harness.Get(ctx, http.DefaultClient, "http://"+s.profilesAt+"/debug/pprof/"+path)
 	if err != nil {
 		return fmt.Errorf("take profile %s: %w", name, err)
 	}

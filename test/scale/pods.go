@@ -68,7 +68,7 @@ func (s *scale) create(ctx context.Context, pods []lab.Pod, load lab.Load) (sent
 // apply makes the next pods and measures, for each, the time from when its creation was sent to the API server
 // until its row was seen in the database.
 func (s *scale) apply(ctx context.Context, n int, load lab.Load) (series, error) {
-	before, err := lab.ReadUsage()
+	meter, err := lab.StartMeter()
 	if err != nil {
 		return series{}, err
 	}
@@ -82,13 +82,12 @@ func (s *scale) apply(ctx context.Context, n int, load lab.Load) (series, error)
 	if err != nil {
 		return series{}, err
 	}
-	after, err := lab.ReadUsage()
+	others, err := meter.Others()
 	if err != nil {
 		return series{}, err
 	}
 	_, last := s.span(ports)
-	programs, machines := before.Foreign(after)
-	out := newSeries(took, last.Sub(slices.MinFunc(sent, time.Time.Compare)), programs+machines)
+	out := newSeries(took, last.Sub(slices.MinFunc(sent, time.Time.Compare)), others)
 	slices.Sort(answered)
 	out.API50, out.API99 = lab.Percentile(answered, 50), lab.Percentile(answered, 99)
 	return out, nil

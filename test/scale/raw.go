@@ -14,16 +14,16 @@ import (
 	"github.com/atoll-net/atoll/test/lab"
 )
 
-// rows are logical switch ports as they are in the database, and the switch that each is in, by UUID.
+// rows are logical switch ports as they are in the database, and the switch that has each, by UUID.
 type rows struct {
-	ports map[string]*nb.LogicalSwitchPort
-	in    map[string]string
+	ports    map[string]*nb.LogicalSwitchPort
+	switches map[string]string
 }
 
 func tables() map[string]model.Model {
 	return map[string]model.Model{
-		string(nb.TableLogicalSwitch):     &nb.LogicalSwitch{},
-		string(nb.TableLogicalSwitchPort): &nb.LogicalSwitchPort{},
+		nb.TableLogicalSwitch.String():     &nb.LogicalSwitch{},
+		nb.TableLogicalSwitchPort.String(): &nb.LogicalSwitchPort{},
 	}
 }
 
@@ -44,16 +44,16 @@ func (s *scale) readRows(ctx context.Context, uuids []string) (rows, error) {
 		return out, fmt.Errorf("read rows: %w", err)
 	}
 	for _, uuid := range uuids {
-		row, ok := c.Cache().Table(string(nb.TableLogicalSwitchPort)).Row(uuid).(*nb.LogicalSwitchPort)
+		row, ok := c.Cache().Table(nb.TableLogicalSwitchPort.String()).Row(uuid).(*nb.LogicalSwitchPort)
 		if !ok {
 			return out, fmt.Errorf("read rows: port %s is not there", uuid)
 		}
 		out.ports[uuid] = row
 	}
-	for uuid, m := range c.Cache().Table(string(nb.TableLogicalSwitch)).RowsShallow() {
+	for uuid, m := range c.Cache().Table(nb.TableLogicalSwitch.String()).RowsShallow() {
 		for _, member := range m.(*nb.LogicalSwitch).Ports {
 			if out.ports[member] != nil {
-				out.in[member] = uuid
+				out.switches[member] = uuid
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func (s *scale) readRows(ctx context.Context, uuids []string) (rows, error) {
 
 func (r rows) equal(other rows) bool {
 	for uuid, row := range r.ports {
-		if o := other.ports[uuid]; o == nil || !row.EqualsModel(o) || r.in[uuid] != other.in[uuid] {
+		if o := other.ports[uuid]; o == nil || !row.EqualsModel(o) || r.switches[uuid] != other.switches[uuid] {
 			return false
 		}
 	}
@@ -111,7 +111,7 @@ func (r rows) remove(ctx context.Context, c client.Client, batches [][]string) e
 func (r rows) change(c client.Client, batch []string, how ovsdb.Mutator) ([]ovsdb.Operation, error) {
 	members := map[string][]string{}
 	for _, uuid := range batch {
-		members[r.in[uuid]] = append(members[r.in[uuid]], uuid)
+		members[r.switches[uuid]] = append(members[r.switches[uuid]], uuid)
 	}
 	var ops []ovsdb.Operation
 	for uuid, ports := range members {

@@ -21,7 +21,7 @@ func (s *scale) restart(ctx context.Context) error {
 }
 
 func (s *scale) restartOnce(ctx context.Context) error {
-	had, err := s.metrics(ctx, metricOwners)
+	had, err := s.metrics(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (s *scale) restartOnce(ctx context.Context) error {
 	if err := s.startController(ctx); err != nil {
 		return err
 	}
-	if err := s.awaitMetric(ctx, metricOwners, had[metricOwners]); err != nil {
+	if err := s.awaitMetric(ctx, metricOwners, had.Sum(metricOwners)); err != nil {
 		return err
 	}
 	s.out.Restart.AllKnown = time.Since(start).Seconds()
@@ -56,7 +56,7 @@ func (s *scale) restartOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counted, err := s.metrics(ctx, metricTransactions, metricWrites, metricAnnotations)
+	counted, err := s.metrics(ctx)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (s *scale) restartOnce(ctx context.Context) error {
 			s.out.Restart.Transactions++
 		}
 	}
-	s.out.Restart.Counted = int(counted[metricTransactions]) - 1
-	s.out.Restart.Annotations = int(counted[metricAnnotations]) - 1
+	s.out.Restart.Counted = int(counted.Sum(metricTransactions)) - 1
+	s.out.Restart.Annotations = int(counted.Sum(metricAnnotations)) - 1
 	return nil
 }
 

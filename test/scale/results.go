@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/atoll-net/atoll/test/lab"
+	"github.com/atoll-net/atoll/test/bench/harness"
 )
 
 // results of a run. Rates are per second, times in milliseconds unless they say otherwise, memory in units of 10^6
@@ -58,10 +58,7 @@ type point struct {
 
 // series is the time from object to row of some pods.
 type series struct {
-	Pods          int     `json:"pods"`
-	PodsPerSecond float64 `json:"podsPerSecond"`
-	P50           float64 `json:"p50"`
-	P99           float64 `json:"p99"`
+	harness.Series
 	// API50 and API99 are the part of it until the API server had answered.
 	API50  float64 `json:"api50,omitempty"`
 	API99  float64 `json:"api99,omitempty"`
@@ -69,14 +66,7 @@ type series struct {
 }
 
 func newSeries(took []time.Duration, all time.Duration, others float64) series {
-	slices.Sort(took)
-	return series{
-		Pods:          len(took),
-		PodsPerSecond: float64(len(took)) / all.Seconds(),
-		P50:           lab.Percentile(took, 50),
-		P99:           lab.Percentile(took, 99),
-		Others:        others,
-	}
+	return series{Series: harness.NewSeries(took, all), Others: others}
 }
 
 // known is how fast rows came of pods that the API server held already.

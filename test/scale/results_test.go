@@ -9,11 +9,15 @@ import (
 	"testing"
 
 	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/test/bench/harness"
 )
 
 func example() results {
 	at := func(ports int, rate float64) size {
-		return size{Ports: ports, Paced: series{P50: 4, P99: 9}, Bursts: []series{{PodsPerSecond: rate + 50}, {PodsPerSecond: rate}, {PodsPerSecond: rate - 50}}}
+		burst := func(rate float64) series { return series{Series: harness.Series{PodsPerSecond: rate}} }
+		return size{
+			Ports: ports, Paced: series{Series: harness.Series{P50: 4, P99: 9}}, Bursts: []series{burst(rate + 50), burst(rate), burst(rate - 50)},
+		}
 	}
 	return results{
 		Pods: 50000, Networks: 1000, Nodes: 100, BurstOf: 500, Processors: 2,
@@ -27,7 +31,7 @@ func example() results {
 
 func TestTableJudges(t *testing.T) {
 	var out bytes.Buffer
-	if err := example().print(&out); err != nil {
+	if err := example().Print(&out); err != nil {
 		t.Fatal(err)
 	}
 	for what, verdict := range map[string]string{

@@ -119,11 +119,11 @@ func (s *scale) fillUp(ctx context.Context) error {
 
 // memory asks what the controller holds.
 func (s *scale) memory(ctx context.Context) error {
-	got, err := s.metrics(ctx, metricGoroutines, metricHeap)
+	got, err := s.metrics(ctx)
 	if err != nil {
 		return err
 	}
-	s.out.Goroutines, s.out.HeapMB = got[metricGoroutines], got[metricHeap]/1e6
+	s.out.Goroutines, s.out.HeapMB = got.Sum(metricGoroutines), got.Sum(metricHeap)/1e6
 	if s.out.ControllerMB, err = s.Controller.ResidentMB(); err != nil {
 		return err
 	}

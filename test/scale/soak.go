@@ -140,7 +140,7 @@ func (w *soakWorld) step(ctx context.Context) error {
 
 // takeAway deletes a pod's port as an operator might by mistake. It need not be there at that moment.
 func (w *soakWorld) takeAway(ctx context.Context, pod model.PodKey) error {
-	_, err := w.Database.NBCtl(ctx, "--if-exists", "lsp-del", model.PortName(pod, ""))
+	_, err := w.Database.NBCtl(ctx, "--if-exists", "lsp-del", pod.First().PortName())
 	return err
 }
 

@@ -26,7 +26,7 @@ func suites() []suite {
 			}
 			// The race detector finds nothing in one goroutine, and takes ten times as long. The histories are the same in each run, so that a
 			// change which fails is to blame; make histories draws others.
-			return r.goTest(ctx, out, "-count=1", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/controller", "-rapid.checks=10000", "-rapid.seed=1")
+			return r.goTest(ctx, out, "-count=1", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/decide", "-rapid.checks=10000", "-rapid.seed=1")
 		}},
 		{name: "fuzz", run: fuzz},
 		{name: "integration", parts: true, run: integration},

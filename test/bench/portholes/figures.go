@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/place"
+	"github.com/atoll-net/atoll/test/bench/harness"
 )
 
 // agentMetrics is where an agent serves its metrics, in its node's network namespace.
@@ -32,53 +32,29 @@ const (
 	metricRoutines = "go_goroutines"
 )
 
-// figures are samples of metrics by name and labels, as the text format has them.
-type figures map[string]float64
-
 // scrape reads an agent's metrics.
-func (c *cluster) scrape(ctx context.Context, node string) (figures, error) {
+func (c *cluster) scrape(ctx context.Context, node string) (harness.Samples, error) {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-			err = place.InNamespace(c.box.Namespace(node), func() (err error) {
+			err = place.InNamespace(c.Box.Namespace(node), func() (err error) {
 				conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
 				return err
 			})
 			return conn, err
 		},
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+agentMetrics+"/metrics", http.NoBody)
+	out, err := harness.Scrape(ctx, &client, agentMetrics)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("agent on %s: %w", node, err)
 	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("read metrics of the agent on %s: %w", node, err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("read metrics of the agent on %s: %s: %w", node, answer.Status, err)
-	}
-	return parseFigures(string(text)), nil
-}
-
-func parseFigures(text string) figures {
-	out := figures{}
-	for line := range strings.Lines(text) {
-		// A label's value holds no space in the metrics that we read.
-		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseFloat(value, 64); err == nil && series != "#" {
-			out[series] = n
-		}
-	}
-	return out
+	return out, nil
 }
 
 // figures are the sums over all agents.
-func (c *cluster) figures(ctx context.Context) (figures, error) {
-	sum := figures{}
-	for _, node := range c.box.Nodes() {
+func (c *cluster) figures(ctx context.Context) (harness.Samples, error) {
+	sum := harness.Samples{}
+	for _, node := range c.Box.Nodes() {
 		one, err := c.scrape(ctx, node)
 		if err != nil {
 			return nil, err
@@ -99,7 +75,7 @@ type distribution struct {
 }
 
 // between reads a histogram; label is as the text format has it (such as change="made"), or empty.
-func between(before, after figures, name, label string) distribution {
+func between(before, after harness.Samples, name, label string) distribution {
 	type bucket struct{ upTo, count float64 }
 	var buckets []bucket
 	sum := 0.0

@@ -1,17 +1,21 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/atoll-net/atoll/test/bench/harness"
+)
 
 func TestBetween(t *testing.T) {
 	t.Parallel()
-	before := parseFigures(`# HELP x_seconds Something.
+	before := harness.ParseSamples(`# HELP x_seconds Something.
 x_seconds_bucket{change="made",le="0.01"} 5
 x_seconds_bucket{change="made",le="0.02"} 5
 x_seconds_bucket{change="made",le="0.04"} 5
 x_seconds_bucket{change="made",le="+Inf"} 5
 x_seconds_sum{change="made"} 0.1
 `)
-	after := parseFigures(`x_seconds_bucket{change="made",le="0.01"} 5
+	after := harness.ParseSamples(`x_seconds_bucket{change="made",le="0.01"} 5
 x_seconds_bucket{change="made",le="0.02"} 15
 x_seconds_bucket{change="made",le="0.04"} 105
 x_seconds_bucket{change="made",le="+Inf"} 105

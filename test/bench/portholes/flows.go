@@ -42,20 +42,25 @@ const (
 // with none.
 func countFlows(ctx context.Context, o options) (out flows, err error) {
 	out.Networks, out.Pods = flowNetworks, flowNetworks*flowPods
-	if out.With, err = countFlowsWith(ctx, o); err != nil {
+	if out.With, err = countFlowsWith(ctx, o, `{}`); err != nil {
 		return out, err
 	}
-	out.Without, err = countFlowsWith(ctx, o, "--face-ranges=")
+	out.Without, err = countFlowsWith(ctx, o, `{"spec":{"faceCIDRs":[]}}`)
 	return out, err
 }
 
-func countFlowsWith(ctx context.Context, o options, args ...string) (out flowCounts, err error) {
+// countFlowsWith counts with what a merge patch makes of the sandbox's settings.
+func countFlowsWith(ctx context.Context, o options, settings string) (out flowCounts, err error) {
 	l, err := lab.Start(ctx, lab.Options{Controller: filepath.Join(o.sandbox.Bin, "atoll-controller"), Dist: o.dist, Northd: true})
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, l.Stop()) }()
-	if err := l.StartController(ctx, append(args, "--metrics-address=")...); err != nil {
+	// Some of them cannot change any more once a controller has looked at them.
+	if err := l.Configure(ctx, settings); err != nil {
+		return out, err
+	}
+	if err := l.StartController(ctx, "--metrics-address="); err != nil {
 		return out, err
 	}
 	pods := podsOfFlows()
@@ -160,9 +165,9 @@ var listFlows = []string{"--bare", "--columns=_uuid", "list", "Logical_Flow"}
 
 // flows counts the logical flows of the sandbox after northd has done its part.
 func (c *cluster) flows(ctx context.Context) (int, error) {
-	if _, err := c.box.Exec(ctx, sandbox.Central, "ovn-nbctl", "--timeout=60", "--wait=sb", "sync"); err != nil {
+	if _, err := c.Box.Exec(ctx, sandbox.Central, "ovn-nbctl", "--timeout=60", "--wait=sb", "sync"); err != nil {
 		return 0, err
 	}
-	text, err := c.box.Exec(ctx, sandbox.Central, append([]string{"ovn-sbctl", "--timeout=60"}, listFlows...)...)
+	text, err := c.Box.Exec(ctx, sandbox.Central, append([]string{"ovn-sbctl", "--timeout=60"}, listFlows...)...)
 	return len(strings.Fields(string(text))), err
 }

@@ -16,25 +16,17 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-
-	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/test/bench/table"
+	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
 type options struct {
-	sandbox  sandbox.Options
+	sandbox  harness.Sandbox
 	dist     string
 	json     string
 	networks int
@@ -43,7 +35,6 @@ type options struct {
 	alone    int
 	turns    int
 	parts    []string
-	keep     bool
 }
 
 // The parts of a run, in their order.
@@ -69,10 +60,7 @@ func (o options) runs(part string) bool { return slices.Contains(o.parts, part) 
 
 func main() {
 	var o options
-	flag.StringVar(&o.sandbox.Name, "name", "atollbench", "the sandbox's name")
-	flag.StringVar(&o.sandbox.State, "state", "/var/lib/atoll-sandbox-bench", "the sandbox's directory")
-	flag.StringVar(&o.sandbox.Bin, "bin", "bin", "directory of Atoll's programs")
-	flag.StringVar(&o.sandbox.Source, "source", ".", "Atoll's source tree")
+	o.sandbox.Flags()
 	flag.StringVar(&o.dist, "dist", "dist", "directory of the manifests")
 	flag.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
 	flag.IntVar(&o.networks, "networks", 100, "Networks")
@@ -82,25 +70,13 @@ func main() {
 	flag.IntVar(&o.turns, "turns", 150, "pods that are made 3 at a time, of the same ones")
 	list := flag.String("parts", "flows,names,memory,alone,turns,burst", "parts to run, of "+strings.Join(allParts(), ",")+
 		"; host and default make as many pods as burst with their node's network and in the default Network, to compare")
-	flag.BoolVar(&o.keep, "keep", false, "leave the sandbox running; the next run uses it again")
 	flag.Parse()
 	o.parts = strings.Split(*list, ",")
 
-	klog.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "portholes:", err)
-		stop()
-		os.Exit(1)
-	}
+	harness.Main("portholes", func(ctx context.Context) error { return run(ctx, o) })
 }
 
-// downWithin bounds taking the sandbox down.
-const downWithin = 2 * time.Minute
-
 func run(ctx context.Context, o options) (err error) {
-	o.sandbox.Program = o.sandbox.Bin + "/atoll-sandbox"
 	if max(o.sample, o.alone) > o.networks || o.pods%o.networks != 0 {
 		return errors.New("the sample is at most the Networks, and each has as many pods")
 	}
@@ -130,29 +106,16 @@ func run(ctx context.Context, o options) (err error) {
 		progress.Done("DNS servers alone")
 	}
 
-	box, err := sandbox.Up(ctx, o.sandbox, os.Stderr)
-	if !o.keep {
-		defer func() {
-			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
-			defer cancel()
-			err = errors.Join(err, sandbox.Down(late, o.sandbox, os.Stderr))
-		}()
-	}
-	if err != nil {
-		return err
-	}
-	c, err := newCluster(ctx, box, progress)
-	if err != nil {
-		return err
-	}
-	progress.Done("sandbox")
-	// What was measured before a failure is of use, too.
-	err = c.measure(ctx, o, &out)
-	err = errors.Join(err, out.print(os.Stdout))
-	if o.json != "" {
-		err = errors.Join(err, table.Write(o.json, out))
-	}
-	return err
+	return o.sandbox.Run(ctx, func(sandbox *harness.Cluster) error {
+		c, err := newCluster(ctx, sandbox, progress)
+		if err != nil {
+			return err
+		}
+		progress.Done("sandbox")
+		// What was measured before a failure is of use, too.
+		err = c.measure(ctx, o, &out)
+		return errors.Join(err, harness.Tell(out, o.json))
+	})
 }
 
 // measure runs all parts that need nodes.

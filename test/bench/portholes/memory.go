@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/atoll-net/atoll/test/bench/harness"
+	"github.com/atoll-net/atoll/test/lab"
 )
 
 // memory is what portholes take on a node, in units of 1024 bytes each. The first pod of a Network on a node brings its
@@ -41,7 +44,8 @@ func (c *cluster) weigh(ctx context.Context, networks int) (out memory, err erro
 	if networks < weighings {
 		return out, fmt.Errorf("measure memory by %d Networks: needs at least %d", networks, weighings)
 	}
-	if err := c.watchOthers(); err != nil {
+	meter, err := lab.StartMeter(c.Families...)
+	if err != nil {
 		return out, err
 	}
 	var all []memory
@@ -52,7 +56,7 @@ func (c *cluster) weigh(ctx context.Context, networks int) (out memory, err erro
 		}
 		all = append(all, m)
 	}
-	if out.Others, err = c.usedByOthers(); err != nil {
+	if out.Others, err = meter.Others(); err != nil {
 		return out, err
 	}
 	middle := func(of func(memory) float64) float64 {
@@ -88,7 +92,7 @@ func sequence(n int) []int {
 
 // weighSome gives a node two pods of each of these Networks, which stay.
 func (c *cluster) weighSome(ctx context.Context, networks []int) (out memory, err error) {
-	node := c.box.Nodes()[0]
+	node := c.Box.Nodes()[0]
 	var at [3]weight
 	if at[0], err = c.weighNode(ctx, node); err != nil {
 		return out, err
@@ -127,7 +131,7 @@ func (c *cluster) weighNode(ctx context.Context, node string) (w weight, err err
 	now := first
 	// Two collections: the second one frees what the first found unused. Each reading leaves garbage, which brings the
 	// next one.
-	err = c.await(ctx, "the agent to collect its garbage", func(ctx context.Context) (bool, error) {
+	err = harness.Await(ctx, "the agent to collect its garbage", func(ctx context.Context) (bool, error) {
 		for range 10 {
 			if now, err = c.scrape(ctx, node); err != nil {
 				return false, err
@@ -142,7 +146,7 @@ func (c *cluster) weighNode(ctx context.Context, node string) (w weight, err err
 	if w.kernel, err = kernelMemory(); err != nil {
 		return w, err
 	}
-	daemons, err := c.box.Daemons(ctx, node)
+	daemons, err := c.Box.Daemons(ctx, node)
 	if err != nil {
 		return w, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/atoll-net/atoll/pkg/compatible"
 	"github.com/atoll-net/atoll/pkg/dns"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -33,7 +34,7 @@ func namesAlone(ctx context.Context) (out names, err error) {
 		return out, err
 	}
 	node := dns.NewNode(dns.Config{
-		Directory: dns.NewDirectory("cluster.local", nil), Resolvers: dns.NewResolvers("/etc/resolv.conf", nil),
+		Directory: dns.NewDirectory("cluster.local", nil, compatible.Settings{}), Resolvers: dns.NewResolvers("/etc/resolv.conf", nil),
 		Metrics: metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	defer node.Close()

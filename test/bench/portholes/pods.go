@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
@@ -142,7 +143,8 @@ func (c *cluster) apply(ctx context.Context, pods []pod, how way) (out arrival, 
 			events.Stop()
 		}
 	}()
-	if err := c.watchOthers(); err != nil {
+	meter, err := lab.StartMeter(c.Families...)
+	if err != nil {
 		return out, err
 	}
 	began := time.Now()
@@ -156,7 +158,7 @@ func (c *cluster) apply(ctx context.Context, pods []pod, how way) (out arrival, 
 	go func() { // ends with the last pod, or with ctx
 		made <- lab.Load{Count: len(pods), Workers: how.workers}.Run(ctx, func(ctx context.Context, i int) error {
 			sent[i] = time.Now()
-			if _, err := c.kube.CoreV1().Pods(pods[i].namespace()).Create(ctx, pods[i].object(), metav1.CreateOptions{}); err != nil {
+			if _, err := c.Kube.CoreV1().Pods(pods[i].namespace()).Create(ctx, pods[i].object(), metav1.CreateOptions{}); err != nil {
 				return err
 			}
 			if how.inTurn {
@@ -199,10 +201,9 @@ func (c *cluster) apply(ctx context.Context, pods []pod, how way) (out arrival, 
 	if err := <-made; err != nil && late == nil {
 		return out, fmt.Errorf("create pods: %w", err)
 	}
-	if out.Others, err = c.usedByOthers(); err != nil {
+	if out.Others, out.Programs, err = meter.Read(); err != nil {
 		return out, err
 	}
-	out.Programs = c.others.programs
 	var took []time.Duration
 	for i, p := range pods {
 		if missing[p.name] {
@@ -223,7 +224,7 @@ func (c *cluster) apply(ctx context.Context, pods []pod, how way) (out arrival, 
 }
 
 func (c *cluster) watchPods(ctx context.Context) (watch.Interface, error) {
-	events, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{LabelSelector: label})
+	events, err := c.Kube.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{LabelSelector: label})
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
@@ -243,18 +244,17 @@ func (c *cluster) oneByOne(ctx context.Context, networks int, out *results) erro
 	if err != nil {
 		return err
 	}
-	if err := c.watchOthers(); err != nil {
+	meter, err := lab.StartMeter(c.Families...)
+	if err != nil {
 		return err
 	}
-	start := c.others
 	for i := range 2 * networks {
-		p := pod{network: i % networks, name: fmt.Sprintf("alone-%d", i), node: c.box.Nodes()[0]}
+		p := pod{network: i % networks, name: fmt.Sprintf("alone-%d", i), node: c.Box.Nodes()[0]}
 		if _, err := c.apply(ctx, []pod{p}, atOnce); err != nil {
 			return err
 		}
 	}
-	c.others = start
-	if out.Alone.Others, err = c.usedByOthers(); err != nil {
+	if out.Alone.Others, err = meter.Others(); err != nil {
 		return err
 	}
 	after, err := c.figures(ctx)
@@ -270,7 +270,7 @@ func (c *cluster) oneByOne(ctx context.Context, networks int, out *results) erro
 
 // crowd is all pods at once, as many on each node, each Network on as many nodes as it has pods for.
 func (c *cluster) crowd(o options) []pod {
-	nodes := c.box.Nodes()
+	nodes := c.Box.Nodes()
 	var pods []pod
 	for j := range o.pods / o.networks {
 		for n := range o.networks {
@@ -299,7 +299,7 @@ func (c *cluster) compare(ctx context.Context, o options, network int) (arrival,
 // turns makes the first pods of burst, no more at a time than there are nodes: what a porthole costs where not everything waits for a
 // processor. It takes them away again in the same way.
 func (c *cluster) turns(ctx context.Context, o options, empty map[string][]string, out *results) error {
-	how := way{workers: len(c.box.Nodes()), inTurn: true, within: lab.Patience}
+	how := way{workers: len(c.Box.Nodes()), inTurn: true, within: lab.Patience}
 	if err := c.fill(ctx, c.crowd(o)[:o.turns], how, &out.TurnsArrival, &out.Turns); err != nil {
 		return err
 	}
@@ -359,17 +359,17 @@ func (c *cluster) fill(ctx context.Context, pods []pod, how way, came *arrival, 
 
 // deletePods deletes all pods of this benchmark and waits until none is left.
 func (c *cluster) deletePods(ctx context.Context, how way) error {
-	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: label})
+	list, err := c.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: label})
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
 	err = lab.Load{Count: len(list.Items), Workers: how.workers}.Run(ctx, func(ctx context.Context, i int) error {
 		p := &list.Items[i]
-		pods := c.kube.CoreV1().Pods(p.Namespace)
+		pods := c.Kube.CoreV1().Pods(p.Namespace)
 		if err := pods.Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil || !how.inTurn {
 			return err
 		}
-		return c.await(ctx, "a pod to go", func(ctx context.Context) (bool, error) {
+		return harness.Await(ctx, "a pod to go", func(ctx context.Context) (bool, error) {
 			_, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return true, nil
@@ -380,8 +380,8 @@ func (c *cluster) deletePods(ctx context.Context, how way) error {
 	if err != nil {
 		return fmt.Errorf("delete pods: %w", err)
 	}
-	return c.await(ctx, "pods to go", func(ctx context.Context) (bool, error) {
-		list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: label, Limit: 1})
+	return harness.Await(ctx, "pods to go", func(ctx context.Context) (bool, error) {
+		list, err := c.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: label, Limit: 1})
 		if err != nil {
 			return false, err
 		}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/atoll-net/atoll/test/bench/harness"
+	"github.com/atoll-net/atoll/test/lab"
 )
 
 // removal is how everything went away again. Seconds from the first deletion.
@@ -21,7 +24,8 @@ type removal struct {
 
 // removeAll deletes all pods and waits until the nodes are as they were.
 func (c *cluster) removeAll(ctx context.Context, empty map[string][]string, how way) (out removal, err error) {
-	if err := c.watchOthers(); err != nil {
+	meter, err := lab.StartMeter(c.Families...)
+	if err != nil {
 		return out, err
 	}
 	began := time.Now()
@@ -36,7 +40,7 @@ func (c *cluster) removeAll(ctx context.Context, empty map[string][]string, how 
 	// The sweep, which mends what went wrong, comes every minute.
 	late, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
-	waited := c.await(late, "the nodes to be as they were", func(ctx context.Context) (bool, error) {
+	waited := harness.Await(late, "the nodes to be as they were", func(ctx context.Context) (bool, error) {
 		now, err := c.remains(ctx)
 		if err != nil {
 			return false, err
@@ -55,13 +59,13 @@ func (c *cluster) removeAll(ctx context.Context, empty map[string][]string, how 
 		return out, waited
 	}
 	out.All = time.Since(began).Seconds()
-	out.Others, err = c.usedByOthers()
+	out.Others, err = meter.Others()
 	return out, err
 }
 
 // noPortholes waits until no node has a porthole.
 func (c *cluster) noPortholes(ctx context.Context) error {
-	return c.await(ctx, "portholes to go", func(ctx context.Context) (bool, error) {
+	return harness.Await(ctx, "portholes to go", func(ctx context.Context) (bool, error) {
 		count, err := c.portholes(ctx)
 		return count == 0, err
 	})
@@ -70,7 +74,7 @@ func (c *cluster) noPortholes(ctx context.Context) error {
 // portholes counts the network namespaces of portholes on all nodes.
 func (c *cluster) portholes(ctx context.Context) (int, error) {
 	count := 0
-	for _, node := range c.box.Nodes() {
+	for _, node := range c.Box.Nodes() {
 		names, err := c.namespaces(ctx, node)
 		if err != nil {
 			return 0, err
@@ -82,14 +86,14 @@ func (c *cluster) portholes(ctx context.Context) (int, error) {
 
 func (c *cluster) namespaces(ctx context.Context, node string) ([]string, error) {
 	// Before the first pod there is no such directory.
-	out, err := c.box.Exec(ctx, node, "find", "/run/", "-maxdepth", "2", "-path", "/run/netns/atoll-*")
+	out, err := c.Box.Exec(ctx, node, "find", "/run/", "-maxdepth", "2", "-path", "/run/netns/atoll-*")
 	return strings.Fields(string(out)), err
 }
 
 // remains is what there is of Atoll on each node, one line each: namespaces, links, ports of the bridge, routes, rules.
 func (c *cluster) remains(ctx context.Context) (map[string][]string, error) {
 	out := map[string][]string{}
-	for _, node := range c.box.Nodes() {
+	for _, node := range c.Box.Nodes() {
 		names, err := c.namespaces(ctx, node)
 		if err != nil {
 			return nil, err
@@ -109,7 +113,7 @@ func (c *cluster) remains(ctx context.Context) (map[string][]string, error) {
 			{"table", false, []string{"nft", "list", "tables"}},
 			{"rule", false, []string{"nft", "-s", "list", "table", "inet", "atoll"}},
 		} {
-			text, err := c.box.Exec(ctx, node, look.argv...)
+			text, err := c.Box.Exec(ctx, node, look.argv...)
 			if err != nil {
 				return nil, err
 			}

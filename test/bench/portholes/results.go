@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/test/bench/table"
+	"github.com/atoll-net/atoll/test/bench/harness"
 )
 
 // results of a run. Times are in milliseconds unless they say otherwise. Others is how many processors were used by
@@ -65,7 +65,7 @@ type agents struct {
 	Failed int `json:"failed"`
 }
 
-func readAgents(before, after figures) agents {
+func readAgents(before, after harness.Samples) agents {
 	out := agents{
 		Made:   between(before, after, metricPorthole, `change="made"`),
 		Waited: between(before, after, metricWait, ""),
@@ -108,12 +108,12 @@ func lighter(kib float64) string {
 	if kib < 0 {
 		return "unknown"
 	}
-	return table.Verdict(kib < targetKiB)
+	return harness.Verdict(kib < targetKiB)
 }
 
-// print writes a table for people, of what was measured.
-func (r results) print(to io.Writer) error {
-	t := table.New(to, r.Processors, fmt.Sprintf("%d pods in %d Networks of the same addresses: %d portholes on 3 nodes", r.Pods, r.Networks, r.Portholes))
+// Print writes a table for people, of what was measured.
+func (r results) Print(to io.Writer) error {
+	t := harness.New(to, r.Processors, fmt.Sprintf("%d pods in %d Networks of the same addresses: %d portholes on 3 nodes", r.Pods, r.Networks, r.Portholes))
 	r.printTargets(t)
 	t.Gap()
 	r.printRest(t)
@@ -123,7 +123,7 @@ func (r results) print(to io.Writer) error {
 func (r results) has(part string) bool { return slices.Contains(r.Measured, part) }
 
 // printTargets writes what has a target.
-func (r results) printTargets(t table.Table) {
+func (r results) printTargets(t harness.Table) {
 	for _, p := range []struct {
 		name, when string
 		part
@@ -141,22 +141,22 @@ func (r results) printTargets(t table.Table) {
 	if r.has(partFlows) {
 		with, without := r.Flows.With, r.Flows.Without
 		t.Judged("logical flows per pod, by its face", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.perPod()-without.perPod(), with.perPod(), without.perPod()),
-			same(with.perPod(), without.perPod()), table.Nobody)
+			same(with.perPod(), without.perPod()), harness.Nobody)
 		t.Judged("logical flows per Network, by faces", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.PerNetwork-without.PerNetwork, with.PerNetwork, without.PerNetwork),
-			same(with.PerNetwork, without.PerNetwork), table.Nobody)
+			same(with.PerNetwork, without.PerNetwork), harness.Nobody)
 	}
 	for _, p := range []struct {
 		name, when string
 		removal
 	}{{partTurns, ", 3 at a time", r.TurnsRemoval}, {partRemoval, ", all at once", r.Removal}} {
 		if r.has(p.name) {
-			t.Judged("left after removal"+p.when, "nothing", left(p.Left), len(p.Left) == 0, table.Nobody)
+			t.Judged("left after removal"+p.when, "nothing", left(p.Left), len(p.Left) == 0, harness.Nobody)
 		}
 	}
 }
 
 // printRest writes what has none.
-func (r results) printRest(t table.Table) {
+func (r results) printRest(t harness.Table) {
 	for _, p := range []struct {
 		name, what string
 		arrival
@@ -167,7 +167,7 @@ func (r results) printRest(t table.Table) {
 				took += fmt.Sprintf("; %d others not in time", p.Late)
 			}
 			t.Figure(fmt.Sprintf("%d %s", p.Pods, p.what), took, p.Others)
-			t.Figure("  processor time", p.busiest(), table.Nobody)
+			t.Figure("  processor time", p.busiest(), harness.Nobody)
 		}
 	}
 	for _, p := range []struct {
@@ -179,13 +179,13 @@ func (r results) printRest(t table.Table) {
 		}
 		t.Figure("a porthole's steps"+p.when, "", p.Others)
 		for _, step := range steps {
-			t.Figure("  "+step, times(p.Steps[step]), table.Nobody)
+			t.Figure("  "+step, times(p.Steps[step]), harness.Nobody)
 		}
 		t.Figure("porthole had waited for others"+p.when, times(p.Waited), p.Others)
 		t.Figure("pod added to a porthole"+p.when, times(p.Joined), p.Others)
 		t.Figure("ADD"+p.when, fmt.Sprintf("%s; %d failed", times(p.ADD), p.Failed), p.Others)
 		for _, phase := range phases {
-			t.Figure("  "+phase, times(p.Phases[phase]), table.Nobody)
+			t.Figure("  "+phase, times(p.Phases[phase]), harness.Nobody)
 		}
 	}
 	if r.has(partMemory) {
@@ -194,14 +194,14 @@ func (r results) printRest(t table.Table) {
 		t.Figure("one more pod", fmt.Sprintf("%.0f KiB of the kernel, container included; %.0f KiB of the agent", m.PodKernel, m.PodHeap), m.Others)
 	}
 	if r.has(partNames) {
-		t.Figure("DNS server of a Network", fmt.Sprintf("%.0f KiB, %.1f goroutines (in the agent's, above)", r.Names.Heap, r.Names.Goroutines), table.Nobody)
+		t.Figure("DNS server of a Network", fmt.Sprintf("%.0f KiB, %.1f goroutines (in the agent's, above)", r.Names.Heap, r.Names.Goroutines), harness.Nobody)
 	}
 	if f := r.Flows; r.has(partFlows) {
-		t.Figure("logical flows, 3 nodes' faces", fmt.Sprintf("%d of %d, for all nodes' routes and all Networks' ways together", f.With.Empty-f.Without.Empty, f.With.Empty), table.Nobody)
-		t.Figure("logical flows per pod, to dial its face in its Network", fmt.Sprintf("%.2f", f.With.dialled()), table.Nobody)
+		t.Figure("logical flows, 3 nodes' faces", fmt.Sprintf("%d of %d, for all nodes' routes and all Networks' ways together", f.With.Empty-f.Without.Empty, f.With.Empty), harness.Nobody)
+		t.Figure("logical flows per pod, to dial its face in its Network", fmt.Sprintf("%.2f", f.With.dialled()), harness.Nobody)
 	}
 	if r.has(partBurst) {
-		t.Figure("logical flows per pod in the sandbox", fmt.Sprintf("%.2f", r.FlowsPerPod), table.Nobody)
+		t.Figure("logical flows per pod in the sandbox", fmt.Sprintf("%.2f", r.FlowsPerPod), harness.Nobody)
 	}
 	for _, p := range []struct {
 		name, when string

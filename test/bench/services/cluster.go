@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,14 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
@@ -33,62 +28,24 @@ import (
 // home is the Network that packets are measured in, and the namespace whose pods are in it.
 const home = "bench-services"
 
-// lookEvery is how often a condition is looked at.
-const lookEvery = 50 * time.Millisecond
-
-// eventually waits until a condition holds.
-func eventually(ctx context.Context, holds func() (bool, error)) error {
-	return wait.PollUntilContextTimeout(ctx, lookEvery, lab.Patience, true, func(context.Context) (bool, error) { return holds() })
-}
-
 // cluster is the sandbox.
 type cluster struct {
-	kube     kubernetes.Interface
-	networks dynamic.ResourceInterface
-	exec     matrix.Exec
-	nodes    []string
-	families []int
+	*harness.Cluster
+	exec matrix.Exec
 }
 
-// downWithin bounds taking the sandbox down.
-const downWithin = 2 * time.Minute
-
-// inSandbox runs f in a sandbox, which is taken down afterwards unless it is to be kept.
-func inSandbox(ctx context.Context, o options, f func(*cluster) error) (err error) {
-	box, err := sandbox.Up(ctx, o.sandbox, os.Stderr)
-	if !o.keep {
-		defer func() {
-			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
-			defer cancel()
-			err = errors.Join(err, sandbox.Down(late, o.sandbox, os.Stderr))
-		}()
-	}
-	if err != nil {
-		return err
-	}
-	config, err := box.RESTConfig()
-	if err != nil {
-		return err
-	}
-	c := &cluster{nodes: box.Nodes()}
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return fmt.Errorf("make client: %w", err)
-	}
-	dyn, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("make client: %w", err)
-	}
-	c.networks = dyn.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks"))
-	if c.exec, err = matrix.NewExec(config, c.kube); err != nil {
-		return err
-	}
-	if c.families, err = lab.Families(ctx, box); err != nil {
-		return err
-	}
-	if err := c.makeHome(ctx); err != nil {
-		return err
-	}
-	return f(c)
+// inSandbox runs f in a sandbox with the Network that packets are measured in.
+func inSandbox(ctx context.Context, o options, f func(*cluster) error) error {
+	return o.sandbox.Run(ctx, func(sandbox *harness.Cluster) (err error) {
+		c := &cluster{Cluster: sandbox}
+		if c.exec, err = matrix.NewExec(c.Config, c.Kube); err != nil {
+			return err
+		}
+		if err := c.makeHome(ctx); err != nil {
+			return err
+		}
+		return f(c)
+	})
 }
 
 // makeHome makes the Network and its namespace anew.
@@ -99,17 +56,17 @@ func (c *cluster) makeHome(ctx context.Context) error {
 		return err
 	}
 	delete(object, "status")
-	if _, err := c.networks.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Networks.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("make Network: %w", err)
 	}
-	_, err = c.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	_, err = c.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: home, Labels: map[string]string{model.LabelNetwork: home},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("make namespace: %w", err)
 	}
-	return eventually(ctx, func() (bool, error) {
-		list, err := c.kube.CoreV1().ServiceAccounts(home).List(ctx, metav1.ListOptions{})
+	return harness.Await(ctx, "the namespace's ServiceAccount", func(ctx context.Context) (bool, error) {
+		list, err := c.Kube.CoreV1().ServiceAccounts(home).List(ctx, metav1.ListOptions{})
 		return err == nil && len(list.Items) > 0, err
 	})
 }
@@ -147,14 +104,14 @@ func template(app, node string) corev1.PodTemplateSpec {
 // deploy makes a Deployment and a Service of its name, and waits until they serve. It returns the Service's address.
 func (c *cluster) deploy(ctx context.Context, name, node string, replicas int32) (netip.Addr, error) {
 	t := template(name, node)
-	d, err := c.kube.AppsV1().Deployments(home).Create(ctx, &appsv1.Deployment{
+	d, err := c.Kube.AppsV1().Deployments(home).Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: t.Labels}, Template: t},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("make Deployment %s: %w", name, err)
 	}
-	service, err := c.kube.CoreV1().Services(home).Create(ctx, &corev1.Service{
+	service, err := c.Kube.CoreV1().Services(home).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{Selector: t.Labels, Ports: []corev1.ServicePort{
 			{Name: "tcp", Port: wire.DefaultPort}, {Name: "udp", Port: wire.DefaultPort, Protocol: corev1.ProtocolUDP}, {Name: "http", Port: wire.HTTPPort},
@@ -171,8 +128,8 @@ func (c *cluster) deploy(ctx context.Context, name, node string, replicas int32)
 
 // rolledOut waits until all pods of a Deployment are of its template and ready, and no other is left.
 func (c *cluster) rolledOut(ctx context.Context, d *appsv1.Deployment) error {
-	err := eventually(ctx, func() (bool, error) {
-		now, err := c.kube.AppsV1().Deployments(home).Get(ctx, d.Name, metav1.GetOptions{})
+	return harness.Await(ctx, "Deployment "+d.Name, func(ctx context.Context) (bool, error) {
+		now, err := c.Kube.AppsV1().Deployments(home).Get(ctx, d.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -183,14 +140,10 @@ func (c *cluster) rolledOut(ctx context.Context, d *appsv1.Deployment) error {
 		pods, err := c.pods(ctx, d.Name)
 		return len(pods) == int(want), err
 	})
-	if err != nil {
-		return fmt.Errorf("wait for Deployment %s: %w", d.Name, err)
-	}
-	return nil
 }
 
 func (c *cluster) pods(ctx context.Context, app string) ([]corev1.Pod, error) {
-	list, err := c.kube.CoreV1().Pods(home).List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
+	list, err := c.Kube.CoreV1().Pods(home).List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
@@ -211,14 +164,10 @@ func (c *cluster) only(ctx context.Context, app string) (*corev1.Pod, error) {
 
 // serves waits until a client is answered at an address.
 func (c *cluster) serves(ctx context.Context, client string, at netip.AddrPort) error {
-	err := eventually(ctx, func() (bool, error) {
+	return harness.Await(ctx, at.String(), func(ctx context.Context) (bool, error) {
 		load, err := c.load(ctx, client, at, wire.LoadTCP, time.Millisecond)
 		return load.Answers > 0, err
 	})
-	if err != nil {
-		return fmt.Errorf("wait for %s: %w", at, err)
-	}
-	return nil
 }
 
 // load has a pod ask.

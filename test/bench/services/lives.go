@@ -33,11 +33,11 @@ type lives struct {
 
 // watchLives follows an app until stop is called.
 func (c *cluster) watchLives(ctx context.Context, app string) (*lives, error) {
-	pods, err := c.kube.CoreV1().Pods(home).Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
+	pods, err := c.Kube.CoreV1().Pods(home).Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	endpoints, err := c.kube.DiscoveryV1().EndpointSlices(home).Watch(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + app})
+	endpoints, err := c.Kube.DiscoveryV1().EndpointSlices(home).Watch(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + app})
 	if err != nil {
 		pods.Stop()
 		return nil, fmt.Errorf("watch slices: %w", err)

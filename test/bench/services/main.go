@@ -16,23 +16,16 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-
-	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/test/bench/table"
+	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
 type options struct {
-	sandbox    sandbox.Options
+	sandbox    harness.Sandbox
 	controller string
 	dist       string
 	json       string
@@ -44,15 +37,11 @@ type options struct {
 	packets    bool
 	ask        time.Duration
 	rollouts   int
-	keep       bool
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.sandbox.Name, "name", "atollbench", "the sandbox's name")
-	flag.StringVar(&o.sandbox.State, "state", "/var/lib/atoll-sandbox-bench", "the sandbox's directory")
-	flag.StringVar(&o.sandbox.Bin, "bin", "bin", "directory of Atoll's programs")
-	flag.StringVar(&o.sandbox.Source, "source", ".", "Atoll's source tree")
+	o.sandbox.Flags()
 	flag.StringVar(&o.dist, "dist", "dist", "directory of the manifests")
 	flag.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
 	flag.IntVar(&o.networks, "networks", 100, "Networks")
@@ -63,24 +52,16 @@ func main() {
 	flag.BoolVar(&o.packets, "packets", true, "measure with packets, in a sandbox")
 	flag.DurationVar(&o.ask, "ask", time.Second, "how long a way of asking is measured at a time")
 	flag.IntVar(&o.rollouts, "rollouts", 3, "how often all pods are replaced while clients ask")
-	flag.BoolVar(&o.keep, "keep", false, "leave the sandbox running; the next run uses it again")
 	flag.Parse()
 
-	klog.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "services:", err)
-		stop()
-		os.Exit(1)
-	}
+	harness.Main("services", func(ctx context.Context) error { return run(ctx, o) })
 }
 
 func run(ctx context.Context, o options) (err error) {
 	if o.services%o.networks != 0 || o.services/o.networks > 200 {
 		return errors.New("each Network has as many Services, at most 200")
 	}
-	o.controller, o.sandbox.Program = o.sandbox.Bin+"/atoll-controller", o.sandbox.Bin+"/atoll-sandbox"
+	o.controller = o.sandbox.Bin + "/atoll-controller"
 	out := results{Networks: o.networks, Services: o.services, Endpoints: o.endpoints, Processors: runtime.NumCPU()}
 	progress := lab.NewProgress(os.Stderr)
 	if o.rows {
@@ -94,9 +75,5 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}
 	// What was measured before a failure is of use, too.
-	err = errors.Join(err, out.print(os.Stdout))
-	if o.json != "" {
-		err = errors.Join(err, table.Write(o.json, out))
-	}
-	return err
+	return errors.Join(err, harness.Tell(out, o.json))
 }

@@ -53,14 +53,14 @@ func measurePackets(ctx context.Context, o options, progress *lab.Progress) (*pa
 	out := &packetResults{Rollouts: o.rollouts, Replicas: replicas}
 	err := inSandbox(ctx, o, func(c *cluster) error {
 		progress.Done("sandbox")
-		if _, err := c.deploy(ctx, "client", c.nodes[0], 1); err != nil {
+		if _, err := c.deploy(ctx, "client", c.Box.Nodes()[0], 1); err != nil {
 			return err
 		}
 		client, err := c.only(ctx, "client")
 		if err != nil {
 			return err
 		}
-		for _, place := range []struct{ what, name, node string }{{"same node", "near", c.nodes[0]}, {"other node", "far", c.nodes[1]}} {
+		for _, place := range []struct{ what, name, node string }{{"same node", "near", c.Box.Nodes()[0]}, {"other node", "far", c.Box.Nodes()[1]}} {
 			virtual, err := c.deploy(ctx, place.name, place.node, 1)
 			if err != nil {
 				return err
@@ -100,7 +100,7 @@ func (c *cluster) compare(ctx context.Context, client string, virtual, direct ne
 	if kept {
 		by, port = wire.LoadHTTP, wire.HTTPPort
 	}
-	before, err := lab.ReadUsage(c.families...)
+	meter, err := lab.StartMeter(c.Families...)
 	if err != nil {
 		return out, err
 	}
@@ -117,12 +117,11 @@ func (c *cluster) compare(ctx context.Context, client string, virtual, direct ne
 			paces[at] = append(paces[at], pace{float64(load.Answers) / load.Seconds, load.P50.Seconds() * 1000})
 		}
 	}
-	after, err := lab.ReadUsage(c.families...)
+	others, err := meter.Others()
 	if err != nil {
 		return out, err
 	}
-	programs, machines := before.Foreign(after)
-	out.Virtual, out.Direct, out.Others = middle(paces[virtual]), middle(paces[direct]), programs+machines
+	out.Virtual, out.Direct, out.Others = middle(paces[virtual]), middle(paces[direct]), others
 	return out, nil
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/atoll-net/atoll/test/bench/table"
+	"github.com/atoll-net/atoll/test/bench/harness"
 )
 
 // results of a run. Others is how many processors were used by programs that do not take part, and by other machines.
@@ -27,9 +27,9 @@ const (
 	targetGrowth = 1.02
 )
 
-// print writes a table for people.
-func (r results) print(to io.Writer) error {
-	t := table.New(to, r.Processors, fmt.Sprintf("%d Services of %d endpoints in %d Networks of the same addresses", r.Services, r.Endpoints, r.Networks))
+// Print writes a table for people.
+func (r results) Print(to io.Writer) error {
+	t := harness.New(to, r.Processors, fmt.Sprintf("%d Services of %d endpoints in %d Networks of the same addresses", r.Services, r.Endpoints, r.Networks))
 	if r.Rows != nil {
 		r.Rows.print(t)
 	}
@@ -39,7 +39,7 @@ func (r results) print(to io.Writer) error {
 	return t.Flush()
 }
 
-func (r rowResults) print(t table.Table) {
+func (r rowResults) print(t harness.Table) {
 	change := func(m measured) string {
 		return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (the API server's answer alone: p50 %.1f ms)", m.P50, m.P99, m.AnswerP50)
 	}
@@ -47,17 +47,17 @@ func (r rowResults) print(t table.Table) {
 		return fmt.Sprintf("%.0f bytes per change, %d transactions for %d changes", m.bytes(), m.Written.Transactions, m.Changes)
 	}
 	t.Figure(fmt.Sprintf("endpoint to row, %d per second", perSecond), change(r.Paced), r.Paced.Others)
-	t.Figure("", writes(r.Paced), table.Nobody)
+	t.Figure("", writes(r.Paced), harness.Nobody)
 	t.Figure("endpoint to row, all Services at once", fmt.Sprintf("%.0f changes/s, %s", r.Burst.PerSecond, change(r.Burst)), r.Burst.Others)
-	t.Figure("", writes(r.Burst), table.Nobody)
+	t.Figure("", writes(r.Burst), harness.Nobody)
 	for _, s := range r.Sizes {
 		target, met := "", ""
 		if few := r.bytesOf(s.Endpoints); s.Services > len(sizes()) {
-			target, met = fmt.Sprintf("< %.0f", few*targetGrowth), table.Verdict(s.Bytes < few*targetGrowth)
+			target, met = fmt.Sprintf("< %.0f", few*targetGrowth), harness.Verdict(s.Bytes < few*targetGrowth)
 		}
-		t.Row(fmt.Sprintf("bytes of a change, %d endpoints, %d other Services", s.Endpoints, s.Services), target, fmt.Sprintf("%.0f", s.Bytes), met, table.Nobody)
+		t.Row(fmt.Sprintf("bytes of a change, %d endpoints, %d other Services", s.Endpoints, s.Services), target, fmt.Sprintf("%.0f", s.Bytes), met, harness.Nobody)
 	}
-	t.Figure("memory of the controller", fmt.Sprintf("%.0f MB", r.ControllerMB), table.Nobody)
+	t.Figure("memory of the controller", fmt.Sprintf("%.0f MB", r.ControllerMB), harness.Nobody)
 }
 
 // bytesOf is what a change of a Service of a size wrote while there were few others.
@@ -70,12 +70,12 @@ func (r rowResults) bytesOf(endpoints int) float64 {
 	return 0
 }
 
-func (r packetResults) print(t table.Table) {
+func (r packetResults) print(t harness.Table) {
 	for _, a := range r.Asked {
 		target := map[bool]float64{true: targetKept, false: targetNew}[a.Kept]
 		t.Row(a.What, fmt.Sprintf("> %.2f of direct", target),
 			fmt.Sprintf("%.2f: %.0f/s, direct %.0f/s; p50 %.2f ms, direct %.2f ms", a.ratio(), a.Virtual.PerSecond, a.Direct.PerSecond, a.Virtual.P50, a.Direct.P50),
-			table.Verdict(a.ratio() > target), a.Others)
+			harness.Verdict(a.ratio() > target), a.Others)
 	}
 	for _, l := range r.Rolling {
 		target := "0"
@@ -84,13 +84,13 @@ func (r packetResults) print(t table.Table) {
 		}
 		met := ""
 		if !l.Lossy {
-			met = table.Verdict(l.failed() == 0)
+			met = harness.Verdict(l.failed() == 0)
 		}
 		t.Row("errors while all pods are replaced, "+l.What, target,
 			fmt.Sprintf("%d of %d, longest %.0f ms %v", l.failed(), l.Answers+l.failed(), l.MaxMilliseconds, l.Errors), met, r.RollingOthers)
 	}
 	for _, e := range r.Ended {
-		t.Figure("a pod that is told to end "+e.What, fmt.Sprintf("p50 %.0f ms, longest %.0f ms, of %d pods", e.P50, e.Max, e.Pods), table.Nobody)
+		t.Figure("a pod that is told to end "+e.What, fmt.Sprintf("p50 %.0f ms, longest %.0f ms, of %d pods", e.P50, e.Max, e.Pods), harness.Nobody)
 	}
-	t.Figure("", fmt.Sprintf("%d rollouts of %d pods in %.0f s", r.Rollouts, r.Replicas, r.RollingSeconds), table.Nobody)
+	t.Figure("", fmt.Sprintf("%d rollouts of %d pods in %.0f s", r.Rollouts, r.Replicas, r.RollingSeconds), harness.Nobody)
 }

@@ -34,11 +34,11 @@ func TestVerdicts(t *testing.T) {
 		},
 	}
 	for _, test := range []struct {
-		of          results
+		results     results
 		met, missed int
 	}{{good, 4, 0}, {bad, 0, 4}} {
 		var out bytes.Buffer
-		if err := test.of.print(&out); err != nil {
+		if err := test.results.Print(&out); err != nil {
 			t.Fatal(err)
 		}
 		if met, missed := strings.Count(out.String(), " met "), strings.Count(out.String(), "MISSED"); met != test.met || missed != test.missed {

@@ -43,14 +43,14 @@ func (r rolling) failed() int {
 
 // ways of asking while pods are replaced.
 func ways() []struct {
-	by   wire.LoadBy
-	port uint16
-	what string
+	protocol wire.LoadBy
+	port     uint16
+	what     string
 } {
 	return []struct {
-		by   wire.LoadBy
-		port uint16
-		what string
+		protocol wire.LoadBy
+		port     uint16
+		what     string
 	}{
 		{wire.LoadTCP, wire.DefaultPort, "a connection for each question"},
 		{wire.LoadUDP, wire.DefaultPort, "UDP from one port"},
@@ -82,7 +82,7 @@ func (c *cluster) replace(ctx context.Context, client string, o options, out *pa
 		return err
 	}
 	defer lives.stop()
-	before, err := lab.ReadUsage(c.families...)
+	meter, err := lab.StartMeter(c.Families...)
 	if err != nil {
 		return err
 	}
@@ -104,12 +104,11 @@ func (c *cluster) replace(ctx context.Context, client string, o options, out *pa
 	if err := <-failed; err != nil {
 		return err
 	}
-	after, err := lab.ReadUsage(c.families...)
+	others, err := meter.Others()
 	if err != nil {
 		return err
 	}
-	programs, machines := before.Foreign(after)
-	out.RollingOthers = programs + machines
+	out.RollingOthers = others
 	gone := lives.lived()
 	out.Ended = append(out.Ended, unlisted(gone))
 	for _, way := range out.Rolling {
@@ -138,9 +137,9 @@ func (c *cluster) askAll(ctx context.Context, client string, at netip.Addr, dura
 	var running sync.WaitGroup
 	for i, way := range ways() {
 		running.Go(func() {
-			load, err := c.load(ctx, client, netip.AddrPortFrom(at, way.port), way.by, duration, "-workers=4", "-pause=5ms")
+			load, err := c.load(ctx, client, netip.AddrPortFrom(at, way.port), way.protocol, duration, "-workers=4", "-pause=5ms")
 			out[i] = rolling{
-				What: way.what, Answers: load.Answers, Errors: load.Errors, Lossy: way.by == wire.LoadUDP,
+				What: way.what, Answers: load.Answers, Errors: load.Errors, Lossy: way.protocol == wire.LoadUDP,
 				MaxMilliseconds: load.Max.Seconds() * 1000, spans: load.Spans, failures: load.Failures, slowest: load.MaxAsked,
 			}
 			errs[i] = err
@@ -154,7 +153,7 @@ func (c *cluster) askAll(ctx context.Context, client string, at netip.Addr, dura
 func (c *cluster) restart(ctx context.Context, app string) (time.Duration, error) {
 	start := time.Now()
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, start.Format(time.RFC3339Nano))
-	d, err := c.kube.AppsV1().Deployments(home).Patch(ctx, app, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	d, err := c.Kube.AppsV1().Deployments(home).Patch(ctx, app, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("restart Deployment %s: %w", app, err)
 	}

@@ -224,7 +224,7 @@ func (b *rowsBench) quiet(ctx context.Context) error {
 // change has one endpoint of each Service become unready, or ready again, and waits until the database has it. A load of one
 // worker waits for each change before it makes the next. What is written counts until the controller is done.
 func (b *rowsBench) change(ctx context.Context, services []*service, load lab.Load) (out measured, err error) {
-	start, err := lab.ReadUsage()
+	meter, err := lab.StartMeter()
 	if err != nil {
 		return out, err
 	}
@@ -266,7 +266,7 @@ func (b *rowsBench) change(ctx context.Context, services []*service, load lab.Lo
 			}
 		}
 	}
-	end, err := lab.ReadUsage()
+	others, err := meter.Others()
 	if err != nil {
 		return out, err
 	}
@@ -275,10 +275,9 @@ func (b *rowsBench) change(ctx context.Context, services []*service, load lab.Lo
 	}
 	slices.Sort(took)
 	slices.Sort(answers)
-	programs, machines := start.Foreign(end)
 	return measured{
 		Changes: len(services), P50: lab.Percentile(took, 50), P99: lab.Percentile(took, 99), AnswerP50: lab.Percentile(answers, 50),
 		PerSecond: float64(len(services)) / last.Sub(began).Seconds(),
-		Written:   b.relay.sum().since(before), Others: programs + machines,
+		Written:   b.relay.sum().since(before), Others: others,
 	}, nil
 }

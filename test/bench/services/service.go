@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -137,7 +138,7 @@ func endpointOf(ctx context.Context, kube kubernetes.Interface, p lab.Pod) (out 
 	var uid types.UID
 	var attachments []model.Attachment
 	// Its port may be in the database a moment before the annotation is on the pod.
-	err = eventually(ctx, func() (bool, error) {
+	err = harness.Await(ctx, "attachment of "+p.Key.String(), func(ctx context.Context) (bool, error) {
 		pod, err := pods.Get(ctx, p.Key.Name, metav1.GetOptions{ResourceVersion: "0"})
 		if err != nil || pod.Annotations[model.AnnotationAttachments] == "" {
 			return false, err
@@ -146,7 +147,7 @@ func endpointOf(ctx context.Context, kube kubernetes.Interface, p lab.Pod) (out 
 		return true, json.Unmarshal([]byte(pod.Annotations[model.AnnotationAttachments]), &attachments)
 	})
 	if err != nil {
-		return out, fmt.Errorf("read attachment of %s: %w", p.Key, err)
+		return out, err
 	}
 	return discoveryv1.Endpoint{
 		Addresses:  []string{attachments[0].Faces[0].String()},

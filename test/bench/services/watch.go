@@ -61,7 +61,7 @@ type count struct {
 
 // watchBalancers monitors the load balancers of Services.
 func watchBalancers(ctx context.Context, address string) (*arrivals, error) {
-	c, err := lab.Connect(ctx, address, map[string]model.Model{string(nb.TableLoadBalancer): &balancer{}})
+	c, err := lab.Connect(ctx, address, map[string]model.Model{nb.TableLoadBalancer.String(): &balancer{}})
 	if err != nil {
 		return nil, err
 	}

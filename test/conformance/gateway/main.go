@@ -24,7 +24,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/gatewayapi"
@@ -164,11 +164,11 @@ func (c cluster) route(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(node.Metadata.Annotations[model.AnnotationNode]), &given); err != nil {
 		return fmt.Errorf("read what node %s was given: %w", client, err)
 	}
-	ranges, err := controller.ParseGateways(controller.DefaultGateways())
+	settings, err := config.Parse(config.Defaults())
 	if err != nil {
 		return err
 	}
-	for _, to := range ranges {
+	for _, to := range settings.Gateways {
 		for _, gateway := range given.Gateways {
 			if gateway.Is4() != to.Addr().Is4() {
 				continue

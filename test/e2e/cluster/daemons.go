@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func (c *Cluster) KillOnce(ctx context.Context, d Daemon) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Box.Kill(ctx, d.Place, d.Name); err != nil {
+	if err := c.Box.Signal(ctx, d.Place, d.Name, syscall.SIGKILL); err != nil {
 		return err
 	}
 	tick := time.NewTicker(LookEvery)

@@ -25,7 +25,7 @@ type Northbound struct{ client client.Client }
 func dialNorthbound(ctx context.Context, address string) (*Northbound, error) {
 	tables := map[string]model.Model{}
 	for _, t := range nb.Tables() {
-		tables[string(t.Table)] = t.New()
+		tables[t.Table.String()] = t.New()
 	}
 	db, err := model.NewClientDBModel(nb.DatabaseName, tables)
 	if err != nil {
@@ -53,7 +53,7 @@ func (n *Northbound) Rows(t *testing.T) []nb.Row {
 	defer cancel()
 	var selects []ovsdb.Operation
 	for _, table := range nb.Tables() {
-		selects = append(selects, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: string(table.Table), Where: []ovsdb.Condition{}})
+		selects = append(selects, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table.Table.String(), Where: []ovsdb.Condition{}})
 	}
 	results, err := n.client.Transact(ctx, selects...)
 	if err != nil || len(results) < len(selects) {
@@ -67,7 +67,7 @@ func (n *Northbound) Rows(t *testing.T) []nb.Row {
 			if !ok {
 				t.Fatalf("a row of %s has no UUID: %v", table.Table, values)
 			}
-			m, err := model.CreateModel(db, string(table.Table), &values, id.GoUUID)
+			m, err := model.CreateModel(db, table.Table.String(), &values, id.GoUUID)
 			if err != nil {
 				t.Fatalf("read a row of %s: %v", table.Table, err)
 			}

@@ -16,8 +16,8 @@ import (
 type Probed struct {
 	Token    string
 	Answered bool
-	// By is who answered.
-	By wire.Identity
+	// Answerer is who answered.
+	Answerer wire.Identity
 }
 
 // Probe lets one pod dial another at its own address, by TCP.
@@ -44,7 +44,7 @@ func (c *Cluster) TryProbe(ctx context.Context, from, to *corev1.Pod) (Probed, e
 	if err != nil {
 		return Probed{}, err
 	}
-	return Probed{Token: token, Answered: results[token].Answered, By: results[token].By}, nil
+	return Probed{Token: token, Answered: results[token].Answered, Answerer: results[token].Answerer}, nil
 }
 
 // Reach waits until one pod reaches another, and nobody else in its place.
@@ -57,8 +57,8 @@ func (c *Cluster) Reach(t *testing.T, from, to *corev1.Pod) {
 			return err
 		case !p.Answered:
 			return fmt.Errorf("no answer")
-		case p.By.UID != string(to.UID):
-			t.Fatalf("%s answered in the place of %s", p.By, to.Name)
+		case p.Answerer.UID != string(to.UID):
+			t.Fatalf("%s answered in the place of %s", p.Answerer, to.Name)
 		}
 		return nil
 	})

@@ -43,10 +43,10 @@ func astray(from *corev1.Pod, address netip.Addr, meant string) attempt {
 			return "", err
 		}
 		switch r := results[token]; {
-		case r.Answered && r.By.UID == meant:
+		case r.Answered && r.Answerer.UID == meant:
 			return "", nil
 		case r.Answered:
-			return fmt.Sprintf("%s answers in its place", r.By), nil
+			return fmt.Sprintf("%s answers in its place", r.Answerer), nil
 		default:
 			return "nobody answers in its place", nil
 		}
@@ -69,7 +69,7 @@ func askedBy(ctx context.Context, node string, address netip.Addr) (wire.Identit
 		return wire.Identity{}, err
 	}
 	var answer wire.Answer
-	return answer.By, json.Unmarshal(line, &answer)
+	return answer.Answerer, json.Unmarshal(line, &answer)
 }
 
 // nodeAstray is astray for a node's own processes, such as its kubelet.

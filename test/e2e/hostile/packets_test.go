@@ -31,7 +31,7 @@ func dials(from *corev1.Pod, address netip.Addr, port uint16, protocol wire.Prot
 		case !tried:
 			return "", errors.New("it was not tried")
 		case r.Answered:
-			return fmt.Sprintf("%s answered", r.By), nil
+			return fmt.Sprintf("%s answered", r.Answerer), nil
 		case r.Connected:
 			return "connected", nil
 		}

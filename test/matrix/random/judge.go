@@ -11,29 +11,29 @@ import (
 // Seen is what was observed of a path.
 type Seen struct {
 	Result wire.Result
-	// By are the UIDs of the pods that recorded the path's token.
-	By []string
+	// Witnesses are the UIDs of the pods that recorded the path's token.
+	Witnesses []string
 }
 
 // Judge says what is wrong with a path, and nothing where it is as it must be. Leaked: it was heard by somebody who must
 // not hear it, which waiting does not mend.
 func Judge(p Path, s Seen) (wrong string, leaked bool) {
-	for _, by := range s.By {
+	for _, by := range s.Witnesses {
 		if !slices.Contains(p.May, by) {
 			return "seen by " + by, true
 		}
 	}
 	answered := s.Result.Answered && p.Protocol != wire.ICMP
 	switch {
-	case answered && !slices.Contains(p.May, s.Result.By.UID):
-		return fmt.Sprintf("%s answered", s.Result.By), true
+	case answered && !slices.Contains(p.May, s.Result.Answerer.UID):
+		return fmt.Sprintf("%s answered", s.Result.Answerer), true
 	case len(p.May) == 0 && (s.Result.Answered || s.Result.Connected):
 		return "somebody answered", true
 	case len(p.May) == 0:
 		return "", false
 	case !s.Result.Answered:
 		return "no answer: " + s.Result.Error, false
-	case len(s.By) == 0, answered && !slices.Contains(s.By, s.Result.By.UID):
+	case len(s.Witnesses) == 0, answered && !slices.Contains(s.Witnesses, s.Result.Answerer.UID):
 		return "answered, and not seen by who was meant", false
 	}
 	return "", false

@@ -93,7 +93,7 @@ func TestPaths(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	by := func(uid string) wire.Result { return wire.Result{Answered: true, By: wire.Identity{UID: uid}} }
+	by := func(uid string) wire.Result { return wire.Result{Answered: true, Answerer: wire.Identity{UID: uid}} }
 	open, shut := []string{"a"}, []string(nil)
 	for name, c := range map[string]struct {
 		may           []string

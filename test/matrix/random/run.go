@@ -65,7 +65,7 @@ func Run(ctx context.Context, exec matrix.Exec, placed []Placed, paths []Path) (
 		return err
 	})
 	for i := range seen {
-		seen[i].By = by[token(i)]
+		seen[i].Witnesses = by[token(i)]
 	}
 	return seen, err
 }

@@ -87,8 +87,8 @@ func (t Target) AddrPort() netip.AddrPort {
 type Result struct {
 	Token    string `json:"token"`
 	Answered bool   `json:"answered"`
-	// By is who answered. An echo reply does not say: it is zero for ICMP.
-	By Identity `json:"by,omitzero"`
+	// Answerer is who answered. An echo reply does not say: it is zero for ICMP.
+	Answerer Identity `json:"by,omitzero"`
 	// Connected: somebody took a connection, netprobe or not.
 	Connected bool `json:"connected,omitempty"`
 	// RTT is the time from the last try to the answer.
@@ -101,8 +101,8 @@ type Result struct {
 
 // Answer is what a server says over TCP and UDP.
 type Answer struct {
-	Token string   `json:"token"`
-	By    Identity `json:"by"`
+	Token    string   `json:"token"`
+	Answerer Identity `json:"by"`
 }
 
 // Sighting is a token that reached a pod.
@@ -173,9 +173,9 @@ type Load struct {
 	Answers int `json:"answers"`
 	// Connections that were made, or sockets.
 	Connections int `json:"connections"`
-	// By counts the answers of each server, by its UID; Spans say from when until when it answered.
-	By    map[string]int  `json:"by"`
-	Spans map[string]Span `json:"spans,omitempty"`
+	// ByServer counts the answers of each server, by its UID; Spans say from when until when it answered.
+	ByServer map[string]int  `json:"by"`
+	Spans    map[string]Span `json:"spans,omitempty"`
 	// Errors counts what failed, by its words; Failures are the first of them, at most MaxFailures.
 	Errors   map[string]int `json:"errors,omitempty"`
 	Failures []Failure      `json:"failures,omitempty"`

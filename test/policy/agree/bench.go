@@ -140,7 +140,7 @@ type asked struct {
 // arrives reports whether the packet comes out where it should.
 func (a asked) arrives() (bool, error) {
 	said, err := a.tracer.Ask(a.microflow())
-	return strings.Contains(said, fmt.Sprintf("output(%q)", a.out)), err
+	return strings.Contains(said, fmt.Sprintf("output(%q)", a.egress)), err
 }
 
 // traceable reports whether ovn-trace can tell: a packet of a pod to itself does not leave it, and ovn-trace takes every

@@ -21,8 +21,8 @@ type listener struct {
 	socket *os.File
 	heard  *heard
 
-	mu sync.Mutex
-	at place
+	mu    sync.Mutex
+	point place
 }
 
 // listen opens a packet socket in a guest. (packet(7).)
@@ -62,7 +62,7 @@ func (l *listener) read() {
 		}
 		if p, ok := frame.Read(b[:n]); ok {
 			l.mu.Lock()
-			at := l.at
+			at := l.point
 			l.mu.Unlock()
 			l.heard.add(at, p)
 		}
@@ -80,7 +80,7 @@ func (l *listener) send(b []byte) error {
 func (l *listener) move(at place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.at = at
+	l.point = at
 }
 
 func (l *listener) close() { _ = l.socket.Close() }

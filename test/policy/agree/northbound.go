@@ -47,7 +47,7 @@ func (n *northbound) replace(ctx context.Context, p product) error {
 	var empty []plan.Operation
 	for _, table := range nb.Tables() {
 		if nb.IsRoot(table.Table) {
-			empty = append(empty, plan.Operation{Op: libovsdb.OperationDelete, Table: string(table.Table), Where: []libovsdb.Condition{every}})
+			empty = append(empty, plan.Operation{Op: libovsdb.OperationDelete, Table: table.Table.String(), Where: []libovsdb.Condition{every}})
 		}
 	}
 	if err := n.session.Transact(ctx, nil, empty); err != nil {

@@ -87,10 +87,10 @@ func (l *Lab) connection(c cases.Case, made product, p cases.Packet) (connection
 	if one.there, err = made.sendingOf(p, l.client); err != nil {
 		return one, err
 	}
-	if one.back, err = made.answerOf(p.Packet, one.there.out, l.client); err != nil {
+	if one.back, err = made.answerOf(p.Packet, one.there.egress, l.client); err != nil {
 		return one, err
 	}
-	one.from, one.to, one.home = placeIn(c, p.Packet, one.there.in), placeIn(c, p.Packet, one.there.out), placeIn(c, p.Packet, one.back.out)
+	one.from, one.to, one.home = placeIn(c, p.Packet, one.there.ingress), placeIn(c, p.Packet, one.there.egress), placeIn(c, p.Packet, one.back.egress)
 	return one, nil
 }
 

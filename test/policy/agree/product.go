@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/decide"
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -26,17 +27,18 @@ type product struct {
 // compile runs the controller's pure part on a cluster, until it has nothing more to write on nodes and pods. Each pod
 // that has a place keeps it: its addresses stand in its annotation, as after a restart of the controller.
 func compile(c cases.Case) (product, error) {
-	defaults := controller.Defaults{
+	defaults := decide.Defaults{
 		Network: cases.Default,
 		Subnet:  netip.MustParsePrefix("10.129.0.0/16"),
 		DNS:     model.ServiceKey{Namespace: cases.DNSNamespace, Name: "dns"},
 	}
-	var err error
-	if defaults.Faces, err = controller.ParseFaces(controller.DefaultFaces()); err != nil {
+	settings, err := config.Parse(config.Defaults())
+	if err != nil {
 		return product{}, fmt.Errorf("set the controller up: %w", err)
 	}
+	defaults.Faces = settings.Faces
 	g, to := graph.New(), newSink()
-	state := controller.NewState(defaults, g, to)
+	state := decide.NewState(defaults, g, to)
 	for changes := changesOf(c); ; {
 		state.Apply(changes)
 		next := to.take(changes)
@@ -67,15 +69,7 @@ func compile(c cases.Case) (product, error) {
 
 // changesOf reads a cluster's objects as the controller's informers do.
 func changesOf(c cases.Case) model.Changes {
-	out := model.Changes{
-		Networks:   map[string]*model.Network{},
-		Namespaces: map[string]*model.Namespace{},
-		Pods:       map[model.PodKey]*model.Pod{},
-		Nodes:      map[string]*model.Node{},
-		Services:   map[model.ServiceKey]*model.Service{},
-		Slices:     map[model.SliceKey]*model.Slice{},
-		Policies:   map[model.PolicyKey]*model.Policy{},
-	}
+	out := model.NewChanges()
 	for _, n := range cases.Networks() {
 		for _, r := range c.Resolvers {
 			if r.Network == n.Name {

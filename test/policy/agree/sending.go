@@ -18,7 +18,7 @@ const clientPort = 40000
 // sending is a packet as it is put on the wire, and the switch ports where that is and where it has to come out.
 type sending struct {
 	frame.Packet
-	in, out string
+	ingress, egress string
 	// source and nextHop are MAC addresses.
 	source, nextHop string
 }
@@ -35,7 +35,7 @@ func (p product) sendingOf(packet cases.Packet, client uint16) (sending, error) 
 		To:       netip.AddrPortFrom(dialled.To.Address, dialled.Port),
 		Protocol: protocolOf(dialled.Protocol),
 	})
-	s.out = exit(packet.Packet)
+	s.egress = exit(packet.Packet)
 	return s, err
 }
 
@@ -82,7 +82,7 @@ func (s sending) microflow() string {
 		family = "ip6"
 	}
 	return fmt.Sprintf("inport == %q && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == 64 && %s",
-		s.in, s.source, s.nextHop, family, s.From.Addr(), family, s.To.Addr(), s.transport())
+		s.ingress, s.source, s.nextHop, family, s.From.Addr(), family, s.To.Addr(), s.transport())
 }
 
 // transport is the rest of a microflow: the ports, or what kind of echo it is by ICMP and ICMPv6.

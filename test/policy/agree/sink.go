@@ -1,19 +1,20 @@
 package agree
 
 import (
-	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/decide"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // sink takes what the controller would write to the API server.
 type sink struct {
+	decide.Discard
 	// nodes have something new written on them.
 	nodes map[string]model.NodeNetwork
 	// problems of pods and others, by what they are about.
 	problems map[string]string
 }
 
-var _ controller.Sink = (*sink)(nil)
+var _ decide.Sink = (*sink)(nil)
 
 func newSink() *sink {
 	return &sink{nodes: map[string]model.NodeNetwork{}, problems: map[string]string{}}
@@ -34,7 +35,7 @@ func (s *sink) take(objects model.Changes) *model.Changes {
 	return &out
 }
 
-// WriteNode implements controller.Sink, as do the others.
+// WriteNode implements decide.Sink, as do the others.
 func (s *sink) WriteNode(name, _ string, n model.NodeNetwork) { s.nodes[name] = n }
 
 func (s *sink) PodEvent(pod model.PodKey, _ string, p model.Problem) {
@@ -56,14 +57,3 @@ func (s *sink) ServiceEvent(service model.ServiceKey, _ string, p model.Problem)
 func (s *sink) PolicyEvent(policy model.PolicyKey, _ string, p model.Problem) {
 	s.problems[policy.String()] = p.Message
 }
-
-func (s *sink) WriteServiceAddresses(model.ServiceKey, string, *model.ServiceAddresses) {}
-func (s *sink) WriteAttachments(model.PodKey, string, []model.Attachment)               {}
-func (s *sink) Forget(model.PodKey)                                                     {}
-func (s *sink) WriteNetworkStatus(string, string, model.NetworkStatus)                  {}
-func (s *sink) WriteFinalizer(string, string, bool)                                     {}
-func (s *sink) WriteViews(map[model.ViewKey]*model.View)                                {}
-func (s *sink) WriteMirrors(map[model.ServiceKey][]model.Mirror)                        {}
-func (s *sink) WriteGatewayClassStatus(string, string, model.GatewayClassStatus)        {}
-func (s *sink) WriteGatewayStatus(model.GatewayKey, string, model.GatewayStatus)        {}
-func (s *sink) WriteRouteStatus(model.RouteKey, string, model.RouteStatus)              {}

@@ -18,7 +18,7 @@ func Shrink(c Case, fails func(Case) bool) Case {
 		shrunk = false
 		for i := 0; ; {
 			smaller := c.clone()
-			k := &knife{at: i}
+			k := &knife{index: i}
 			k.caseOf(&smaller)
 			if !k.cut {
 				break
@@ -65,17 +65,17 @@ func deep[T any](list []T, of func(*T) *T) []T {
 	return out
 }
 
-// knife takes one thing out: the at-th that it comes by.
+// knife takes one thing out: the index-th that it comes by.
 type knife struct {
-	at  int
-	cut bool
+	index int
+	cut   bool
 }
 
 // here reports whether this is the thing.
 func (k *knife) here() bool {
-	k.at--
-	k.cut = k.cut || k.at == -1
-	return k.at == -1
+	k.index--
+	k.cut = k.cut || k.index == -1
+	return k.index == -1
 }
 
 // from takes an element out of a list that must keep so many.

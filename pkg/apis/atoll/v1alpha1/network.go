@@ -21,7 +21,8 @@ const (
 // both Networks use the same addresses.
 //
 // A pod joins the Network that its label atoll.dev/network names; without the label, the one that the same label of
-// its namespace names; without either, the Network "default". The choice is fixed when the pod is created.
+// its namespace names; without either, the one of the name of the tenant that its namespace belongs to (label
+// atoll.dev/tenant); without any, the Network "default". The choice is fixed when the pod is created.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=networks,singular=network,shortName=net,categories=atoll
@@ -62,6 +63,8 @@ type NetworkList struct {
 // NetworkSpec is what the owner of a Network asks for. Only the type is mandatory.
 //
 // +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.serviceCIDRs) || self.serviceCIDRs.size() == 0",fieldPath=".serviceCIDRs",message="only a Network of type vpc has service ranges of its own; Services of a flat one have their ClusterIPs"
+// +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.compatibleWith) || self.compatibleWith.size() == 0",fieldPath=".compatibleWith",message="only a Network of type vpc is compatible with others; who reaches a flat one's pods is infraAccess of theirs"
+// +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.uses) || self.uses.size() == 0",fieldPath=".uses",message="only a Network of type vpc uses others"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.vpcID) || (has(self.vpcID) && self.vpcID == oldSelf.vpcID)",fieldPath=".vpcID",message="vpcID cannot change once it is set"
 type NetworkSpec struct {
 	// flat: one address space that the nodes share; a pod cannot ask for a subnet or an address.
@@ -95,7 +98,7 @@ type NetworkSpec struct {
 	// Selects by label the namespaces whose pods may attach; {} selects all. When it is absent, the namespaces of the
 	// tenant may attach; without a tenant, those whose label atoll.dev/network names the Network. The cluster's default
 	// Network admits all namespaces that it selects, or all if it selects none, but those that have another Network of
-	// their own: whose label atoll.dev/network names another, or that belong to another tenant and name none. A pod that may
+	// their own: whose label atoll.dev/network names another, or that belong to a tenant and name none. A pod that may
 	// not attach gets no network, and an Event that says so.
 	//
 	// +optional
@@ -103,7 +106,7 @@ type NetworkSpec struct {
 
 	// The subnets of the Network, at most 64. They may not overlap one another; those of other Networks do not matter. Of
 	// two that overlap the first is served. When there is none, the Network has one subnet named "default", of the range
-	// that the controller's flag --default-subnet gives. Subnets can be added and removed; pods that hold an address of a
+	// that the AtollConfig gives (defaultSubnet). Subnets can be added and removed; pods that hold an address of a
 	// subnet that is removed are cut off.
 	//
 	// +optional
@@ -143,7 +146,7 @@ type NetworkSpec struct {
 
 	// Which pods of the default Network reach this Network's pods, by the addresses that Kubernetes knows them by and by
 	// Services that lead there: ingress proxies, scrapers, callers of webhooks. None: none. Infrastructure (the default): those of
-	// namespaces that are infrastructure, which the controller's flag --infra-namespaces and the label
+	// namespaces that are infrastructure, which the AtollConfig (infraNamespaces) and the label
 	// atoll.dev/infrastructure=true of namespaces say. All: every one. Nodes, and what comes from outside by a node port or a
 	// load balancer, always do. Only for type vpc: a flat Network's pods are known by their own addresses.
 	//
@@ -155,6 +158,48 @@ type NetworkSpec struct {
 	//
 	// +optional
 	DNS *NetworkDNS `json:"dns,omitempty"`
+
+	// Whose pods reach this Network's pods and Services: this Network is compatible with theirs. It has a direction: this
+	// Network's pods do not reach theirs for it, and nobody reaches a third Network through it. A Network of another tenant must
+	// list this one in its uses besides. They dial Services by the addresses that these have, and pods by those that Kubernetes
+	// knows them by (status.podIPs). Only for type vpc.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	CompatibleWith []CompatiblePeer `json:"compatibleWith,omitempty"`
+
+	// The Networks of other tenants that this Network's pods are to reach, by name. Each must be compatible with this one.
+	// Networks of the same tenant need not be listed. Only for type vpc.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Uses []string `json:"uses,omitempty"`
+}
+
+// CompatiblePeer names Networks whose pods reach a Network: one of its fields is set.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.network) ? 1 : 0) + (has(self.tenant) ? 1 : 0) + (has(self.all) && self.all ? 1 : 0) == 1",message="name exactly one of network, tenant and all"
+type CompatiblePeer struct {
+	// One Network.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Network string `json:"network,omitempty"`
+	// All Networks of a tenant (spec.tenant).
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Tenant string `json:"tenant,omitempty"`
+	// All Networks: those of the same tenant, and those of others that list this one in their uses.
+	//
+	// +optional
+	All bool `json:"all,omitempty"`
 }
 
 // Egress says how pods reach what is outside of the cluster.

@@ -57,7 +57,7 @@ type NodeReportStatus struct {
 	// +kubebuilder:validation:items:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="self.all(a, isIP(a))",message="tunnels' addresses are plain IP addresses"
 	Tunnels []string `json:"tunnels,omitempty"`
-	// The cluster's DNS addresses, as the agent was told them (--cluster-dns). None: Networks have no names on this node.
+	// The cluster's DNS addresses, as the agent has them of the AtollConfig. None: Networks have no names on this node.
 	//
 	// +optional
 	// +listType=atomic

@@ -15,14 +15,10 @@ const Version = "v1alpha1"
 // SchemeGroupVersion is the group and version of every object in this package.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: Version}
 
-// Resource names a resource of the group, for look-ups and for errors: Resource("networks").
-func Resource(resource string) schema.GroupResource {
-	return SchemeGroupVersion.WithResource(resource).GroupResource()
-}
-
 // AddToScheme teaches s the objects of this package, so that clients made with s can read and write them.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(SchemeGroupVersion, &Network{}, &NetworkList{}, &NetworkView{}, &NetworkViewList{}, &NodeReport{}, &NodeReportList{})
+	s.AddKnownTypes(SchemeGroupVersion, &Network{}, &NetworkList{}, &NetworkView{}, &NetworkViewList{}, &NodeReport{}, &NodeReportList{},
+		&AtollConfig{}, &AtollConfigList{}, &Tenant{}, &TenantList{})
 	metav1.AddToGroupVersion(s, SchemeGroupVersion)
 	return nil
 }

@@ -44,6 +44,7 @@ type NetworkStatus struct {
 	// SubnetsValid: no subnet contradicts itself or another.
 	// ServiceCIDRsValid: every service range is served; only of a Network that has some.
 	// PodsAttached: every pod that names the Network has its port.
+	// Compatible: the compatibility that it asks for is there; only of a Network that asks for some.
 	// InUse: it was deleted, and pods that hold addresses must go first; the message names them.
 	//
 	// +optional
@@ -70,6 +71,60 @@ type NetworkStatus struct {
 	//
 	// +optional
 	Pods int64 `json:"pods"`
+
+	// The Networks whose pods reach this one's, or are reached by them, and those that are to and are not, at most 64.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=network
+	// +listMapKey=direction
+	// +kubebuilder:validation:MaxItems=64
+	Compatibility []CompatibilityStatus `json:"compatibility,omitempty"`
+}
+
+// CompatibilityDirection says who of two Networks reaches whom.
+//
+// +kubebuilder:validation:Enum=Serves;Uses
+type CompatibilityDirection string
+
+// The directions.
+const (
+	// CompatibilityServes: the other one's pods reach this Network's.
+	CompatibilityServes CompatibilityDirection = "Serves"
+	// CompatibilityUses: this Network's pods reach the other one's.
+	CompatibilityUses CompatibilityDirection = "Uses"
+)
+
+// CompatibilityByFace: pods are known to each other by the addresses that Kubernetes knows them by, and no routers are joined.
+const CompatibilityByFace = "ByFace"
+
+// CompatibilityStatus tells of compatibility with another Network, in one direction.
+type CompatibilityStatus struct {
+	// The other Network.
+	//
+	// +required
+	Network string `json:"network"`
+	// Serves: the other one's pods reach this Network's. Uses: this Network's pods reach the other one's.
+	//
+	// +required
+	Direction CompatibilityDirection `json:"direction"`
+	// ByFace: pods are known to each other by the addresses that Kubernetes knows them by, and no routers are joined.
+	//
+	// +required
+	Mode string `json:"mode"`
+	// Active: it is so. Waiting: the other Network does not want it. Refused: it cannot be.
+	//
+	// +required
+	// +kubebuilder:validation:Enum=Active;Waiting;Refused
+	State string `json:"state"`
+	// Why it waits or is refused, in one word.
+	//
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// The same in a sentence, with what to do.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // SubnetStatus counts the addresses of one range of a subnet.

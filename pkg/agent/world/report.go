@@ -1,0 +1,39 @@
+package world
+
+import (
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/build"
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// SetReport records what a node's agent says of it.
+func (w *World) SetReport(r *model.NodeReport) {
+	w.update(func() bool { return record(w.reports, r.Node, r) })
+}
+
+func (w *World) DropReport(node string) { w.update(func() bool { return forget(w.reports, node) }) }
+
+// Report is what this node has to say of itself, and whether that is news: nothing is before it is known what was said before, what the
+// node is, and what the AtollConfig says.
+func (w *World) Report(addresses []netip.Addr) (r model.NodeReport, news bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	self := w.nodes[w.self]
+	if self == nil || w.missing[Reports] || w.missing[Settings] || !w.wired {
+		return r, false
+	}
+	sorted := func(list []netip.Addr) []netip.Addr {
+		return slices.Compact(slices.SortedFunc(slices.Values(list), netip.Addr.Compare))
+	}
+	// As everybody will read it.
+	r = *intake.NodeReport(intake.ReportOf(model.NodeReport{
+		Node: w.self, NodeUID: self.UID, Version: build.Version(),
+		Addresses: sorted(addresses), Tunnels: sorted(w.underlay.Own), DNS: sorted(w.infra.DNS),
+	}))
+	said := w.reports[w.self]
+	return r, said == nil || !reflect.DeepEqual(*said, r)
+}

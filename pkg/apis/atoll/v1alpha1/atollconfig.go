@@ -1,0 +1,251 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ConfigName is the name of the one AtollConfig that a cluster has.
+const ConfigName = "cluster"
+
+// ConfigValid is the condition of an AtollConfig that says whether its spec is in force.
+const ConfigValid = "Valid"
+
+// AtollConfig holds the settings of the cluster: what Atoll's programs cannot find out by themselves. There is one, named cluster.
+//
+// The controller judges it. What it accepts is in force, and stands in status.active; what it refuses changes nothing, and the condition
+// Valid says why. The programs read status.active, and follow it while they run.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=atollconfigs,singular=atollconfig,shortName=acfg
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Valid",type=string,JSONPath=`.status.conditions[?(@.type=="Valid")].status`,description="Whether the spec is in force"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Valid")].reason`,description="Why it is or is not"
+// +kubebuilder:printcolumn:name="Faces",type=string,priority=1,JSONPath=`.status.active.faceCIDRs`,description="The ranges of faces in force"
+// +kubebuilder:printcolumn:name="Services",type=string,priority=1,JSONPath=`.status.active.serviceCIDRs`,description="The ranges of Services in force"
+// +kubebuilder:printcolumn:name="DNS",type=string,priority=1,JSONPath=`.status.active.dns.addresses`,description="The addresses of the cluster's DNS in force"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'cluster'",message="a cluster has one AtollConfig, and its name is cluster"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.active) || self.spec.defaultNetwork == oldSelf.spec.defaultNetwork || self.spec.defaultNetwork == oldSelf.status.active.defaultNetwork",fieldPath=".spec.defaultNetwork",message="the default Network cannot change: its pods run"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.active) || self.spec.defaultSubnet == oldSelf.spec.defaultSubnet || self.spec.defaultSubnet == oldSelf.status.active.defaultSubnet",fieldPath=".spec.defaultSubnet",message="the default subnet cannot change: pods hold addresses of it; list the subnets of new Networks"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.active) || self.spec.faceCIDRs == oldSelf.spec.faceCIDRs || self.spec.faceCIDRs == oldSelf.status.active.faceCIDRs",fieldPath=".spec.faceCIDRs",message="the ranges of faces cannot change: pods hold addresses of them"
+type AtollConfig struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// The settings that are wanted.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Spec AtollConfigSpec `json:"spec"`
+	// What became of them.
+	//
+	// +optional
+	Status AtollConfigStatus `json:"status,omitempty"`
+}
+
+// AtollConfigList is a list of AtollConfigs.
+//
+// +kubebuilder:object:root=true
+type AtollConfigList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []AtollConfig `json:"items"`
+}
+
+// AtollConfigSpec are the settings of a cluster.
+type AtollConfigSpec struct {
+	// The Network of pods that choose none. It cannot change once it is in force.
+	//
+	// +optional
+	// +kubebuilder:default=default
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	DefaultNetwork string `json:"defaultNetwork"`
+
+	// The range of a Network that lists no subnet. It cannot change once it is in force.
+	//
+	// +optional
+	// +kubebuilder:default="10.128.0.0/14"
+	DefaultSubnet CIDR `json:"defaultSubnet"`
+
+	// The ranges of faces, the addresses by which Kubernetes knows the pods of Networks: at most one per IP family, used by nothing else.
+	// Each node gets blocks of 512. None: pods have no faces. They cannot change once they are in force.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={"100.64.0.0/10","fd64:a701::/64"}
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(c, isCIDR(c)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="two ranges must be one IPv4 and one IPv6"
+	FaceCIDRs []CIDR `json:"faceCIDRs"`
+
+	// The ranges of the cluster's Services, as the API server has them (--service-cluster-ip-range). No Network can have them for its own,
+	// and Networks reach them with direct access only.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=16
+	ServiceCIDRs []IPBlock `json:"serviceCIDRs"`
+
+	// The ranges that Gateways get their addresses from, in each Network anew: at most one per IP family, neither Services nor anything
+	// outside that pods reach. None: Gateways get no addresses.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={"198.18.0.0/16","fd64:a702::/64"}
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(c, isCIDR(c)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="two ranges must be one IPv4 and one IPv6"
+	GatewayCIDRs []CIDR `json:"gatewayCIDRs"`
+
+	// The ranges of pods of flat Networks, and all by which nodes and the control plane can be reached. They are for the admission policies:
+	// no Service or endpoint may claim addresses of them. Without nodeCIDRs no Service gets external addresses at all.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=64
+	PodCIDRs []IPBlock `json:"podCIDRs"`
+	// See podCIDRs.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=64
+	NodeCIDRs []IPBlock `json:"nodeCIDRs"`
+
+	// Further ranges that Networks reach with direct access only, such as storage networks, and that no Service or endpoint may claim.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=64
+	InfraCIDRs []IPBlock `json:"infraCIDRs"`
+
+	// Ranges that no Network reaches, whatever access it has: tunnels, OVN's databases and the control plane, where they are on no node.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=64
+	ClosedCIDRs []IPBlock `json:"closedCIDRs"`
+
+	// Ranges of load balancers' addresses that kube-proxy may serve to pods of flat Networks.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=64
+	LoadBalancerCIDRs []IPBlock `json:"loadBalancerCIDRs"`
+
+	// Namespaces that are infrastructure, beside those with the label atoll.dev/infrastructure=true: their pods in the default Network reach
+	// the pods of all Networks.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={"kube-system","atoll-system"}
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	InfraNamespaces []string `json:"infraNamespaces"`
+
+	// The cluster's DNS, as kubelets tell pods of it.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	DNS ClusterDNS `json:"dns"`
+
+	// How many connections a pod may have at a time.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	MaxPodConnections MaxPodConnections `json:"maxPodConnections"`
+
+	// What the default Networks of Tenants are made from that have no template of their own. None: Networks of type vpc.
+	//
+	// +optional
+	TenantNetworkTemplate *NetworkTemplate `json:"tenantNetworkTemplate,omitempty"`
+}
+
+// ClusterDNS is where and for what pods ask for names.
+type ClusterDNS struct {
+	// The addresses that kubelets give to pods (clusterDNS), at which Networks are answered. None: they are not.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=8
+	Addresses []IP `json:"addresses"`
+	// The Service that has these addresses.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Service ClusterDNSService `json:"service"`
+	// The cluster's domain, as kubelets have it (clusterDomain).
+	//
+	// +optional
+	// +kubebuilder:default="cluster.local"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Domain string `json:"domain"`
+}
+
+// ClusterDNSService names the Service of the cluster's DNS.
+type ClusterDNSService struct {
+	// +optional
+	// +kubebuilder:default="kube-system"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// +optional
+	// +kubebuilder:default="kube-dns"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+}
+
+// MaxPodConnections bounds how much of its node's table of connections a pod takes.
+type MaxPodConnections struct {
+	// Inside its Network, made by it or to it. Infrastructure's pods in the default Network have any number. 0: all pods have.
+	//
+	// +optional
+	// +kubebuilder:default=65536
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	InsideNetwork int64 `json:"insideNetwork"`
+	// To what is outside its Network. 0: any number.
+	//
+	// +optional
+	// +kubebuilder:default=16384
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	OutsideNetwork int64 `json:"outsideNetwork"`
+}
+
+// IPBlock is an IP range in CIDR notation, with no bit set after the prefix. A single address is a range, too.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=43
+// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be a range in CIDR notation, for example 10.0.0.0/24 or fd00:10::/64"
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="must begin with the first address of the range: 10.0.0.0/24, not 10.0.0.1/24"
+type IPBlock string
+
+// AtollConfigStatus is what the controller that leads made of an AtollConfig.
+type AtollConfigStatus struct {
+	// The metadata.generation that this status tells of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Valid: the spec is in force. False: it is not, and the message says why; what status.active shows stays in force.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// The settings in force: the last that were valid. None: there were none yet, and no pod gets a network.
+	//
+	// +optional
+	Active *AtollConfigSpec `json:"active,omitempty"`
+}

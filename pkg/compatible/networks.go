@@ -1,0 +1,259 @@
+package compatible
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// Settings are what of the cluster decides who can reach whom.
+type Settings struct {
+	// Faces are the ranges of the addresses that Kubernetes knows pods by.
+	Faces []netip.Prefix
+	// DefaultSubnet is what a Network has that lists no subnet.
+	DefaultSubnet netip.Prefix
+	// Default is the name of the cluster's default Network, whose pods have no faces, whatever its type.
+	Default string
+}
+
+// Networks are all Networks, and who of them reaches whom. One goroutine uses them.
+type Networks struct {
+	settings Settings
+	known    map[string]*model.Network
+	// tenants are the Networks of each tenant.
+	tenants index
+	// naming are those that are compatible with a Network by its name, admitting those that are with a whole tenant, and open those that
+	// are with all, by their own tenant.
+	naming, admitting, open index
+	// using are those that list a Network in their uses.
+	using index
+	// peers are the Networks that a consumer asks for or is offered, and consumers those that reach a provider.
+	peers     map[string][]peer
+	consumers index
+}
+
+// peer is a provider as its consumer sees it.
+type peer struct {
+	network string
+	state   model.CompatibilityState
+	// problem is what the consumer's owner is told, toProvider what the provider's is.
+	problem, toProvider model.Problem
+}
+
+type index map[string]map[string]struct{}
+
+func (i index) add(key, value string) {
+	if i[key] == nil {
+		i[key] = map[string]struct{}{}
+	}
+	i[key][value] = struct{}{}
+}
+
+func (i index) drop(key, value string) {
+	delete(i[key], value)
+	if len(i[key]) == 0 {
+		delete(i, key)
+	}
+}
+
+// New makes an index without Networks.
+func New(settings Settings) *Networks {
+	return &Networks{
+		settings: settings, known: map[string]*model.Network{},
+		tenants: index{}, naming: index{}, admitting: index{}, open: index{}, using: index{},
+		peers: map[string][]peer{}, consumers: index{},
+	}
+}
+
+// Set takes a Network as it is now; nil: it has gone. It returns the Networks about which something else is true than before, sorted.
+func (n *Networks) Set(name string, m *model.Network) (changed []string) {
+	touched := map[string]struct{}{name: {}}
+	if old := n.known[name]; old != nil {
+		maps.Copy(touched, n.consumersAsked(old))
+		n.enter(old, index.drop)
+		delete(n.known, name)
+	}
+	if m != nil {
+		n.known[name] = m
+		n.enter(m, index.add)
+		maps.Copy(touched, n.consumersAsked(m))
+	}
+	told := map[string]struct{}{name: {}}
+	for consumer := range touched {
+		n.judge(consumer, told)
+	}
+	return slices.Sorted(maps.Keys(told))
+}
+
+// enter enters what a Network says into the indexes, or takes it out.
+func (n *Networks) enter(m *model.Network, do func(i index, key, value string)) {
+	do(n.tenants, m.Tenant, m.Name)
+	for _, p := range m.CompatibleWith {
+		switch {
+		case p.All:
+			do(n.open, m.Tenant, m.Name)
+		case p.Tenant != "":
+			do(n.admitting, p.Tenant, m.Name)
+		default:
+			do(n.naming, p.Network, m.Name)
+		}
+	}
+	for _, provider := range m.Uses {
+		do(n.using, provider, m.Name)
+	}
+}
+
+// consumersAsked are the Networks that one offers itself to, or that ask for it.
+func (n *Networks) consumersAsked(m *model.Network) map[string]struct{} {
+	out := maps.Clone(n.using[m.Name])
+	if out == nil {
+		out = map[string]struct{}{}
+	}
+	for _, p := range m.CompatibleWith {
+		switch {
+		case p.All:
+			maps.Copy(out, n.tenants[m.Tenant])
+		case p.Tenant != "":
+			maps.Copy(out, n.tenants[p.Tenant])
+		default:
+			out[p.Network] = struct{}{}
+		}
+	}
+	return out
+}
+
+// judge decides anew whom a Network's pods reach, and names in told whoever that is news to.
+func (n *Networks) judge(consumer string, told map[string]struct{}) {
+	before, now := n.peers[consumer], n.peersOf(n.known[consumer])
+	if slices.Equal(before, now) {
+		return
+	}
+	for _, p := range before {
+		n.consumers.drop(p.network, consumer)
+	}
+	for _, p := range now {
+		if p.state == model.CompatibilityActive {
+			n.consumers.add(p.network, consumer)
+		}
+	}
+	told[consumer] = struct{}{}
+	for _, p := range slices.Concat(before, now) {
+		if !slices.Contains(before, p) || !slices.Contains(now, p) {
+			told[p.network] = struct{}{}
+		}
+	}
+	if n.peers[consumer] = now; len(now) == 0 {
+		delete(n.peers, consumer)
+	}
+}
+
+// peersOf are the providers that a Network asks for, or that offer themselves to it, the older first: of two that exclude each other the
+// older one has it.
+func (n *Networks) peersOf(m *model.Network) []peer {
+	if m == nil {
+		return nil
+	}
+	names := map[string]struct{}{}
+	for _, provider := range m.Uses {
+		names[provider] = struct{}{}
+	}
+	for _, offered := range []map[string]struct{}{n.naming[m.Name], n.admitting[m.Tenant], n.open[m.Tenant]} {
+		maps.Copy(names, offered)
+	}
+	delete(names, m.Name)
+	order := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+		one, other := n.known[a], n.known[b]
+		switch {
+		case one == nil || other == nil:
+			return cmp.Or(cmp.Compare(boolean(one == nil), boolean(other == nil)), cmp.Compare(a, b))
+		default:
+			return cmp.Or(one.Created.Compare(other.Created), cmp.Compare(a, b))
+		}
+	})
+	var out []peer
+	var reached []*model.Network
+	for _, name := range order {
+		p := peer{network: name}
+		provider := n.known[name]
+		switch {
+		case provider == nil || !offers(provider, m):
+			p.state, p.problem = model.CompatibilityWaiting, notOffered(name)
+		case !accepts(m, provider):
+			p.state, p.problem, p.toProvider = model.CompatibilityWaiting, notUsed(m.Name), notUsed(m.Name)
+		default:
+			p.state = model.CompatibilityActive
+			problem := n.settings.conflict(provider, m)
+			toProvider := problem
+			if problem == nil {
+				problem, toProvider = crowded(provider, m, reached)
+			}
+			if problem != nil {
+				p.state, p.problem, p.toProvider = model.CompatibilityRefused, *problem, *toProvider
+			} else {
+				reached = append(reached, provider)
+			}
+		}
+		if p.problem.Reason == model.ReasonFlatNetwork && !slices.Contains(m.Uses, name) && !named(provider, m) {
+			// A flat Network is not meant where a tenant's Networks or all are.
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// named reports whether a provider names a consumer itself.
+func named(provider, consumer *model.Network) bool {
+	return slices.Contains(provider.CompatibleWith, model.CompatiblePeer{Network: consumer.Name})
+}
+
+// offers reports whether a provider wants a consumer's pods to reach its own.
+func offers(provider, consumer *model.Network) bool {
+	return slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool {
+		switch {
+		case p.All:
+			return accepts(consumer, provider)
+		case p.Tenant != "":
+			return p.Tenant == consumer.Tenant
+		}
+		return p.Network == consumer.Name
+	})
+}
+
+// accepts reports whether a consumer wants to reach a provider: its own tenant's it does, another's it must name.
+func accepts(consumer, provider *model.Network) bool {
+	return consumer.Tenant == provider.Tenant || slices.Contains(consumer.Uses, provider.Name)
+}
+
+// Providers are the Networks whose pods a Network's pods reach, sorted.
+func (n *Networks) Providers(consumer string) []string {
+	var out []string
+	for _, p := range n.peers[consumer] {
+		if p.state == model.CompatibilityActive {
+			out = append(out, p.network)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Consumers are the Networks whose pods reach a Network's, sorted.
+func (n *Networks) Consumers(provider string) []string {
+	return slices.Sorted(maps.Keys(n.consumers[provider]))
+}
+
+// Reaches reports whether a consumer's pods reach a provider's.
+func (n *Networks) Reaches(consumer, provider string) bool {
+	_, yes := n.consumers[provider][consumer]
+	return yes
+}

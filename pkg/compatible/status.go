@@ -1,0 +1,56 @@
+package compatible
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// MaxStatuses bounds what a Network says of others: what is wrong comes first.
+const MaxStatuses = 64
+
+// Statuses are what a Network reports of compatibility with others: as a consumer, and as a provider. asked: it asks for any.
+func (n *Networks) Statuses(name string) (out []model.CompatibilityStatus, asked bool) {
+	m := n.known[name]
+	if m == nil {
+		return nil, false
+	}
+	for _, p := range n.peers[name] {
+		if p.problem.Reason == model.ReasonNotUsed {
+			// Who offers himself is told; this one's owner has not asked.
+			continue
+		}
+		out = append(out, model.CompatibilityStatus{Network: p.network, Uses: true, State: p.state, Problem: p.problem})
+	}
+	for consumer := range n.consumersAsked(m) {
+		if consumer == name {
+			continue
+		}
+		if s, has := n.served(m, consumer); has {
+			out = append(out, s)
+		}
+	}
+	wrong := func(s model.CompatibilityStatus) int { return boolean(s.State == model.CompatibilityActive) }
+	slices.SortFunc(out, func(a, b model.CompatibilityStatus) int {
+		return cmp.Or(cmp.Compare(wrong(a), wrong(b)), cmp.Compare(a.Network, b.Network), cmp.Compare(boolean(a.Uses), boolean(b.Uses)))
+	})
+	return out[:min(len(out), MaxStatuses)], len(m.CompatibleWith)+len(m.Uses) > 0
+}
+
+// served is what a provider reports of one that it offers itself to.
+func (n *Networks) served(provider *model.Network, consumer string) (model.CompatibilityStatus, bool) {
+	out := model.CompatibilityStatus{Network: consumer}
+	for _, p := range n.peers[consumer] {
+		if p.network == provider.Name {
+			out.State, out.Problem = p.state, p.toProvider
+			// That somebody asks who is not meant is his matter.
+			return out, p.problem.Reason != model.ReasonNotOffered
+		}
+	}
+	if n.known[consumer] != nil || !slices.Contains(provider.CompatibleWith, model.CompatiblePeer{Network: consumer}) {
+		return out, false
+	}
+	out.State, out.Problem = model.CompatibilityWaiting, notUsed(consumer)
+	return out, true
+}

@@ -1,0 +1,17 @@
+// Package defaults makes the controller's settings of the cluster's.
+package defaults
+
+import (
+	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/decide"
+)
+
+// Of are the settings by which the controller decides.
+func Of(s config.Settings) decide.Defaults {
+	return decide.Defaults{
+		Network: s.Network, Subnet: s.Subnet,
+		Faces: s.Faces, Services: s.Services, Gateways: s.Gateways,
+		DNS: s.DNS.Service, Infrastructure: s.InfraNamespaces, Connections: s.Inside,
+		TenantNetwork: s.TenantNetwork,
+	}
+}

@@ -1,0 +1,105 @@
+package attach
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/atoll-net/atoll/pkg/alloc"
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/ledger"
+	"github.com/atoll-net/atoll/pkg/decide/networks"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// fill takes one address of each family of a subnet, wanted among them if it is valid. It returns nothing when
+// the subnet is full.
+func (s *Stage) fill(n *networks.Network, p *pod, subnet compile.SubnetLayout, wanted netip.Addr) ([]netip.Addr, *model.Problem) {
+	pools, holder := s.Subnets.Pools(n.Name, subnet.Name), ledger.Pod(p.Key)
+	if wanted.IsValid() {
+		if problem := s.ofServices(n, subnet, wanted); problem != nil {
+			return nil, problem
+		}
+		if problem := take(pools, (*ledger.Pool).Take, wanted, holder, n.Name, subnet.Name); problem != nil {
+			return nil, problem
+		}
+	}
+	addresses := make([]netip.Addr, 0, len(pools))
+	for _, pool := range pools {
+		if wanted.IsValid() && pool.Prefix().Contains(wanted) {
+			addresses = append(addresses, wanted)
+			continue
+		}
+		a, ok := s.next(n, pool, holder)
+		if !ok {
+			ledger.Release(pools, append(addresses, wanted), holder)
+			return nil, nil
+		}
+		addresses = append(addresses, a)
+	}
+	return addresses, nil
+}
+
+// next gives a holder the next free address of a pool that no Service has. Those of Services are passed over.
+func (s *Stage) next(n *networks.Network, pool *ledger.Pool, holder nb.Owner) (netip.Addr, bool) {
+	var passed []netip.Addr
+	defer func() {
+		for _, a := range passed {
+			pool.Release(a, holder)
+		}
+	}()
+	for {
+		a, ok := pool.Next(holder)
+		if has := s.Catalog.HasClusterIP(a); !ok || !has || n.Default {
+			return a, ok
+		}
+		passed = append(passed, a)
+	}
+}
+
+// ofServices says why a pod cannot have an address of a subnet that the cluster's Services have, or may get; nil when it can.
+func (s *Stage) ofServices(n *networks.Network, subnet compile.SubnetLayout, wanted netip.Addr) *model.Problem {
+	for _, r := range subnet.Ranges {
+		for _, services := range r.Withheld {
+			if services.Contains(wanted) {
+				return &model.Problem{
+					Reason:  model.ReasonAddressReserved,
+					Message: fmt.Sprintf("address %s of Network %q lies in %s, the cluster's own range of Services, of which no pod gets an address: ask for another", wanted, n.Name, services),
+				}
+			}
+		}
+	}
+	if has := s.Catalog.HasClusterIP(wanted); has && !n.Default {
+		return &model.Problem{
+			Reason:  model.ReasonAddressInUse,
+			Message: fmt.Sprintf("address %s of Network %q is that of a Service of the cluster: ask for another", wanted, n.Name),
+		}
+	}
+	return nil
+}
+
+// take holds one address, by Take or by Keep, or says why it cannot be had.
+func take(pools []*ledger.Pool, how func(*ledger.Pool, netip.Addr, nb.Owner) (alloc.Outcome, nb.Owner),
+	a netip.Addr, holder nb.Owner, network, subnet string,
+) *model.Problem {
+	for _, pool := range pools {
+		switch outcome, other := how(pool, a, holder); outcome {
+		case alloc.Taken:
+			return nil
+		case alloc.Reserved:
+			return &model.Problem{
+				Reason:  model.ReasonAddressReserved,
+				Message: fmt.Sprintf("address %s of Network %q is reserved: it is the gateway's, excluded (excludeIPs), or names the subnet itself", a, network),
+			}
+		case alloc.InUse:
+			return &model.Problem{
+				Reason:  model.ReasonAddressInUse,
+				Message: fmt.Sprintf("address %s of Network %q is in use by %s", a, network, ledger.Describe(other)),
+			}
+		}
+	}
+	return &model.Problem{
+		Reason:  model.ReasonAddressOutsideSubnet,
+		Message: fmt.Sprintf("address %s is outside of subnet %q of Network %q", a, subnet, network),
+	}
+}

@@ -1,0 +1,6 @@
+// Package attach decides where pods are: in which Network, with which addresses and faces, and whether they have their port.
+//
+//	Take --> Reclaim --> (nodes' blocks, Networks' layouts) --> Decide --> (what comes free) --> Decide --> WritePorts
+//
+// A pod that has addresses holds them for as long as it lives, even while it may not use them.
+package attach

@@ -1,0 +1,499 @@
+package decide_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/atoll-net/atoll/pkg/match"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// step is what somebody does to one object, whatever else has happened: done twice it is done once.
+type step struct {
+	// on is the object; steps on different ones may be seen in any order.
+	on string
+	do func(*world)
+}
+
+// batch is what the controller sees at once. moment is when.
+type batch struct {
+	steps  []step
+	moment time.Time
+}
+
+// history is what happens to a cluster, under the controller's settings.
+type history struct {
+	settings settings
+	batches  []batch
+	// serial tells apart what has one name.
+	serial int
+}
+
+// settings are those of a cluster in which everything is soon used up, or nothing.
+type settings struct {
+	// flat is the Network beside the default one whose pods have no faces; empty for none. A Network's type does not change.
+	flat string
+	// small: nodes have few faces, and then Networks have many addresses, of which nobody asks for a certain one: who lacks both is
+	// told of the one that was used up first.
+	small bool
+	// crowded: it is pods, most of all, that come and go.
+	crowded bool
+}
+
+var (
+	networkNames = []string{"red", "blue", "default", "acme"}
+	someSpaces   = []string{"x", "y"}
+	somePods     = []string{"a", "b", "c", "d"}
+	someNodes    = []string{"n1", "n2", "n3"}
+	someServices = []string{"web", "api", "db"}
+)
+
+func drawHistory(t *rapid.T) *history {
+	h := &history{settings: settings{
+		flat:    rapid.SampledFrom([]string{"", "blue"}).Draw(t, "flat"),
+		small:   rapid.Bool().Draw(t, "few faces"),
+		crowded: rapid.Bool().Draw(t, "crowded"),
+	}}
+	moment := time.Unix(1000, 0)
+	if h.settings.crowded || rapid.Bool().Draw(t, "furnished") {
+		h.batches = append(h.batches, batch{furnished(h.settings.small), moment})
+	}
+	for range rapid.IntRange(1, 12).Draw(t, "batches") {
+		var b batch
+		for range rapid.IntRange(1, 5).Draw(t, "steps") {
+			b.steps = append(b.steps, h.drawSteps(t)...)
+		}
+		moment = moment.Add(time.Duration(rapid.SampledFrom([]int{1, 300, 2500, 10000}).Draw(t, "after")) * time.Millisecond)
+		b.moment = moment
+		h.batches = append(h.batches, b)
+	}
+	return h
+}
+
+// furnished is a cluster in which pods have faces.
+func furnished(small bool) []step {
+	cidr := "10.0.0.0/29"
+	if small {
+		cidr = "10.0.0.0/24"
+	}
+	return []step{
+		{"Network default", func(w *world) { w.makeNetwork(network("default", "pods", "10.244.0.0/28")) }},
+		{"Network red", func(w *world) { w.makeNetwork(network("red", "s", cidr)) }},
+		{"Node n1", func(w *world) { w.makeNode(node("n1", 1), true) }},
+		{"Namespace x", func(w *world) { w.setNamespace("x", map[string]string{model.LabelNetwork: "red"}) }},
+		{"Namespace y", func(w *world) { w.setNamespace("y", map[string]string{model.LabelNetwork: "red"}) }},
+	}
+}
+
+// drawSteps is what one user does: mostly one step.
+func (h *history) drawSteps(t *rapid.T) []step {
+	h.serial++
+	ns := rapid.SampledFrom(someSpaces).Draw(t, "namespace")
+	who := rapid.SampledFrom(somePods).Draw(t, "name")
+	one := func(on string, do func(*world)) []step { return []step{{on, do}} }
+	kinds := rapid.IntRange(0, 26)
+	if h.settings.crowded {
+		kinds = rapid.SampledFrom([]int{6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 11, 11, 11, 11, 11, 0, 3, 13, 15, 16, 17, 18, 19, 20, 23, 25})
+	}
+	switch kinds.Draw(t, "step") {
+	case 0, 1:
+		n := h.drawNetwork(t)
+		return one("Network "+n.Name, func(w *world) { w.makeNetwork(n) })
+	case 2:
+		name := rapid.SampledFrom(networkNames).Draw(t, "network")
+		return one("Network "+name, func(w *world) {
+			if n := w.networks[name]; n != nil {
+				gone := *n
+				gone.Deleting = true
+				w.setNetwork(gone)
+			}
+		})
+	case 3, 4:
+		labels := map[string]string{}
+		if rapid.Bool().Draw(t, "labelled") {
+			labels[model.LabelNetwork] = rapid.SampledFrom(networkNames).Draw(t, "network")
+		}
+		if rapid.Bool().Draw(t, "infrastructure") {
+			labels[model.LabelInfrastructure] = "true"
+		}
+		if rapid.Bool().Draw(t, "tenant") {
+			labels[model.LabelTenant] = "acme"
+		}
+		return one("Namespace "+ns, func(w *world) { w.setNamespace(ns, labels) })
+	case 5:
+		return goneNamespace(ns)
+	case 6, 7, 8, 9, 10:
+		p, same := h.drawPod(t, ns, who)
+		if h.settings.crowded && !same {
+			p.Network, p.Node, p.Unwritable = "", "n1", ""
+		}
+		return one("Pod "+p.Key.String(), func(w *world) { w.makePod(p, same) })
+	case 11, 12:
+		key := model.PodKey{Namespace: ns, Name: who}
+		return one("Pod "+key.String(), func(w *world) { w.gonePod(key) })
+	case 13, 14:
+		n, same := h.drawNode(t)
+		return one("Node "+n.Name, func(w *world) { w.makeNode(n, same) })
+	case 15:
+		name := rapid.SampledFrom(someNodes).Draw(t, "node")
+		return one("Node "+name, func(w *world) {
+			if w.nodes[name] != nil {
+				w.deleteNode(name)
+			}
+		})
+	case 16, 17:
+		s := h.drawService(t, ns)
+		return one("Service "+s.Key.String(), func(w *world) { w.makeService(s) })
+	case 18:
+		key := model.ServiceKey{Namespace: ns, Name: rapid.SampledFrom(someServices).Draw(t, "service")}
+		return one("Service "+key.String(), func(w *world) {
+			if w.services[key] != nil {
+				w.deleteService(key)
+			}
+		})
+	case 19:
+		s := drawSlice(t, ns, who)
+		gone := rapid.Bool().Draw(t, "gone")
+		return one("Slice "+ns+" "+s.Key.Name, func(w *world) {
+			if !gone {
+				w.setSlice(s)
+			} else if w.slices[s.Key] != nil {
+				w.deleteSlice(s.Key)
+			}
+		})
+	case 20, 21:
+		p := drawPolicy(t, ns, who)
+		gone := rapid.IntRange(0, 3).Draw(t, "gone") == 0
+		return one(p.Key.String(), func(w *world) {
+			if !gone {
+				w.setPolicy(p)
+			} else if w.policies[p.Key] != nil {
+				w.deletePolicy(p.Key)
+			}
+		})
+	case 22:
+		if gone := rapid.IntRange(0, 3).Draw(t, "gone") == 0; gone {
+			return one("Class", func(w *world) {
+				if w.classes["atoll"] != nil {
+					w.deleteClass("atoll")
+				}
+			})
+		}
+		return one("Class", func(w *world) { w.setClass(model.GatewayClass{Name: "atoll", UID: "class"}) })
+	case 23:
+		return h.drawGateway(t, ns, who)
+	case 25, 26:
+		return one("Tenant acme", h.drawTenant(t))
+	}
+	r := tcpRoute(ns, "web-"+who, who, "web")
+	if rapid.Bool().Draw(t, "one listener") {
+		r.Parents[0].Section = "web"
+	}
+	gone := rapid.Bool().Draw(t, "gone")
+	return one("Route "+ns+" "+r.Key.Name, func(w *world) {
+		if !gone {
+			w.setRoute(r)
+		} else if w.routes[r.Key] != nil {
+			w.deleteRoute(r.Key)
+		}
+	})
+}
+
+func (h *history) drawNetwork(t *rapid.T) model.Network {
+	name := rapid.SampledFrom(networkNames).Draw(t, "network")
+	n := network(name, "s", rapid.SampledFrom([]string{"10.0.0.0/29", "10.96.0.8/29"}).Draw(t, "cidr"), "t", "10.0.1.0/29")
+	n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
+	if name == h.settings.flat {
+		n = network(name, "s", rapid.SampledFrom([]string{"10.3.0.0/29", "10.3.0.8/29", "10.3.0.0/28", "10.0.1.0/29"}).Draw(t, "range"))
+		n.Type = model.Flat
+	}
+	n.Created = time.Unix(rapid.Int64Range(0, 3).Draw(t, "made"), 0)
+	if h.settings.small {
+		for i := range n.Subnets {
+			n.Subnets[i].CIDRs[0] = netip.PrefixFrom(n.Subnets[i].CIDRs[0].Addr(), 24).Masked()
+		}
+	}
+	switch rapid.SampledFrom([]string{"all", "the tenant's", "those that name it"}).Draw(t, "namespaces of the Network") {
+	case "the tenant's":
+		n.Tenant, n.Allowed = "acme", nil
+	case "those that name it":
+		n.Allowed = nil
+	}
+	if rapid.IntRange(0, 3).Draw(t, "vpc") == 0 {
+		n.VPCID = "vpc-1"
+	}
+	n.Ingress = rapid.SampledFrom([]model.InfraIngress{model.InfraIngressInfrastructure, model.InfraIngressNone, model.InfraIngressAll}).Draw(t, "ingress")
+	if n.Type == model.VPC {
+		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}}).Draw(t, "compatible")
+		n.Uses = rapid.SampledFrom([][]string{nil, {"red"}, {"blue"}}).Draw(t, "uses")
+	}
+	if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30"}).Draw(t, "services"); cidr != "" {
+		n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(cidr)}
+	}
+	return n
+}
+
+// makeNetwork makes a Network, or changes the one that is there.
+func (w *world) makeNetwork(n model.Network) {
+	n.Generation = 1
+	if old := w.networks[n.Name]; old != nil {
+		n.UID, n.Created, n.Finalized, n.Served, n.Deleting = old.UID, old.Created, old.Finalized, old.Served, old.Deleting
+		n.Generation = old.Generation
+		if !reflect.DeepEqual(n, *old) {
+			n.Generation++
+		}
+	} else {
+		// Whoever makes it anew makes another.
+		w.made++
+		n.UID = fmt.Sprintf("uid-%s-%d", n.Name, w.made)
+	}
+	w.setNetwork(n)
+}
+
+// drawTenant makes or changes a Tenant, or deletes it.
+func (h *history) drawTenant(t *rapid.T) func(*world) {
+	drawn := tenant("acme")
+	drawn.UID = fmt.Sprintf("uid-tenant-acme-%d", h.serial)
+	bound := func(what string) model.Quota {
+		hard := rapid.Int64Range(-1, 3).Draw(t, what)
+		return model.Quota{Bounded: hard >= 0, Hard: max(hard, 0)}
+	}
+	drawn.Networks, drawn.Pods = bound("quota of Networks"), bound("quota of pods")
+	if rapid.IntRange(0, 3).Draw(t, "gone") == 0 {
+		return func(w *world) { w.endTenant("acme") }
+	}
+	return func(w *world) {
+		made := drawn
+		if old := w.tenants.objects["acme"]; old != nil {
+			made.UID, made.Finalized, made.Deleting, made.Generation = old.UID, old.Finalized, old.Deleting, old.Generation
+			if !reflect.DeepEqual(made, *old) {
+				made.Generation++
+			}
+		}
+		w.setTenant(made)
+	}
+}
+
+func (h *history) drawPod(t *rapid.T, ns, name string) (p model.Pod, same bool) {
+	p = asking(ns, name, rapid.SampledFrom([]string{"", "", "", "red", "gone"}).Draw(t, "label"), model.NICRequest{})
+	p.UID, p.Created = fmt.Sprintf("uid-%s-%d", p.Key, h.serial), time.Unix(int64(h.serial), 0)
+	p.Node = rapid.SampledFrom([]string{"n1", "n1", "n1", "n2", "n3"}).Draw(t, "node")
+	p.Labels = map[string]string{"app": rapid.SampledFrom([]string{"web", "db"}).Draw(t, "app")}
+	if rapid.Bool().Draw(t, "named port") {
+		p.Ports = []model.PodPort{{Name: "http", Protocol: model.TCP, Port: rapid.SampledFrom([]uint16{80, 8080}).Draw(t, "number")}}
+	}
+	if !h.settings.small && rapid.IntRange(0, 2).Draw(t, "fixed") == 0 {
+		p.NIC.IP = at(fmt.Sprintf("10.0.0.%d", rapid.IntRange(0, 9).Draw(t, "ip")))
+	}
+	if rapid.IntRange(0, 9).Draw(t, "full") == 0 {
+		p.Unwritable = "too long"
+	}
+	return p, rapid.Bool().Draw(t, "the same pod")
+}
+
+// makePod makes a pod; the same: one that is there is changed.
+func (w *world) makePod(p model.Pod, same bool) {
+	if old := w.pods[p.Key]; old != nil && (same || old.UID == p.UID) {
+		p.UID, p.Created, p.Assigned, p.Node, p.NIC, p.Ports = old.UID, old.Created, old.Assigned, old.Node, old.NIC, old.Ports
+	}
+	w.setPod(p)
+}
+
+func (w *world) gonePod(key model.PodKey) {
+	if w.pods[key] != nil {
+		w.deletePod(key)
+	}
+}
+
+func (h *history) drawNode(t *rapid.T) (n model.Node, same bool) {
+	n = node(rapid.SampledFrom(someNodes).Draw(t, "node"), rapid.Int64Range(1, 3).Draw(t, "age"))
+	n.UID = fmt.Sprintf("%s-%d", n.UID, h.serial)
+	n.Labels = map[string]string{"zone": rapid.SampledFrom([]string{"one", "two"}).Draw(t, "zone")}
+	for _, a := range []string{"192.168.0.1", "192.168.0.2", "10.0.1.6", "100.64.0.2"} {
+		if rapid.IntRange(0, 3).Draw(t, a) == 0 {
+			n.Addresses = append(n.Addresses, at(a))
+		}
+	}
+	slices.SortFunc(n.Addresses, netip.Addr.Compare)
+	return n, rapid.IntRange(0, 3).Draw(t, "another") != 0
+}
+
+func (w *world) makeNode(n model.Node, same bool) {
+	if old := w.nodes[n.Name]; old != nil && (same || old.UID == n.UID) {
+		n.UID, n.Created, n.Assigned = old.UID, old.Created, old.Assigned
+	}
+	w.setNode(n)
+}
+
+func (h *history) drawService(t *rapid.T, ns string) model.Service {
+	s := service(ns, rapid.SampledFrom(someServices).Draw(t, "service"), "10.96.0.9")
+	s.UID = fmt.Sprintf("%s-%d", s.UID, h.serial)
+	s.Created = time.Unix(int64(rapid.IntRange(0, 3).Draw(t, "age")), 0)
+	if rapid.Bool().Draw(t, "by UDP, too") {
+		s.Ports = append(s.Ports, model.ServicePort{Protocol: model.UDP, Port: 80})
+	}
+	if rapid.Bool().Draw(t, "wants") {
+		s.Wanted = []netip.Addr{at(fmt.Sprintf("10.9.0.%d", rapid.IntRange(0, 7).Draw(t, "wanted")))}
+	}
+	if rapid.Bool().Draw(t, "published") {
+		s.Published = []netip.Addr{at(rapid.SampledFrom([]string{"203.0.113.5", "10.0.1.3", "10.9.0.5", "10.244.0.9"}).Draw(t, "at"))}
+	}
+	s.Local = rapid.IntRange(0, 4).Draw(t, "local") == 0
+	return s
+}
+
+// makeService makes a Service. Whoever changes one leaves the controller's annotation as it is.
+func (w *world) makeService(s model.Service) {
+	if old := w.services[s.Key]; old != nil {
+		s.UID, s.Created, s.Assigned = old.UID, old.Created, old.Assigned
+	}
+	w.setService(s)
+}
+
+func drawSlice(t *rapid.T, ns, name string) model.Slice {
+	s := slice(ns, "web-"+name, "web")
+	s.Ports = append(s.Ports, model.SlicePort{Protocol: model.UDP, Port: 8080})
+	for i := range rapid.IntRange(0, 3).Draw(t, "endpoints") {
+		name := rapid.SampledFrom([]string{"a", "b", "c", "d", "", "on-its-node"}).Draw(t, "behind")
+		address := fmt.Sprintf("100.64.0.%d", rapid.IntRange(1, 6).Draw(t, "face"))
+		if name == "on-its-node" {
+			address = fmt.Sprintf("192.168.0.%d", 1+i%2)
+		}
+		e := endpoint(ns, name, address)
+		if e.Ready = rapid.Bool().Draw(t, "ready"); !e.Ready {
+			e.Serving = rapid.Bool().Draw(t, "serving")
+		}
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	return s
+}
+
+func (h *history) drawGateway(t *rapid.T, ns, name string) []step {
+	g := tcpGateway(ns, name, "web", "more")
+	g.UID = fmt.Sprintf("%s-%d", g.UID, h.serial)
+	g.Generation = 1
+	for range rapid.IntRange(0, 2).Draw(t, "addresses") {
+		g.Addresses = append(g.Addresses, model.GatewayAddress{Addr: at(fmt.Sprintf("198.18.0.%d", rapid.IntRange(0, 5).Draw(t, "virtual")))})
+	}
+	gone := rapid.IntRange(0, 2).Draw(t, "gone") == 0
+	return []step{{"Gateway " + ns + " " + name, func(w *world) {
+		old := w.gateways[g.Key]
+		if gone {
+			if old != nil {
+				w.deleteGateway(g.Key)
+			}
+			return
+		}
+		made := g
+		if old != nil {
+			made.UID, made.Held, made.Generation = old.UID, old.Held, old.Generation
+			if !reflect.DeepEqual(made, *old) {
+				made.Generation++
+			}
+		}
+		w.setGateway(made)
+	}}}
+}
+
+// goneNamespace is the end of a namespace and of all that is in it, which may be seen in any order.
+func goneNamespace(ns string) []step {
+	out := []step{{"Namespace " + ns, func(w *world) {
+		if _, there := w.namespaces[ns]; there {
+			w.deleteNamespace(ns)
+		}
+	}}}
+	add := func(on string, do func(*world)) { out = append(out, step{on, do}) }
+	for _, name := range somePods {
+		pod, gateway := model.PodKey{Namespace: ns, Name: name}, model.GatewayKey{Namespace: ns, Name: name}
+		add("Pod "+pod.String(), func(w *world) { w.gonePod(pod) })
+		add("Gateway "+ns+" "+name, func(w *world) {
+			if w.gateways[gateway] != nil {
+				w.deleteGateway(gateway)
+			}
+		})
+	}
+	for _, name := range someServices {
+		key := model.ServiceKey{Namespace: ns, Name: name}
+		add("Service "+key.String(), func(w *world) {
+			if w.services[key] != nil {
+				w.deleteService(key)
+			}
+		})
+	}
+	// In the order in which anybody finds them: each step is on another object.
+	add("what is left in "+ns, func(w *world) {
+		for _, key := range slices.Collect(maps.Keys(w.slices)) {
+			if key.Namespace == ns {
+				w.deleteSlice(key)
+			}
+		}
+		for _, key := range slices.Collect(maps.Keys(w.policies)) {
+			if key.Namespace == ns {
+				w.deletePolicy(key)
+			}
+		}
+		for _, key := range slices.Collect(maps.Keys(w.routes)) {
+			if key.Namespace == ns {
+				w.deleteRoute(key)
+			}
+		}
+	})
+	return out
+}
+
+// drawPolicy is a NetworkPolicy, or now and then one that denies something in all namespaces.
+func drawPolicy(t *rapid.T, ns, name string) model.Policy {
+	labels := func(what string) match.Selector {
+		app := rapid.SampledFrom([]string{"", "web", "db"}).Draw(t, what)
+		if app == "" {
+			return match.Selector{}
+		}
+		return match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{app}}}}
+	}
+	p := model.Policy{
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: ns, Name: name}, UID: "uid-policy-" + ns + "-" + name,
+		Tier: model.TierTenant, Subject: match.Pods{Namespace: ns, Labels: labels("subject")},
+	}
+	verdict := model.Allow
+	if rapid.IntRange(0, 3).Draw(t, "cluster") == 0 {
+		p.Tier, p.Subject.Namespace, verdict = model.TierAdmin, "", model.Deny
+	} else {
+		p.Isolates = [2]bool{rapid.Bool().Draw(t, "ingress"), rapid.Bool().Draw(t, "egress")}
+	}
+	for d := range p.Rules {
+		for range rapid.IntRange(0, 2).Draw(t, "rules") {
+			r := model.Rule{Verdict: verdict, AnyPort: true}
+			switch rapid.SampledFrom([]string{"anybody", "pods", "block", "nodes"}).Draw(t, "peer") {
+			case "anybody":
+				r.AnyPeer = true
+			case "pods":
+				r.Peers = []model.Peer{{Pods: &match.Pods{Labels: labels("peer")}}}
+			case "block":
+				r.Peers = []model.Peer{{Block: drawBlock(t)}}
+			case "nodes":
+				zone := match.Requirement{Key: "zone", Op: match.In, Values: []string{rapid.SampledFrom([]string{"one", "two"}).Draw(t, "zone")}}
+				r.Peers = []model.Peer{{Nodes: &match.Selector{Requirements: []match.Requirement{zone}}}}
+			}
+			if rapid.Bool().Draw(t, "named") {
+				r.AnyPort, r.Ports = false, []model.PolicyPort{{Name: "http", Protocol: model.TCP}}
+			}
+			p.Rules[d] = append(p.Rules[d], r)
+		}
+	}
+	return p
+}
+
+// drawBlock is a block of faces, or of everything without some.
+func drawBlock(t *rapid.T) *model.Block {
+	faces := netip.MustParsePrefix(rapid.SampledFrom([]string{"100.64.0.1/32", "100.64.0.2/31", "100.64.2.0/30", "100.64.0.0/23"}).Draw(t, "faces"))
+	if rapid.Bool().Draw(t, "all but them") {
+		return &model.Block{CIDR: netip.MustParsePrefix("0.0.0.0/0"), Except: []netip.Prefix{faces}}
+	}
+	return &model.Block{CIDR: faces}
+}

@@ -1,0 +1,251 @@
+package decide_test
+
+import (
+	"cmp"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/atoll-net/atoll/pkg/decide"
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// TestAnyHistoryEndsAsAFreshStart: whatever happens to the cluster, and however the controller comes to see it, it ends with what
+// a controller has that starts from nothing with the objects as they are then. See compare for what that is.
+//
+// make histories tries 200,000. A failure prints a short history that fails, and how to run it again.
+func TestAnyHistoryEndsAsAFreshStart(t *testing.T) { rapid.Check(t, anyHistory) }
+
+// FuzzAnyHistoryEndsAsAFreshStart looks for such a history with the fuzzer.
+func FuzzAnyHistoryEndsAsAFreshStart(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyHistory)) }
+
+func anyHistory(t *rapid.T) {
+	h := drawHistory(t)
+	dice := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "dice"), 0))
+	asItIs := h.play(t, "as it is", h.batches, nil)
+	// What comes twice changes nothing, not even who gets which address.
+	twice := h.play(t, "everything twice", doubled(h.batches), nil)
+	same(t, "as it is", asItIs, "everything twice", twice)
+	sameWords(t, asItIs, twice)
+	h.play(t, "split", split(h.batches), nil)
+	h.play(t, "split in another order", shuffled(h.batches, dice), nil)
+	h.play(t, "squashed", squashed(h.batches, dice), nil)
+	h.play(t, "with restarts", h.batches, dice)
+}
+
+// play plays batches to a controller, and compares where it ends with a fresh start. With dice, controllers die between batches, and
+// the next ones go on.
+func (h *history) play(t *rapid.T, how string, batches []batch, dice *rand.Rand) *world {
+	w := h.world(t, how)
+	for _, b := range batches {
+		w.state.Turn(b.moment)
+		for _, s := range b.steps {
+			s.do(w)
+		}
+		if dice != nil && dice.IntN(4) == 0 {
+			w.begin(w.cluster)
+		} else if dice != nil && dice.IntN(3) == 0 {
+			// It dies before the database has what it wants.
+			w.state.Apply(w.Take())
+			w.begin(w.cluster)
+		}
+		w.settle()
+	}
+	// What is left for a while only has been.
+	w.turn(time.Unix(1e6, 0))
+	distinct(t, how, w)
+	fresh := h.world(t, how+", a fresh start")
+	fresh.begin(w.clone())
+	fresh.settle()
+	fresh.turn(time.Unix(1e6, 0))
+	same(t, how, w, "a fresh start", fresh)
+	// What is said is the same from the first word, so that nothing is written.
+	for name := range fresh.networks {
+		for _, s := range fresh.reports[name] {
+			if !reflect.DeepEqual(s, w.statuses[name]) {
+				t.Fatalf("%s: a fresh start says of Network %s: %+v; it was %+v", how, name, s, w.statuses[name])
+			}
+		}
+	}
+	if fresh.patches != 0 {
+		t.Fatalf("%s: a fresh start wrote %d annotations", how, fresh.patches)
+	}
+	return w
+}
+
+// world is where a history is played.
+func (h *history) world(t *rapid.T, how string) *world {
+	settings := withFaces("100.64.0.0/10")
+	if h.settings.small {
+		// Two nodes have faces, and each has two.
+		settings = withFaces("100.64.0.0/29")
+		settings.FaceBlock = 2
+	}
+	w := &world{cluster: newCluster(), settings: settings}
+	w.showing = func(name string, s model.NetworkStatus) {
+		if n := w.networks[name]; n != nil && s.ObservedGeneration == n.Generation {
+			w.truthful(t, how, "Network "+n.UID, nb.NetworkOwner(name), n.Generation, claims(s.Conditions, model.ConditionReady))
+		}
+	}
+	w.showingGateway = func(key model.GatewayKey, s model.GatewayStatus) {
+		if g := w.gateways[key]; g != nil && s.ObservedGeneration == g.Generation {
+			w.truthful(t, how, "Gateway "+g.UID, nb.GatewayOwner(key.Namespace, key.Name), g.Generation, claims(s.Conditions, model.ConditionProgrammed))
+		}
+	}
+	w.begin(w.cluster)
+	return w
+}
+
+// begin has a controller start with what the API server holds.
+func (w *world) begin(c *cluster) {
+	c.showing, c.showingGateway, w.cluster = w.showing, w.showingGateway, c
+	// What the next one does not want is wanted no more.
+	clear(w.views)
+	clear(w.mirrors)
+	clear(w.tenants.roles)
+	w.graph, w.reached = graph.New(), map[string]int64{}
+	w.state = decide.NewState(w.settings, w.graph, w.cluster)
+	w.Take()
+	w.replay(w.namespaces)
+	w.state.Hold()
+	w.state.Apply(w.Take())
+	w.commit()
+	w.state.Compared()
+}
+
+// clone is the API server with the same objects, to which nobody has said anything.
+func (c *cluster) clone() *cluster {
+	out := newCluster()
+	maps.Copy(out.namespaces, c.namespaces)
+	maps.Copy(out.nodes, c.nodes)
+	maps.Copy(out.services, c.services)
+	maps.Copy(out.slices, c.slices)
+	maps.Copy(out.classes, c.classes)
+	maps.Copy(out.gateways, c.gateways)
+	maps.Copy(out.routes, c.routes)
+	maps.Copy(out.pods, c.pods)
+	maps.Copy(out.networks, c.networks)
+	maps.Copy(out.policies, c.policies)
+	out.tenants = c.tenants.cloned()
+	return out
+}
+
+// truthful fails when something is said to be ready as its owner wants it since a generation, and the database has never had that.
+func (w *world) truthful(t *rapid.T, how, what string, owner nb.Owner, generation int64, ready bool) {
+	switch before, had := w.reached[what]; {
+	case had && before == generation:
+	case !w.graph.Busy(owner):
+		w.reached[what] = generation
+	case ready:
+		t.Fatalf("%s: %s is ready at generation %d before the database has it", how, what, generation)
+	}
+}
+
+func claims(conditions []model.Condition, kind string) bool {
+	return slices.ContainsFunc(conditions, func(c model.Condition) bool { return c.Type == kind && c.Status })
+}
+
+// doubled has each step seen twice, and after each batch everything that is there once more.
+func doubled(batches []batch) []batch {
+	var out []batch
+	again := step{"everything", func(w *world) { w.replay(w.namespaces) }}
+	for _, b := range batches {
+		var steps []step
+		for _, s := range b.steps {
+			steps = append(steps, s, s)
+		}
+		out = append(out, batch{steps, b.moment}, batch{[]step{again}, b.moment})
+	}
+	return out
+}
+
+// split has each step seen alone.
+func split(batches []batch) []batch {
+	var out []batch
+	for _, b := range batches {
+		for _, s := range b.steps {
+			out = append(out, batch{[]step{s}, b.moment})
+		}
+	}
+	return out
+}
+
+// shuffled has the steps of each batch seen alone, those on different objects in any order.
+func shuffled(batches []batch, dice *rand.Rand) []batch {
+	var out []batch
+	for _, b := range batches {
+		place := map[string]int{}
+		for _, s := range b.steps {
+			if _, has := place[s.on]; !has {
+				place[s.on] = dice.IntN(100)
+			}
+		}
+		steps := slices.Clone(b.steps)
+		slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(place[a.on], place[b.on]) })
+		out = append(out, split([]batch{{steps, b.moment}})...)
+	}
+	return out
+}
+
+// squashed has some batches seen at once.
+func squashed(batches []batch, dice *rand.Rand) []batch {
+	var out []batch
+	for _, b := range batches {
+		if len(out) > 0 && dice.IntN(4) > 0 {
+			last := &out[len(out)-1]
+			last.steps, last.moment = slices.Concat(last.steps, b.steps), b.moment
+			continue
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// distinct fails when two pods, Services or Gateways of a Network have one address, or pods one face.
+func distinct(t *rapid.T, how string, w *world) {
+	held := map[string]string{}
+	hold := func(place, who string) {
+		if other, taken := held[place]; taken {
+			t.Fatalf("%s: %s and %s both have %s", how, who, other, place)
+		}
+		held[place] = who
+	}
+	for key, p := range w.pods {
+		for _, a := range p.Assigned {
+			if !w.hasPort(*p) {
+				continue
+			}
+			hold(a.Network+" "+a.Addresses[0].Addr().String(), key.String())
+			if n := w.networks[a.Network]; (len(a.Faces) == 0) != (a.Network == w.settings.Network || n.Type == model.Flat) {
+				t.Fatalf("%s: %s in Network %s has the faces %v", how, key, a.Network, a.Faces)
+			}
+			for _, face := range a.Faces {
+				hold(face.String(), key.String())
+			}
+		}
+	}
+	for key, s := range w.services {
+		if s.Assigned == nil {
+			continue
+		}
+		a := s.Assigned.Addresses[0]
+		hold(s.Assigned.NetworkUID+" "+a.String(), "Service "+key.String())
+		n := w.networks[s.Assigned.Network]
+		if n == nil || n.Name == w.settings.Network || !slices.ContainsFunc(n.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			t.Fatalf("%s: %s has %s of Network %+v", how, key, a, n)
+		}
+	}
+	for key := range w.gateways {
+		for place := range w.listens(key) {
+			hold("listens on "+place, "Gateway "+key.Namespace+"/"+key.Name)
+		}
+	}
+}

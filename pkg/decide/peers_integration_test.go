@@ -1,0 +1,155 @@
+//go:build integration
+
+package decide_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/ovn"
+)
+
+// peerStage is a stage with a third Network, green of namespace g, and with somebody in the porthole of blue who answers for every face
+// of the node, and somebody in that of red who has them all: what arrives at the one has left blue, and what the other sends comes
+// from whom he likes.
+type peerStage struct {
+	*faceStage
+	red *ovn.Guest
+}
+
+func newPeerStage(t *testing.T) *peerStage {
+	s := newStage(t)
+	green := network("green")
+	green.Subnets = s.networks["red"].Subnets
+	s.setNetwork(green)
+	s.setNamespace("g", map[string]string{model.LabelNetwork: "green"})
+	var faces []netip.Prefix
+	eventually(t, patience*3, "2 blocks", func() string {
+		faces = s.nodeHas("n1").Faces
+		return fmt.Sprint(len(faces), " blocks")
+	})
+	stand := func(network string) *ovn.Guest {
+		own, edge := model.PortholeAddresses(), model.EdgeAddresses()
+		i := ovn.Interface{
+			Port: model.PortholePortName(network), MAC: model.PortholeMAC, Addresses: own[:], Gateways: []netip.Addr{edge[0].Addr(), edge[1].Addr()},
+		}
+		for _, block := range faces {
+			face := block.Addr()
+			for range 16 {
+				i.Addresses, face = append(i.Addresses, netip.PrefixFrom(face, face.BitLen())), face.Next()
+			}
+		}
+		g, err := s.chassis.Plug(t.Context(), i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	out := &peerStage{faceStage: &faceStage{stage: s, node: stand("blue")}, red: stand("red")}
+	for _, block := range faces {
+		face := block.Addr()
+		for range 16 {
+			s.serveAt(out.node, netip.AddrPortFrom(face, facePort), "face")
+			face = face.Next()
+		}
+	}
+	return out
+}
+
+// says changes whom a Network is compatible with.
+func (g *peerStage) says(network string, peers ...string) {
+	n := *g.networks[network]
+	n.CompatibleWith = nil
+	for _, peer := range peers {
+		n.CompatibleWith = append(n.CompatibleWith, model.CompatiblePeer{Network: peer})
+	}
+	g.setNetwork(n)
+}
+
+// Pods of a Network reach by their faces, and by Services, the pods of Networks that it uses, and no others; and come in only to those
+// that serve theirs.
+func TestPeersWithPackets(t *testing.T) {
+	g := newPeerStage(t)
+	client, server := g.pod("b", "client"), g.pod("r", "server")
+	g.pod("g", "server")
+	g.serve(server, 80, "server")
+	g.setService(dualService("r", "web"))
+	g.behind("r", "web", false, "server")
+	g.behind("r", "web", true, "server")
+	red, green, service := g.to("r", "server"), g.to("g", "server"), vips("r")
+	// Two Networks serve blue, so that it still judges when one does not any more.
+	g.says("red", "blue")
+	g.says("green", "blue")
+	g.until(client, red[0], "face sees")
+	for i, vip := range service {
+		for _, protocol := range []string{"tcp", "udp"} {
+			g.leads("red:offered", "r/web", protocol, vip, netip.AddrPortFrom(g.face("r", "server", i == 1), facePort))
+		}
+	}
+	g.expect(client, "a consumer's pod", red, true)
+	g.expect(client, "a consumer's pod, by a Service", service, true)
+	g.expect(client, "a consumer's pod, the other provider", green, true)
+
+	// What comes in to red from faces is a consumer's pod's.
+	enters := func(what, ns, name string, want bool) {
+		t.Helper()
+		for _, v6 := range []bool{false, true} {
+			address := netip.AddrPortFrom(g.own("r", "server", v6), 80).String()
+			for _, protocol := range []string{"tcp", "udp"} {
+				got := asksFrom(t, g.red, g.face(ns, name, v6), protocol, address)
+				if strings.HasPrefix(got, "server sees "+g.face(ns, name, v6).String()) != want {
+					t.Errorf("%s asks by %s: %q", what, protocol, got)
+				}
+			}
+		}
+	}
+	enters("a consumer's pod", "b", "client", true)
+	enters("a pod of green, which red does not serve", "g", "server", false)
+
+	// The end of it ends what is open, at once, and nobody else's.
+	var open []talk
+	for _, at := range []string{red[0], red[1], service[0], service[1]} {
+		conn, err := dial(t, client, "tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.ask(); err != nil {
+			t.Fatalf("a connection to %s: %v", at, err)
+		}
+		open = append(open, conn)
+	}
+	other, err := dial(t, client, "tcp", green[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.says("red", "green")
+	g.until(client, red[0], refused)
+	for _, conn := range open {
+		if answer, err := conn.ask(); err == nil {
+			t.Errorf("a connection to %s goes on: %q", conn.RemoteAddr(), answer)
+		}
+	}
+	if answer, err := other.ask(); err != nil || !strings.HasPrefix(answer, "face sees") {
+		t.Errorf("a connection to another provider: %q, error %v", answer, err)
+	}
+	g.expect(client, "a pod that may not any more", red, false)
+	g.expect(client, "a pod that still may reach green", green, true)
+	enters("a pod that may not any more", "b", "client", false)
+	enters("a pod of green, which red serves now", "g", "server", true)
+
+	// The control: without the rows that refuse, everything passes.
+	g.engine.stop()
+	for _, action := range []string{"reject", "drop"} {
+		for row := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action="+action)) {
+			for group := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "Port_Group", "acls{>=}"+row)) {
+				nbctl(t, g.central, "remove", "Port_Group", group, "acls", row)
+			}
+		}
+	}
+	g.sync()
+	g.expect(client, "a pod, without the rows that refuse", red, true)
+	enters("a pod, without the rows that refuse", "b", "client", true)
+}

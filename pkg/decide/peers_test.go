@@ -1,0 +1,138 @@
+package decide_test
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// peeredWorld is served world, in which red is compatible with blue and Service r/web leads to a pod of red.
+func peeredWorld(t *testing.T) (*world, model.Pod) {
+	w, p, _ := servedWorld(t)
+	w.setNetwork(network("blue", "front", "10.0.0.0/24"))
+	w.setNamespace("b", map[string]string{model.LabelNetwork: "blue"})
+	w.says("red", model.CompatiblePeer{Network: "blue"})
+	return w, p
+}
+
+// says changes whom a Network is compatible with.
+func (w *world) says(name string, peers ...model.CompatiblePeer) {
+	n := *w.networks[name]
+	n.CompatibleWith = peers
+	n.Generation++
+	w.setNetwork(n)
+	w.settle()
+}
+
+// elements are those of an address set of a Network, sorted.
+func (w *world) elements(t *testing.T, network, selector string) string {
+	t.Helper()
+	facts, _ := w.graph.Facts(nb.NetworkOwner(network))
+	for _, row := range facts.Rows {
+		if set, ok := row.(*nb.AddressSet); ok && set.ExternalIDs[nb.KeySelector] == selector && strings.HasSuffix(set.Name, "_ip4") {
+			return strings.Join(slices.Sorted(slices.Values(w.graph.Elements(nb.Set{Row: nb.RefOf(set), Column: nb.ColumnAddresses}))), " ")
+		}
+	}
+	return "no set"
+}
+
+func TestFacesOfPeers(t *testing.T) {
+	w, p := peeredWorld(t)
+	face := w.attachment(p.Key).Faces[0].String()
+	consumer := pod("b", "client", "")
+	w.setPod(consumer)
+	w.settle()
+	client := w.attachment(consumer.Key).Faces[0].String()
+	expect := func(what, offered, taken string) {
+		t.Helper()
+		if got := w.elements(t, "red", "faces offered"); got != offered {
+			t.Errorf("%s: offered %q, want %q", what, got, offered)
+		}
+		if got := w.elements(t, "red", "faces taken"); got != taken {
+			t.Errorf("%s: taken %q, want %q", what, got, taken)
+		}
+	}
+	expect("at first", face, client)
+	w.deletePod(consumer.Key)
+	w.settle()
+	expect("without the consumer's pod", face, "")
+	w.says("red")
+	expect("without a consumer", "no set", "no set")
+	w.says("red", model.CompatiblePeer{All: true})
+	expect("again", face, "")
+	blue := *w.networks["blue"]
+	blue.Deleting = true
+	w.setNetwork(blue)
+	w.settle()
+	expect("when the consumer is going", "no set", "no set")
+}
+
+func TestWhatIsOfferedOfServices(t *testing.T) {
+	w, p := peeredWorld(t)
+	const vip = "10.96.0.5:80"
+	face, own := w.attachment(p.Key).Faces[0].String()+":8080", w.attachment(p.Key).Addresses[0].Addr().String()+":8080"
+	leads := func(to string) map[string]string { return map[string]string{vip: to} }
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face), "red:offered": leads(face)})
+
+	// A pod of the namespace in blue: there the Service leads to both, by rows of blue's own, and the shared ones lead nowhere.
+	other := pod("r", "other", "blue")
+	w.setPod(other)
+	w.settle()
+	there := w.attachment(other.Key)
+	s := slice("r", "web-2", "web")
+	s.Endpoints = []model.Endpoint{endpoint("r", "other", there.Faces[0].String())}
+	w.setSlice(s)
+	both := there.Addresses[0].Addr().String() + ":8080," + face
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face + "," + there.Faces[0].String() + ":8080"), "blue": leads(both)})
+	w.deleteSlice(s.Key)
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face), "red:offered": leads(face)})
+
+	// What is no pod's is nobody's of the Network, and what names an address that is no face leads nobody anywhere.
+	s.Endpoints = []model.Endpoint{endpoint("r", "", "203.0.113.9"), endpoint("r", "p", "203.0.113.9")}
+	w.setSlice(s)
+	w.settle()
+	if got := w.lbs("r", "web")["red:offered"]; !maps.Equal(got, leads(face)) {
+		t.Errorf("offered: %v, want %v", got, leads(face))
+	}
+	w.deleteSlice(s.Key)
+
+	// Nobody else's Services come along, and none without a consumer.
+	w.setService(service("b", "web", "10.96.0.7"))
+	w.settle()
+	if got := w.lbs("b", "web"); got["blue:offered"] != nil || got["red"] != nil {
+		t.Errorf("a consumer's Service is known to its provider: %v", got)
+	}
+	w.says("red")
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face)})
+}
+
+// A Network says of others what is so, and what is in the way.
+func TestCompatibilityIsTold(t *testing.T) {
+	w, _ := peeredWorld(t)
+	expect := func(network, states, reason string) {
+		t.Helper()
+		var got []string
+		for _, c := range w.status(network).Compatibility {
+			got = append(got, c.Network+" "+string(c.State))
+		}
+		if strings.Join(got, ", ") != states || w.condition(network, model.ConditionCompatible).Reason != reason {
+			t.Errorf("%s says %q and %+v, want %q and %q", network, got, w.condition(network, model.ConditionCompatible), states, reason)
+		}
+	}
+	expect("red", "blue Active", "Compatible")
+	expect("blue", "red Active", "")
+	blue := *w.networks["blue"]
+	blue.Subnets = []model.Subnet{{Name: "front", CIDRs: []netip.Prefix{netip.MustParsePrefix("100.64.9.0/24")}}}
+	w.setNetwork(blue)
+	w.settle()
+	expect("red", "blue Refused", model.ReasonAddressConflict)
+	expect("blue", "red Refused", "")
+	w.says("red", model.CompatiblePeer{Network: "nobody"})
+	expect("red", "nobody Waiting", model.ReasonNotUsed)
+	expect("blue", "", "")
+}

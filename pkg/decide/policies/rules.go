@@ -1,0 +1,208 @@
+package policies
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// placement is a policy in a Network.
+type placement struct {
+	policy  model.PolicyKey
+	network string
+}
+
+func (p placement) owner() nb.Owner { return compile.PolicyOwner(p.policy, p.network) }
+
+// placementOf is the policy that owner is, and the Network.
+func placementOf(owner nb.Owner) placement {
+	return placement{model.PolicyKey{Kind: model.PolicyKind(owner.Kind), Namespace: owner.Namespace, Name: owner.Name}, owner.Part}
+}
+
+func (p placement) compare(other placement) int {
+	return cmp.Or(p.policy.Compare(other.policy), strings.Compare(p.network, other.network))
+}
+
+// compiled are the rows of a policy in a Network, if it has any there.
+type compiled struct {
+	placement
+	facts nb.Facts
+	some  bool
+}
+
+// recompile marks a policy in all Networks where it has rows, recompileIn all policies with rows in a Network, and recompileAll some
+// policies in a Network.
+func (s *Stage) recompile(key model.PolicyKey) {
+	for network := range s.policies[key].needs {
+		s.unsettled.Mark(placement{key, network})
+	}
+}
+
+func (s *Stage) recompileIn(network string) {
+	for key, p := range s.policies {
+		if p.needs[network] != nil {
+			s.unsettled.Mark(placement{key, network})
+		}
+	}
+}
+
+func (s *Stage) recompileAll(keys map[model.PolicyKey]int, network string) {
+	for key := range keys {
+		s.unsettled.Mark(placement{key, network})
+	}
+}
+
+// lookAround has policies compiled anew when doors have changed, or nodes and the policies ask for these.
+func (s *Stage) lookAround() {
+	changed := s.nodesChanged
+	s.nodesChanged = false
+	if len(s.policies) == 0 {
+		return
+	}
+	if doors := s.clusterDoors(); !slices.EqualFunc(doors, s.doors, sameDoor) {
+		s.doors = doors
+		for key := range s.policies {
+			s.recompile(key)
+		}
+		return
+	}
+	if changed {
+		for key := range s.asking {
+			s.recompile(key)
+		}
+	}
+}
+
+// compileUnsettled compiles the policies that are to be looked at.
+func (s *Stage) compileUnsettled() {
+	for _, at := range slices.SortedFunc(maps.Keys(s.unsettled.Take()), placement.compare) {
+		if p := s.policies[at.policy]; p != nil {
+			facts, some := s.compile(p, at.network)
+			s.compiled = append(s.compiled, compiled{at, facts, some})
+		}
+	}
+}
+
+// compile gives a policy's rows in a Network, and takes the port groups that they need. Without a pod that it selects there it has
+// none.
+func (s *Stage) compile(p *policy, network string) (nb.Facts, bool) {
+	n, layout := s.world.Networks.Served(network)
+	need := p.needs[network]
+	if p.Policy == nil || n == nil || len(s.selectors[p.Subject.String()].selected[network]) == 0 {
+		if need != nil {
+			need.wanted = nil
+		}
+		return nb.Facts{}, false
+	}
+	if need == nil {
+		need = &needs{held: map[groupKey]struct{}{}, written: true}
+		p.needs[network] = need
+	}
+	around := s.around(p.Policy, n, layout)
+	need.wanted = map[groupKey]struct{}{}
+	for g, members := range compile.Groups(*p.Policy, around) {
+		key := groupKey{network, n.UID, g}
+		need.wanted[key] = struct{}{}
+		if _, had := need.held[key]; !had {
+			need.held[key] = struct{}{}
+			s.acquire(key, members, layout)
+		}
+		if g == compile.JudgedGroup() {
+			// It depends on the Network's IP families.
+			s.graph.Set(compile.GroupOwner(layout, g), compile.PortGroup(layout, g))
+		}
+	}
+	return compile.Policy(*p.Policy, around), true
+}
+
+// around is what a policy meets in a Network.
+func (s *Stage) around(p *model.Policy, n *model.Network, layout compile.Layout) compile.Around {
+	out := compile.Around{Layout: layout, Named: map[compile.NamedPorts][]model.PodPort{}, Nodes: map[string][]netip.Addr{}}
+	for ask, pods := range compile.Names(*p) {
+		out.Named[ask] = s.selectors[pods.String()].portsOf(n.Name, ask)
+	}
+	for _, r := range p.Rules[model.PolicyEgress] {
+		for _, peer := range r.Peers {
+			if peer.Nodes != nil {
+				out.Nodes[peer.Nodes.String()] = s.cluster.NodeAddresses(*peer.Nodes)
+			}
+		}
+	}
+	out.Doors = s.doorsOf(n)
+	if layout.Faces {
+		out.Faces = s.cluster.Faces
+	}
+	return out
+}
+
+// Write writes what was compiled: what is there before what goes.
+func (s *Stage) Write() {
+	work := s.compiled
+	s.compiled = nil
+	for _, some := range []bool{true, false} {
+		for _, w := range work {
+			p := s.policies[w.policy]
+			if w.some != some || p == nil || p.needs[w.network] == nil {
+				continue
+			}
+			need := p.needs[w.network]
+			var changed bool
+			if some {
+				changed = s.graph.Set(w.owner(), w.facts)
+			} else {
+				changed = s.graph.Delete(w.owner())
+			}
+			if need.written = need.written && !changed; need.written {
+				s.releaseUnneeded(w.placement)
+			}
+		}
+	}
+}
+
+// Committed says that the database holds a policy's rows in a Network as the graph wanted them.
+func (s *Stage) Committed(owner nb.Owner) {
+	at := placementOf(owner)
+	p := s.policies[at.policy]
+	if p == nil || p.needs[at.network] == nil || s.graph.Busy(owner) {
+		return
+	}
+	p.needs[at.network].written = true
+	s.releaseUnneeded(at)
+}
+
+// Connected says that what the database holds is compared anew as a whole: nobody will say of a policy that has gone that the database
+// has lost its rows.
+func (s *Stage) Connected() {
+	for key, p := range s.policies {
+		for network := range p.needs {
+			owner := compile.PolicyOwner(key, network)
+			if _, there := s.graph.Facts(owner); !there {
+				s.Committed(owner)
+			}
+		}
+	}
+}
+
+// releaseUnneeded gives back port groups that a policy needs no more, since no row of it in the database does.
+func (s *Stage) releaseUnneeded(at placement) {
+	p := s.policies[at.policy]
+	need := p.needs[at.network]
+	for key := range need.held {
+		if _, wanted := need.wanted[key]; !wanted {
+			delete(need.held, key)
+			s.release(key)
+		}
+	}
+	if len(need.held) == 0 {
+		delete(p.needs, at.network)
+		if p.Policy == nil && len(p.needs) == 0 {
+			delete(s.policies, at.policy)
+		}
+	}
+}

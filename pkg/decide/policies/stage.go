@@ -1,0 +1,81 @@
+// Package policies decides which rows NetworkPolicies and ClusterNetworkPolicies need, and which port groups each pod's port is in.
+//
+//	policy --mentions--> selector --selects--> pods with ports, by Network
+//	policy in a Network --needs--> port groups <--places-- those pods
+//
+// A policy has rows in a Network while it selects a pod there. It has them by three steps, between which others write down the ports
+// of pods, so that at no moment a packet may pass that both the old policies and the new ones forbid:
+//
+//	Decide: compiles policies, and makes the port groups that they need ---> ports join these groups
+//	Write:  writes ACLs, and removes port groups that nobody needs ---> ports leave these groups
+//	Committed: the database holds the ACLs: the groups go that only the former ones needed ---> ports leave these groups
+package policies
+
+import (
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/cluster"
+	"github.com/atoll-net/atoll/pkg/decide/pass"
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/match"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// Stage decides about policies. Make one with New.
+type Stage struct {
+	// GroupsChanged tells of pods whose port groups may be others, JudgingChanged of Networks where policies begin to judge pods,
+	// or end.
+	GroupsChanged  *pass.Topic[model.PodKey]
+	JudgingChanged *pass.Topic[string]
+
+	cluster *cluster.Cluster
+	world   World
+	graph   *graph.Graph
+
+	policies map[model.PolicyKey]*policy
+	// index finds the selectors of a pod, and selectors them by their texts.
+	index     *match.Index
+	selectors map[string]*selector
+	// members are the pods with ports.
+	members map[model.PodKey]*member
+	groups  map[groupKey]*group
+	// blocks are those that a Network has groups for, by its UID.
+	blocks map[string]*blocks
+	// unsettled policies are compiled in a Network when the moved pods have been looked at; what came of it waits to be written.
+	unsettled *pass.Queue[placement]
+	moved     *pass.Queue[model.PodKey]
+	compiled  []compiled
+	// doors are those that policies were compiled with.
+	doors []compile.Door
+	// asking are the policies that ask for addresses of nodes; nodesChanged: they may be others.
+	asking       map[model.PolicyKey]struct{}
+	nodesChanged bool
+	// logged counts the policies that log, by whom they share the bound of it with.
+	logged map[string]int
+}
+
+// New makes the stage of a cluster without policies, which decides in one stage and writes in that one and later.
+func New(c *cluster.Cluster, world World, g *graph.Graph, stage pass.Stage) *Stage {
+	s := &Stage{
+		GroupsChanged: pass.NewTopic[model.PodKey](stage), JudgingChanged: pass.NewTopic[string](stage),
+		cluster: c, world: world, graph: g,
+		policies: map[model.PolicyKey]*policy{}, index: match.NewIndex(), selectors: map[string]*selector{},
+		members: map[model.PodKey]*member{}, groups: map[groupKey]*group{}, blocks: map[string]*blocks{},
+		unsettled: pass.NewQueue[placement](stage), moved: pass.NewQueue[model.PodKey](stage),
+		asking: map[model.PolicyKey]struct{}{}, logged: map[string]int{},
+	}
+	world.PortChanged.Follow(stage, s.moved.Mark)
+	world.ServedChanged.Follow(stage, s.recompileIn)
+	world.AnswersChanged.Follow(stage, s.recompileIn)
+	c.NodeChanged.Follow(stage, func(string) { s.nodesChanged = true })
+	return s
+}
+
+// Decide takes policies in, compiles those that changed or whose pods did, and makes the port groups that they need. Write follows it.
+func (s *Stage) Decide(changed map[model.PolicyKey]*model.Policy) {
+	s.take(changed)
+	for key := range s.moved.Take() {
+		s.settle(key)
+	}
+	s.lookAround()
+	s.compileUnsettled()
+}

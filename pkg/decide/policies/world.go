@@ -1,0 +1,59 @@
+package policies
+
+import (
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/pass"
+	"github.com/atoll-net/atoll/pkg/decide/services"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// World is what policies read of others' results, and whom they tell of problems.
+type World struct {
+	Networks Networks
+	Pods     Pods
+	Services Services
+	Sink     Sink
+	// API is the Service of the Kubernetes API.
+	API model.ServiceKey
+	// PortChanged tells of pods that get a port, have another one, or lose it.
+	PortChanged *pass.Topic[model.PodKey]
+	// ServedChanged tells of Networks that serve something else, AnswersChanged of those whose questions for names are answered by
+	// somebody else.
+	ServedChanged, AnswersChanged *pass.Topic[string]
+}
+
+// Networks are those in which policies judge.
+type Networks interface {
+	// Served is a Network whose rows are wanted, and what it serves; nil when there is none.
+	Served(name string) (*model.Network, compile.Layout)
+	// Holders are the pods that have addresses of a Network. The caller does not change them.
+	Holders(name string) map[model.PodKey]struct{}
+}
+
+// Pods are those that policies select, and those behind doors.
+type Pods interface {
+	// Pod is a pod, with a port or without; nil when there is none.
+	Pod(key model.PodKey) *model.Pod
+	// Attachment is what a pod with a port has; nil while it has no port. Its namespace is known.
+	Attachment(key model.PodKey) *model.Attachment
+}
+
+// Services are those behind doors.
+type Services interface {
+	Service(key model.ServiceKey) *model.Service
+	// Slices are those of a Service, in the order of their names.
+	Slices(key model.ServiceKey) []*model.Slice
+	// Answers are the endpoints by which a Service of a tenant answers a Network's questions for names.
+	Answers(key model.ServiceKey, network string) []services.Answer
+}
+
+// Sink takes what the owners of policies are told.
+type Sink interface {
+	PolicyEvent(policy model.PolicyKey, uid string, p model.Problem)
+}
+
+// Discard is a Sink that takes nothing in.
+type Discard struct{}
+
+// PolicyEvent implements Sink.
+func (Discard) PolicyEvent(model.PolicyKey, string, model.Problem) {}

@@ -1,0 +1,228 @@
+package services
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/drain"
+	"github.com/atoll-net/atoll/pkg/decide/pass"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/visible"
+)
+
+// Stage decides about Services.
+type Stage struct {
+	// Compiled tells of Services that may lead elsewhere, and Answering of Networks where others answer questions for names.
+	Compiled  *pass.Topic[model.ServiceKey]
+	Answering *pass.Topic[string]
+
+	world World
+	sink  Sink
+	// queue holds the Services that something has changed about, and rows those whose rows are to be made.
+	queue, rows *pass.Queue[model.ServiceKey]
+	reads       reads
+	// answers are the endpoints of Services that answer questions for names, by Network.
+	answers map[model.ServiceKey]map[string][]Answer
+	// told is what the owners of Services know is wrong with their addresses.
+	told map[model.ServiceKey]told
+	// local are those whose owners have been told that clients reach endpoints of other nodes, too, by their UIDs; foreign those
+	// that have no address of the IP family of their Network.
+	local, foreign map[model.ServiceKey]string
+}
+
+// New makes a stage that knows no Service. It claims addresses in the stage claims, and makes rows in the stage rows, when they have
+// been granted.
+func New(w World, sink Sink, claims, rows pass.Stage) *Stage {
+	s := &Stage{
+		Compiled: pass.NewTopic[model.ServiceKey](rows), Answering: pass.NewTopic[string](rows),
+		world: w, sink: sink, queue: pass.NewQueue[model.ServiceKey](claims), rows: pass.NewQueue[model.ServiceKey](rows),
+		answers: map[model.ServiceKey]map[string][]Answer{}, told: map[model.ServiceKey]told{},
+		local: map[model.ServiceKey]string{}, foreign: map[model.ServiceKey]string{},
+	}
+	s.reads = newReads(s.queue, w)
+	w.Catalog.ServiceChanged.Follow(claims, s.queue.Mark)
+	w.Catalog.SlicesChanged.Follow(claims, s.queue.Mark)
+	mark := func(owner nb.Owner) {
+		if owner.Kind == nb.KindService {
+			s.rows.Mark(keyOf(owner))
+		}
+	}
+	w.Virtual.Granted.Follow(rows, mark)
+	w.Balancers.Elapsed.Follow(rows, mark)
+	return s
+}
+
+func keyOf(owner nb.Owner) model.ServiceKey {
+	return model.ServiceKey{Namespace: owner.Namespace, Name: owner.Name}
+}
+
+func ownerOf(key model.ServiceKey) nb.Owner { return nb.ServiceOwner(key.Namespace, key.Name) }
+
+// Compile makes the rows of the Services that something has changed about, or that were granted addresses. Their pods' places are
+// looked up each time: there is no second copy to keep right.
+func (s *Stage) Compile() {
+	keys := s.rows.Take()
+	mirrors := make(map[model.ServiceKey][]model.Mirror, len(keys))
+	for key := range keys {
+		s.sayAddresses(key)
+		s.reads.forget(key)
+		l := s.look(key)
+		s.noteAnswers(key, l.serve())
+		mirrors[key] = l.mirrors()
+		s.Compiled.Changed(key)
+	}
+	s.sink.WriteMirrors(mirrors)
+}
+
+// Refused says that the database does not accept a Service's rows.
+func (s *Stage) Refused(owner nb.Owner, problem model.Problem) {
+	if service := s.world.Catalog.Service(keyOf(owner)); service != nil {
+		s.sink.ServiceEvent(service.Key, service.UID, problem)
+	}
+}
+
+// serve compiles a Service and returns what it leads to, by Network.
+func (l look) serve() []compile.Backends {
+	service, ns := l.world.Catalog.Service(l.service), l.namespace(l.service.Namespace)
+	if service == nil {
+		delete(l.local, l.service)
+		delete(l.foreign, l.service)
+	}
+	if ns == nil || !l.world.Catalog.Known(l.service) {
+		l.world.Balancers.Delete(ownerOf(l.service))
+		return nil
+	}
+	// A Service without virtual addresses is mirrored when its pods or its Networks change.
+	endpoints, home := l.resolve(*ns), l.network(l.world.Cluster.HomeOf(*ns))
+	var known []compile.Backends
+	var guarded []nb.Member
+	consumers, offered := l.offer(service, *ns, home, endpoints)
+	if offered != nil {
+		known = append(known, *offered)
+	}
+	for _, name := range l.networksOf(home, consumers, endpoints) {
+		n := l.network(name)
+		seen := visible.Service{Namespace: ns, Home: home.Space, Behind: behind(endpoints, name)}
+		if service == nil || !n.Serves || !l.looker(n).Sees(seen) && !slices.Contains(consumers, name) {
+			continue
+		}
+		b := compile.Backends{Layout: n.Layout, VIPs: slices.Concat(l.addressesIn(n), l.publishedIn(*service, n))}
+		if slices.Contains(consumers, name) {
+			b.VIPs = l.addressesIn(home)
+		}
+		b.Ports, b.Left = l.backends(*service, n, home.Space, endpoints)
+		if n.Model.DNS == model.DNSService && n.Model.DNSService == model.ServiceRef(l.service) {
+			b.DNS = l.nameServers(n)
+		}
+		known = append(known, b)
+		if n.Guard != nil {
+			guarded = l.guardPlaces(*service, n, b, endpoints)
+		}
+	}
+	if len(known) == 0 {
+		l.world.Balancers.Delete(ownerOf(l.service))
+		return nil
+	}
+	l.drain(*service, known)
+	facts := compile.Service(*service, known)
+	facts.Members = append(facts.Members, guarded...)
+	l.world.Balancers.Set(ownerOf(l.service), facts)
+	l.warnOfLocal(service)
+	l.warnOfFamily(service, home)
+	return known
+}
+
+// drain replaces the endpoints that have been left by those whose clients by UDP nodes are to forget.
+func (s *Stage) drain(service model.Service, known []compile.Backends) {
+	leads, serving := map[drain.Endpoint]struct{}{}, map[drain.Endpoint]struct{}{}
+	for _, b := range known {
+		for i, port := range service.Ports {
+			if port.Protocol != model.UDP {
+				continue
+			}
+			for _, e := range b.Ports[i] {
+				leads[drain.Endpoint{Network: b.Layout.Name, Port: port.Port, Address: e}] = struct{}{}
+			}
+			for _, e := range b.Left[i] {
+				serving[drain.Endpoint{Network: b.Layout.Name, Port: port.Port, Address: e}] = struct{}{}
+			}
+		}
+		clear(b.Left)
+	}
+	for left := range s.world.Balancers.Leave(ownerOf(service.Key), leads, serving) {
+		for _, b := range known {
+			if b.Layout.Name != left.Network {
+				continue
+			}
+			for i, port := range service.Ports {
+				if port.Protocol == model.UDP && port.Port == left.Port {
+					b.Left[i] = append(b.Left[i], left.Address)
+				}
+			}
+		}
+	}
+}
+
+// guardPlaces are the places of a Service's virtual addresses in the guard of the default Network, when all that it leads to from
+// there are pods of Networks which say the same.
+func (l look) guardPlaces(service model.Service, home Network, b compile.Backends, endpoints []resolved) []nb.Member {
+	says := map[netip.Addr]model.InfraIngress{}
+	for _, e := range endpoints {
+		if e.network == "" {
+			continue
+		}
+		if n := l.network(e.network); n.Serves && n.Layout.Faces {
+			says[e.Address] = n.Model.Ingress
+		}
+	}
+	leads := slices.Concat(b.Ports...)
+	var who []model.InfraIngress
+	for _, endpoint := range leads {
+		say, face := says[endpoint.Addr()]
+		if !face || len(who) > 0 && who[0] != say {
+			return nil
+		}
+		who = append(who, say)
+	}
+	if len(who) == 0 {
+		return nil
+	}
+	return compile.ServicePlaces(*home.Guard, who[0], slices.DeleteFunc(slices.Clone(service.ClusterIPs), func(vip netip.Addr) bool {
+		return !slices.ContainsFunc(leads, func(endpoint netip.AddrPort) bool { return endpoint.Addr().Is4() == vip.Is4() })
+	}))
+}
+
+// warnOfLocal tells a Service's owner, once, that pods reach endpoints of other nodes than their own: a load balancer is the
+// same on all nodes. (OVN 26.03 can keep to a node: option "distributed" of ovn-nb(5).)
+func (s *Stage) warnOfLocal(service *model.Service) {
+	if !service.Local {
+		delete(s.local, service.Key)
+		return
+	}
+	if s.local[service.Key] != service.UID {
+		s.local[service.Key] = service.UID
+		s.sink.ServiceEvent(service.Key, service.UID, model.Problem{
+			Reason:  model.ReasonLocalPolicyIgnored,
+			Message: "internalTrafficPolicy Local is not kept for pods: they reach ready endpoints on any node. Clients on nodes themselves reach those of their own",
+		})
+	}
+}
+
+// warnOfFamily tells a Service's owner, once, that the pods of its Network cannot dial it: they have addresses of IPv6 alone, and
+// it has none. Nor has it endpoints, since Kubernetes lists pods by the IP families of a Service.
+func (s *Stage) warnOfFamily(service *model.Service, home Network) {
+	if home.Model == nil || !home.Model.OnlyIPv6() || model.HasIPv6(service.ClusterIPs) {
+		delete(s.foreign, service.Key)
+		return
+	}
+	if s.foreign[service.Key] != service.UID {
+		s.foreign[service.Key] = service.UID
+		s.sink.ServiceEvent(service.Key, service.UID, model.Problem{
+			Reason:  model.ReasonNoIPv6,
+			Message: fmt.Sprintf("Network %q has addresses of IPv6 alone, and the Service has none: its pods cannot dial it, and are not behind it. Make it anew with ipFamilies: [IPv6]", home.Name),
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package decide
+
+import (
+	"net/netip"
+
+	"github.com/atoll-net/atoll/pkg/decide/cluster"
+	"github.com/atoll-net/atoll/pkg/decide/networks"
+	"github.com/atoll-net/atoll/pkg/decide/services"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// later are results of stages that are made after those which read them, in a later stage of theirs.
+type later struct{ *State }
+
+func (l later) Members(network string) networks.Members { return l.pods.Members(network) }
+
+func (l later) Attachment(pod model.PodKey) *model.Attachment { return l.pods.Attachment(pod) }
+
+func (l later) NameServers(n *model.Network) []netip.Addr { return l.services.NameServers(n) }
+
+func (l later) Answered(service model.ServiceKey, network string) bool {
+	return len(l.services.Answers(service, network)) > 0
+}
+
+func (l later) Serves(node string) bool { return l.nodes.Serves(node) }
+
+func (l later) GroupsOf(pod model.PodKey, a model.Attachment) []nb.Ref {
+	return l.policies.GroupsOf(pod, a)
+}
+
+func (l later) Judges(n *model.Network) bool { return l.policies.Judges(n) }
+
+// viewed is what namespaces see of Networks.
+type viewed struct {
+	*networks.Stage
+	state *State
+}
+
+func (v viewed) Attachment(pod model.PodKey, network string) (a *model.Attachment, waiting bool) {
+	in, _, waiting := v.state.pods.Where(pod)
+	if in != network {
+		return nil, false
+	}
+	if _, attached := v.Members(network).Attached[pod]; attached {
+		a = v.state.pods.Attachment(pod)
+	}
+	return a, waiting
+}
+
+func (v viewed) Members(network string) networks.Members { return v.state.pods.Members(network) }
+
+// servicesView is what Services look at.
+type servicesView struct{ *State }
+
+func (v servicesView) Network(name string) services.Network {
+	out := services.Network{Name: name, Space: v.networks.Space(name)}
+	if n := v.networks.Get(name); n != nil {
+		out.Model, out.Serves, out.Layout, out.Guard = n.Model, v.networks.Serves(name), n.Layout, v.networks.Guard(n)
+		out.Consumers, out.Uses = n.Consumers(), n.Uses
+	}
+	return out
+}
+
+func (v servicesView) MeansInfrastructure(a netip.Addr) bool {
+	return v.networks.MeansInfrastructure(a)
+}
+
+func (v servicesView) Pod(key model.PodKey) (services.Pod, bool) {
+	p := v.pods.Pod(key)
+	if p == nil {
+		return services.Pod{}, false
+	}
+	network, a, _ := v.pods.Where(key)
+	return services.Pod{UID: p.UID, Network: network, Attachment: a}, true
+}
+
+func (v servicesView) MayBeFace(a netip.Addr) bool { return v.faces.Contains(a) }
+
+func (v servicesView) WithFace(face netip.Addr) (model.PodKey, bool) { return v.faces.Holder(face) }
+
+// behind is what is behind routes and doors: Services, and where they lead.
+type behind struct {
+	*cluster.Catalog
+	*services.Stage
+}

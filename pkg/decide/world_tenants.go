@@ -1,0 +1,11 @@
+package decide
+
+import "github.com/atoll-net/atoll/pkg/decide/tenants"
+
+// newTenants makes the stage of Tenants.
+func (s *State) newTenants(sink tenants.Sink) *tenants.Stage {
+	return tenants.New(tenants.World{
+		Cluster: s.cluster, Networks: s.networks, Pods: s.pods, Sink: sink,
+		NetworkChanged: s.networks.Changed, NetworkReported: s.networks.Reported, PodsChanged: s.pods.HeldChanged,
+	}, s.order.Stage(stageStatuses))
+}

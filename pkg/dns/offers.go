@@ -1,0 +1,143 @@
+package dns
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/visible"
+)
+
+// A consumer knows the Services of namespaces that are at home with its providers and may attach there: neither what these see of others,
+// nor Services that only have endpoints there. Whether one Network reaches another says package compatible.
+
+// reached are endpoints as a Network reaches them.
+type reached struct {
+	*Slice
+	// faces: they are in another Network, and are reached by their faces.
+	faces bool
+}
+
+// within are endpoints in the Network itself.
+func within(from []*Slice) []reached {
+	out := make([]reached, 0, len(from))
+	for _, s := range from {
+		out = append(out, reached{Slice: s})
+	}
+	return out
+}
+
+// SetNetwork takes over a Network as it is now: each one of the cluster, whether this node serves it or not.
+func (d *Directory) SetNetwork(network *model.Network) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.setNetwork(network.Name, network)
+}
+
+// RemoveNetwork takes a Network away. A later one of its name stays.
+func (d *Directory) RemoveNetwork(name, uid string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.networks[name]; n != nil && n.UID == uid {
+		d.setNetwork(name, nil)
+	}
+}
+
+// setNetwork does the work of both. The caller holds mu.
+func (d *Directory) setNetwork(name string, network *model.Network) {
+	if d.networks[name] = network; network == nil {
+		delete(d.networks, name)
+	}
+	for _, told := range d.compatible.Set(name, network) {
+		if s := d.served[told]; s != nil {
+			d.meet(s)
+		}
+	}
+	// Whom it admits and which ranges it has decide what its consumers know.
+	for _, s := range d.consumers[name] {
+		d.refreshOffers(s, name)
+	}
+}
+
+// meet brings in step whose names a Network knows. The caller holds mu.
+func (d *Directory) meet(s *served) {
+	before, now := s.providers, d.compatible.Providers(s.network.Name)
+	s.providers = now
+	for _, provider := range before {
+		if !slices.Contains(now, provider) {
+			remove(d.consumers, provider, s.network.Name)
+			d.refreshOffers(s, provider)
+		}
+	}
+	for _, provider := range now {
+		if !slices.Contains(before, provider) {
+			put(d.consumers, provider, s.network.Name, s)
+			d.refreshOffers(s, provider)
+		}
+	}
+}
+
+// refreshOffers brings in step what a consumer knows of a provider: its Services, and those of others that have endpoints there. The caller
+// holds mu.
+func (d *Directory) refreshOffers(s *served, provider string) {
+	for name := range d.members[provider] {
+		d.refreshNamespace(s, name)
+	}
+	for key := range d.within[provider] {
+		d.refresh(s, key)
+	}
+}
+
+// looking are the served Networks that may know something of what is in these: themselves and their consumers, each once. The caller holds
+// mu.
+func (d *Directory) looking(networks ...string) iter.Seq[*served] {
+	return func(yield func(*served) bool) {
+		done := map[*served]struct{}{}
+		once := func(s *served) bool {
+			if _, again := done[s]; again || s == nil {
+				return true
+			}
+			done[s] = struct{}{}
+			return yield(s)
+		}
+		for _, network := range networks {
+			if !once(d.served[network]) {
+				return
+			}
+			for _, s := range d.consumers[network] {
+				if !once(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// provider is the Network that offers a Service to a consumer; nil when none does. The Kubernetes API's is nobody's offer: infraAccess
+// decides about it.
+func (d *Directory) provider(s *served, key ServiceKey) *model.Network {
+	ns := d.namespaces[key.Namespace]
+	if ns == nil || key == apiService || d.consumers[ns.Home()][s.network.Name] == nil {
+		return nil
+	}
+	if n := d.networks[ns.Home()]; n != nil && home(n, ns) {
+		return n
+	}
+	return nil
+}
+
+// abroad are a Service's endpoints in the Networks that a consumer reaches: its provider, and others of which it is a consumer, too.
+func (d *Directory) abroad(s *served, key ServiceKey) []reached {
+	var out []reached
+	ns := d.namespaces[key.Namespace]
+	for network, behind := range d.behind[key] {
+		n := d.networks[network]
+		if n == nil || d.consumers[network][s.network.Name] == nil || !(visible.Looker{Network: n}).Admits(*ns) {
+			continue
+		}
+		for _, slice := range behind {
+			out = append(out, reached{Slice: slice, faces: true})
+		}
+	}
+	return out
+}

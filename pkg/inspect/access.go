@@ -1,0 +1,143 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/config"
+	defaultsof "github.com/atoll-net/atoll/pkg/config/defaults"
+	"github.com/atoll-net/atoll/pkg/decide"
+	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/vswitch"
+)
+
+const (
+	// userAgent is our name towards the API server.
+	userAgent = "atoll"
+	// bridge is OVN's integration bridge.
+	bridge = "br-int"
+	// switchTime is how long a node's Open vSwitch is dialled.
+	switchTime = 10 * time.Second
+)
+
+// openCluster begins to read the cluster's objects; stop ends that.
+func openCluster(ctx context.Context, kubeconfig string, log *slog.Logger) (feed *kube.Feed, stop func(), err error) {
+	cfg, err := kube.UserConfig(kubeconfig, userAgent)
+	if err != nil {
+		return nil, nil, err
+	}
+	if feed, err = kube.NewFeed(cfg, kube.Options{Logger: log}); err != nil {
+		return nil, nil, err
+	}
+	if err := feed.Probe(ctx); err != nil {
+		return nil, nil, fmt.Errorf("ask the API server at %s: %w", cfg.Host, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = feed.Run(ctx) })
+	return feed, func() { cancel(); running.Wait() }, nil
+}
+
+// clusterObjects reads all that the API server has.
+func clusterObjects(ctx context.Context, kubeconfig string, heard *lastWarning) (model.Changes, error) {
+	feed, stop, err := openCluster(ctx, kubeconfig, slog.New(heard))
+	if err != nil {
+		return model.Changes{}, err
+	}
+	defer stop()
+	if err := awaitObjects(ctx, feed); err != nil {
+		return model.Changes{}, err
+	}
+	objects := model.NewChanges()
+	objects.Merge(feed.Take())
+	objects.Settle()
+	return objects, nil
+}
+
+// readSettings gives the settings that the controller decides by.
+func readSettings(ctx context.Context, kubeconfig string) (decide.Defaults, error) {
+	cfg, err := kube.UserConfig(kubeconfig, userAgent)
+	if err != nil {
+		return decide.Defaults{}, err
+	}
+	settings, err := config.Read(ctx, cfg)
+	return defaultsof.Of(settings), err
+}
+
+// awaitObjects waits until the feed has all that the cluster held when it began.
+func awaitObjects(ctx context.Context, feed *kube.Feed) error {
+	for !feed.Synced() {
+		select {
+		case <-feed.Ready():
+		case <-ctx.Done():
+			return fmt.Errorf("list the cluster's objects: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// viewOf gives what the northbound database holds at the moment of each call, as long as the session lives.
+func viewOf(session *ovsdb.Session) func() (northbound, error) {
+	return func() (northbound, error) {
+		select {
+		case <-session.Done():
+			return nil, fmt.Errorf("read the northbound database: %w", ovsdb.ErrClosed)
+		default:
+			// From here on it is as it is now.
+			session.Take()
+			return session, nil
+		}
+	}
+}
+
+func openSwitch(ctx context.Context, address string, log *slog.Logger) (*vswitch.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, switchTime)
+	defer cancel()
+	return vswitch.Dial(ctx, address, bridge, log)
+}
+
+// lastWarning is a log that remembers only the last warning or error: who waits in vain wants to know why.
+type lastWarning struct {
+	mu   sync.Mutex
+	text string
+}
+
+// Enabled implements slog.Handler.
+func (*lastWarning) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// Handle implements slog.Handler.
+func (l *lastWarning) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "err" || a.Key == "error" {
+			text += ": " + a.Value.String()
+		}
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = text
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (l *lastWarning) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup implements slog.Handler.
+func (l *lastWarning) WithGroup(string) slog.Handler { return l }
+
+// explain adds the last warning to the error of somebody who waited in vain.
+func (l *lastWarning) explain(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text != "" && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w (the last warning was: %s)", err, l.text)
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+package inspect
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+)
+
+// CheckQuery says what a check looks at.
+type CheckQuery struct {
+	// Kubeconfig says how to reach the API server; empty: as kubectl does.
+	Kubeconfig string
+	// Northbound are the servers of the northbound database, and Southbound those of the southbound one. Without Southbound
+	// nobody looks whether ports are up.
+	Northbound, Southbound []string
+	// Node is whose interfaces are looked at, in the database at Switch; empty: nobody's.
+	Node, Switch string
+	// Settle is how long a difference must last to count.
+	Settle time.Duration
+}
+
+// Check compares what OVN has with what the cluster's objects ask for. It looks until what differs has settled.
+func Check(ctx context.Context, q CheckQuery) (Report, error) {
+	heard := &lastWarning{}
+	report, err := observe(ctx, q, slog.New(heard))
+	return report, heard.explain(err)
+}
+
+// observe connects to everything and looks. What it opened is closed when it returns.
+func observe(ctx context.Context, q CheckQuery, log *slog.Logger) (Report, error) {
+	feed, stop, err := openCluster(ctx, q.Kubeconfig, log)
+	if err != nil {
+		return Report{}, err
+	}
+	defer stop()
+	session, err := ovsdb.Open(ctx, ovsdb.Config{Addresses: q.Northbound, Log: log})
+	if err != nil {
+		return Report{}, err
+	}
+	defer session.Close()
+	settings, err := readSettings(ctx, q.Kubeconfig)
+	if err != nil {
+		return Report{}, err
+	}
+	s := &sources{defaults: settings, cluster: feed, objects: model.NewChanges(), northbound: viewOf(session), node: q.Node}
+	if len(q.Southbound) > 0 {
+		southbound, err := ovsdb.OpenSouthbound(ctx, ovsdb.Config{Addresses: q.Southbound, Log: log})
+		if err != nil {
+			return Report{}, err
+		}
+		defer southbound.Close()
+		s.bindings = southbound.Bindings
+	}
+	if q.Node != "" {
+		ovs, err := openSwitch(ctx, q.Switch, log)
+		if err != nil {
+			return Report{}, err
+		}
+		defer ovs.Close()
+		s.interfaces = ovs.List
+	}
+	if err := awaitObjects(ctx, feed); err != nil {
+		return Report{}, err
+	}
+	return settle(ctx, q.Settle, s.look)
+}

@@ -1,0 +1,179 @@
+package inspect
+
+import (
+	"github.com/atoll-net/atoll/pkg/graph"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/plan"
+)
+
+// northbound is what the northbound database holds. An ovsdb.Session is one.
+type northbound interface {
+	plan.Actual
+	Rows(nb.Table) []nb.Row
+}
+
+// compareRows finds what the controller would write, by the code by which it would. Somebody else's rows are
+// not looked at, as they are not by the controller.
+func (w desired) compareRows(have northbound) []Difference {
+	out := compareGlobal(have)
+	w.graph.TouchAll()
+	for {
+		work, ok := w.graph.Next()
+		if !ok {
+			break
+		}
+		if !w.pending[work.Owner] {
+			out = append(out, w.compareOwner(work, have)...)
+		}
+	}
+	for _, table := range nb.Tables() {
+		for _, row := range have.Rows(table.Table) {
+			if w.orphan(row) {
+				owner, _ := nb.ParseOwner(row.Owned()[nb.KeyOwner])
+				out = append(out, Difference{
+					Owner: owner, Place: PlaceNorthbound, Kind: RowSurplus,
+					Object: describe(row), Have: "the row",
+				})
+				continue
+			}
+			out = append(out, w.strays(row, have)...)
+		}
+	}
+	return out
+}
+
+// everybody is the owner of what no object alone asks for.
+func everybody() nb.Owner { return nb.Owner{Name: "OVN"} }
+
+// compareGlobal finds what the controller wants of OVN as a whole. The controller of a database without the row has not begun.
+func compareGlobal(have northbound) []Difference {
+	for _, row := range have.Rows(nb.TableGlobal) {
+		if global, ok := row.(*nb.Global); ok && global.Options[nb.OptionInvalid] != nb.InvalidUnmatched {
+			return []Difference{{
+				Owner: everybody(), Place: PlaceNorthbound, Kind: ColumnDiffers, Object: describe(row), Column: "options",
+				Want: nb.OptionInvalid + "=" + nb.InvalidUnmatched, Have: nb.OptionInvalid + "=" + global.Options[nb.OptionInvalid],
+			}}
+		}
+	}
+	return nil
+}
+
+// compareOwner finds what one owner wants and has not.
+func (w desired) compareOwner(work graph.Work, have northbound) []Difference {
+	unit := plan.Compare(work, w.graph, have, plan.Coming{})
+	var out []Difference
+	for ref := range work.Refs {
+		row, wanted := w.graph.Row(ref)
+		if owner, _ := w.graph.Owner(ref); wanted && owner == work.Owner && !have.Has(ref) {
+			out = append(out, Difference{
+				Owner: owner, Place: PlaceNorthbound, Kind: RowMissing, Object: describe(row), Want: "the row",
+			})
+		}
+	}
+	for _, u := range unit.Updates {
+		row, there := have.Row(nb.RefOf(u.Row))
+		if owner, _ := w.graph.Owner(nb.RefOf(u.Row)); !there || owner != work.Owner {
+			continue
+		}
+		for _, column := range u.Columns {
+			d := Difference{Owner: work.Owner, Place: PlaceNorthbound, Kind: ColumnDiffers, Object: describe(u.Row), Column: column}
+			d.Want, d.Have = columnTexts(u.Row, row, column)
+			out = append(out, d)
+		}
+	}
+	for _, m := range unit.Joins {
+		in, inThere := w.graph.Row(m.Row)
+		if m.IsValue() {
+			out = append(out, w.valueMissing(work.Owner, m, have)...)
+			continue
+		}
+		row, ok := w.graph.Row(m.Ref())
+		// A row that is missing is named already: its place in a set goes without saying.
+		if inThere && ok && have.Has(m.Row) && have.Has(m.Ref()) {
+			out = append(out, Difference{
+				Owner: work.Owner, Place: PlaceNorthbound, Kind: ElementMissing, Object: describe(in), Column: m.Column,
+				Want: describe(row),
+			})
+		}
+	}
+	return out
+}
+
+// valueMissing says that a column lacks a value; a map has a pair of the same key, if anything.
+func (w desired) valueMissing(owner nb.Owner, m nb.Member, have northbound) []Difference {
+	in, wanted := w.graph.Row(m.Row)
+	row, there := have.Row(m.Row)
+	if !wanted || !there {
+		return nil
+	}
+	d := Difference{
+		Owner: owner, Place: PlaceNorthbound, Kind: ElementMissing, Object: describe(in), Column: m.Column,
+		Want: elementText(m), Have: nothing,
+	}
+	key, _ := nb.SplitPair(m.Value)
+	for _, pair := range nb.Members(row, m.Column) {
+		if k, _ := nb.SplitPair(pair); k == key {
+			d.Have = elementText(nb.Member{Set: m.Set, Value: pair})
+		}
+	}
+	return []Difference{d}
+}
+
+// elementText is a value as a person reads it.
+func elementText(m nb.Member) string {
+	if !m.IsMap() {
+		return m.Value
+	}
+	key, value := nb.SplitPair(m.Value)
+	return key + " = " + value
+}
+
+// surplus says that a column of ours has a value that nobody wants; a pair whose key is wanted is named as missing already.
+func (w desired) surplus(row nb.Row, m nb.Member) []Difference {
+	owner, ours := w.graph.Owner(m.Row)
+	key, _ := nb.SplitPair(m.Value)
+	if !ours || w.pending[owner] || w.graph.Wants(m) {
+		return nil
+	}
+	for _, pair := range w.graph.Elements(m.Set) {
+		if k, _ := nb.SplitPair(pair); k == key {
+			return nil
+		}
+	}
+	return []Difference{{
+		Owner: owner, Place: PlaceNorthbound, Kind: ElementSurplus, Object: describe(row), Column: m.Column,
+		Have: elementText(m),
+	}}
+}
+
+// strays are rows of ours in the sets of row that do not belong there.
+func (w desired) strays(row nb.Row, have northbound) []Difference {
+	var out []Difference
+	for _, column := range nb.MemberColumns(row.Table()) {
+		set := nb.Set{Row: nb.RefOf(row), Column: column}
+		for _, uuid := range nb.Members(row, column) {
+			m := nb.Member{Set: set, Value: uuid}
+			if m.IsValue() {
+				out = append(out, w.surplus(row, m)...)
+				continue
+			}
+			owner, wanted := w.graph.Owner(m.Ref())
+			if !wanted || w.graph.Wants(m) || w.pending[owner] {
+				continue
+			}
+			if element, there := have.Row(m.Ref()); there {
+				out = append(out, Difference{
+					Owner: owner, Place: PlaceNorthbound, Kind: ElementSurplus, Object: describe(row), Column: column,
+					Have: describe(element),
+				})
+			}
+		}
+	}
+	return out
+}
+
+// orphan reports whether a row has our mark and nobody wants it.
+func (w desired) orphan(row nb.Row) bool {
+	_, wanted := w.graph.Row(nb.RefOf(row))
+	return !wanted && plan.Ours(row)
+}

@@ -1,0 +1,309 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/trace"
+)
+
+// Access says where a trace reads what it needs.
+type Access struct {
+	// Kubeconfig says how to reach the API server; empty: as kubectl does.
+	Kubeconfig string
+	// Northbound are the servers of the northbound database.
+	Northbound []string
+}
+
+// Follow follows a packet through the ACLs that the northbound database has.
+func Follow(ctx context.Context, from Access, q TraceQuery) (Trace, error) {
+	heard := &lastWarning{}
+	session, err := ovsdb.Open(ctx, ovsdb.Config{Addresses: from.Northbound, Log: slog.New(heard)})
+	if err != nil {
+		return Trace{}, heard.explain(err)
+	}
+	defer session.Close()
+	t := tracer{
+		rows:    trace.New(session.Rows),
+		cluster: func() (model.Changes, error) { return clusterObjects(ctx, from.Kubeconfig, heard) },
+	}
+	result, err := t.trace(q)
+	return result, heard.explain(err)
+}
+
+// tracer follows packets.
+type tracer struct {
+	rows *trace.Database
+	// cluster reads the API's objects. It is asked at most once, and only if they are needed: for the addresses of a Service,
+	// and for the policies that isolate a pod, of which those without rules have no rows.
+	cluster func() (model.Changes, error)
+	read    *model.Changes
+}
+
+func (t *tracer) objects() (model.Changes, error) {
+	if t.read == nil {
+		objects, err := t.cluster()
+		if err != nil {
+			return objects, err
+		}
+		t.read = &objects
+	}
+	return *t.read, nil
+}
+
+// route is one way that a packet may take: from an address to one, perhaps led from a Service's.
+type route struct {
+	from, to netip.Addr
+	port     uint16
+	// dialled is the Service's address and port; not valid where none is dialled.
+	dialled netip.AddrPort
+	// refused: the Service has no endpoints.
+	refused bool
+}
+
+// trace follows the packet on every way that it may take: in each IP family, to each endpoint.
+func (t *tracer) trace(q TraceQuery) (Trace, error) {
+	out := Trace{From: q.From.String(), To: q.To.String(), Protocol: string(q.Protocol), Port: q.Port}
+	from, err := t.port(q.From)
+	if err != nil {
+		return out, err
+	}
+	to, err := t.port(q.To)
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case from != nil && to != nil && networkOf(from) != networkOf(to):
+		return out, fmt.Errorf("%s is in Network %s and %s in Network %s: between two Networks there are only faces and Services, which are judged by the address that they show; "+
+			"trace from that address", q.From, networkOf(from), q.To, networkOf(to))
+	case from != nil:
+		out.Network = networkOf(from)
+	default:
+		out.Network = networkOf(to)
+	}
+	if from == nil {
+		// An address of the Network is some pod's, which must be allowed to send.
+		from = t.rows.At(out.Network, q.From.Address)
+	}
+	if from != nil && from == to {
+		return out, fmt.Errorf("%s is %s: what a pod sends to itself never leaves it", q.From, q.To)
+	}
+	routes, err := t.routes(q, from, to)
+	if err != nil {
+		return out, err
+	}
+	for _, r := range routes {
+		p, err := t.follow(q, r, from, out.Network)
+		if err != nil {
+			return out, err
+		}
+		out.Paths = append(out.Paths, p)
+	}
+	return out, nil
+}
+
+// port is that of an end that is a pod; nil when it is none.
+func (t *tracer) port(e End) (*nb.LogicalSwitchPort, error) {
+	if e.Pod == (model.PodKey{}) {
+		return nil, nil
+	}
+	port := t.rows.Port(e.Pod.First().PortName())
+	if port == nil {
+		return nil, fmt.Errorf("pod %s has no port in the northbound database. Next: is there such a pod (kubectl get pod -n %s %s), and does atoll check name it?",
+			e.Pod, e.Pod.Namespace, e.Pod.Name)
+	}
+	return port, nil
+}
+
+func networkOf(port *nb.LogicalSwitchPort) string { return port.ExternalIDs[nb.KeyNetwork] }
+
+// routes are the ways from one end to the other.
+func (t *tracer) routes(q TraceQuery, from, to *nb.LogicalSwitchPort) ([]route, error) {
+	sources := []netip.Addr{q.From.Address}
+	if from != nil && !q.From.Address.IsValid() {
+		sources = trace.Addresses(from)
+	}
+	var targets []netip.Addr
+	switch {
+	case to != nil:
+		targets = trace.Addresses(to)
+	case q.To.Address.IsValid():
+		targets = []netip.Addr{q.To.Address}
+	default:
+		var err error
+		if targets, err = t.addressesOf(q.To.Service, networkOf(from)); err != nil {
+			return nil, err
+		}
+	}
+	var out []route
+	for _, target := range targets {
+		i := slices.IndexFunc(sources, func(a netip.Addr) bool { return a.Is4() == target.Is4() })
+		if i < 0 {
+			continue
+		}
+		ways, err := t.ways(q, from, sources[i], target)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ways...)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s and %s have no IP family in common", q.From, q.To)
+	}
+	return out, nil
+}
+
+// ways are those to an address: to itself, or to each endpoint that it leads to.
+func (t *tracer) ways(q TraceQuery, from *nb.LogicalSwitchPort, source, target netip.Addr) ([]route, error) {
+	plain := []route{{from: source, to: target, port: q.Port}}
+	if from == nil || q.Protocol == trace.ICMP {
+		return plain, nil
+	}
+	dialled := netip.AddrPortFrom(target, q.Port)
+	endpoints, known := t.rows.Balance(from, dialled, q.Protocol)
+	switch {
+	case !known && q.To.Service != (model.ServiceKey{}):
+		return nil, fmt.Errorf("%s has no %s port %d in Network %s. Next: kubectl get service -n %s %s", q.To, q.Protocol, q.Port, networkOf(from), q.To.Service.Namespace, q.To.Service.Name)
+	case !known:
+		return plain, nil
+	case len(endpoints) == 0:
+		return []route{{from: source, to: target, port: q.Port, dialled: dialled, refused: true}}, nil
+	}
+	var out []route
+	for _, e := range endpoints {
+		out = append(out, route{from: source, to: e.Addr(), port: e.Port(), dialled: dialled})
+	}
+	return out, nil
+}
+
+// addressesOf are the addresses at which the pods of a Network dial a Service.
+func (t *tracer) addressesOf(key model.ServiceKey, network string) ([]netip.Addr, error) {
+	objects, err := t.objects()
+	if err != nil {
+		return nil, fmt.Errorf("read Service %s: %w", key, err)
+	}
+	s := objects.Services[key]
+	if s == nil {
+		return nil, fmt.Errorf("there is no Service %s with an address", key)
+	}
+	if s.Assigned != nil && s.Assigned.Network == network && len(s.Assigned.Addresses) > 0 {
+		return s.Assigned.Addresses, nil
+	}
+	return s.ClusterIPs, nil
+}
+
+// follow judges a packet on one way.
+func (t *tracer) follow(q TraceQuery, r route, from *nb.LogicalSwitchPort, network string) (Path, error) {
+	path := Path{From: r.from.String(), To: r.to.String(), Port: r.port, Refused: r.refused}
+	if r.dialled.IsValid() {
+		path.Dialled = r.dialled.String()
+	}
+	if r.refused {
+		return path, nil
+	}
+	to := t.rows.At(network, r.to)
+	balanced := trace.Packet{From: r.from, To: r.to, Protocol: q.Protocol, Port: r.port, Loopback: from != nil && from == to}
+	if from != nil {
+		dialled := balanced
+		if r.dialled.IsValid() {
+			dialled.To, dialled.Port = r.dialled.Addr(), r.dialled.Port()
+		}
+		d, err := t.rows.Send(from, dialled, balanced)
+		if err != nil {
+			return path, err
+		}
+		path.Steps = append(path.Steps, t.step(from, model.PolicyEgress, d))
+		if !d.Allowed {
+			return path, nil
+		}
+	}
+	if to == nil {
+		path.Outside = true
+		return path, nil
+	}
+	if balanced.Loopback {
+		// A packet that its own Service leads back comes from the Service's address. (ovn-nb(5), Load_Balancer.)
+		balanced.From = r.dialled.Addr()
+	}
+	d, err := t.rows.Receive(to, balanced)
+	if err != nil {
+		return path, err
+	}
+	path.Steps = append(path.Steps, t.step(to, model.PolicyIngress, d))
+	return path, nil
+}
+
+// step puts a decision into words.
+func (t *tracer) step(port *nb.LogicalSwitchPort, direction model.Direction, d trace.Decision) Step {
+	s := Step{Pod: port.Name, Direction: direction.String(), Verdict: verdictWord(d.Allowed)}
+	origin, ours := d.Origin()
+	switch {
+	case d.ACL == nil && d.TurnedBack:
+		s.Reason = "OVN turns it back at the pod's own port before it judges what the pod sends"
+		return s
+	case d.ACL == nil:
+		s.Reason = "no rule is about it, and no policy isolates the pod"
+		return s
+	case !ours:
+		s.Reason = "ACL " + d.ACL.UUID + ", which is not of Atoll"
+		return s
+	}
+	s.Reason, s.Policy, s.Rule = words(origin), origin.Policy, origin.Rule
+	for _, also := range d.Also {
+		if o, ours := nb.OriginOf(also.Match); ours && words(o) != s.Reason {
+			s.Also = append(s.Also, words(o))
+		}
+	}
+	if origin.Policy == nb.Isolation || origin.Rule == nb.RuleIsolation {
+		s.Reason = "isolation: no policy allows it"
+		s.Isolating, s.Unknown = t.isolating(port, direction)
+	}
+	return s
+}
+
+// isolating are the policies of the API that isolate the pod of a port, or why that is not known.
+func (t *tracer) isolating(port *nb.LogicalSwitchPort, direction model.Direction) (policies []string, unknown string) {
+	objects, err := t.objects()
+	if err != nil {
+		return nil, err.Error()
+	}
+	pod, known := podOf(port.ExternalIDs[nb.KeyOwner])
+	if policies = isolating(objects, pod, direction); !known || len(policies) == 0 {
+		return nil, "the API server has none (atoll check names what OVN has otherwise)"
+	}
+	return policies, ""
+}
+
+func verdictWord(allowed bool) string {
+	if allowed {
+		return "allow"
+	}
+	return "drop"
+}
+
+// words are an origin in words.
+func words(o nb.Origin) string {
+	switch o.Policy {
+	case nb.OwnNode:
+		return "a pod's own node always reaches it"
+	case nb.Itself:
+		return "a pod always reaches itself"
+	case nb.Apart:
+		return "pods of flat Networks reach their own Network, nodes and infrastructure"
+	case nb.Guard:
+		return "no pod may send what comes from routers or DHCP servers"
+	case nb.Faces:
+		return "spec.infraIngress of the Network that the address belongs to"
+	case nb.Peers:
+		return "spec.compatibleWith and spec.uses of the two Networks"
+	case nb.Isolation:
+		return nb.Isolation
+	}
+	return fmt.Sprintf("%s, rule %s of %s", o.Policy, o.Rule, o.Direction)
+}

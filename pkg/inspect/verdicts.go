@@ -1,0 +1,247 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+const (
+	agentNamespace = "atoll-system"
+	agentLabel     = "app.kubernetes.io/name=atoll-agent"
+	agentPort      = 9411
+	// askedAtOnce is how many agents are asked at a time, and agentTime how long each may take.
+	askedAtOnce = 16
+	agentTime   = 15 * time.Second
+	// maxVerdictBytes bounds one agent's answer.
+	maxVerdictBytes = 64 << 20
+)
+
+// ErrNoAgents is the error of who asks for counts where no agent runs.
+var ErrNoAgents = errors.New("there is no pod with " + agentLabel + " in namespace " + agentNamespace)
+
+// VerdictsQuery says whom to ask, and which of their counts.
+type VerdictsQuery struct {
+	// Kubeconfig says how to reach the API server; empty: as kubectl does.
+	Kubeconfig string
+	// Agents are the URLs of the agents to ask; without any, those of all nodes are asked by way of the API server.
+	Agents []string
+	// Network and Policy narrow the counts; empty: all. A policy is NAMESPACE/NAME, or NAME of one of the cluster.
+	Network, Policy string
+	// DropsOnly leaves out what was admitted.
+	DropsOnly bool
+}
+
+// Count asks the agents what each policy's rules have admitted and dropped. Those that have not answered are in the value.
+func Count(ctx context.Context, q VerdictsQuery) (Verdicts, error) {
+	nodes, unanswered, err := askAgents(ctx, q)
+	if err != nil {
+		return Verdicts{}, err
+	}
+	result := newVerdicts(nodes, q)
+	result.Unanswered = unanswered
+	if result.isolates() {
+		heard := &lastWarning{}
+		if objects, err := clusterObjects(ctx, q.Kubeconfig, heard); err == nil {
+			result.explain(objects)
+		} else {
+			result.Unknown = heard.explain(err).Error()
+		}
+	}
+	return result, nil
+}
+
+// Verdicts are what the agents have counted.
+type Verdicts struct {
+	// Nodes is how many agents have answered.
+	Nodes int `json:"nodes"`
+	// Rows are sorted by Network, policy, direction, rule and node.
+	Rows []VerdictRow `json:"verdicts"`
+	// Isolated are the pods that isolation has dropped packets of, with the policies that isolate them. Unknown says why these
+	// are not known.
+	Isolated []IsolatedPod `json:"isolated,omitempty"`
+	Unknown  string        `json:"unknown,omitempty"`
+	// Unanswered says which agents have not answered, and why; nil when all have.
+	Unanswered error `json:"-"`
+}
+
+// VerdictRow is what one rule has decided on one node.
+type VerdictRow struct {
+	Node string `json:"node"`
+	model.VerdictCount
+}
+
+// IsolatedPod is a pod with packets that no policy allowed.
+type IsolatedPod struct {
+	// Pod is NAMESPACE/NAME; Direction is Egress or Ingress.
+	Pod       string `json:"pod"`
+	Direction string `json:"direction"`
+	// Packets that were dropped.
+	Packets uint64 `json:"packets"`
+	// Policies that isolate the pod in that direction, as KIND/NAMESPACE/NAME, sorted.
+	Policies []string `json:"policies"`
+}
+
+// explain names the policies that isolate the pods of which isolation has dropped something.
+func (v *Verdicts) explain(objects model.Changes) {
+	type podDirection struct{ pod, direction string }
+	packets := map[podDirection]uint64{}
+	for _, r := range v.Rows {
+		if isIsolation(r.VerdictCount) {
+			for pod, n := range r.Pods {
+				packets[podDirection{pod, r.Direction}] += n
+			}
+		}
+	}
+	for key, n := range packets {
+		pod, _ := podOf("Pod/" + key.pod)
+		direction := model.PolicyIngress
+		if key.direction == model.PolicyEgress.String() {
+			direction = model.PolicyEgress
+		}
+		v.Isolated = append(v.Isolated, IsolatedPod{Pod: key.pod, Direction: key.direction, Packets: n, Policies: isolating(objects, pod, direction)})
+	}
+	slices.SortFunc(v.Isolated, func(a, b IsolatedPod) int {
+		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Direction, b.Direction))
+	})
+}
+
+// Verdict is the whole in one line, with what to do next when something was dropped.
+func (v Verdicts) Verdict() string {
+	var dropped uint64
+	for _, r := range v.Rows {
+		if r.Verdict == verdictWord(false) {
+			dropped += r.Packets
+		}
+	}
+	line := fmt.Sprintf("%s of %s; %s dropped", count(len(v.Rows), "count"), count(v.Nodes, "node"), count(int(dropped), "packet"))
+	switch {
+	case dropped == 0:
+		return line
+	case v.Unknown != "":
+		return line + ". Which policies isolate the pods is not known: " + v.Unknown
+	case len(v.Isolated) == 0:
+		return line + ". Next: atoll policy trace FROM TO --port PORT"
+	case v.Isolated[0].Direction == model.PolicyEgress.String():
+		return line + ". Next: atoll policy trace " + v.Isolated[0].Pod + " TO --port PORT"
+	}
+	return line + ". Next: atoll policy trace FROM " + v.Isolated[0].Pod + " --port PORT"
+}
+
+// askAgents asks the agents; unanswered says which of them have not answered, and why.
+func askAgents(ctx context.Context, q VerdictsQuery) (nodes []model.NodeVerdicts, unanswered, err error) {
+	ask := make([]func(context.Context) (model.NodeVerdicts, error), 0, len(q.Agents))
+	for _, url := range q.Agents {
+		ask = append(ask, func(ctx context.Context) (model.NodeVerdicts, error) { return askAgent(ctx, url) })
+	}
+	if len(q.Agents) == 0 {
+		cfg, err := kube.UserConfig(q.Kubeconfig, userAgent)
+		if err != nil {
+			return nil, nil, err
+		}
+		daemons, err := kube.Daemons(ctx, cfg, agentNamespace, agentLabel)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(daemons) == 0 {
+			return nil, nil, ErrNoAgents
+		}
+		for _, d := range daemons {
+			ask = append(ask, func(ctx context.Context) (model.NodeVerdicts, error) {
+				address, stop, err := kube.Forward(ctx, cfg, d, agentPort)
+				if err != nil {
+					return model.NodeVerdicts{}, fmt.Errorf("agent of node %s: %w", d.Node, err)
+				}
+				defer stop()
+				return askAgent(ctx, "http://"+address)
+			})
+		}
+	}
+	answers, failures := make([]model.NodeVerdicts, len(ask)), make([]error, len(ask))
+	var group errgroup.Group
+	group.SetLimit(askedAtOnce)
+	for i, f := range ask {
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, agentTime)
+			defer cancel()
+			answers[i], failures[i] = f(ctx)
+			return nil
+		})
+	}
+	_ = group.Wait() // each has an error of its own
+	for i, a := range answers {
+		if failures[i] == nil {
+			nodes = append(nodes, a)
+		}
+	}
+	return nodes, errors.Join(failures...), nil
+}
+
+func askAgent(ctx context.Context, url string) (model.NodeVerdicts, error) {
+	var out model.NodeVerdicts
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/verdicts", nil)
+	if err != nil {
+		return out, fmt.Errorf("ask agent at %s: %w", url, err)
+	}
+	reply, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return out, fmt.Errorf("ask agent: %w", err)
+	}
+	defer reply.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(reply.Body, maxVerdictBytes))
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("ask agent at %s: %w", url, err)
+	case reply.StatusCode != http.StatusOK:
+		return out, fmt.Errorf("agent at %s: %s: %s", url, reply.Status, Printable(strings.TrimSpace(string(body[:min(len(body), 1024)]))))
+	}
+	if err := json.Unmarshal(body, &out); err != nil {
+		return out, fmt.Errorf("agent at %s: read answer: %w", url, err)
+	}
+	return out, nil
+}
+
+// newVerdicts are the counts that were asked for, in order.
+func newVerdicts(nodes []model.NodeVerdicts, q VerdictsQuery) Verdicts {
+	var out []VerdictRow
+	for _, n := range nodes {
+		for _, v := range n.Verdicts {
+			_, name, _ := strings.Cut(v.Policy, "/")
+			// The guard's count is of all Networks together.
+			if q.Network != "" && v.Network != "" && v.Network != q.Network || q.Policy != "" && q.Policy != name && q.Policy != v.Policy ||
+				q.DropsOnly && (v.Verdict != verdictWord(false) || v.Packets == 0) {
+				continue
+			}
+			out = append(out, VerdictRow{Node: n.Node, VerdictCount: v})
+		}
+	}
+	slices.SortFunc(out, func(a, b VerdictRow) int {
+		return cmp.Or(
+			cmp.Compare(a.Network, b.Network), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Direction, b.Direction),
+			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Verdict, b.Verdict),
+		)
+	})
+	return Verdicts{Rows: out, Nodes: len(nodes)}
+}
+
+// isolates reports whether isolation has dropped anything of a pod.
+func (v Verdicts) isolates() bool {
+	return slices.ContainsFunc(v.Rows, func(r VerdictRow) bool { return isIsolation(r.VerdictCount) && len(r.Pods) > 0 })
+}
+
+func isIsolation(v model.VerdictCount) bool {
+	return v.Policy == nb.Isolation || v.Rule == nb.RuleIsolation
+}
