@@ -86,6 +86,13 @@ state = "/run/containerd"
 [grpc]
   address = %q
 
+# Nodes share this machine's processors: a container's process that gets none for 2 seconds, the default of the first, would fail what is
+# asked of the container ("failed to load task: context deadline exceeded").
+[timeouts]
+  "io.containerd.timeout.task.state" = "60s"
+  "io.containerd.timeout.shim.load" = "60s"
+  "io.containerd.timeout.metrics.shimstats" = "60s"
+
 # By it the agent tells containers their own addresses. Plugins that the machine has are nothing to a node.
 [plugins.'io.containerd.nri.v1.nri']
   disable = false

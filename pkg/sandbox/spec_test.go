@@ -209,7 +209,7 @@ func TestChassisSettings(t *testing.T) {
 
 func TestContainerdConfigNamesParts(t *testing.T) {
 	config := string(containerdConfig(testRecord(t)))
-	for _, want := range []string{parts.PauseImage, `BinaryName = "/r/runc"`, "restrict_oom_score_adj = true", `socket_path = "/run/nri/nri.sock"`, "SystemdCgroup = false"} {
+	for _, want := range []string{parts.PauseImage, `BinaryName = "/r/runc"`, "restrict_oom_score_adj = true", `socket_path = "/run/nri/nri.sock"`, "SystemdCgroup = false", `"io.containerd.timeout.task.state" = "60s"`} {
 		if !strings.Contains(config, want) {
 			t.Errorf("configuration lacks %s:\n%s", want, config)
 		}

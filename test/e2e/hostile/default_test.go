@@ -106,13 +106,18 @@ func TestFacesFromANetwork(t *testing.T) {
 			}
 		}
 	}
-	open := func(netns, chain string) [][]string {
-		nft := []string{"ip", "netns", "exec", netns, "nft"}
-		return [][]string{append(slices.Clone(nft), "flush", "chain", "inet", "atoll", chain), append(nft, "add", "rule", "inet", "atoll", chain, "accept")}
+	// Both directions are judged at both ends: what is asked, and what is answered.
+	open := func(network string) (commands [][]string) {
+		nft := []string{"ip", "netns", "exec", doorOf(t, network), "nft"}
+		for _, chain := range []string{"in", "out"} {
+			commands = append(commands, append(slices.Clone(nft), "flush", "chain", "inet", "atoll", chain),
+				append(slices.Clone(nft), "add", "rule", "inet", "atoll", chain, "accept"))
+		}
+		return commands
 	}
-	leaves, arrives := open(doorOf(t, "attackers"), "out"), open(doorOf(t, "victims"), "in")
+	asking, asked := open("attackers"), open("victims")
 	node := [][]string{{"nft", "flush", "chain", "inet", "atoll", "from-porthole"}, {"nft", "flush", "chain", "inet", "atoll", "to-porthole"}}
-	together("the chains of portholes and nodes", onNode("n1", slices.Concat(leaves, arrives, node)...), onNode("n2", slices.Concat(arrives, node)...)).holds(t, attacks...)
+	together("the chains of portholes and nodes", onNode("n1", slices.Concat(asking, asked, node)...), onNode("n2", slices.Concat(asked, node)...)).holds(t, attacks...)
 }
 
 // doorOf is the network namespace of a Network's porthole, on each node the same.
