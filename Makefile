@@ -3,16 +3,18 @@
 # On a fresh machine only Go is needed: programs of other projects come from `bin/atoll-sandbox parts`, which builds and
 # fetches them into its cache, and developer tools from the module test/tools, which pins their versions.
 
-# A recipe's failure is a failure, also in a pipe; and nobody else's Go settings decide what is built.
+# A recipe's failure is a failure, also in a pipe; and nobody else's Go settings decide what is built. All is built in one way, so that nothing
+# is compiled twice: no C library is linked, so that the programs run wherever they are copied to. (The race detector needs C.)
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS   += --no-print-directory
 export PATH := $(PATH):/usr/local/go/bin
 export GOWORK := off
-unexport GOFLAGS
+export GOFLAGS := -trimpath
+export CGO_ENABLED := 0
 
 PROGRAMS := atoll-controller atoll-agent atoll-dns atoll-cni atoll-sandbox atoll
-FUZZTIME ?= 5s
+FUZZTIME ?= 2s
 SCALE    ?= -soak=60s
 SERVICES ?=
 CONFORMANCE ?= -network=default,vpc
@@ -20,12 +22,11 @@ HISTORIES ?= 200000
 POLICY   ?= -clusters=200
 PACKETS  ?= -packets=10000
 
-# The programs run wherever they are copied to: no C library is linked. Go stamps each with the version that git gives the
-# source (`go version -m bin/atoll-agent`).
-build_go = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
+# Go stamps each program with the version that git gives the source (`go version -m bin/atoll-agent`).
+build_go = go build -ldflags "-s -w"
 suites   = go run ./test/suites -fuzztime=$(FUZZTIME)
 # tool builds a developer tool, which Go keeps in its cache, and is its path.
-tool     = "$$(cd test/tools && CGO_ENABLED=0 go tool -n $(1))"
+tool     = "$$(cd test/tools && go tool -n $(1))"
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -70,7 +71,7 @@ test-unit: ## tests that need nothing else, with the race detector
 race: test-unit ## the same: the race detector is always on there
 
 histories: ## 200,000 random histories of a cluster, each seen in six ways; HISTORIES=1000000 is more
-	GOGC=400 go test -count=1 -timeout=0 -v -run='^TestAnyHistoryEndsAsAFreshStart$$' ./pkg/decide -rapid.checks=$(HISTORIES)
+	go test -count=1 -timeout=0 -v -run='^TestAnyHistoryEndsAsAFreshStart$$' ./pkg/decide -rapid.checks=$(HISTORIES)
 
 test-integration: build ## tests against a real API server, OVN and Open vSwitch (as root)
 	$(suites) integration
@@ -93,7 +94,7 @@ conformance-gateway: build ## upstream's conformance tests of Gateway API, as fa
 test-kernel: ## tests of packets on the kernel's datapath, in a kernel of their own; the first time builds it (as root)
 	$(suites) kernel
 
-fuzz: ## each fuzz test for FUZZTIME (5s)
+fuzz: ## each fuzz test for FUZZTIME (2s)
 	$(suites) fuzz
 
 bench: build ## pods per second and the time of each, through a real API server (as root)

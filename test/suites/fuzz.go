@@ -46,10 +46,7 @@ func (r *runner) fuzzOne(ctx context.Context, out *result, test fuzzTest) error 
 			fmt.Fprintf(out.out, "again %s %s: its workers did not end in time\n", test.pkg, test.name)
 			continue
 		}
-		out.passed += once.passed
-		for _, f := range once.failures {
-			out.fail(f.what, f.text)
-		}
+		out.add(once)
 		if _, copyErr := printed.WriteTo(out.out); err == nil {
 			err = copyErr
 		}

@@ -24,8 +24,12 @@ type event struct {
 
 // goTest runs go test and adds its tests to out. A test that fails is counted there; the error is for go test itself.
 func (r *runner) goTest(ctx context.Context, out *result, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	// Suite verify has go vet look at all of it.
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-vet=off"}, args...)...)
 	cmd.Env = append(os.Environ(), r.environment...)
+	if slices.Contains(args, "-race") {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+	}
 	var failure bytes.Buffer
 	cmd.Stderr = &failure
 	stdout, err := cmd.StdoutPipe()

@@ -51,6 +51,13 @@ func (r *result) fail(what, text string) {
 	r.failures = append(r.failures, failure{what, text})
 }
 
+// add counts what came of a part of the suite, which has been shown.
+func (r *result) add(part result) {
+	r.passed += part.passed
+	r.failed += part.failed
+	r.failures = append(r.failures, part.failures...)
+}
+
 func indent(text string) string {
 	return "      " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
 }

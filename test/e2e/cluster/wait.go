@@ -18,23 +18,24 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox"
 )
 
-// LookEvery is how often a condition on the cluster is looked at.
-const LookEvery = 50 * time.Millisecond
+// LookEvery is how often a condition on the cluster is looked at, at the most.
+const LookEvery = 100 * time.Millisecond
 
-// Eventually waits until check returns nil. When the time is over the test ends with the last error.
+// Eventually waits until check returns nil. When the time is over the test ends with the last error. It waits for at least as long as it
+// looks, so that the processors are left to what it waits for.
 func Eventually(t *testing.T, within time.Duration, what string, check func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	tick := time.NewTicker(LookEvery)
-	defer tick.Stop()
+	began := time.Now()
 	last := check(ctx)
 	for last != nil {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("%s: not within %s: %v", what, within, last)
-		case <-tick.C:
+		case <-time.After(max(LookEvery, time.Since(began))):
 		}
+		began = time.Now()
 		if err := check(ctx); err == nil || ctx.Err() == nil {
 			last = err
 		}
