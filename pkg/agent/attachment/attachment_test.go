@@ -3,6 +3,7 @@ package attachment
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,6 +88,9 @@ func FuzzParse(f *testing.F) {
 		if len(n.MAC) != 6 || len(n.Addresses) == 0 || len(n.Addresses) > 2 || len(n.Gateways) > len(n.Addresses) {
 			t.Errorf("passed: %+v", n)
 		}
+		if len(n.Faces) != 0 && len(n.Faces) != len(n.Addresses) {
+			t.Errorf("%d faces of %d addresses passed", len(n.Faces), len(n.Addresses))
+		}
 		for _, a := range n.Addresses {
 			if !a.IsValid() || a.Addr().IsMulticast() || a.Addr().IsLoopback() || a.Addr().Zone() != "" {
 				t.Errorf("address %s passed", a)
@@ -95,6 +99,9 @@ func FuzzParse(f *testing.F) {
 		for _, g := range n.Gateways {
 			if !g.IsValid() || g.IsMulticast() || g.IsUnspecified() {
 				t.Errorf("gateway %s passed", g)
+			}
+			if same := len(slices.DeleteFunc(slices.Clone(n.Addresses), func(a netip.Prefix) bool { return a.Addr().Is4() != g.Is4() })); same != 1 {
+				t.Errorf("gateway %s of %d addresses of its family passed", g, same)
 			}
 		}
 		for _, d := range n.Doors() {
