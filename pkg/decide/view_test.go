@@ -15,7 +15,7 @@ func TestViewsShowOnesOwn(t *testing.T) {
 	w := newWorld()
 	moment := time.Unix(1000, 0)
 	tick := func() {
-		moment = moment.Add(2 * time.Second)
+		moment = moment.Add(4 * time.Second)
 		w.state.Turn(moment)
 		w.settle()
 	}
@@ -87,7 +87,7 @@ func TestViewsShowOnesOwn(t *testing.T) {
 	}
 }
 
-// TestViewsAreBounded: a namespace of many pods has a view of a bounded size, written once a second at most while they come.
+// TestViewsAreBounded: a namespace of many pods has a view of a bounded size, written every three seconds at most while they come.
 func TestViewsAreBounded(t *testing.T) {
 	const pods = 1000
 	w := newWorld()
@@ -97,18 +97,18 @@ func TestViewsAreBounded(t *testing.T) {
 	for i := range pods {
 		w.setPod(pod("a", fmt.Sprintf("p%04d", i), "red"))
 		if i%10 == 0 {
-			moment = moment.Add(10 * time.Millisecond)
+			moment = moment.Add(30 * time.Millisecond)
 			w.state.Turn(moment)
 			w.settle()
 		}
 	}
 	if w.seen > 4 {
-		t.Errorf("%d views were written in a second", w.seen)
+		t.Errorf("%d views were written in three seconds", w.seen)
 	}
-	if due, ok := w.state.Due(); !ok || due.Sub(moment) > time.Second {
+	if due, ok := w.state.Due(); !ok || due.Sub(moment) > 3*time.Second {
 		t.Errorf("what is left is due %s", due)
 	}
-	w.state.Turn(moment.Add(time.Second))
+	w.state.Turn(moment.Add(3 * time.Second))
 	w.settle()
 	v := w.views[model.ViewKey{Namespace: "a", Network: "red"}]
 	if v.Pods != pods || len(v.Addresses) != model.MaxViewed || v.Addresses[0].Name != "p0000" || v.Addresses[99].Name != "p0099" {
