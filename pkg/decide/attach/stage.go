@@ -82,7 +82,7 @@ type Stage struct {
 	// port, or lost it. FaceGiven tells of faces that a pod with a port has now.
 	PortChanged, Plugged *pass.Topic[model.PodKey]
 	FaceGiven            *pass.Topic[netip.Addr]
-	// HeldChanged tells of tenants of whose namespaces more pods hold an address, or fewer.
+	// HeldChanged tells of tenants of whose namespaces more pods hold an address, or fewer, or in other Networks.
 	HeldChanged *pass.Topic[string]
 	// NodeChanged tells of nodes that got the blocks of their pods' faces, or whose pods have given faces back.
 	NodeChanged *pass.Topic[string]
@@ -120,8 +120,9 @@ type pod struct {
 	plugged bool
 	// problem is why not; nil while all is well or its namespace is not known yet.
 	problem *model.Problem
-	// heldOf is the tenant whose pod it counts as, since it holds an address; refusedOf that of one which holds none, and is refused.
-	heldOf, refusedOf string
+	// heldOf is the tenant whose pod it counts as, and where, since it holds an address; refusedOf that of one which holds none, and is refused.
+	heldOf    lodging
+	refusedOf string
 	// warned is what was said of its keys.
 	warned warnings
 }
@@ -141,7 +142,7 @@ func New(w World, stages Stages) *Stage {
 		Changed: pass.NewTopic[Place](stages.Refills), MembersChanged: pass.NewTopic[string](stages.Refills),
 		PortChanged: pass.NewTopic[model.PodKey](stages.Refills), Plugged: pass.NewTopic[model.PodKey](stages.Refills),
 		FaceGiven: pass.NewTopic[netip.Addr](stages.Refills), NodeChanged: pass.NewTopic[string](stages.Blocks),
-		HeldChanged: pass.NewTopic[string](stages.Refills), quotas: quotas{pass.Index[string, model.PodKey]{}, pass.Index[string, model.PodKey]{}},
+		HeldChanged: pass.NewTopic[string](stages.Refills), quotas: quotas{pass.Index[lodging, model.PodKey]{}, pass.Index[string, model.PodKey]{}, pass.Index[string, string]{}},
 		pods: map[model.PodKey]*pod{}, books: map[string]*book{}, onNode: pass.Index[string, model.PodKey]{},
 		queue: pass.NewQueue[model.PodKey](stages.Refills), ports: pass.NewQueue[model.PodKey](stages.Leaves),
 		warned: map[string]warnings{}, unwritten: map[model.PodKey]time.Time{},
