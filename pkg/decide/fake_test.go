@@ -188,7 +188,7 @@ func (c *cluster) WriteMirrors(of map[model.ServiceKey][]model.Mirror) {
 
 func (c *cluster) Forget(model.PodKey) {}
 
-// WriteNetworkStatus keeps the ranges that are served on the Network, where controllers find them.
+// WriteNetworkStatus keeps the ranges that are served, and the verdict on isolation, on the Network, where controllers find them.
 func (c *cluster) WriteNetworkStatus(name, uid string, s model.NetworkStatus) {
 	if c.showing != nil {
 		c.showing(name, s)
@@ -200,10 +200,10 @@ func (c *cluster) WriteNetworkStatus(name, uid string, s model.NetworkStatus) {
 	c.mu.Lock()
 	old := c.networks[name]
 	c.mu.Unlock()
-	if old != nil && old.UID == uid && !slices.Equal(old.Served, served) {
+	if old != nil && old.UID == uid && (!slices.Equal(old.Served, served) || old.Isolated != overall(s.Isolation)) {
 		c.change(func() {
 			updated := *old
-			updated.Served = served
+			updated.Served, updated.Isolated = served, overall(s.Isolation)
 			c.networks[name], c.changes.Networks[name] = &updated, &updated
 		})
 	}
@@ -211,6 +211,14 @@ func (c *cluster) WriteNetworkStatus(name, uid string, s model.NetworkStatus) {
 	defer c.mu.Unlock()
 	c.statuses[name] = s
 	c.reports[name] = append(c.reports[name], s)
+}
+
+// overall is the verdict of a status; empty: none.
+func overall(i *model.Isolation) model.Hardness {
+	if i == nil {
+		return ""
+	}
+	return i.Overall
 }
 
 // phases are those that were reported of a Network since they were asked for last, in their order.

@@ -229,6 +229,7 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 		n.VPCID = "vpc-1"
 	}
 	n.Ingress = rapid.SampledFrom([]model.InfraIngress{model.InfraIngressInfrastructure, model.InfraIngressNone, model.InfraIngressAll}).Draw(t, "ingress")
+	n.Infra = rapid.SampledFrom([]model.InfraAccess{model.InfraServices, model.InfraServices, model.InfraServices, model.InfraDirect}).Draw(t, "infrastructure")
 	if n.Type == model.VPC {
 		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}}).Draw(t, "compatible")
 		n.Uses = rapid.SampledFrom([][]string{nil, {"red"}, {"blue"}}).Draw(t, "uses")
@@ -243,7 +244,7 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 func (w *world) makeNetwork(n model.Network) {
 	n.Generation = 1
 	if old := w.networks[n.Name]; old != nil {
-		n.UID, n.Created, n.Finalized, n.Served, n.Deleting = old.UID, old.Created, old.Finalized, old.Served, old.Deleting
+		n.UID, n.Created, n.Finalized, n.Served, n.Isolated, n.Deleting = old.UID, old.Created, old.Finalized, old.Served, old.Isolated, old.Deleting
 		n.Generation = old.Generation
 		if !reflect.DeepEqual(n, *old) {
 			n.Generation++
@@ -271,7 +272,7 @@ func (h *history) drawTenant(t *rapid.T) func(*world) {
 	return func(w *world) {
 		made := drawn
 		if old := w.tenants.objects["acme"]; old != nil {
-			made.UID, made.Finalized, made.Deleting, made.Generation = old.UID, old.Finalized, old.Deleting, old.Generation
+			made.UID, made.Finalized, made.Isolated, made.Deleting, made.Generation = old.UID, old.Finalized, old.Isolated, old.Deleting, old.Generation
 			if !reflect.DeepEqual(made, *old) {
 				made.Generation++
 			}

@@ -80,10 +80,19 @@ func (h *history) play(t *rapid.T, how string, batches []batch, dice *rand.Rand)
 			}
 		}
 	}
+	for about, told := range fresh.eventsBy {
+		if slices.ContainsFunc(told, aboutIsolation) {
+			t.Fatalf("%s: a fresh start tells %s anew of a verdict that the status tells: %+v", how, about, told)
+		}
+	}
 	if fresh.patches != 0 {
 		t.Fatalf("%s: a fresh start wrote %d annotations", how, fresh.patches)
 	}
 	return w
+}
+
+func aboutIsolation(p model.Problem) bool {
+	return p.Reason == model.ReasonIsolationHard || p.Reason == model.ReasonIsolationSoft
 }
 
 // world is where a history is played.

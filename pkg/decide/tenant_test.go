@@ -41,6 +41,7 @@ func TestATenantHasItsDefaultNetwork(t *testing.T) {
 	}
 	want := model.TenantStatus{
 		ObservedGeneration: 1, Phase: model.Ready, DefaultNetwork: "acme", Networks: 1, Namespaces: 1, Pods: 1,
+		Isolation: &model.Isolation{Pods: model.Hard, DNS: model.Hard, Overall: model.Hard},
 		Conditions: []model.Condition{
 			{
 				Type: "DNSReady", Unknown: true, Reason: "ClusterDNSNotFound",

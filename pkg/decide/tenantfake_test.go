@@ -40,11 +40,19 @@ func (c *cluster) endTenant(name string) {
 
 func (c *cluster) WriteTenantStatus(name, uid string, s model.TenantStatus) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t := c.tenants.objects[name]; t != nil && t.UID == uid {
+	t := c.tenants.objects[name]
+	if t != nil && t.UID == uid {
 		c.tenants.statuses[name] = s
 	}
+	c.mu.Unlock()
+	if t != nil && t.UID == uid && t.Isolated != overall(s.Isolation) {
+		updated := *t
+		updated.Isolated = overall(s.Isolation)
+		c.setTenant(updated)
+	}
 }
+
+func (c *cluster) TenantEvent(name, uid string, p model.Problem) { c.event("tenant "+name, uid, p) }
 
 func (c *cluster) WriteTenantFinalizer(name, uid string, present bool) {
 	c.change(func() {

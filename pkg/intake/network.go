@@ -42,6 +42,7 @@ func Network(in *v1alpha1.Network) *model.Network {
 		Infra:      model.InfraServices,
 		Ingress:    model.InfraIngressInfrastructure,
 		DNS:        model.DNSNode,
+		Isolated:   isolated(in.Status.Isolation),
 		Deleting:   in.DeletionTimestamp != nil,
 		Finalized:  slices.Contains(in.Finalizers, model.Finalizer),
 	}

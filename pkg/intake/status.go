@@ -18,6 +18,7 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 		Phase:              v1alpha1.NetworkPhase(report.Phase),
 		ObservedGeneration: report.ObservedGeneration,
 		Pods:               report.Pods,
+		Isolation:          isolation(report.Isolation),
 	}
 	for _, c := range report.Conditions {
 		out.Conditions = append(out.Conditions, condition(old.Conditions, c, report.ObservedGeneration, now))
@@ -38,6 +39,26 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 		})
 	}
 	return out
+}
+
+// isolation is how something is shown to be isolated; nil while nothing is known of it.
+func isolation(in *model.Isolation) *v1alpha1.Isolation {
+	if in == nil {
+		return nil
+	}
+	out := &v1alpha1.Isolation{Pods: v1alpha1.Hardness(in.Pods), DNS: v1alpha1.Hardness(in.DNS), Overall: v1alpha1.Hardness(in.Overall)}
+	for _, r := range in.Reasons {
+		out.Reasons = append(out.Reasons, v1alpha1.IsolationReason(r))
+	}
+	return out
+}
+
+// isolated is the verdict that a status tells; empty: none.
+func isolated(in *v1alpha1.Isolation) model.Hardness {
+	if in == nil {
+		return ""
+	}
+	return model.Hardness(in.Overall)
 }
 
 func condition(old []metav1.Condition, c model.Condition, generation int64, now metav1.Time) metav1.Condition {

@@ -22,6 +22,7 @@ func TestNetworkStatusKeepsTransitionTimes(t *testing.T) {
 		},
 		Subnets:      []model.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
 		ServiceCIDRs: []model.ServiceCIDRStatus{{CIDR: "10.9.0.0/24", Used: 2, Free: 252}},
+		Isolation:    &model.Isolation{Pods: model.Soft, DNS: model.Hard, Overall: model.Soft, Reasons: []model.Problem{{Reason: "A", Message: "a"}}},
 	}
 	got := NetworkStatus(v1alpha1.NetworkStatus{}, report, first)
 	want := v1alpha1.NetworkStatus{
@@ -32,12 +33,17 @@ func TestNetworkStatusKeepsTransitionTimes(t *testing.T) {
 		},
 		Subnets:      []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
 		ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.9.0.0/24", Used: 2, Free: 252}},
+		Isolation:    &v1alpha1.Isolation{Pods: v1alpha1.Soft, DNS: v1alpha1.Hard, Overall: v1alpha1.Soft, Reasons: []v1alpha1.IsolationReason{{Reason: "A", Message: "a"}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(got, NetworkStatus(got, report, later)); diff != "" {
 		t.Errorf("the same report changes the status:\n%s", diff)
+	}
+
+	if read := Network(&v1alpha1.Network{Status: got}); read.Isolated != model.Soft {
+		t.Errorf("the verdict is read as %q", read.Isolated)
 	}
 
 	report.Conditions = []model.Condition{

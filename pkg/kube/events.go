@@ -24,7 +24,7 @@ const (
 	maxMessage = 1024
 )
 
-// events sends Warning Events, as far as each namespace's allowance goes. The recorder behind it joins what
+// events sends Events, Warnings unless they tell of something good, as far as each namespace's allowance goes. The recorder behind it joins what
 // repeats and drops what comes too fast.
 type events struct {
 	client      corev1client.EventsGetter
@@ -61,7 +61,11 @@ func (e *events) warn(about *corev1.ObjectReference, p model.Problem) {
 		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
 	if e.allowance.take(about.Namespace, said{uid: about.UID, reason: p.Reason, message: message}) {
-		e.recorder.Event(about, corev1.EventTypeWarning, p.Reason, message)
+		kind := corev1.EventTypeWarning
+		if p.Reason == model.ReasonIsolationHard {
+			kind = corev1.EventTypeNormal
+		}
+		e.recorder.Event(about, kind, p.Reason, message)
 	}
 }
 

@@ -255,10 +255,17 @@ func TestNetworkStatusIsWrittenOnce(t *testing.T) {
 		Subnets:      []model.SubnetStatus{{Name: "default", CIDR: "10.128.0.0/14", Used: 1, Free: 262140}},
 		ServiceCIDRs: []model.ServiceCIDRStatus{{CIDR: "10.9.0.0/16", Used: 3, Free: 65531}},
 		Pods:         1,
+		Isolation:    &model.Isolation{Pods: model.Soft, DNS: model.Hard, Overall: model.Soft, Reasons: []model.Problem{{Reason: "A", Message: "a"}}},
 	}
 	l.writer.WriteNetworkStatus("red", string(n.UID), status)
 	l.flush()
 	first := l.getNetwork("red")
+	if i := first.Status.Isolation; i == nil || i.Overall != v1alpha1.Soft || len(i.Reasons) != 1 {
+		t.Errorf("isolation %+v", i)
+	}
+	l.until("its verdict", func(c model.Changes) bool {
+		return c.Networks["red"] != nil && c.Networks["red"].Isolated == model.Soft
+	})
 	if first.Status.Phase != v1alpha1.NetworkReady || first.Status.Pods != 1 || len(first.Status.Conditions) != 1 {
 		t.Fatalf("got %+v", first.Status)
 	}
@@ -267,7 +274,7 @@ func TestNetworkStatusIsWrittenOnce(t *testing.T) {
 	if again := l.getNetwork("red"); again.ResourceVersion != first.ResourceVersion {
 		t.Error("a status that was there already was written again")
 	}
-	status.Conditions, status.Subnets, status.ServiceCIDRs, status.Pods = nil, nil, nil, 0
+	status.Conditions, status.Subnets, status.ServiceCIDRs, status.Pods, status.Isolation = nil, nil, nil, 0, nil
 	l.writer.WriteNetworkStatus("red", string(n.UID), status)
 	l.flush()
 	want := v1alpha1.NetworkStatus{Phase: v1alpha1.NetworkReady, ObservedGeneration: 1}
@@ -302,18 +309,24 @@ func TestEventsAreShown(t *testing.T) {
 	}
 	l.writer.NetworkEvent("red", string(n.UID), full)
 	l.writer.NamespaceEvent("default", string(ns.UID), full)
+	l.writer.TenantEvent("acme", "u", model.Problem{Reason: model.ReasonIsolationHard, Message: full.Message})
 	got := map[string]int32{}
-	for len(got) < 3 {
+	for len(got) < 4 {
 		e, ok := (<-watch.ResultChan()).Object.(*corev1.Event)
 		if !ok {
 			t.Fatal("the watch of Events ended")
 		}
-		if e.Reason != full.Reason || e.Message != full.Message || e.Type != corev1.EventTypeWarning {
+		kind, reason := corev1.EventTypeWarning, full.Reason
+		if e.InvolvedObject.Kind == "Tenant" {
+			// What is good is no warning.
+			kind, reason = corev1.EventTypeNormal, model.ReasonIsolationHard
+		}
+		if e.Reason != reason || e.Message != full.Message || e.Type != kind {
 			t.Errorf("got %+v", e)
 		}
 		got[fmt.Sprint(e.InvolvedObject.Kind, " ", e.InvolvedObject.UID)] = e.Count
 	}
-	want := map[string]int32{fmt.Sprint("Pod ", p.UID): 1, fmt.Sprint("Network ", n.UID): 1, fmt.Sprint("Namespace ", ns.UID): 1}
+	want := map[string]int32{fmt.Sprint("Pod ", p.UID): 1, fmt.Sprint("Network ", n.UID): 1, fmt.Sprint("Namespace ", ns.UID): 1, "Tenant u": 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -94,7 +95,8 @@ func (w *Writer) WriteTenantStatus(name, uid string, s model.TenantStatus) {
 	t.told[name] = decided[model.TenantStatus]{uid, s}
 	t.mu.Unlock()
 	delay := countsEvery
-	if !had || old.uid != uid || old.value.Phase != s.Phase || old.value.ObservedGeneration != s.ObservedGeneration || !sameConditions(old.value.Conditions, s.Conditions) {
+	if !had || old.uid != uid || old.value.Phase != s.Phase || old.value.ObservedGeneration != s.ObservedGeneration || !sameConditions(old.value.Conditions, s.Conditions) ||
+		!reflect.DeepEqual(old.value.Isolation, s.Isolation) {
 		delay = 0
 	}
 	t.statuses.put(name, decided[model.TenantStatus]{uid, s}, delay)
@@ -111,6 +113,15 @@ func (t *tenantWriter) patchStatus(ctx context.Context, name string, want decide
 // WriteTenantFinalizer puts our finalizer on the Tenant with that UID, or takes it away. On one that is being deleted it is not put.
 func (w *Writer) WriteTenantFinalizer(name, uid string, present bool) {
 	w.tenants.finalizers.put(name, decided[bool]{uid, present}, 0)
+}
+
+// TenantEvent tells the Tenant's owner something; see PodEvent.
+func (w *Writer) TenantEvent(name, uid string, p model.Problem) {
+	w.events.warn(tenantReference(name, uid), p)
+}
+
+func tenantReference(name, uid string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Tenant", Name: name, UID: types.UID(uid)}
 }
 
 func (t *tenantWriter) patchFinalizer(ctx context.Context, name string, want decided[bool]) error {
@@ -150,9 +161,7 @@ func (t *tenantWriter) writeNetwork(ctx context.Context, name string, wish homeW
 		return errGone // The watch tells of it.
 	}
 	if refuses(err) {
-		t.events.warn(&corev1.ObjectReference{
-			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Tenant", Name: name, UID: types.UID(wish.make.TenantUID),
-		}, model.Problem{
+		t.events.warn(tenantReference(name, wish.make.TenantUID), model.Problem{
 			Reason:  model.ReasonTemplateRefused,
 			Message: fmt.Sprintf("the default Network cannot be made from the template: %s. It is tried again; change the Tenant, or the AtollConfig's tenantNetworkTemplate", err),
 		})

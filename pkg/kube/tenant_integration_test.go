@@ -37,7 +37,7 @@ func TestTenants(t *testing.T) {
 	l.writer.WriteTenantFinalizer("acme", uid, true)
 	l.writer.MakeNetwork(home)
 	l.writer.WriteTenantRoles(map[string]*model.TenantRole{"acme": role})
-	l.writer.WriteTenantStatus("acme", uid, model.TenantStatus{Phase: model.Ready, ObservedGeneration: 1, DefaultNetwork: "acme", Networks: 1})
+	l.writer.WriteTenantStatus("acme", uid, model.TenantStatus{Phase: model.Ready, ObservedGeneration: 1, DefaultNetwork: "acme", Networks: 1, Isolation: &model.Isolation{Pods: model.Hard, DNS: model.Hard, Overall: model.Hard}})
 	l.until("its Network and its finalizer", func(c model.Changes) bool {
 		return c.Networks["acme"] != nil && c.Networks["acme"].TenantUID == uid && c.Tenants["acme"].Finalized
 	})
@@ -62,7 +62,7 @@ func TestTenants(t *testing.T) {
 	l.flush()
 	shown := &v1alpha1.Tenant{}
 	must(t, api.Get().Resource("tenants").Name("acme").Do(l.ctx).Into(shown))
-	if shown.Status.Phase != "Ready" || shown.Status.DefaultNetwork != "acme" {
+	if shown.Status.Phase != "Ready" || shown.Status.DefaultNetwork != "acme" || shown.Status.Isolation == nil || shown.Status.Isolation.Overall != v1alpha1.Hard {
 		t.Errorf("status %+v", shown.Status)
 	}
 	var network v1alpha1.Network

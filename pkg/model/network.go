@@ -49,6 +49,8 @@ type Network struct {
 	Uses           []string
 	// Served are the ranges of subnets that its status says are served: what an earlier decision made of it.
 	Served []ServedRange
+	// Isolated is the verdict that its status tells; empty: none.
+	Isolated Hardness
 	// Deleting: the object waits for its finalizers.
 	Deleting bool
 	// Finalized: the object carries Finalizer.

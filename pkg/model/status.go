@@ -32,6 +32,8 @@ type NetworkStatus struct {
 	Pods int64
 	// Compatibility is that with others, sorted.
 	Compatibility []CompatibilityStatus
+	// Isolation is nil while nothing is known of it.
+	Isolation *Isolation
 }
 
 // CompatibilityStatus is compatibility with another Network in one direction, as it is reported.

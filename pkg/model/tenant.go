@@ -14,6 +14,8 @@ type Tenant struct {
 	Admins []TenantAdmin
 	// Networks and Pods bound how many it may have.
 	Networks, Pods Quota
+	// Isolated is the verdict that its status tells; empty: none.
+	Isolated Hardness
 	// Deleting: the object waits for its finalizers. Finalized: it carries TenantFinalizer.
 	Deleting, Finalized bool
 }
@@ -61,6 +63,8 @@ type TenantStatus struct {
 	Networks, Namespaces, Pods int64
 	// Quotas are those that it has, sorted by what they bound.
 	Quotas []QuotaStatus
+	// Isolation is nil while nothing is known of it.
+	Isolation *Isolation
 }
 
 // QuotaStatus is what is used of a quota.

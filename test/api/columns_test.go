@@ -14,7 +14,7 @@ import (
 	"github.com/atoll-net/atoll/test/apiserver"
 )
 
-// testColumns looks at what `kubectl get networks` shows of a Network with a status.
+// testColumns looks at what `kubectl get` shows of a Network and of a Tenant with a status.
 func testColumns(t *testing.T, s *apiserver.Server) {
 	networks := networksOf(t, s)
 	created, err := networks.Create(t.Context(), network(t, "red", "{type: vpc, vpcID: vpc-1, tenant: acme, serviceCIDRs: [10.9.0.0/16]}"), metav1.CreateOptions{})
@@ -34,6 +34,9 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 		},
 		ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.9.0.0/16", Used: 3, Free: 65531}},
 		Pods:         12,
+		Isolation: &v1alpha1.Isolation{
+			Pods: v1alpha1.Soft, DNS: v1alpha1.Hard, Overall: v1alpha1.Soft, Reasons: []v1alpha1.IsolationReason{{Reason: "InfraIngressAll", Message: "spec.infraIngress is All"}},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,16 +45,33 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 	if _, err := networks.UpdateStatus(t.Context(), created, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	tenants := resourceOf(t, s, "tenants", "")
+	told, err := tenants.Create(t.Context(), tenant(t, "crimson", "{}"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdict := map[string]any{"pods": "Hard", "dns": "Hard", "overall": "Unknown"}
+	told.Object["status"] = map[string]any{"phase": "Ready", "networks": int64(1), "namespaces": int64(2), "pods": int64(3), "isolation": verdict}
+	_, err = tenants.UpdateStatus(t.Context(), told, metav1.UpdateOptions{})
+	expect(t, err, "Unsupported value")
+	verdict["overall"] = "Hard"
+	if _, err := tenants.UpdateStatus(t.Context(), told, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	for _, look := range []struct {
 		args []string
 		want string
 	}{
+		{[]string{"get", "tenants", "--field-selector=metadata.name=crimson"}, "NAME PHASE REASON NETWORKS NAMESPACES PODS ISOLATION AGE / crimson Ready 1 2 3 Hard"},
 		{[]string{"get", "networks"}, "NAME TYPE PHASE REASON PODS TENANT AGE / red vpc Ready Served 12 acme"},
-		{[]string{"get", "net", "-o", "wide"}, "NAME TYPE PHASE REASON PODS TENANT VPC SERVICE-CIDRS AGE / red vpc Ready Served 12 acme vpc-1 [\"10.9.0.0/16\"]"},
+		{[]string{"get", "net", "-o", "wide"}, "NAME TYPE PHASE REASON PODS TENANT VPC SERVICE-CIDRS ISOLATION AGE / red vpc Ready Served 12 acme vpc-1 [\"10.9.0.0/16\"] Soft"},
 		// Of several kinds kubectl says which one it is.
 		{[]string{"get", "atoll"}, "NAME TYPE PHASE REASON PODS TENANT AGE / network.atoll.dev/red vpc Ready Served 12 acme"},
 	} {
-		out, err := s.Kubectl(t.Context(), append(look.args, "--field-selector=metadata.name=red")...)
+		if look.args[1] != "tenants" {
+			look.args = append(look.args, "--field-selector=metadata.name=red")
+		}
+		out, err := s.Kubectl(t.Context(), look.args...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,9 @@ func (s *Stage) takePeers(n *Network, m *model.Network) {
 	for _, other := range append(changed, s.compatible.Set(n.Name, m)...) {
 		s.rejoin(other)
 	}
+	if tenantOf(n.Model) != tenantOf(m) {
+		s.tenantMoved(n.Name)
+	}
 }
 
 // rejoin has it decided anew whom a Network serves and uses.

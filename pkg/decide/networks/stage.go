@@ -164,6 +164,10 @@ type Network struct {
 	// seen is the state that views were last compared with, reported what it last said of being ready.
 	seen     string
 	reported []model.Condition
+	// isolated is the verdict of which its owner has heard from this controller, and outward how it is isolated from other tenants, as was last
+	// reported; nil while that is not known.
+	isolated model.Hardness
+	outward  *model.Isolation
 	// peers are the Networks that it has to do with, as its rows say, and consumers those whose pods reach its own. peering: it has rows,
 	// as its peers know.
 	peers     compile.Peers
@@ -258,7 +262,7 @@ func (s *Stage) Take(changed map[string]*model.Network) {
 		s.index(replan, n, m)
 		s.indexTenant(replan, n, m)
 		if n.Model != nil && (m == nil || n.Model.UID != m.UID) {
-			n.written, n.observed, n.reported = false, 0, nil
+			n.written, n.observed, n.reported, n.isolated, n.outward = false, 0, nil, "", nil
 			s.Subnets.Drop(name)
 			s.Replaced.Changed(name)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/isolation"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -28,7 +29,7 @@ func (s *Stage) Report() {
 		}
 		status := s.whole(n)
 		s.Sink.WriteNetworkStatus(name, n.Model.UID, status)
-		s.noteReported(n, status.Conditions)
+		s.noteReported(n, status)
 		if state := stateOf(status); state != n.seen {
 			n.seen = state
 			s.Seen.Changed(name)
@@ -46,6 +47,7 @@ func (s *Stage) whole(n *Network) model.NetworkStatus {
 		status.Conditions = append(status.Conditions, c)
 	}
 	s.compatibility(n, &status)
+	status.Isolation = s.isolation(n, isolation.OfNetwork)
 	slices.SortFunc(status.Conditions, func(a, b model.Condition) int { return cmp.Compare(a.Type, b.Type) })
 	for _, pool := range s.Virtual.Pools(n.Name) {
 		status.ServiceCIDRs = append(status.ServiceCIDRs, model.ServiceCIDRStatus{

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/isolation"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -101,15 +103,16 @@ func comesBefore(a, b *model.Network) bool {
 }
 
 // noteReported keeps what a Network says of itself, and tells those who repeat it.
-func (s *Stage) noteReported(n *Network, conditions []model.Condition) {
+func (s *Stage) noteReported(n *Network, status model.NetworkStatus) {
 	var said []model.Condition
-	for _, c := range conditions {
+	for _, c := range status.Conditions {
 		if c.Type == model.ConditionReady || c.Type == model.ConditionDNSReady {
 			said = append(said, c)
 		}
 	}
-	if !slices.Equal(said, n.reported) {
-		n.reported = said
+	s.tellIsolation(n, status.Isolation)
+	if outward := s.isolation(n, isolation.TowardsOthers); !slices.Equal(said, n.reported) || !reflect.DeepEqual(outward, n.outward) {
+		n.reported, n.outward = said, outward
 		s.Reported.Changed(n.Name)
 	}
 }

@@ -1,6 +1,7 @@
 package tenants
 
 import (
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -29,18 +30,23 @@ type Networks interface {
 	Model(name string) *model.Network
 	// Conditions are ConditionReady and ConditionDNSReady as they were last reported.
 	Conditions(name string) []model.Condition
+	// Isolation is how it was last reported to be isolated from other tenants; nil while that is not known.
+	Isolation(name string) *model.Isolation
 }
 
 // Pods are those of Tenants' namespaces.
 type Pods interface {
 	// HeldBy counts those that hold an address.
 	HeldBy(tenant string) int
+	// NetworksOf are the Networks in which they hold one, in no order.
+	NetworksOf(tenant string) iter.Seq[string]
 }
 
 // Sink takes what is decided. A kube.Writer is one.
 type Sink interface {
 	WriteTenantStatus(name, uid string, status model.TenantStatus)
 	WriteTenantFinalizer(name, uid string, present bool)
+	TenantEvent(name, uid string, p model.Problem)
 	// MakeNetwork makes a Tenant's default Network, unless there is one of its name.
 	MakeNetwork(want model.DefaultNetwork)
 	// DeleteNetwork deletes the Network with that UID.
@@ -58,6 +64,9 @@ func (Discard) WriteTenantStatus(string, string, model.TenantStatus) {}
 
 // WriteTenantFinalizer implements Sink.
 func (Discard) WriteTenantFinalizer(string, string, bool) {}
+
+// TenantEvent implements Sink.
+func (Discard) TenantEvent(string, string, model.Problem) {}
 
 // MakeNetwork implements Sink.
 func (Discard) MakeNetwork(model.DefaultNetwork) {}
@@ -87,6 +96,8 @@ type Stage struct {
 type told struct {
 	uid    string
 	status model.TenantStatus
+	// isolated is the verdict of which its owner has heard.
+	isolated model.Hardness
 }
 
 // New makes a stage without Tenants.
@@ -109,7 +120,7 @@ func (s *Stage) namespaceChanged(name string) {
 	if ns := s.Cluster.Namespaces[name]; ns != nil {
 		now = ns.Tenant()
 	}
-	if before == now {
+	if s.queue.Mark(now); before == now {
 		return
 	}
 	if delete(s.tenantOf, name); before != "" {
@@ -119,7 +130,6 @@ func (s *Stage) namespaceChanged(name string) {
 	if now != "" {
 		s.tenantOf[name] = now
 		s.spaces.Add(now, name)
-		s.queue.Mark(now)
 	}
 }
 
@@ -151,7 +161,7 @@ func (s *Stage) Report() {
 		own := s.Networks.OfTenant(name)
 		s.bringAbout(t, own)
 		if status := s.status(t, own); s.told[name].uid != t.UID || !reflect.DeepEqual(s.told[name].status, status) {
-			s.told[name] = told{t.UID, status}
+			s.told[name] = told{t.UID, status, s.tellIsolation(t, status.Isolation)}
 			s.Sink.WriteTenantStatus(name, t.UID, status)
 		}
 		role := model.TenantRole{Tenant: name, TenantUID: t.UID, Networks: own, Admins: t.Admins}

@@ -22,6 +22,7 @@ func (s *Stage) status(t *model.Tenant, own []string) model.TenantStatus {
 	if home := s.Networks.Model(t.Name); home != nil && home.Tenant == t.Name {
 		out.DefaultNetwork = t.Name
 	}
+	out.Isolation = s.isolation(t, own)
 	// Sorted by their types.
 	out.Conditions = append(out.Conditions, dns)
 	if t.Deleting && len(own) > 0 {

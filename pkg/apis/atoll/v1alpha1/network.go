@@ -34,6 +34,7 @@ const (
 // +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.spec.tenant`,description="The tenant that owns it"
 // +kubebuilder:printcolumn:name="VPC",type=string,priority=1,JSONPath=`.spec.vpcID`,description="Its stable id"
 // +kubebuilder:printcolumn:name="Service-CIDRs",type=string,priority=1,JSONPath=`.spec.serviceCIDRs`,description="Where its Services get addresses of the Network's own from"
+// +kubebuilder:printcolumn:name="Isolation",type=string,priority=1,JSONPath=`.status.isolation.overall`,description="Hard or Soft: status.isolation says why"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')",message="the name of a Network must fit a label: at most 63 characters, and no dots"
 type Network struct {

@@ -80,6 +80,12 @@ type NetworkStatus struct {
 	// +listMapKey=direction
 	// +kubebuilder:validation:MaxItems=64
 	Compatibility []CompatibilityStatus `json:"compatibility,omitempty"`
+
+	// How it is isolated from all who are not in it, other Networks of its tenant too. Absent while it is not known to be in OVN's
+	// database.
+	//
+	// +optional
+	Isolation *Isolation `json:"isolation,omitempty"`
 }
 
 // CompatibilityDirection says who of two Networks reaches whom.

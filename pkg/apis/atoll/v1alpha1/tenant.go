@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Networks",type=integer,JSONPath=`.status.networks`,description="Its Networks"
 // +kubebuilder:printcolumn:name="Namespaces",type=integer,JSONPath=`.status.namespaces`,description="Its namespaces"
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`,description="Pods of its namespaces that hold an address"
+// +kubebuilder:printcolumn:name="Isolation",type=string,JSONPath=`.status.isolation.overall`,description="Hard or Soft: status.isolation says why"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a Tenant must fit a label and a Network's name: at most 63 characters, and no dots"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('--')",message="the name of a Tenant has no two dashes in a row: they divide a tenant's name from the rest in the names of his Networks"
@@ -209,6 +210,12 @@ type TenantStatus struct {
 	// +listType=map
 	// +listMapKey=resource
 	Quotas []TenantQuotaStatus `json:"quotas,omitempty"`
+
+	// How its pods are isolated from all who are not the tenant's; that its Networks reach one another is no matter. Absent while its
+	// default Network is not there, or one of its Networks says nothing of its own isolation.
+	//
+	// +optional
+	Isolation *Isolation `json:"isolation,omitempty"`
 }
 
 // TenantQuotaStatus is what is used of one quota.

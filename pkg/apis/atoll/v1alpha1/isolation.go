@@ -1,0 +1,47 @@
+package v1alpha1
+
+// Hardness says of walls whether they are hard.
+//
+// +kubebuilder:validation:Enum=Hard;Soft
+type Hardness string
+
+// The degrees of it.
+const (
+	Hard Hardness = "Hard"
+	Soft Hardness = "Soft"
+)
+
+// Isolation is how a Network is isolated from all who are not in it, or a Tenant from all who are not his. It is judged by what is configured.
+type Isolation struct {
+	// Hard: pods inside and pods outside do not reach each other, but for the infrastructure's.
+	//
+	// +required
+	Pods Hardness `json:"pods"`
+	// Hard: pods inside know no names of others, and others' pods no names of theirs.
+	//
+	// +required
+	DNS Hardness `json:"dns"`
+	// Hard only if both are.
+	//
+	// +required
+	Overall Hardness `json:"overall"`
+	// What makes it soft, one entry for each reason, sorted.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=reason
+	// +kubebuilder:validation:MaxItems=16
+	Reasons []IsolationReason `json:"reasons,omitempty"`
+}
+
+// IsolationReason is something that makes isolation soft.
+type IsolationReason struct {
+	// In one word.
+	//
+	// +required
+	Reason string `json:"reason"`
+	// In a sentence, with the field that makes it so, and what to do.
+	//
+	// +required
+	Message string `json:"message"`
+}
