@@ -139,10 +139,28 @@ func TestCompatibility(t *testing.T) {
 	reaches(near, far, faces(far), wire.DefaultPort, false, all...)
 	reaches(far, near, faces(near), wire.DefaultPort, false, all...)
 
+	// What is open is not hard: both ends say so, and nobody else.
+	isolated := func(ns string, want v1alpha1.Hardness) {
+		t.Helper()
+		cluster.Eventually(t, cluster.Patience, fmt.Sprintf("the isolation of %s is %s", ns, want), func(ctx context.Context) error {
+			n, err := env.Clients.Network(ctx, ns)
+			if err == nil && (n.Status.Isolation == nil || n.Status.Isolation.Overall != want) {
+				err = fmt.Errorf("it is %+v", n.Status.Isolation)
+			}
+			return err
+		})
+	}
+	for _, open := range []string{shop, near, far} {
+		isolated(open, v1alpha1.Soft)
+	}
+	isolated(stranger, v1alpha1.Hard)
+
 	// Who is taken off the list reaches it no more, and the other one still does.
 	env.ChangeNetwork(t, shop, func(s *v1alpha1.NetworkSpec) { s.CompatibleWith = s.CompatibleWith[1:] })
 	apart(near)
 	uses(far)
+	isolated(near, v1alpha1.Hard)
+	isolated(shop, v1alpha1.Soft)
 	// The control for all that is apart: with the permission it is reached.
 	env.ChangeNetwork(t, shop, func(s *v1alpha1.NetworkSpec) {
 		s.CompatibleWith = append(s.CompatibleWith, v1alpha1.CompatiblePeer{Network: near}, v1alpha1.CompatiblePeer{Network: stranger})
