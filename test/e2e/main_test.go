@@ -35,7 +35,7 @@ func (c *suite) applyExample(ctx context.Context) error {
 	if out, err := c.Program(ctx, "kubectl", "apply", "--server-side", "-f", example).CombinedOutput(); err != nil {
 		return fmt.Errorf("apply the example: %w\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
 	defer cancel()
 	last := ""
 	return c.Clients.Wait(ctx, []string{"red", "blue"}, []string{"red", "blue"}, func(r ready.Report) {

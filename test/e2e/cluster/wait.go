@@ -43,11 +43,11 @@ func Eventually(t *testing.T, within time.Duration, what string, check func(ctx 
 }
 
 // Patience is how long what is not promised within a time may take. It is there for what never comes: a machine that others use, and
-// that five tests use at once, can take many seconds for what else takes one.
-const Patience = time.Minute
+// that four tests use at once, can take a minute for what else takes a second.
+const Patience = 3 * time.Minute
 
 // ReadyWithin is how long a few pods may take on a busy machine.
-const ReadyWithin = 90 * time.Second
+const ReadyWithin = 4 * time.Minute
 
 // WaitReady waits until the pods are Ready and returns them as they are then.
 func (c *Cluster) WaitReady(t *testing.T, pods ...*corev1.Pod) []*corev1.Pod {
