@@ -82,8 +82,6 @@ func (l *leader) away(ctx context.Context) (words string, is bool) {
 // without is the problem of somebody for whom something is so while no controller leads; false when one does.
 func (l *leader) without(ctx context.Context, so string) (model.Problem, bool) {
 	words, is := l.away(ctx)
-	return model.Problem{
-		Reason:  model.ReasonControllerAway,
-		Message: fmt.Sprintf("%s; %s: see `kubectl get pods,lease -n %s` and the controller's log", words, so, l.namespace),
-	}, is
+	return model.Problemf(model.ReasonControllerAway,
+		"%s; %s: see `kubectl get pods,lease -n %s` and the controller's log", words, so, l.namespace), is
 }

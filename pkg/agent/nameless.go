@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -14,9 +13,7 @@ func (a *Agent) tellNameless(ctx context.Context, p pod, n attachment.NIC) {
 		return
 	}
 	// It ends by itself, and the pod does not wait for it.
-	go a.teller.warn(context.WithoutCancel(ctx), p.key, p.uid, model.Problem{
-		Reason: model.ReasonNamesNotServed,
-		Message: fmt.Sprintf("nobody answers for names in Network %s on node %s: the AtollConfig has no address of the cluster's DNS (spec.dns.addresses), or the node's atoll-agent does not know where names are served (--dns-socket); "+
-			"or give the Network another answerer (spec.dns)", n.Network, a.node),
-	})
+	go a.teller.warn(context.WithoutCancel(ctx), p.key, p.uid, model.Problemf(model.ReasonNamesNotServed,
+		"nobody answers for names in Network %s on node %s: the AtollConfig has no address of the cluster's DNS (spec.dns.addresses), or the node's atoll-agent does not know where names are served (--dns-socket); "+
+			"or give the Network another answerer (spec.dns)", n.Network, a.node))
 }

@@ -69,7 +69,7 @@ func (a *Agent) why(ctx context.Context, request cni.Request, phase string) (mod
 		return a.leader.without(ctx, "the pod gets its addresses when one leads")
 	case phasePorthole:
 		if err := a.world.Ready(); err != nil {
-			return model.Problem{Reason: model.ReasonAgentBehind, Message: fmt.Sprintf("the atoll-agent of node %s waits for the API server: %v", a.node, err)}, true
+			return model.Problemf(model.ReasonAgentBehind, "the atoll-agent of node %s waits for the API server: %v", a.node, err), true
 		}
 	case phaseInstalled, phaseAnswered:
 		owner := netdev.Owner{ContainerID: request.ContainerID, Interface: request.Interface}
@@ -96,19 +96,15 @@ func (a *Agent) whyNotInstalled(ctx context.Context, request cni.Request, port v
 	case ctx.Err() != nil:
 		return model.Problem{}, false
 	case err != nil:
-		return model.Problem{
-			Reason:  model.ReasonSouthboundUnreachable,
-			Message: fmt.Sprintf("node %s does not reach OVN's southbound database (%v): look whether its ovsdb-server runs. Running pods keep their network", a.node, err),
-		}, true
+		return model.Problemf(model.ReasonSouthboundUnreachable,
+			"node %s does not reach OVN's southbound database (%v): look whether its ovsdb-server runs. Running pods keep their network", a.node, err), true
 	case !there && a.databaseAway(ctx, request):
 		// The controller tells.
 		return model.Problem{}, false
 	case !there:
-		return model.Problem{
-			Reason: model.ReasonNorthdBehind,
-			Message: "OVN's southbound database does not know the pod's port yet: ovn-northd is away or behind; look whether it runs beside OVN's databases. " +
-				"Running pods keep their network",
-		}, true
+		return model.Problemf(model.ReasonNorthdBehind,
+			"OVN's southbound database does not know the pod's port yet: ovn-northd is away or behind; look whether it runs beside OVN's databases. "+
+				"Running pods keep their network"), true
 	case !registered:
 		return a.slowController(fmt.Sprintf("has not registered node %s: it has not run yet, or under another name (external_ids:hostname or system-id in its Open vSwitch database)", a.node)), true
 	case !bound.Claimed:
@@ -118,14 +114,12 @@ func (a *Agent) whyNotInstalled(ctx context.Context, request cni.Request, port v
 }
 
 func (a *Agent) slowController(what string) model.Problem {
-	return model.Problem{
-		Reason:  model.ReasonOVNControllerBehind,
-		Message: fmt.Sprintf("ovn-controller of node %s %s: it is away or behind; look whether it runs, and at its log", a.node, what),
-	}
+	return model.Problemf(model.ReasonOVNControllerBehind,
+		"ovn-controller of node %s %s: it is away or behind; look whether it runs, and at its log", a.node, what)
 }
 
 func (a *Agent) switchAway(err error) model.Problem {
-	return model.Problem{Reason: model.ReasonSwitchAway, Message: fmt.Sprintf("Open vSwitch of node %s: %v", a.node, err)}
+	return model.Problemf(model.ReasonSwitchAway, "Open vSwitch of node %s: %v", a.node, err)
 }
 
 // databaseAway reports whether the controller says of the pod's Network that the northbound database is away.

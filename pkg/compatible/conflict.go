@@ -1,7 +1,6 @@
 package compatible
 
 import (
-	"fmt"
 	"net/netip"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -14,10 +13,8 @@ import (
 func (s Settings) conflict(provider, consumer *model.Network) *model.Problem {
 	for _, m := range []*model.Network{provider, consumer} {
 		if m.Type != model.VPC || m.Name == s.Default {
-			return &model.Problem{
-				Reason:  model.ReasonFlatNetwork,
-				Message: fmt.Sprintf("Network %q is flat, and compatibility is between Networks of type %s: what pods reach of flat Networks says infraAccess, and who of those reaches a vpc one's pods infraIngress", m.Name, model.VPC),
-			}
+			return new(model.Problemf(model.ReasonFlatNetwork,
+				"Network %q is flat, and compatibility is between Networks of type %s: what pods reach of flat Networks says infraAccess, and who of those reaches a vpc one's pods infraIngress", m.Name, model.VPC))
 		}
 	}
 	own := s.ranges(consumer)
@@ -71,20 +68,15 @@ func overlapping(p netip.Prefix, others []netip.Prefix) (netip.Prefix, bool) {
 }
 
 func conflicting(format string, args ...any) *model.Problem {
-	return &model.Problem{Reason: model.ReasonAddressConflict, Message: fmt.Sprintf(format, args...)}
+	return new(model.Problemf(model.ReasonAddressConflict, format, args...))
 }
 
 // notOffered is one sentence for a Network that is not there and one that does not want it: nobody learns which Networks there are.
 func notOffered(provider string) model.Problem {
-	return model.Problem{
-		Reason:  model.ReasonNotOffered,
-		Message: fmt.Sprintf("Network %q does not exist, or is not compatible with this one: its owner says so in its compatibleWith", provider),
-	}
+	return model.Problemf(model.ReasonNotOffered,
+		"Network %q does not exist, or is not compatible with this one: its owner says so in its compatibleWith", provider)
 }
 
 func notUsed(consumer string) model.Problem {
-	return model.Problem{
-		Reason:  model.ReasonNotUsed,
-		Message: fmt.Sprintf("Network %q does not exist, or is another tenant's and does not list this one in its uses", consumer),
-	}
+	return model.Problemf(model.ReasonNotUsed, "Network %q does not exist, or is another tenant's and does not list this one in its uses", consumer)
 }

@@ -181,11 +181,9 @@ func (c Cluster) planSubnet(s model.Subnet, before []SubnetLayout) (SubnetLayout
 			return invalid("another subnet has the same name")
 		}
 		if x, y, overlap := overlapping(out, b); overlap {
-			return SubnetLayout{}, &model.Problem{
-				Reason: model.ReasonSubnetsOverlap,
-				Message: fmt.Sprintf("subnet %q (%s) is not served: it overlaps subnet %q (%s), which is listed before it; give it other addresses",
-					s.Name, x, b.Name, y),
-			}
+			return SubnetLayout{}, new(model.Problemf(model.ReasonSubnetsOverlap,
+				"subnet %q (%s) is not served: it overlaps subnet %q (%s), which is listed before it; give it other addresses",
+				s.Name, x, b.Name, y))
 		}
 	}
 	return out, nil

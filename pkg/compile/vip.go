@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"fmt"
 	"net/netip"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -18,7 +17,7 @@ func (l Layout) planServices(n model.Network) ([]netip.Prefix, []model.Problem) 
 	var out []netip.Prefix
 	var problems []model.Problem
 	refuse := func(reason, format string, args ...any) {
-		problems = append(problems, model.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
+		problems = append(problems, model.Problemf(reason, format, args...))
 	}
 	if n.ServiceCIDRsError != "" {
 		refuse(model.ReasonServiceCIDRInvalid, "serviceCIDRs: %s", n.ServiceCIDRsError)

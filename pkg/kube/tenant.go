@@ -161,10 +161,8 @@ func (t *tenantWriter) writeNetwork(ctx context.Context, name string, wish homeW
 		return errGone // The watch tells of it.
 	}
 	if refuses(err) {
-		t.events.warn(tenantReference(name, wish.make.TenantUID), model.Problem{
-			Reason:  model.ReasonTemplateRefused,
-			Message: fmt.Sprintf("the default Network cannot be made from the template: %s. It is tried again; change the Tenant, or the AtollConfig's tenantNetworkTemplate", err),
-		})
+		t.events.warn(tenantReference(name, wish.make.TenantUID), model.Problemf(model.ReasonTemplateRefused,
+			"the default Network cannot be made from the template: %s. It is tried again; change the Tenant, or the AtollConfig's tenantNetworkTemplate", err))
 	}
 	return wrapped("make network", err)
 }

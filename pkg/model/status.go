@@ -1,5 +1,7 @@
 package model
 
+import "fmt"
+
 // Phase is a Network's state in one word.
 type Phase string
 
@@ -114,6 +116,11 @@ type Problem struct {
 	Reason string
 	// Message says in plain words what is wrong and what to do.
 	Message string
+}
+
+// Problemf makes one whose message is put together as by fmt.Sprintf.
+func Problemf(reason, format string, args ...any) Problem {
+	return Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
 // The reasons of Problems.

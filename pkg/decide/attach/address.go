@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"fmt"
 	"net/netip"
 
 	"github.com/atoll-net/atoll/pkg/alloc"
@@ -62,18 +61,14 @@ func (s *Stage) ofServices(n *networks.Network, subnet compile.SubnetLayout, wan
 	for _, r := range subnet.Ranges {
 		for _, services := range r.Withheld {
 			if services.Contains(wanted) {
-				return &model.Problem{
-					Reason:  model.ReasonAddressReserved,
-					Message: fmt.Sprintf("address %s of Network %q lies in %s, the cluster's own range of Services, of which no pod gets an address: ask for another", wanted, n.Name, services),
-				}
+				return new(model.Problemf(model.ReasonAddressReserved,
+					"address %s of Network %q lies in %s, the cluster's own range of Services, of which no pod gets an address: ask for another", wanted, n.Name, services))
 			}
 		}
 	}
 	if has := s.Catalog.HasClusterIP(wanted); has && !n.Default {
-		return &model.Problem{
-			Reason:  model.ReasonAddressInUse,
-			Message: fmt.Sprintf("address %s of Network %q is that of a Service of the cluster: ask for another", wanted, n.Name),
-		}
+		return new(model.Problemf(model.ReasonAddressInUse,
+			"address %s of Network %q is that of a Service of the cluster: ask for another", wanted, n.Name))
 	}
 	return nil
 }
@@ -87,19 +82,11 @@ func take(pools []*ledger.Pool, how func(*ledger.Pool, netip.Addr, nb.Owner) (al
 		case alloc.Taken:
 			return nil
 		case alloc.Reserved:
-			return &model.Problem{
-				Reason:  model.ReasonAddressReserved,
-				Message: fmt.Sprintf("address %s of Network %q is reserved: it is the gateway's, excluded (excludeIPs), or names the subnet itself", a, network),
-			}
+			return new(model.Problemf(model.ReasonAddressReserved,
+				"address %s of Network %q is reserved: it is the gateway's, excluded (excludeIPs), or names the subnet itself", a, network))
 		case alloc.InUse:
-			return &model.Problem{
-				Reason:  model.ReasonAddressInUse,
-				Message: fmt.Sprintf("address %s of Network %q is in use by %s", a, network, ledger.Describe(other)),
-			}
+			return new(model.Problemf(model.ReasonAddressInUse, "address %s of Network %q is in use by %s", a, network, ledger.Describe(other)))
 		}
 	}
-	return &model.Problem{
-		Reason:  model.ReasonAddressOutsideSubnet,
-		Message: fmt.Sprintf("address %s is outside of subnet %q of Network %q", a, subnet, network),
-	}
+	return new(model.Problemf(model.ReasonAddressOutsideSubnet, "address %s is outside of subnet %q of Network %q", a, subnet, network))
 }

@@ -2,7 +2,6 @@ package attach
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"reflect"
 
@@ -230,7 +229,7 @@ func (p *pod) echoes(now *model.Pod) bool {
 // the pod holds addresses that it may not use now. A namespace that is not known grants nothing.
 func (s *Stage) addresses(n *networks.Network, p *pod, ns *model.Namespace, wish choice) (*model.Attachment, *model.Problem) {
 	refuse := func(reason, format string, args ...any) *model.Problem {
-		return &model.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+		return new(model.Problemf(reason, format, args...))
 	}
 	var kept *model.Attachment
 	if a := p.held(); a != nil && n != nil {
@@ -281,17 +280,13 @@ func (p *pod) held() *model.Attachment {
 // containers would not learn of them.
 func (s *Stage) keep(n *networks.Network, p *pod, a model.Attachment) (*model.Attachment, *model.Problem) {
 	if a.NetworkUID != n.Model.UID {
-		return nil, &model.Problem{
-			Reason:  model.ReasonNetworkReplaced,
-			Message: fmt.Sprintf("the pod belongs to an earlier Network %q, which was deleted: delete the pod to attach it to the new one", n.Name),
-		}
+		return nil, new(model.Problemf(model.ReasonNetworkReplaced,
+			"the pod belongs to an earlier Network %q, which was deleted: delete the pod to attach it to the new one", n.Name))
 	}
 	pools := s.Subnets.Pools(n.Name, a.Subnet)
 	if len(pools) == 0 {
-		return nil, &model.Problem{
-			Reason:  model.ReasonSubnetNotFound,
-			Message: fmt.Sprintf("the pod's subnet %q of Network %q is no longer served: restore it, or delete the pod to move it", a.Subnet, n.Name),
-		}
+		return nil, new(model.Problemf(model.ReasonSubnetNotFound,
+			"the pod's subnet %q of Network %q is no longer served: restore it, or delete the pod to move it", a.Subnet, n.Name))
 	}
 	addresses := addressesOf(a)
 	for i, address := range addresses {
@@ -317,10 +312,8 @@ func (s *Stage) assign(n *networks.Network, p *pod) (*model.Attachment, *model.P
 	if wish.Subnet != "" {
 		subnet, ok := n.Layout.Subnet(wish.Subnet)
 		if !ok || subnet.Former {
-			return nil, &model.Problem{
-				Reason:  model.ReasonSubnetNotFound,
-				Message: fmt.Sprintf("Network %q serves no subnet %q; it serves %s", n.Name, wish.Subnet, networks.Describe(listed)),
-			}
+			return nil, new(model.Problemf(model.ReasonSubnetNotFound,
+				"Network %q serves no subnet %q; it serves %s", n.Name, wish.Subnet, networks.Describe(listed)))
 		}
 		candidates = []compile.SubnetLayout{subnet}
 	} else if wish.IP.IsValid() {
@@ -331,10 +324,8 @@ func (s *Stage) assign(n *networks.Network, p *pod) (*model.Attachment, *model.P
 			}
 		}
 		if candidates == nil {
-			return nil, &model.Problem{
-				Reason:  model.ReasonAddressOutsideSubnet,
-				Message: fmt.Sprintf("address %s is outside of every subnet of Network %q: %s", wish.IP, n.Name, networks.Describe(listed)),
-			}
+			return nil, new(model.Problemf(model.ReasonAddressOutsideSubnet,
+				"address %s is outside of every subnet of Network %q: %s", wish.IP, n.Name, networks.Describe(listed)))
 		}
 	}
 	for _, subnet := range candidates {
@@ -347,10 +338,8 @@ func (s *Stage) assign(n *networks.Network, p *pod) (*model.Attachment, *model.P
 			return &a, nil
 		}
 	}
-	return nil, &model.Problem{
-		Reason:  model.ReasonSubnetFull,
-		Message: fmt.Sprintf("no address is free in %s of Network %q: delete pods or add a subnet", networks.Describe(candidates), n.Name),
-	}
+	return nil, new(model.Problemf(model.ReasonSubnetFull,
+		"no address is free in %s of Network %q: delete pods or add a subnet", networks.Describe(candidates), n.Name))
 }
 
 // attachment writes down an interface; all of it follows from the pod, the layout and the addresses.

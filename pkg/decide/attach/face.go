@@ -63,10 +63,8 @@ func (s *Stage) face(nw *networks.Network, p *pod, a *model.Attachment) (ready b
 		faces = append(faces, face)
 	}
 	if len(faces) == 0 {
-		return true, &model.Problem{
-			Reason:  model.ReasonNoFaces,
-			Message: fmt.Sprintf("the pod's addresses are of an IP family that has no faces: give the AtollConfig a range of it (faceCIDRs), or Network %q a subnet of the other", nw.Name),
-		}
+		return true, new(model.Problemf(model.ReasonNoFaces,
+			"the pod's addresses are of an IP family that has no faces: give the AtollConfig a range of it (faceCIDRs), or Network %q a subnet of the other", nw.Name))
 	}
 	a.Faces = faces
 	return true, nil
@@ -86,10 +84,8 @@ func (s *Stage) facesGone(nw *networks.Network, p *pod) *model.Problem {
 }
 
 func noFaces(node string, pool *ledger.Pool) *model.Problem {
-	return &model.Problem{
-		Reason:  model.ReasonNoFaces,
-		Message: fmt.Sprintf("all faces of node %s (%s) are in use: delete pods there, or let this one go to another node", node, pool.Prefix()),
-	}
+	return new(model.Problemf(model.ReasonNoFaces,
+		"all faces of node %s (%s) are in use: delete pods there, or let this one go to another node", node, pool.Prefix()))
 }
 
 // holdFaces has a pod that cannot use what is written on it hold its faces until it can again, or goes.

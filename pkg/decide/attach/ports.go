@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -107,10 +106,8 @@ func (s *Stage) TellWaiting(now time.Time) {
 // overdue is why a pod's rows are not in the database.
 func (s *Stage) overdue() model.Problem {
 	if !s.Database.Away.IsZero() {
-		return model.Problem{Reason: model.ReasonDatabaseUnreachable, Message: fmt.Sprintf("the pod has its addresses and waits for its port: %s", s.Database.NoAnswer())}
+		return model.Problemf(model.ReasonDatabaseUnreachable, "the pod has its addresses and waits for its port: %s", s.Database.NoAnswer())
 	}
-	return model.Problem{
-		Reason:  model.ReasonDatabaseBehind,
-		Message: "the pod has its addresses and waits for its port: OVN's northbound database has not stored it yet; if this lasts, see the atoll-controller's log",
-	}
+	return model.Problemf(model.ReasonDatabaseBehind,
+		"the pod has its addresses and waits for its port: OVN's northbound database has not stored it yet; if this lasts, see the atoll-controller's log")
 }

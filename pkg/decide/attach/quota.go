@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 
@@ -42,11 +41,9 @@ func (s *Stage) overQuota(ns model.Namespace) *model.Problem {
 	if !s.full(ns.Tenant()) {
 		return nil
 	}
-	return &model.Problem{
-		Reason: model.ReasonQuotaExceeded,
-		Message: fmt.Sprintf("Tenant %q may have %d pods that hold an address (spec.quotas.pods), and has them: the pod gets its port when another goes, or when the quota is raised",
-			ns.Tenant(), s.Cluster.Tenants[ns.Tenant()].Pods.Hard),
-	}
+	return new(model.Problemf(model.ReasonQuotaExceeded,
+		"Tenant %q may have %d pods that hold an address (spec.quotas.pods), and has them: the pod gets its port when another goes, or when the quota is raised",
+		ns.Tenant(), s.Cluster.Tenants[ns.Tenant()].Pods.Hard))
 }
 
 // tally counts a pod after it was decided about; nil: it has gone. When its tenant begins to have as many pods as he may have, or has room

@@ -99,11 +99,9 @@ func (s *Stage) address(g *gateway) {
 	if refused := slices.Concat(s.refused(g, claim.IPv4, grant), s.refused(g, claim.IPv6, grant)); len(refused) > 0 {
 		g.unusable = &model.Problem{Reason: model.ReasonAddressNotUsable, Message: strings.Join(refused, "; ")}
 	} else if len(g.addresses) == 0 {
-		g.wanting = &model.Problem{
-			Reason: model.ReasonAddressNotAssigned,
-			Message: fmt.Sprintf("no address is free for Gateways of Network %q in %s: others have them, or subnets of the Network hold them",
-				g.network, ledger.List(s.Virtual.Usable(g.network))),
-		}
+		g.wanting = new(model.Problemf(model.ReasonAddressNotAssigned,
+			"no address is free for Gateways of Network %q in %s: others have them, or subnets of the Network hold them",
+			g.network, ledger.List(s.Virtual.Usable(g.network))))
 	}
 }
 
@@ -138,7 +136,7 @@ func (s *Stage) why(g *gateway, r ledger.Refusal) string {
 func (s *Stage) unserved(g *gateway) *model.Problem {
 	ns := s.Cluster.Namespaces[g.Key.Namespace]
 	if ns == nil {
-		return &model.Problem{Reason: model.ReasonPending, Message: "the namespace is not known yet"}
+		return new(model.Problemf(model.ReasonPending, "the namespace is not known yet"))
 	}
 	return s.Networks.Refusal(*ns, g.network)
 }

@@ -158,30 +158,26 @@ type port struct {
 // of another namespace is there is told only to whom a grant lets refer to it.
 func (s *Stage) lookUp(g *gateway, r *route, b model.RouteBackend) (port, *model.Problem) {
 	if b.Kind != "" {
-		return port{}, &model.Problem{Reason: model.ReasonInvalidKind, Message: fmt.Sprintf("%q is not a kind of backends that is served; name a Service", b.Kind)}
+		return port{}, new(model.Problemf(model.ReasonInvalidKind, "%q is not a kind of backends that is served; name a Service", b.Kind))
 	}
 	if b.Service.Namespace != r.Key.Namespace {
 		s.reads.grants.Note(g.Key, b.Service.Namespace)
 		if !s.granted(r.Key, b.Service) {
-			return port{}, &model.Problem{
-				Reason:  model.ReasonRefNotPermitted,
-				Message: fmt.Sprintf("no ReferenceGrant of namespace %q lets a %s of %q refer to Service %q", b.Service.Namespace, r.Key.Kind, r.Key.Namespace, b.Service.Name),
-			}
+			return port{}, new(model.Problemf(model.ReasonRefNotPermitted,
+				"no ReferenceGrant of namespace %q lets a %s of %q refer to Service %q", b.Service.Namespace, r.Key.Kind, r.Key.Namespace, b.Service.Name))
 		}
 	}
 	s.reads.services.Note(g.Key, b.Service)
 	service := s.Services.Service(b.Service)
 	if service == nil {
-		return port{}, &model.Problem{Reason: model.ReasonBackendNotFound, Message: fmt.Sprintf("Service %s does not exist, or has no cluster IP", b.Service)}
+		return port{}, new(model.Problemf(model.ReasonBackendNotFound, "Service %s does not exist, or has no cluster IP", b.Service))
 	}
 	index := slices.IndexFunc(service.Ports, func(p model.ServicePort) bool {
 		return p.Port == b.Port && p.Protocol == r.Key.Kind.Transport()
 	})
 	if index < 0 {
-		return port{}, &model.Problem{
-			Reason:  model.ReasonBackendNotFound,
-			Message: fmt.Sprintf("Service %s has no port %d of protocol %s", b.Service, b.Port, strings.ToUpper(string(r.Key.Kind.Transport()))),
-		}
+		return port{}, new(model.Problemf(model.ReasonBackendNotFound,
+			"Service %s has no port %d of protocol %s", b.Service, b.Port, strings.ToUpper(string(r.Key.Kind.Transport()))))
 	}
 	return port{service, index}, nil
 }

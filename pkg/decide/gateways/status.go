@@ -114,7 +114,7 @@ func (g *gateway) programmed(accepted model.Condition) model.Condition {
 	case g.denied != nil:
 		return fail(*g.denied)
 	case !g.written || g.observed != g.Generation:
-		return fail(model.Problem{Reason: model.ReasonPending, Message: "the Gateway's load balancers are not yet in OVN's northbound database"})
+		return fail(model.Problemf(model.ReasonPending, "the Gateway's load balancers are not yet in OVN's northbound database"))
 	}
 	return c
 }

@@ -35,7 +35,7 @@ func ChooserOf(ns model.Namespace) Chooser {
 // admit his namespace a tenant learns nothing, and of a name that is near only one that he may use.
 func (s *Stage) NotFound(name string, by Chooser, ns *model.Namespace) *model.Problem {
 	refuse := func(format string, args ...any) *model.Problem {
-		return &model.Problem{Reason: model.ReasonNetworkNotFound, Message: fmt.Sprintf(format, args...)}
+		return new(model.Problemf(model.ReasonNetworkNotFound, format, args...))
 	}
 	switch {
 	case by == ByHolding:
@@ -59,7 +59,7 @@ func (s *Stage) Refusal(ns model.Namespace, name string) *model.Problem {
 	case n == nil, !n.Default && !n.Admits(ns):
 		return s.NotFound(name, ChooserOf(ns), &ns)
 	case !s.serves(n):
-		return &model.Problem{Reason: model.ReasonNetworkInvalid, Message: fmt.Sprintf("Network %q is not served; its conditions say why", name)}
+		return new(model.Problemf(model.ReasonNetworkInvalid, "Network %q is not served; its conditions say why", name))
 	}
 	return nil
 }

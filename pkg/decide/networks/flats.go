@@ -102,10 +102,8 @@ func (s *Stage) PlanFlats() {
 		layout, problems := plan.layout, plan.problems
 		if homeless {
 			layout.Subnets = nil
-			problems = append(problems, model.Problem{
-				Reason:  model.ReasonSubnetInvalid,
-				Message: fmt.Sprintf("nothing is served: flat Networks share the router of the default Network %q, which is not there", s.Cluster.Network),
-			})
+			problems = append(problems, model.Problemf(model.ReasonSubnetInvalid,
+				"nothing is served: flat Networks share the router of the default Network %q, which is not there", s.Cluster.Network))
 		} else {
 			layout.Subnets = plan.served
 			n.home, layout.Home = home, &compile.Home{Name: home.Name, UID: home.Model.UID}

@@ -51,10 +51,8 @@ func (s *Stage) serviceRanges(n *Network) ([]netip.Prefix, []model.Problem) {
 	var served []netip.Prefix
 	for _, cidr := range planned {
 		if what := s.infraWithin(n, cidr); what != "" {
-			problems = append(problems, model.Problem{
-				Reason:  model.ReasonServiceCIDROverlaps,
-				Message: fmt.Sprintf("service range %s is not served: %s; give it other addresses", cidr, what),
-			})
+			problems = append(problems, model.Problemf(model.ReasonServiceCIDROverlaps,
+				"service range %s is not served: %s; give it other addresses", cidr, what))
 			continue
 		}
 		served = append(served, cidr)

@@ -330,11 +330,9 @@ func (s *Stage) replan(n *Network) {
 	n.Layout.Through = s.through(n)
 	if first := s.firstWith(n.Model.VPCID); first != "" && first != n.Name {
 		n.Layout.Subnets = nil
-		n.Problems = append(n.Problems, model.Problem{
-			Reason: model.ReasonVPCIDInUse,
-			Message: fmt.Sprintf("vpcID %q belongs to Network %q, which is older; nothing of this Network is served: give it a vpcID of its own or none",
-				n.Model.VPCID, first),
-		})
+		n.Problems = append(n.Problems, model.Problemf(model.ReasonVPCIDInUse,
+			"vpcID %q belongs to Network %q, which is older; nothing of this Network is served: give it a vpcID of its own or none",
+			n.Model.VPCID, first))
 	}
 	if problem := s.overQuota(n); problem != nil {
 		n.Layout.Subnets = nil

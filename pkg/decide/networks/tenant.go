@@ -2,7 +2,6 @@ package networks
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -84,11 +83,9 @@ func (s *Stage) overQuota(n *Network) *model.Problem {
 	if !t.Networks.Full(before) {
 		return nil
 	}
-	return &model.Problem{
-		Reason: model.ReasonQuotaExceeded,
-		Message: fmt.Sprintf("nothing of this Network is served: Tenant %q may have %s (spec.quotas.networks), and has others that come before it; delete one of them or ask for more",
-			t.Name, count(int(t.Networks.Hard), "Network")),
-	}
+	return new(model.Problemf(model.ReasonQuotaExceeded,
+		"nothing of this Network is served: Tenant %q may have %s (spec.quotas.networks), and has others that come before it; delete one of them or ask for more",
+		t.Name, count(int(t.Networks.Hard), "Network")))
 }
 
 // comesBefore orders the Networks of one tenant.

@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -215,10 +214,8 @@ func (s *Stage) keepBlocks(n *node) {
 func (s *Stage) giveBlocks(n *node) {
 	s.keepBlocks(n)
 	for _, full := range s.Faces.Give(n.name) {
-		s.say(n, model.Problem{
-			Reason:  model.ReasonNoFaces,
-			Message: fmt.Sprintf("no block is free in %s: pods of this node's Networks cannot start; the range is for fewer nodes (faceCIDRs of the AtollConfig)", full),
-		})
+		s.say(n, model.Problemf(model.ReasonNoFaces,
+			"no block is free in %s: pods of this node's Networks cannot start; the range is for fewer nodes (faceCIDRs of the AtollConfig)", full))
 	}
 }
 
@@ -320,10 +317,8 @@ func (s *Stage) giveAddresses(home *networks.Network, n *node) {
 		if !ok {
 			ledger.Release(pools, taken, holder)
 			n.network, n.subnet, n.addresses = "", "", nil
-			s.say(n, model.Problem{
-				Reason:  model.ReasonSubnetFull,
-				Message: fmt.Sprintf("no address is free in %s of Network %q for the node: it does not reach pods of other nodes", pool.Prefix(), home.Name),
-			})
+			s.say(n, model.Problemf(model.ReasonSubnetFull,
+				"no address is free in %s of Network %q for the node: it does not reach pods of other nodes", pool.Prefix(), home.Name))
 			return
 		}
 		taken = append(taken, a)

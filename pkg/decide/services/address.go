@@ -87,7 +87,7 @@ func (s *Stage) missing(network string, grant ledger.Grant) *model.Problem {
 		return nil
 	}
 	refuse := func(reason, format string, args ...any) *model.Problem {
-		return &model.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+		return new(model.Problemf(reason, format, args...))
 	}
 	switch r := grant.Refusals[0]; {
 	case r.Full.IsValid():
@@ -106,10 +106,8 @@ func unaddressable(service *model.Service) *model.Problem {
 	if service == nil || len(service.Wanted) == 0 && service.WantedError == "" {
 		return nil
 	}
-	return cmp.Or(unreadable(service), &model.Problem{
-		Reason:  model.ReasonAddressOutsideRange,
-		Message: fmt.Sprintf("annotation %s asks for %s, but the Network of the namespace serves no service range", model.AnnotationServiceIPs, ledger.List(service.Wanted)),
-	})
+	return cmp.Or(unreadable(service), new(model.Problemf(model.ReasonAddressOutsideRange,
+		"annotation %s asks for %s, but the Network of the namespace serves no service range", model.AnnotationServiceIPs, ledger.List(service.Wanted))))
 }
 
 // unreadable says why a Service's wish for addresses cannot be followed, whatever there is; nil when it can.
@@ -123,9 +121,7 @@ func unreadable(service *model.Service) *model.Problem {
 	if why == "" {
 		return nil
 	}
-	return &model.Problem{
-		Reason: model.ReasonServiceIPsInvalid, Message: fmt.Sprintf("annotation %s: %s", model.AnnotationServiceIPs, why),
-	}
+	return new(model.Problemf(model.ReasonServiceIPsInvalid, "annotation %s: %s", model.AnnotationServiceIPs, why))
 }
 
 // tell tells a Service's owner once what is wrong with its addresses; nil when nothing is.
@@ -162,10 +158,8 @@ func (s *Stage) showAddresses(key model.ServiceKey) {
 			if have != nil && have.NetworkUID == had.NetworkUID {
 				now = "it has " + ledger.List(have.Addresses) + " there now"
 			}
-			s.sink.ServiceEvent(key, service.UID, model.Problem{
-				Reason:  model.ReasonAddressChanged,
-				Message: fmt.Sprintf("%s of Network %q is in no service range that is served any more: %s", ledger.List(lost), had.Network, now),
-			})
+			s.sink.ServiceEvent(key, service.UID, model.Problemf(model.ReasonAddressChanged,
+				"%s of Network %q is in no service range that is served any more: %s", ledger.List(lost), had.Network, now))
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package services
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -204,10 +203,8 @@ func (s *Stage) warnOfLocal(service *model.Service) {
 	}
 	if s.local[service.Key] != service.UID {
 		s.local[service.Key] = service.UID
-		s.sink.ServiceEvent(service.Key, service.UID, model.Problem{
-			Reason:  model.ReasonLocalPolicyIgnored,
-			Message: "internalTrafficPolicy Local is not kept for pods: they reach ready endpoints on any node. Clients on nodes themselves reach those of their own",
-		})
+		s.sink.ServiceEvent(service.Key, service.UID, model.Problemf(model.ReasonLocalPolicyIgnored,
+			"internalTrafficPolicy Local is not kept for pods: they reach ready endpoints on any node. Clients on nodes themselves reach those of their own"))
 	}
 }
 
@@ -220,9 +217,7 @@ func (s *Stage) warnOfFamily(service *model.Service, home Network) {
 	}
 	if s.foreign[service.Key] != service.UID {
 		s.foreign[service.Key] = service.UID
-		s.sink.ServiceEvent(service.Key, service.UID, model.Problem{
-			Reason:  model.ReasonNoIPv6,
-			Message: fmt.Sprintf("Network %q has addresses of IPv6 alone, and the Service has none: its pods cannot dial it, and are not behind it. Make it anew with ipFamilies: [IPv6]", home.Name),
-		})
+		s.sink.ServiceEvent(service.Key, service.UID, model.Problemf(model.ReasonNoIPv6,
+			"Network %q has addresses of IPv6 alone, and the Service has none: its pods cannot dial it, and are not behind it. Make it anew with ipFamilies: [IPv6]", home.Name))
 	}
 }
