@@ -51,21 +51,6 @@ type Sink interface {
 	NamespaceEvent(name, uid string, p model.Problem)
 }
 
-// Discard is a Sink that takes nothing in.
-type Discard struct{}
-
-// WriteAttachments implements Sink.
-func (Discard) WriteAttachments(model.PodKey, string, []model.Attachment) {}
-
-// Forget implements Sink.
-func (Discard) Forget(model.PodKey) {}
-
-// PodEvent implements Sink.
-func (Discard) PodEvent(model.PodKey, string, model.Problem) {}
-
-// NamespaceEvent implements Sink.
-func (Discard) NamespaceEvent(string, string, model.Problem) {}
-
 // Stages are where in a pass pods are decided about.
 type Stages struct {
 	// Blocks gives nodes what their pods have. Refills is the second look, after Nodes: at those that get

@@ -50,15 +50,3 @@ type Sink interface {
 	WriteGatewayStatus(gateway model.GatewayKey, uid string, status model.GatewayStatus)
 	WriteRouteStatus(route model.RouteKey, uid string, status model.RouteStatus)
 }
-
-// Discard is a Sink that takes nothing in.
-type Discard struct{}
-
-// WriteGatewayClassStatus implements Sink.
-func (Discard) WriteGatewayClassStatus(string, string, model.GatewayClassStatus) {}
-
-// WriteGatewayStatus implements Sink.
-func (Discard) WriteGatewayStatus(model.GatewayKey, string, model.GatewayStatus) {}
-
-// WriteRouteStatus implements Sink.
-func (Discard) WriteRouteStatus(model.RouteKey, string, model.RouteStatus) {}

@@ -62,18 +62,6 @@ type Sink interface {
 	NetworkEvent(name, uid string, p model.Problem)
 }
 
-// Discard is a Sink that takes nothing in.
-type Discard struct{}
-
-// WriteNetworkStatus implements Sink.
-func (Discard) WriteNetworkStatus(string, string, model.NetworkStatus) {}
-
-// WriteFinalizer implements Sink.
-func (Discard) WriteFinalizer(string, string, bool) {}
-
-// NetworkEvent implements Sink.
-func (Discard) NetworkEvent(string, string, model.Problem) {}
-
 // Stages are where in a pass Networks are decided about.
 type Stages struct {
 	// Objects takes them in, and Layouts plans what they serve. Closings takes away what no pod uses any more.

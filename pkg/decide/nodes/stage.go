@@ -40,15 +40,6 @@ type Sink interface {
 	NodeEvent(name, uid string, p model.Problem)
 }
 
-// Discard is a Sink that takes nothing in.
-type Discard struct{}
-
-// WriteNode implements Sink.
-func (Discard) WriteNode(string, string, model.NodeNetwork) {}
-
-// NodeEvent implements Sink.
-func (Discard) NodeEvent(string, string, model.Problem) {}
-
 // Stages are where in a pass nodes are decided about.
 type Stages struct {
 	// Blocks gives nodes their blocks, Places their addresses. Ports are written until Leaves.

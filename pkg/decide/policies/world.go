@@ -51,9 +51,3 @@ type Services interface {
 type Sink interface {
 	PolicyEvent(policy model.PolicyKey, uid string, p model.Problem)
 }
-
-// Discard is a Sink that takes nothing in.
-type Discard struct{}
-
-// PolicyEvent implements Sink.
-func (Discard) PolicyEvent(model.PolicyKey, string, model.Problem) {}

@@ -86,18 +86,6 @@ type Sink interface {
 	ServiceEvent(service model.ServiceKey, uid string, p model.Problem)
 }
 
-// Discard is a Sink that takes nothing in.
-type Discard struct{}
-
-// WriteServiceAddresses implements Sink.
-func (Discard) WriteServiceAddresses(model.ServiceKey, string, *model.ServiceAddresses) {}
-
-// WriteMirrors implements Sink.
-func (Discard) WriteMirrors(map[model.ServiceKey][]model.Mirror) {}
-
-// ServiceEvent implements Sink.
-func (Discard) ServiceEvent(model.ServiceKey, string, model.Problem) {}
-
 // admits reports whether a namespace's pods may attach to the Network.
 func (s *Stage) admits(n Network, ns model.Namespace) bool {
 	return n.Model != nil && s.looker(n).Admits(ns)

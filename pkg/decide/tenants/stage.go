@@ -56,27 +56,6 @@ type Sink interface {
 	WriteTenantRoles(changed map[string]*model.TenantRole)
 }
 
-// Discard is a Sink that takes nothing in.
-type Discard struct{}
-
-// WriteTenantStatus implements Sink.
-func (Discard) WriteTenantStatus(string, string, model.TenantStatus) {}
-
-// WriteTenantFinalizer implements Sink.
-func (Discard) WriteTenantFinalizer(string, string, bool) {}
-
-// TenantEvent implements Sink.
-func (Discard) TenantEvent(string, string, model.Problem) {}
-
-// MakeNetwork implements Sink.
-func (Discard) MakeNetwork(model.DefaultNetwork) {}
-
-// DeleteNetwork implements Sink.
-func (Discard) DeleteNetwork(string, string) {}
-
-// WriteTenantRoles implements Sink.
-func (Discard) WriteTenantRoles(map[string]*model.TenantRole) {}
-
 // Stage decides about Tenants.
 type Stage struct {
 	World

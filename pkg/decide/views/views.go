@@ -40,12 +40,6 @@ type Sink interface {
 	WriteViews(changed map[model.ViewKey]*model.View)
 }
 
-// Discard is a Sink that takes nothing in.
-type Discard struct{}
-
-// WriteViews implements Sink.
-func (Discard) WriteViews(map[model.ViewKey]*model.View) {}
-
 // Stage decides about views.
 type Stage struct {
 	cluster  *cluster.Cluster
