@@ -97,11 +97,10 @@ func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, t
 	row := &nb.ACL{
 		UUID: nb.UUID(nb.TableACL, b.layout.UID+"/"+b.owner.String()+"/"+b.uid+"/"+key), Tier: tier, Priority: priority,
 		Direction: "to-lport", Match: match + origin.Comment(), Action: action,
-		ExternalIDs: map[string]string{nb.KeyOwner: b.owner.String(), nb.KeyUID: b.uid, nb.KeyNetwork: b.layout.Name},
+		ExternalIDs: ids(b.owner, b.uid, b.layout.Name),
 	}
 	if b.name != "" {
-		name := b.name
-		row.Name = &name
+		row.Name = new(b.name)
 	}
 	if d == model.PolicyEgress {
 		row.Direction = "from-lport"
@@ -110,12 +109,11 @@ func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, t
 		}
 	}
 	if b.meter != "" {
-		meter := b.meter
-		row.Log, row.Meter = true, &meter
+		row.Log, row.Meter = true, new(b.meter)
 	}
 	return nb.Facts{
 		Rows:    []nb.Row{row},
-		Members: []nb.Member{{Set: nb.Set{Row: GroupRef(b.layout, g), Column: nb.ColumnACLs}, Value: row.UUID}},
+		Members: []nb.Member{GroupRef(b.layout, g).Holds(nb.ColumnACLs, row.UUID)},
 	}
 }
 

@@ -21,10 +21,7 @@ func (b aclBuilder) keepApart() nb.Facts {
 	b.origin.Policy = nb.Apart
 	for _, v4 := range []bool{true, false} {
 		family, set := familyOf(v4), guardSetName(b.layout, flatSet, v4)
-		facts.Rows = append(facts.Rows, &nb.AddressSet{
-			UUID: guardSetUUID(b.layout, flatSet, v4), Name: set,
-			ExternalIDs: map[string]string{nb.KeyOwner: b.owner.String(), nb.KeyUID: b.uid, nb.KeyNetwork: b.layout.Name, nb.KeySelector: flatSet},
-		})
+		facts.Rows = append(facts.Rows, guardSet(b.layout, flatSet, v4, b.owner))
 		to := fmt.Sprintf("%s.dst == $%s", family, set)
 		ways, infrastructure := GroupName(b.layout, WaysGroup()), GroupName(b.layout, InfrastructureGroup())
 		pass := verdictOf(model.Pass)
@@ -56,8 +53,7 @@ func Apart(l Layout) nb.Facts {
 		facts.Members = append(facts.Members, GroupPlace(GroupRef(l, ownGroup()), peerPortUUID(l, s.Name)))
 		for _, r := range s.Ranges {
 			v4 := r.CIDR.Addr().Is4()
-			in := nb.Ref{Table: nb.TableAddressSet, UUID: guardSetUUID(home, flatSet, v4)}
-			facts.Members = append(facts.Members, nb.Member{Set: nb.Set{Row: in, Column: nb.ColumnAddresses}, Value: r.CIDR.String()})
+			facts.Members = append(facts.Members, guardSetRef(home, flatSet, v4).Holds(nb.ColumnAddresses, r.CIDR.String()))
 			family := 0
 			if !v4 {
 				family = 1

@@ -23,13 +23,10 @@ func drainLoadBalancer(l Layout, balancer *nb.LoadBalancer, key string, backends
 		Options:     map[string]string{"ct_flush": "true", "neighbor_responder": "none"},
 		ExternalIDs: balancer.ExternalIDs,
 	}
-	facts := nb.Facts{Rows: []nb.Row{lb}, Members: []nb.Member{{
-		Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(l)}, Column: nb.ColumnLoadBalancers},
-		Value: lb.UUID,
-	}}}
+	facts := nb.Facts{Rows: []nb.Row{lb}, Members: []nb.Member{routerRef(l).Holds(nb.ColumnLoadBalancers, lb.UUID)}}
 	for _, at := range slices.Sorted(maps.Keys(backends)) {
 		if backends[at] != "" {
-			facts.Members = append(facts.Members, nb.Member{Set: nb.Set{Row: nb.RefOf(lb), Column: nb.ColumnVips}, Value: nb.Pair(at, backends[at])})
+			facts.Members = append(facts.Members, nb.RefOf(lb).Holds(nb.ColumnVips, nb.Pair(at, backends[at])))
 		}
 	}
 	return facts

@@ -56,14 +56,12 @@ func edge(l Layout) nb.Facts {
 		}
 	}
 	porthole.Addresses = []string{strings.Join(words, " ")}
-	ports := nb.Set{Row: nb.RefOf(sw), Column: nb.ColumnPorts}
-	router := nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(l)}
 	facts := nb.Facts{
 		Rows: []nb.Row{sw, port, peer, porthole},
 		Members: []nb.Member{
-			{Set: nb.Set{Row: router, Column: nb.ColumnPorts}, Value: port.UUID},
-			{Set: ports, Value: peer.UUID},
-			{Set: ports, Value: porthole.UUID},
+			routerRef(l).Holds(nb.ColumnPorts, port.UUID),
+			nb.RefOf(sw).Holds(nb.ColumnPorts, peer.UUID),
+			nb.RefOf(sw).Holds(nb.ColumnPorts, porthole.UUID),
 		},
 	}
 	var prefixes []netip.Prefix
@@ -89,7 +87,7 @@ func edge(l Layout) nb.Facts {
 			ExternalIDs: idsOf(l),
 		}
 		facts.Rows = append(facts.Rows, route)
-		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{Row: router, Column: nb.ColumnStaticRoutes}, Value: route.UUID})
+		facts.Members = append(facts.Members, routerRef(l).Holds(nb.ColumnStaticRoutes, route.UUID))
 	}
 	return facts
 }

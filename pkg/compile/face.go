@@ -21,7 +21,6 @@ func faces(l Layout) nb.Facts {
 	if !l.Faces {
 		return facts
 	}
-	group := nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(l)}, Column: nb.ColumnLoadBalancers}
 	for part := range faceParts {
 		lb := &nb.LoadBalancer{
 			UUID: facesUUID(l, part), Name: l.Name + ":faces:" + strconv.Itoa(part), ExternalIDs: idsOf(l),
@@ -29,7 +28,7 @@ func faces(l Layout) nb.Facts {
 			Options: map[string]string{"ct_flush": "true"},
 		}
 		facts.Rows = append(facts.Rows, lb)
-		facts.Members = append(facts.Members, nb.Member{Set: group, Value: lb.UUID})
+		facts.Members = append(facts.Members, groupRef(l).Holds(nb.ColumnLoadBalancers, lb.UUID))
 	}
 	return facts
 }
@@ -44,9 +43,7 @@ func facesOfPod(l Layout, a model.Attachment) []nb.Member {
 			continue
 		}
 		in := nb.Ref{Table: nb.TableLoadBalancer, UUID: facesUUID(l, facePart(face))}
-		out = append(out, nb.Member{
-			Set: nb.Set{Row: in, Column: nb.ColumnVips}, Value: nb.Pair(face.String(), own.String()),
-		})
+		out = append(out, in.Holds(nb.ColumnVips, nb.Pair(face.String(), own.String())))
 	}
 	return out
 }

@@ -45,10 +45,7 @@ func FaceGuard(l Layout, faces []netip.Prefix, apart bool) nb.Facts {
 	for _, r := range faces {
 		v4 := r.Addr().Is4()
 		for _, set := range guardSets {
-			facts.Rows = append(facts.Rows, &nb.AddressSet{
-				UUID: guardSetUUID(l, set, v4), Name: guardSetName(l, set, v4),
-				ExternalIDs: map[string]string{nb.KeyOwner: owner.String(), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: set},
-			})
+			facts.Rows = append(facts.Rows, guardSet(l, set, v4, owner))
 		}
 		in := func(set string) string { return "$" + guardSetName(l, set, v4) }
 		facts.Add(b.faceGuard(r.String(), in(facesClosed), in(facesOpen), familyOf(v4)))
@@ -148,8 +145,7 @@ func ServicePlaces(l Layout, who model.InfraIngress, vips []netip.Addr) []nb.Mem
 func guardPlaces(l Layout, set string, addresses []netip.Addr) []nb.Member {
 	var out []nb.Member
 	for _, a := range addresses {
-		in := nb.Ref{Table: nb.TableAddressSet, UUID: guardSetUUID(l, set, a.Is4())}
-		out = append(out, nb.Member{Set: nb.Set{Row: in, Column: nb.ColumnAddresses}, Value: a.String()})
+		out = append(out, guardSetRef(l, set, a.Is4()).Holds(nb.ColumnAddresses, a.String()))
 	}
 	return out
 }
@@ -158,6 +154,13 @@ func guardSetName(l Layout, set string, v4 bool) string {
 	return GroupName(l, Group(set)) + "_" + familyOf(v4)
 }
 
-func guardSetUUID(l Layout, set string, v4 bool) string {
-	return nb.UUID(nb.TableAddressSet, guardSetName(l, set, v4))
+func guardSetRef(l Layout, set string, v4 bool) nb.Ref {
+	return nb.Ref{Table: nb.TableAddressSet, UUID: nb.UUID(nb.TableAddressSet, guardSetName(l, set, v4))}
+}
+
+// guardSet gives the row of a set, without its addresses.
+func guardSet(l Layout, set string, v4 bool, owner nb.Owner) *nb.AddressSet {
+	row := &nb.AddressSet{UUID: guardSetRef(l, set, v4).UUID, Name: guardSetName(l, set, v4), ExternalIDs: ids(owner, l.UID, l.Name)}
+	row.ExternalIDs[nb.KeySelector] = set
+	return row
 }

@@ -52,15 +52,11 @@ func Gateway(g model.Gateway, l Layout, addresses []netip.Addr, ports []GatewayP
 		}
 		text, key := string(protocol), l.UID+"/gateway/"+g.UID
 		lb := &nb.LoadBalancer{
-			UUID:     nb.UUID(nb.TableLoadBalancer, key+"/"+text),
-			Name:     l.Name + "/" + g.Key.String() + ":gateway:" + text,
-			Protocol: &text,
-			Options:  optionsOf(protocol),
-			ExternalIDs: map[string]string{
-				nb.KeyOwner:   nb.GatewayOwner(g.Key.Namespace, g.Key.Name).String(),
-				nb.KeyUID:     g.UID,
-				nb.KeyNetwork: l.Name,
-			},
+			UUID:        nb.UUID(nb.TableLoadBalancer, key+"/"+text),
+			Name:        l.Name + "/" + g.Key.String() + ":gateway:" + text,
+			Protocol:    &text,
+			Options:     optionsOf(protocol),
+			ExternalIDs: ids(nb.GatewayOwner(g.Key.Namespace, g.Key.Name), g.UID, l.Name),
 		}
 		facts.Rows = append(facts.Rows, lb)
 		facts.Members = append(facts.Members, balanced(l, lb, vips)...)

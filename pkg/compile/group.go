@@ -71,15 +71,12 @@ func PortGroup(l Layout, g Group) nb.Facts {
 
 // groupRow gives the row of a port group alone.
 func groupRow(l Layout, g Group, owner nb.Owner) nb.Facts {
-	return nb.Facts{Rows: []nb.Row{&nb.PortGroup{
-		UUID: GroupRef(l, g).UUID, Name: GroupName(l, g),
-		ExternalIDs: map[string]string{
-			nb.KeyOwner: owner.String(), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: string(g),
-		},
-	}}}
+	row := &nb.PortGroup{UUID: GroupRef(l, g).UUID, Name: GroupName(l, g), ExternalIDs: ids(owner, l.UID, l.Name)}
+	row.ExternalIDs[nb.KeySelector] = string(g)
+	return nb.Facts{Rows: []nb.Row{row}}
 }
 
 // GroupPlace is a port's place in a port group.
 func GroupPlace(group nb.Ref, port string) nb.Member {
-	return nb.Member{Set: nb.Set{Row: group, Column: nb.ColumnPorts}, Value: port}
+	return group.Holds(nb.ColumnPorts, port)
 }

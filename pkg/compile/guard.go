@@ -41,10 +41,7 @@ func guard(l Layout) nb.Facts {
 	}
 	facts := nb.Facts{Rows: []nb.Row{row}}
 	for _, s := range l.Subnets {
-		facts.Members = append(facts.Members, nb.Member{
-			Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, s.Name)}, Column: nb.ColumnACLs},
-			Value: row.UUID,
-		})
+		facts.Members = append(facts.Members, switchRef(l, s.Name).Holds(nb.ColumnACLs, row.UUID))
 	}
 	return facts
 }

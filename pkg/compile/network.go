@@ -2,6 +2,7 @@ package compile
 
 import (
 	"net/netip"
+	"strings"
 
 	"github.com/atoll-net/atoll/pkg/nb"
 )
@@ -25,11 +26,10 @@ func peerPortName(network, subnet string) string { return SwitchName(network, su
 // A flat Network beside the default one has switches alone: they hang on the default Network's router, with its load balancers and
 // its way out.
 func Network(l Layout) nb.Facts {
-	ids := func() map[string]string { return idsOf(l) }
 	key := func(name string) string { return l.UID + "/" + name }
-	group := &nb.LoadBalancerGroup{UUID: groupUUID(l), Name: nb.GroupName(l.Name, l.UID)}
+	group := &nb.LoadBalancerGroup{UUID: groupRef(l).UUID, Name: nb.GroupName(l.Name, l.UID)}
 	router := &nb.LogicalRouter{
-		UUID: routerUUID(l),
+		UUID: routerRef(l).UUID,
 		Name: l.Name,
 		Options: map[string]string{
 			// A pod's address is in its port's row: the router need not learn it from ARP requests of
@@ -37,7 +37,7 @@ func Network(l Layout) nb.Facts {
 			"always_learn_from_arp_request": "false",
 			"dynamic_neigh_routers":         "true",
 		},
-		ExternalIDs: ids(),
+		ExternalIDs: idsOf(l),
 	}
 	var facts nb.Facts
 	if l.Home == nil {
@@ -47,16 +47,16 @@ func Network(l Layout) nb.Facts {
 	}
 	for _, s := range l.Subnets {
 		sw := &nb.LogicalSwitch{
-			UUID:        switchUUID(l, s.Name),
+			UUID:        switchRef(l, s.Name).UUID,
 			Name:        SwitchName(l.Name, s.Name),
 			OtherConfig: map[string]string{"mcast_snoop": "false"},
-			ExternalIDs: ids(),
+			ExternalIDs: idsOf(l),
 		}
 		port := &nb.LogicalRouterPort{
 			UUID:        nb.UUID(nb.TableLogicalRouterPort, key(s.Name)),
 			Name:        routerPortName(l.Name, s.Name),
 			MAC:         routerMAC(l, s.Name),
-			ExternalIDs: ids(),
+			ExternalIDs: idsOf(l),
 		}
 		for _, r := range s.Ranges {
 			port.Networks = append(port.Networks, netip.PrefixFrom(r.Gateway, r.CIDR.Bits()).String())
@@ -67,13 +67,13 @@ func Network(l Layout) nb.Facts {
 			Type:        "router",
 			Addresses:   []string{"router"},
 			Options:     map[string]string{"router-port": port.Name},
-			ExternalIDs: ids(),
+			ExternalIDs: idsOf(l),
 		}
 		facts.Rows = append(facts.Rows, sw, port, peer)
 		facts.Members = append(facts.Members,
-			nb.Member{Set: nb.Set{Row: nb.RefOf(router), Column: nb.ColumnPorts}, Value: port.UUID},
-			nb.Member{Set: nb.Set{Row: nb.RefOf(sw), Column: nb.ColumnPorts}, Value: peer.UUID},
-			nb.Member{Set: nb.Set{Row: nb.RefOf(sw), Column: nb.ColumnLoadBalancerGroups}, Value: group.UUID},
+			nb.RefOf(router).Holds(nb.ColumnPorts, port.UUID),
+			nb.RefOf(sw).Holds(nb.ColumnPorts, peer.UUID),
+			nb.RefOf(sw).Holds(nb.ColumnLoadBalancerGroups, group.UUID),
 		)
 	}
 	facts.Add(guard(l))
@@ -83,27 +83,38 @@ func Network(l Layout) nb.Facts {
 	return facts
 }
 
-func idsOf(l Layout) map[string]string {
-	return map[string]string{
-		nb.KeyOwner:   nb.NetworkOwner(l.Name).String(),
-		nb.KeyUID:     l.UID,
-		nb.KeyNetwork: l.Name,
-	}
+// ids are the marks of a row: whose it is, the UID of that object, and in which Network.
+func ids(owner nb.Owner, uid, network string) map[string]string {
+	return map[string]string{nb.KeyOwner: owner.String(), nb.KeyUID: uid, nb.KeyNetwork: network}
 }
 
-func routerUUID(l Layout) string {
-	return nb.UUID(nb.TableLogicalRouter, l.router().UID+"/"+l.router().Name)
+func idsOf(l Layout) map[string]string { return ids(nb.NetworkOwner(l.Name), l.UID, l.Name) }
+
+func routerRef(l Layout) nb.Ref {
+	return nb.Ref{Table: nb.TableLogicalRouter, UUID: nb.UUID(nb.TableLogicalRouter, l.router().UID+"/"+l.router().Name)}
 }
 
-func groupUUID(l Layout) string { return nb.UUID(nb.TableLoadBalancerGroup, l.router().UID) }
+// groupRef points at the group of a Network's load balancers.
+func groupRef(l Layout) nb.Ref {
+	return nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: nb.UUID(nb.TableLoadBalancerGroup, l.router().UID)}
+}
 
 // peerPortUUID is that of the port of a subnet's switch that leads to the router.
 func peerPortUUID(l Layout, subnet string) string {
 	return nb.UUID(nb.TableLogicalSwitchPort, l.UID+"/"+subnet)
 }
 
-// switchUUID is the UUID of the switch of a subnet. It holds the Network's UID: a Network that is made again
+// switchRef points at the switch of a subnet. Its UUID holds the Network's UID: a Network that is made again
 // under its old name gets new switches, and no port of the old one can end up in them.
-func switchUUID(l Layout, subnet string) string {
-	return nb.UUID(nb.TableLogicalSwitch, l.UID+"/"+subnet)
+func switchRef(l Layout, subnet string) nb.Ref {
+	return nb.Ref{Table: nb.TableLogicalSwitch, UUID: nb.UUID(nb.TableLogicalSwitch, l.UID+"/"+subnet)}
+}
+
+// portAddress is the MAC address of a port and its IP addresses, as OVN reads them.
+func portAddress(mac string, addresses []netip.Prefix) string {
+	words := []string{mac}
+	for _, prefix := range addresses {
+		words = append(words, prefix.Addr().String())
+	}
+	return strings.Join(words, " ")
 }

@@ -3,7 +3,6 @@ package compile
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -20,33 +19,18 @@ func NodeMAC(node string) string { return digestMAC(macNode, node) }
 //
 // The port has no port security: what reaches the node from outside keeps its own source address on the way to a pod.
 func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
-	ids := func() map[string]string {
-		return map[string]string{
-			nb.KeyOwner:   nb.NodeOwner(node).String(),
-			nb.KeyUID:     n.NodeUID,
-			nb.KeyNetwork: l.Name,
-		}
-	}
 	key := l.UID + "/node/" + node
-	words := []string{n.MAC}
-	for _, prefix := range n.Addresses {
-		words = append(words, prefix.Addr().String())
-	}
 	port := &nb.LogicalSwitchPort{
 		UUID:        nodePortUUID(l, node),
 		Name:        model.NodePortName(l.Name, node),
-		Addresses:   []string{strings.Join(words, " ")},
+		Addresses:   []string{portAddress(n.MAC, n.Addresses)},
 		Options:     map[string]string{"requested-chassis": node},
-		ExternalIDs: ids(),
+		ExternalIDs: ids(nb.NodeOwner(node), n.NodeUID, l.Name),
 	}
 	facts := nb.Facts{
-		Rows: []nb.Row{port},
-		Members: []nb.Member{{
-			Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, l.Subnets[0].Name)}, Column: nb.ColumnPorts},
-			Value: port.UUID,
-		}},
+		Rows:    []nb.Row{port},
+		Members: []nb.Member{switchRef(l, l.Subnets[0].Name).Holds(nb.ColumnPorts, port.UUID)},
 	}
-	router := nb.Set{Row: nb.Ref{Table: nb.TableLogicalRouter, UUID: routerUUID(l)}, Column: nb.ColumnStaticRoutes}
 	for _, block := range n.Faces {
 		hop, ok := addressOf(n.Addresses, block.Addr().Is4())
 		if !ok {
@@ -56,10 +40,10 @@ func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 			UUID:        nb.UUID(nb.TableStaticRoute, key+"/"+block.String()),
 			IPPrefix:    block.String(),
 			Nexthop:     hop.String(),
-			ExternalIDs: ids(),
+			ExternalIDs: ids(nb.NodeOwner(node), n.NodeUID, l.Name),
 		}
 		facts.Rows = append(facts.Rows, route)
-		facts.Members = append(facts.Members, nb.Member{Set: router, Value: route.UUID})
+		facts.Members = append(facts.Members, routerRef(l).Holds(nb.ColumnStaticRoutes, route.UUID))
 	}
 	return facts
 }

@@ -51,10 +51,7 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 		family := familyOf(v4)
 		if peers.Offers {
 			for _, set := range []string{facesOffered, facesTaken} {
-				facts.Rows = append(facts.Rows, &nb.AddressSet{
-					UUID: guardSetUUID(l, set, v4), Name: guardSetName(l, set, v4),
-					ExternalIDs: map[string]string{nb.KeyOwner: owner.String(), nb.KeyUID: l.UID, nb.KeyNetwork: l.Name, nb.KeySelector: set},
-				})
+				facts.Rows = append(facts.Rows, guardSet(l, set, v4, owner))
 			}
 			from := family + ".src == "
 			facts.Add(b.acl(PeersGroup(), "peers/taken/"+family, model.PolicyIngress, pass, TierPlatform, PriorityPlatform-1, from+"$"+guardSetName(l, facesTaken, v4)))
@@ -72,7 +69,7 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	}
 	if peers.Offers {
 		offered := Offered(l)
-		facts.Rows = append(facts.Rows, &nb.LoadBalancerGroup{UUID: groupUUID(offered), Name: nb.GroupName(offered.Name, offered.UID)})
+		facts.Rows = append(facts.Rows, &nb.LoadBalancerGroup{UUID: groupRef(offered).UUID, Name: nb.GroupName(offered.Name, offered.UID)})
 		retained := retainLoadBalancer(offered)
 		for _, row := range retained.Rows {
 			row.(*nb.LoadBalancer).ExternalIDs = idsOf(l)
@@ -82,10 +79,7 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	for _, s := range l.Subnets {
 		for _, provider := range peers.Uses {
 			of := Offered(Layout{Name: provider.Name, UID: provider.UID})
-			facts.Members = append(facts.Members, nb.Member{
-				Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, s.Name)}, Column: nb.ColumnLoadBalancerGroups},
-				Value: groupUUID(of),
-			})
+			facts.Members = append(facts.Members, switchRef(l, s.Name).Holds(nb.ColumnLoadBalancerGroups, groupRef(of).UUID))
 		}
 	}
 	return facts

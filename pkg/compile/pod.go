@@ -2,7 +2,6 @@ package compile
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -18,11 +17,7 @@ import (
 // Its node follows no more than most connections of the port at a time, whoever began them; 0 is any number. OVN knows that since
 // 24.09.
 func Pod(l Layout, p model.Pod, a model.Attachment, most uint32) nb.Facts {
-	words := []string{a.MAC}
-	for _, prefix := range a.Addresses {
-		words = append(words, prefix.Addr().String())
-	}
-	address := strings.Join(words, " ")
+	address := portAddress(a.MAC, a.Addresses)
 	port := &nb.LogicalSwitchPort{
 		UUID:         nb.UUID(nb.TableLogicalSwitchPort, p.UID+"/"+a.Interface),
 		Name:         model.AttachmentKey{Pod: p.Key, Interface: a.Interface}.PortName(),
@@ -32,21 +27,14 @@ func Pod(l Layout, p model.Pod, a model.Attachment, most uint32) nb.Facts {
 			"requested-chassis": p.Node,
 			"iface-id-ver":      p.UID,
 		},
-		ExternalIDs: map[string]string{
-			nb.KeyOwner:   nb.PodOwner(p.Key.Namespace, p.Key.Name).String(),
-			nb.KeyUID:     p.UID,
-			nb.KeyNetwork: l.Name,
-		},
+		ExternalIDs: ids(nb.PodOwner(p.Key.Namespace, p.Key.Name), p.UID, l.Name),
 	}
 	if most > 0 {
 		port.Options["ct-zone-limit"] = strconv.FormatUint(uint64(most), 10)
 	}
 	facts := nb.Facts{
-		Rows: []nb.Row{port},
-		Members: []nb.Member{{
-			Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(l, a.Subnet)}, Column: nb.ColumnPorts},
-			Value: port.UUID,
-		}},
+		Rows:    []nb.Row{port},
+		Members: []nb.Member{switchRef(l, a.Subnet).Holds(nb.ColumnPorts, port.UUID)},
 	}
 	facts.Members = append(facts.Members, facesOfPod(l, a)...)
 	return facts

@@ -59,10 +59,8 @@ func (g SelectGroup) Retainable() bool { return strings.Count(g.Backends, ",") <
 func RetainedBackends(owner nb.Owner, groups []SelectGroup) []nb.Member {
 	var out []nb.Member
 	for _, g := range groups {
-		out = append(out, nb.Member{
-			Set:   nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancer, UUID: retainUUID(g.LoadBalancerGroup)}, Column: nb.ColumnVips},
-			Value: nb.Pair(retainAddress(owner, g.Backends).String(), g.Backends),
-		})
+		in := nb.Ref{Table: nb.TableLoadBalancer, UUID: retainUUID(g.LoadBalancerGroup)}
+		out = append(out, in.Holds(nb.ColumnVips, nb.Pair(retainAddress(owner, g.Backends).String(), g.Backends)))
 	}
 	return out
 }
@@ -82,14 +80,12 @@ func retainAddress(owner nb.Owner, backends string) netip.AddrPort {
 // retainLoadBalancer gives the load balancer of a Network's retained backends. It is there whether anything is in it or not: see
 // drainLoadBalancer.
 func retainLoadBalancer(l Layout) nb.Facts {
-	group := groupUUID(l)
+	group := groupRef(l)
 	lb := &nb.LoadBalancer{
-		UUID: retainUUID(group), Name: l.Name + ":former", ExternalIDs: idsOf(l),
+		UUID: retainUUID(group.UUID), Name: l.Name + ":former", ExternalIDs: idsOf(l),
 		Options: map[string]string{"neighbor_responder": "none"},
 	}
-	return nb.Facts{Rows: []nb.Row{lb}, Members: []nb.Member{{
-		Set: nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: group}, Column: nb.ColumnLoadBalancers}, Value: lb.UUID,
-	}}}
+	return nb.Facts{Rows: []nb.Row{lb}, Members: []nb.Member{group.Holds(nb.ColumnLoadBalancers, lb.UUID)}}
 }
 
 func retainUUID(group string) string { return nb.UUID(nb.TableLoadBalancer, group+"/former") }

@@ -61,14 +61,10 @@ func Service(s model.Service, known []Backends) nb.Facts {
 // balanced gives a load balancer its virtual addresses, and its place among those of a Network.
 func balanced(l Layout, lb *nb.LoadBalancer, backends map[string]string) []nb.Member {
 	var out []nb.Member
-	vips := nb.Set{Row: nb.RefOf(lb), Column: nb.ColumnVips}
 	for _, vip := range slices.Sorted(maps.Keys(backends)) {
-		out = append(out, nb.Member{Set: vips, Value: nb.Pair(vip, backends[vip])})
+		out = append(out, nb.RefOf(lb).Holds(nb.ColumnVips, nb.Pair(vip, backends[vip])))
 	}
-	return append(out, nb.Member{
-		Set:   nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: groupUUID(l)}, Column: nb.ColumnLoadBalancers},
-		Value: lb.UUID,
-	})
+	return append(out, groupRef(l).Holds(nb.ColumnLoadBalancers, lb.UUID))
 }
 
 // vip is a virtual address and the place of the Service's port that it stands for.
@@ -151,7 +147,7 @@ func loadBalancer(s model.Service, l Layout, protocol model.Protocol) *nb.LoadBa
 		Name:        l.Name + "/" + s.Key.String() + ":" + text,
 		Protocol:    &text,
 		Options:     optionsOf(protocol),
-		ExternalIDs: idsOfService(s, l),
+		ExternalIDs: ids(nb.ServiceOwner(s.Key.Namespace, s.Key.Name), s.UID, strings.TrimSuffix(l.Name, offeredSuffix)),
 	}
 	if s.Affinity > 0 {
 		lb.SelectionFields = []string{clientField}
@@ -169,14 +165,6 @@ func optionsOf(protocol model.Protocol) map[string]string {
 		options["ct_flush"] = "true"
 	}
 	return options
-}
-
-func idsOfService(s model.Service, l Layout) map[string]string {
-	return map[string]string{
-		nb.KeyOwner:   nb.ServiceOwner(s.Key.Namespace, s.Key.Name).String(),
-		nb.KeyUID:     s.UID,
-		nb.KeyNetwork: strings.TrimSuffix(l.Name, offeredSuffix),
-	}
 }
 
 // backendsOf is the text of the endpoints of one IP family, in order, each once.

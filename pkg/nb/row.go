@@ -62,6 +62,9 @@ type Ref struct {
 // RefOf points at r.
 func RefOf(r Row) Ref { return Ref{r.Table(), r.ID()} }
 
+// Holds says that a column of the row holds a value.
+func (r Ref) Holds(column, value string) Member { return Member{Set{r, column}, value} }
+
 // space is the namespace of our row UUIDs: the UUIDv5 of our API group in the DNS namespace of RFC 9562.
 var space = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("atoll.dev"))
 
