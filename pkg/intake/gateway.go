@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/atoll-net/atoll/pkg/match"
@@ -51,7 +52,9 @@ func Gateway(in *gatewayv1.Gateway) *model.Gateway {
 	return out
 }
 
-func isIP(t *gatewayv1.AddressType) bool { return t == nil || *t == gatewayv1.IPAddressType }
+func isIP(t *gatewayv1.AddressType) bool {
+	return ptr.Deref(t, gatewayv1.IPAddressType) == gatewayv1.IPAddressType
+}
 
 func gatewayAddress(in gatewayv1.GatewaySpecAddress) model.GatewayAddress {
 	if !isIP(in.Type) {
@@ -79,16 +82,13 @@ func listener(in gatewayv1.Listener) model.Listener {
 	case gatewayv1.UDPProtocolType:
 		out.Protocol, kind = model.UDP, model.UDPRoute
 	}
-	allowed := in.AllowedRoutes
-	if allowed == nil {
-		allowed = &gatewayv1.AllowedRoutes{}
-	}
+	allowed := ptr.Deref(in.AllowedRoutes, gatewayv1.AllowedRoutes{})
 	if len(allowed.Kinds) == 0 && kind != "" {
 		out.Kinds = []model.RouteKind{kind}
 	}
 	for _, k := range allowed.Kinds {
-		switch group := k.Group; {
-		case kind == "" || string(k.Kind) != string(kind) || group != nil && *group != gatewayv1.GroupName:
+		switch {
+		case kind == "" || string(k.Kind) != string(kind) || ptr.Deref(k.Group, gatewayv1.GroupName) != gatewayv1.GroupName:
 			out.Others = true
 		case len(out.Kinds) == 0:
 			out.Kinds = []model.RouteKind{kind}
@@ -102,10 +102,7 @@ func listener(in gatewayv1.Listener) model.Listener {
 
 // routesFrom reads from which namespaces routes may attach: what cannot be read is none.
 func routesFrom(in gatewayv1.RouteNamespaces) (model.RoutesFrom, *match.Selector) {
-	if in.From == nil {
-		return model.RoutesFromSame, nil
-	}
-	switch *in.From {
+	switch ptr.Deref(in.From, gatewayv1.NamespacesFromSame) {
 	case gatewayv1.NamespacesFromSame:
 		return model.RoutesFromSame, nil
 	case gatewayv1.NamespacesFromAll:
@@ -146,18 +143,16 @@ func UDPRoute(in *gatewayv1.UDPRoute) *model.Route {
 func parents(namespace string, in []gatewayv1.ParentReference) []model.ParentRef {
 	var out []model.ParentRef
 	for _, p := range first(in, maxParents) {
-		if p.Group != nil && *p.Group != gatewayv1.GroupName || p.Kind != nil && *p.Kind != gatewayKind {
+		if ptr.Deref(p.Group, gatewayv1.GroupName) != gatewayv1.GroupName || ptr.Deref(p.Kind, gatewayKind) != gatewayKind {
 			continue
 		}
-		ref := model.ParentRef{Gateway: model.GatewayKey{Namespace: namespace, Name: string(p.Name)}, Own: p.Namespace == nil}
-		if p.Namespace != nil {
-			ref.Gateway.Namespace = string(*p.Namespace)
+		ref := model.ParentRef{
+			Gateway: model.GatewayKey{Namespace: string(ptr.Deref(p.Namespace, gatewayv1.Namespace(namespace))), Name: string(p.Name)},
+			Own:     p.Namespace == nil,
+			Section: string(ptr.Deref(p.SectionName, "")),
 		}
-		if p.SectionName != nil {
-			ref.Section = string(*p.SectionName)
-		}
-		if p.Port != nil && portOK(*p.Port) {
-			ref.Port = uint16(*p.Port)
+		if port := ptr.Deref(p.Port, 0); portOK(port) {
+			ref.Port = uint16(port)
 		}
 		out = append(out, ref)
 	}
@@ -167,28 +162,19 @@ func parents(namespace string, in []gatewayv1.ParentReference) []model.ParentRef
 func backends(namespace string, in []gatewayv1.BackendRef) []model.RouteBackend {
 	var out []model.RouteBackend
 	for _, b := range first(in, maxBackends) {
-		to := model.RouteBackend{Service: model.ServiceKey{Namespace: namespace, Name: string(b.Name)}, Weight: 1}
-		if b.Namespace != nil {
-			to.Service.Namespace = string(*b.Namespace)
+		to := model.RouteBackend{
+			Service: model.ServiceKey{Namespace: string(ptr.Deref(b.Namespace, gatewayv1.Namespace(namespace))), Name: string(b.Name)},
+			Weight:  max(ptr.Deref(b.Weight, 1), 0),
 		}
-		group, kind := "", "Service"
-		if b.Group != nil {
-			group = string(*b.Group)
-		}
-		if b.Kind != nil {
-			kind = string(*b.Kind)
-		}
+		group, kind := string(ptr.Deref(b.Group, "")), string(ptr.Deref(b.Kind, "Service"))
 		if group != "" || kind != "Service" {
 			to.Kind = kind
 			if group != "" {
 				to.Kind += "." + group
 			}
 		}
-		if b.Port != nil && portOK(*b.Port) {
-			to.Port = uint16(*b.Port)
-		}
-		if b.Weight != nil {
-			to.Weight = max(*b.Weight, 0)
+		if port := ptr.Deref(b.Port, 0); portOK(port) {
+			to.Port = uint16(port)
 		}
 		out = append(out, to)
 	}
@@ -207,7 +193,7 @@ func Grant(in *gatewayv1.ReferenceGrant) *model.Grant {
 	for _, t := range in.Spec.To {
 		switch {
 		case t.Group != "" || t.Kind != "Service":
-		case t.Name == nil || *t.Name == "":
+		case ptr.Deref(t.Name, "") == "":
 			out.AllServices = true
 		default:
 			out.Services = append(out.Services, string(*t.Name))

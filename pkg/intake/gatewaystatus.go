@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -46,8 +47,9 @@ func GatewayStatus(old gatewayv1.GatewayStatus, report model.GatewayStatus, now 
 			Conditions:     merged(before, l.Conditions, report.ObservedGeneration, now),
 		}
 		for _, k := range l.Kinds {
-			group := gatewayv1.Group(gatewayv1.GroupName)
-			status.SupportedKinds = append(status.SupportedKinds, gatewayv1.RouteGroupKind{Group: &group, Kind: gatewayv1.Kind(k)})
+			status.SupportedKinds = append(status.SupportedKinds, gatewayv1.RouteGroupKind{
+				Group: new(gatewayv1.Group(gatewayv1.GroupName)), Kind: gatewayv1.Kind(k),
+			})
 		}
 		out.Listeners = append(out.Listeners, status)
 	}
@@ -57,8 +59,7 @@ func GatewayStatus(old gatewayv1.GatewayStatus, report model.GatewayStatus, now 
 func statusAddresses(list []netip.Addr) []gatewayv1.GatewayStatusAddress {
 	var out []gatewayv1.GatewayStatusAddress
 	for _, a := range list {
-		kind := gatewayv1.IPAddressType
-		out = append(out, gatewayv1.GatewayStatusAddress{Type: &kind, Value: a.String()})
+		out = append(out, gatewayv1.GatewayStatusAddress{Type: new(gatewayv1.IPAddressType), Value: a.String()})
 	}
 	return out
 }
@@ -90,29 +91,23 @@ func RouteStatus(old gatewayv1.RouteStatus, report model.RouteStatus, now metav1
 }
 
 func parentReference(p model.ParentRef) gatewayv1.ParentReference {
-	group, kind := gatewayv1.Group(gatewayv1.GroupName), gatewayv1.Kind(gatewayKind)
-	out := gatewayv1.ParentReference{Group: &group, Kind: &kind, Name: gatewayv1.ObjectName(p.Gateway.Name)}
+	out := gatewayv1.ParentReference{
+		Group: new(gatewayv1.Group(gatewayv1.GroupName)), Kind: new(gatewayv1.Kind(gatewayKind)), Name: gatewayv1.ObjectName(p.Gateway.Name),
+	}
 	if !p.Own {
-		namespace := gatewayv1.Namespace(p.Gateway.Namespace)
-		out.Namespace = &namespace
+		out.Namespace = new(gatewayv1.Namespace(p.Gateway.Namespace))
 	}
 	if p.Section != "" {
-		section := gatewayv1.SectionName(p.Section)
-		out.SectionName = &section
+		out.SectionName = new(gatewayv1.SectionName(p.Section))
 	}
 	if p.Port != 0 {
-		port := gatewayv1.PortNumber(p.Port)
-		out.Port = &port
+		out.Port = new(gatewayv1.PortNumber(p.Port))
 	}
 	return out
 }
 
 func sameParent(a, b gatewayv1.ParentReference) bool {
-	return a.Name == b.Name && equal(a.Namespace, b.Namespace) && equal(a.SectionName, b.SectionName) && equal(a.Port, b.Port)
-}
-
-func equal[T comparable](a, b *T) bool {
-	return a == nil && b == nil || a != nil && b != nil && *a == *b
+	return a.Name == b.Name && ptr.Equal(a.Namespace, b.Namespace) && ptr.Equal(a.SectionName, b.SectionName) && ptr.Equal(a.Port, b.Port)
 }
 
 // merged are the conditions that are reported, in the place of those of the same type, and the others as they were.

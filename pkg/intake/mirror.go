@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -57,8 +58,8 @@ func Mirror(m model.Mirror) *discoveryv1.EndpointSlice {
 		out.Annotations = map[string]string{model.AnnotationFaces: text}
 	}
 	for _, p := range m.Ports {
-		name, protocol, number := p.Name, corev1.Protocol(strings.ToUpper(string(p.Protocol))), int32(p.Port)
-		out.Ports = append(out.Ports, discoveryv1.EndpointPort{Name: &name, Protocol: &protocol, Port: &number})
+		protocol := corev1.Protocol(strings.ToUpper(string(p.Protocol)))
+		out.Ports = append(out.Ports, discoveryv1.EndpointPort{Name: new(p.Name), Protocol: &protocol, Port: new(int32(p.Port))})
 	}
 	for _, e := range m.Endpoints {
 		if e.Address.Is4() {
@@ -92,11 +93,7 @@ func facesAnnotation(faces map[netip.Addr]netip.Addr) string {
 	if len(faces) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(faces)
-	if err != nil {
-		return "" // addresses always marshal
-	}
-	return string(text)
+	return jsonOf(faces)
 }
 
 // Faces reads AnnotationFaces: the faces that are of the ranges, by own addresses of the same IP family. What cannot be read counts for
@@ -119,5 +116,5 @@ func Faces(text string, ranges []netip.Prefix) map[netip.Addr]netip.Addr {
 // "ready" is always false: it is what readers of all slices go by, and none of them knows the Network. CoreDNS, for one,
 // takes ready addresses for reverse names, whatever Service they are of, and would mix up two Networks' pods.
 func MirrorReady(c discoveryv1.EndpointConditions) bool {
-	return c.Serving != nil && *c.Serving && (c.Terminating == nil || !*c.Terminating)
+	return ptr.Deref(c.Serving, false) && !ptr.Deref(c.Terminating, false)
 }

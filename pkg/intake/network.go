@@ -240,7 +240,7 @@ func readSelector(in *metav1.LabelSelector) (match.Selector, error) {
 	}
 	values := 0
 	for _, e := range in.MatchExpressions {
-		op, known := operators(e.Operator)
+		op, known := operators[e.Operator]
 		if !known {
 			return none, fmt.Errorf("there is no operator %s", quote(string(e.Operator)))
 		}
@@ -252,16 +252,10 @@ func readSelector(in *metav1.LabelSelector) (match.Selector, error) {
 	return out, nil
 }
 
-func operators(op metav1.LabelSelectorOperator) (match.Operator, bool) {
-	switch op {
-	case metav1.LabelSelectorOpIn:
-		return match.In, true
-	case metav1.LabelSelectorOpNotIn:
-		return match.NotIn, true
-	case metav1.LabelSelectorOpExists:
-		return match.Exists, true
-	case metav1.LabelSelectorOpDoesNotExist:
-		return match.DoesNotExist, true
-	}
-	return 0, false
+// operators are those of label selectors.
+var operators = map[metav1.LabelSelectorOperator]match.Operator{
+	metav1.LabelSelectorOpIn:           match.In,
+	metav1.LabelSelectorOpNotIn:        match.NotIn,
+	metav1.LabelSelectorOpExists:       match.Exists,
+	metav1.LabelSelectorOpDoesNotExist: match.DoesNotExist,
 }

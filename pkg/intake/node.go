@@ -67,11 +67,4 @@ func NodeNetwork(text, uid string) *model.NodeNetwork {
 }
 
 // NodeAnnotation is the text of AnnotationNode.
-func NodeAnnotation(n model.NodeNetwork) string {
-	text, err := json.Marshal(n)
-	if err != nil {
-		// Its fields are texts and addresses, which always have a JSON form.
-		return ""
-	}
-	return string(text)
-}
+func NodeAnnotation(n model.NodeNetwork) string { return jsonOf(n) }

@@ -86,7 +86,7 @@ func namedPorts(spec corev1.PodSpec) []model.PodPort {
 	var out []model.PodPort
 	read := func(c corev1.Container) {
 		for _, p := range c.Ports {
-			if protocol, known := protocolOf(p.Protocol); known && p.Name != "" && portOK(p.ContainerPort) {
+			if protocol, known := protocols[p.Protocol]; known && p.Name != "" && portOK(p.ContainerPort) {
 				out = append(out, model.PodPort{Name: p.Name, Protocol: protocol, Port: uint16(p.ContainerPort)})
 			}
 		}

@@ -5,9 +5,11 @@ import (
 	"net/netip"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -176,14 +178,12 @@ func looseCIDR(text string) (netip.Prefix, error) {
 }
 
 func policyPort(in networkingv1.NetworkPolicyPort) (model.PolicyPort, error) {
-	out := model.PolicyPort{Protocol: model.TCP}
-	if in.Protocol != nil {
-		protocol, known := protocolOf(*in.Protocol)
-		if !known {
-			return out, fmt.Errorf("there is no protocol %s", quote(string(*in.Protocol)))
-		}
-		out.Protocol = protocol
+	name := ptr.Deref(in.Protocol, corev1.ProtocolTCP)
+	protocol, known := protocols[name]
+	if !known {
+		return model.PolicyPort{Protocol: model.TCP}, fmt.Errorf("there is no protocol %s", quote(string(name)))
 	}
+	out := model.PolicyPort{Protocol: protocol}
 	switch {
 	case in.Port == nil && in.EndPort != nil:
 		return out, fmt.Errorf("endPort stands without port")
@@ -197,11 +197,7 @@ func policyPort(in networkingv1.NetworkPolicyPort) (model.PolicyPort, error) {
 		out.Name = in.Port.StrVal
 		return out, nil
 	}
-	last := in.Port.IntVal
-	if in.EndPort != nil {
-		last = *in.EndPort
-	}
-	return portRange(out, in.Port.IntVal, last)
+	return portRange(out, in.Port.IntVal, ptr.Deref(in.EndPort, in.Port.IntVal))
 }
 
 func portRange(out model.PolicyPort, first, last int32) (model.PolicyPort, error) {

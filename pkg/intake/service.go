@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -36,15 +37,13 @@ func Service(in *corev1.Service) *model.Service {
 		return nil
 	}
 	for _, p := range in.Spec.Ports {
-		protocol, known := protocolOf(p.Protocol)
+		protocol, known := protocols[p.Protocol]
 		if known && portOK(p.Port) {
 			out.Ports = append(out.Ports, model.ServicePort{Name: p.Name, Protocol: protocol, Port: uint16(p.Port)})
 		}
 	}
 	out.Published = published(in, out.ClusterIPs)
-	if p := in.Spec.InternalTrafficPolicy; p != nil {
-		out.Local = *p == corev1.ServiceInternalTrafficPolicyLocal
-	}
+	out.Local = ptr.Deref(in.Spec.InternalTrafficPolicy, "") == corev1.ServiceInternalTrafficPolicyLocal
 	if in.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		out.Affinity = corev1.DefaultClientIPServiceAffinitySeconds
 		if c := in.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
@@ -63,7 +62,7 @@ func published(in *corev1.Service, cluster []netip.Addr) []netip.Addr {
 	}
 	var out []netip.Addr
 	for _, ingress := range in.Status.LoadBalancer.Ingress {
-		if ingress.IPMode != nil && *ingress.IPMode != corev1.LoadBalancerIPModeVIP {
+		if ptr.Deref(ingress.IPMode, corev1.LoadBalancerIPModeVIP) != corev1.LoadBalancerIPModeVIP {
 			continue
 		}
 		a, err := parseAddr(ingress.IP)
@@ -90,16 +89,9 @@ func Slice(in *discoveryv1.EndpointSlice) *model.Slice {
 		Key: model.SliceKey{Namespace: in.Namespace, Name: in.Name}, UID: string(in.UID), Service: service,
 	}
 	for _, p := range in.Ports {
-		protocol, known := model.TCP, true
-		if p.Protocol != nil {
-			protocol, known = protocolOf(*p.Protocol)
-		}
-		if known && p.Port != nil && portOK(*p.Port) {
-			port := model.SlicePort{Protocol: protocol, Port: uint16(*p.Port)}
-			if p.Name != nil {
-				port.Name = *p.Name
-			}
-			out.Ports = append(out.Ports, port)
+		protocol, known := protocols[ptr.Deref(p.Protocol, corev1.ProtocolTCP)]
+		if port := ptr.Deref(p.Port, 0); known && portOK(port) {
+			out.Ports = append(out.Ports, model.SlicePort{Name: ptr.Deref(p.Name, ""), Protocol: protocol, Port: uint16(port)})
 		}
 	}
 	for _, e := range in.Endpoints {
@@ -119,17 +111,12 @@ func endpointOf(namespace string, in discoveryv1.Endpoint) (model.Endpoint, bool
 	if err != nil {
 		return model.Endpoint{}, false
 	}
-	out := model.Endpoint{Address: a, Ready: in.Conditions.Ready == nil || *in.Conditions.Ready}
-	// A slice that says nothing of serving means the same as of ready.
-	out.Serving = out.Ready
-	if in.Conditions.Serving != nil {
-		out.Serving = *in.Conditions.Serving
-	}
-	if in.Hostname != nil {
-		out.Hostname = *in.Hostname
-	}
-	if in.NodeName != nil {
-		out.Node = *in.NodeName
+	ready := ptr.Deref(in.Conditions.Ready, true)
+	out := model.Endpoint{
+		Address: a, Ready: ready,
+		// A slice that says nothing of serving means the same as of ready.
+		Serving:  ptr.Deref(in.Conditions.Serving, ready),
+		Hostname: ptr.Deref(in.Hostname, ""), Node: ptr.Deref(in.NodeName, ""),
 	}
 	if ref := in.TargetRef; ref != nil && ref.Kind == "Pod" {
 		if ref.Namespace != "" && ref.Namespace != namespace {
@@ -140,16 +127,9 @@ func endpointOf(namespace string, in discoveryv1.Endpoint) (model.Endpoint, bool
 	return out, true
 }
 
-func protocolOf(p corev1.Protocol) (model.Protocol, bool) {
-	switch p {
-	case corev1.ProtocolTCP, "":
-		return model.TCP, true
-	case corev1.ProtocolUDP:
-		return model.UDP, true
-	case corev1.ProtocolSCTP:
-		return model.SCTP, true
-	}
-	return "", false
+// protocols are those that Services and policies know. No protocol means TCP.
+var protocols = map[corev1.Protocol]model.Protocol{
+	"": model.TCP, corev1.ProtocolTCP: model.TCP, corev1.ProtocolUDP: model.UDP, corev1.ProtocolSCTP: model.SCTP,
 }
 
 func portOK(p int32) bool { return p > 0 && p < 1<<16 }

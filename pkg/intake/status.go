@@ -100,11 +100,7 @@ func NetworkStatusAnnotation(list []model.Attachment) string {
 			out[i].Gateway = append(out[i].Gateway, g.String())
 		}
 	}
-	text, err := json.Marshal(out)
-	if err != nil {
-		return "" // strings and slices of them always marshal
-	}
-	return string(text)
+	return jsonOf(out)
 }
 
 // AttachmentsAnnotation is the value of AnnotationAttachments. Empty for none.
@@ -112,9 +108,14 @@ func AttachmentsAnnotation(list []model.Attachment) string {
 	if len(list) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(list)
+	return jsonOf(list)
+}
+
+// jsonOf is the JSON of what is made of texts, addresses and lists of them, which always have one.
+func jsonOf(v any) string {
+	text, err := json.Marshal(v)
 	if err != nil {
-		return "" // the zero Prefix and Addr marshal too
+		return ""
 	}
 	return string(text)
 }

@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -51,11 +52,7 @@ func NetworkTemplate(in *v1alpha1.NetworkTemplate) model.NetworkTemplate {
 	if in == nil {
 		return ""
 	}
-	text, err := json.Marshal(in)
-	if err != nil {
-		return "" // strings and lists of them always marshal
-	}
-	return model.NetworkTemplate(text)
+	return model.NetworkTemplate(jsonOf(in))
 }
 
 // DefaultNetwork is the Network that is made for a Tenant, which owns it: it goes with it. What the template leaves open the
@@ -104,7 +101,7 @@ func ownedBy(tenant, uid string) []metav1.OwnerReference {
 // ownerOf is the UID of the Tenant that a Network was made for; empty for others.
 func ownerOf(in *v1alpha1.Network) string {
 	for _, o := range in.OwnerReferences {
-		if o.Kind == "Tenant" && o.APIVersion == v1alpha1.SchemeGroupVersion.String() && o.Name == in.Name && o.Controller != nil && *o.Controller {
+		if o.Kind == "Tenant" && o.APIVersion == v1alpha1.SchemeGroupVersion.String() && o.Name == in.Name && ptr.Deref(o.Controller, false) {
 			return string(o.UID)
 		}
 	}

@@ -59,10 +59,4 @@ func ServiceAddresses(text, uid string) *model.ServiceAddresses {
 }
 
 // ServiceAddressesAnnotation is the text of AnnotationServiceAddresses.
-func ServiceAddressesAnnotation(a model.ServiceAddresses) string {
-	text, err := json.Marshal(a)
-	if err != nil {
-		return "" // texts and addresses always marshal
-	}
-	return string(text)
-}
+func ServiceAddressesAnnotation(a model.ServiceAddresses) string { return jsonOf(a) }
