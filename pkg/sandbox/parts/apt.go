@@ -56,6 +56,18 @@ func (a aptRoot) run(ctx context.Context, argv ...string) (string, error) {
 	return a.runIn(ctx, "/", argv...)
 }
 
+// update fetches the lists of packages.
+func (a aptRoot) update(ctx context.Context) error {
+	_, err := a.run(ctx, "apt-get", "update", "-q")
+	return err
+}
+
+// download fetches packages and all that they depend on into the archives.
+func (a aptRoot) download(ctx context.Context, packages []string) error {
+	_, err := a.run(ctx, append([]string{"apt-get", "install", "-y", "-q", "--download-only", "--no-install-recommends"}, packages...)...)
+	return err
+}
+
 // runIn does so in a directory, into which apt-get downloads.
 func (a aptRoot) runIn(ctx context.Context, dir string, argv ...string) (string, error) {
 	full := append(append([]string{argv[0]}, a.options...), argv[1:]...)

@@ -28,6 +28,8 @@ type module struct {
 	links []string
 	// hint tells a person how long the first build takes.
 	hint string
+	// also, if not nil, makes more of the module in the same directory.
+	also func(ctx context.Context, source, out string, arguments []string) error
 }
 
 var (
@@ -90,6 +92,9 @@ func (g gatherer) module(ctx context.Context, m module, dir *string) error {
 			if err := os.Symlink(m.name, filepath.Join(partial, link)); err != nil {
 				return fmt.Errorf("name program: %w", err)
 			}
+		}
+		if m.also != nil {
+			return m.also(ctx, source, partial, arguments)
 		}
 		return nil
 	})

@@ -30,6 +30,7 @@ var (
 		versioned: "k8s.io/kubernetes",
 		stamped:   []string{"k8s.io/component-base/version"},
 		hint:      "about 6 CPU minutes",
+		also:      addE2E,
 	}
 	// What the tests call in their pods, and the servers that some of their images are.
 	e2ePackages = []string{
@@ -42,66 +43,42 @@ var (
 func GatherE2E(ctx context.Context, need Need, progress Progress) (E2E, error) {
 	g := gatherer{need: need, note: progress.Note}
 	var got E2E
-	err := progress.Do("Kubernetes' end-to-end tests", func() (err error) {
-		got.Programs, err = g.e2e(ctx)
-		return err
-	})
-	if err != nil {
-		return E2E{}, err
-	}
-	err = progress.Do("programs of the tests' pods", func() (err error) {
-		if err := g.program(ctx, pause, &got.Pause); err != nil {
+	err := run(progress, []step{
+		{"Kubernetes' end-to-end tests", func() error { return g.module(ctx, e2eTests, &got.Programs) }},
+		{"programs of the tests' pods", func() (err error) {
+			if err := g.program(ctx, pause, &got.Pause); err != nil {
+				return err
+			}
+			got.Tree, err = g.tree(ctx, "e2e-tree", e2ePackages)
 			return err
-		}
-		got.Tree, err = g.tree(ctx, "e2e-tree", e2ePackages)
-		return err
+		}},
 	})
 	return got, err
 }
 
-// e2e builds the test binary, which is the test of a package, and the tools that go.mod names.
-func (g gatherer) e2e(ctx context.Context) (string, error) {
-	m := e2eTests
-	source := filepath.Join(g.need.Source, m.dir)
-	arguments, err := m.arguments(source)
-	if err != nil {
-		return "", err
-	}
-	key, err := fingerprint(source, arguments)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(g.need.Cache, "parts", m.name+"-"+key)
-	if exists(path) {
-		return path, nil
-	}
+// addE2E builds the test binary, which is the test of a package, beside the tools that go.mod names.
+func addE2E(ctx context.Context, source, out string, arguments []string) error {
 	tool, err := goCommand()
 	if err != nil {
-		return "", err
+		return err
 	}
-	g.note("building, the first time takes %s", m.hint)
-	return path, complete(path, func(partial string) error {
-		if err := m.build(ctx, source, partial, arguments); err != nil {
+	environment := []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"}
+	argv := append([]string{tool, "test", "-c"}, arguments[1:]...)
+	argv = append(argv, "-o", filepath.Join(out, "e2e.test"), "k8s.io/kubernetes/test/e2e")
+	if _, err := command(ctx, source, environment, argv...); err != nil {
+		return err
+	}
+	upstream, err := command(ctx, source, environment, tool, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"localhost.crt", "localhost.key"} {
+		from := filepath.Join(strings.TrimSpace(upstream), "test/images/agnhost/porter", name)
+		if err := copyProgram(from, filepath.Join(out, name)); err != nil {
 			return err
 		}
-		environment := []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"}
-		argv := append([]string{tool, "test", "-c"}, arguments[1:]...)
-		argv = append(argv, "-o", filepath.Join(partial, "e2e.test"), "k8s.io/kubernetes/test/e2e")
-		if _, err := command(ctx, source, environment, argv...); err != nil {
-			return err
-		}
-		upstream, err := command(ctx, source, environment, tool, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
-		if err != nil {
-			return err
-		}
-		for _, name := range []string{"localhost.crt", "localhost.key"} {
-			from := filepath.Join(strings.TrimSpace(upstream), "test/images/agnhost/porter", name)
-			if err := copyProgram(from, filepath.Join(partial, name)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // tree unpacks Debian packages and all that they depend on into a directory of the cache.
@@ -125,11 +102,10 @@ func (g gatherer) tree(ctx context.Context, name string, packages []string) (str
 		if err != nil {
 			return err
 		}
-		if _, err := apt.run(ctx, "apt-get", "update", "-q"); err != nil {
+		if err := apt.update(ctx); err != nil {
 			return err
 		}
-		download := append([]string{"apt-get", "install", "-y", "-q", "--download-only", "--no-install-recommends"}, packages...)
-		if _, err := apt.run(ctx, download...); err != nil {
+		if err := apt.download(ctx, packages); err != nil {
 			return err
 		}
 		// The one with the links that others' files are below comes first.
@@ -141,11 +117,6 @@ func (g gatherer) tree(ctx context.Context, name string, packages []string) (str
 		if err != nil {
 			return fmt.Errorf("list packages: %w", err)
 		}
-		for _, deb := range append(debs, all...) {
-			if _, err := command(ctx, "/", nil, "dpkg-deb", "-x", deb, partial); err != nil {
-				return err
-			}
-		}
-		return nil
+		return extract(ctx, append(debs, all...), partial)
 	})
 }

@@ -26,10 +26,7 @@ const KernelSteps = 3
 func GatherKernel(ctx context.Context, need Need, progress Progress) (KernelParts, error) {
 	var parts KernelParts
 	g := gatherer{need: need, note: progress.Note}
-	steps := []struct {
-		title string
-		run   func() error
-	}{
+	err := run(progress, []step{
 		{"Debian packages", func() error { return g.packages(ctx) }},
 		{"OVN and Open vSwitch", func() (err error) {
 			parts.OVN, err = g.ovn(ctx)
@@ -39,11 +36,9 @@ func GatherKernel(ctx context.Context, need Need, progress Progress) (KernelPart
 			parts.Kernel, err = g.kernel(ctx)
 			return err
 		}},
-	}
-	for _, step := range steps {
-		if err := progress.Do(step.title, step.run); err != nil {
-			return KernelParts{}, err
-		}
+	})
+	if err != nil {
+		return KernelParts{}, err
 	}
 	return parts, nil
 }
@@ -122,7 +117,7 @@ func fetchKernel(ctx context.Context, scratch string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := apt.run(ctx, "apt-get", "update", "-q"); err != nil {
+	if err := apt.update(ctx); err != nil {
 		return "", err
 	}
 	depends, err := apt.run(ctx, "apt-cache", "depends", kernelSource)

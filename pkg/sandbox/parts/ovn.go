@@ -143,7 +143,7 @@ func (g gatherer) fetchOVN(ctx context.Context, store string) (OVN, error) {
 	if suite != "" {
 		g.note("this machine's packages have no OVN %s or newer; fetching that of Debian %s into the cache", oldest, suite)
 	}
-	if _, err := apt.run(ctx, "apt-get", "update", "-q"); err != nil {
+	if err := apt.update(ctx); err != nil {
 		return OVN{}, err
 	}
 	policy, err := apt.run(ctx, "apt-cache", "policy", "ovn-central")
@@ -154,8 +154,7 @@ func (g gatherer) fetchOVN(ctx context.Context, store string) (OVN, error) {
 	if !supported(version) {
 		return OVN{}, fmt.Errorf("fetch OVN: the package sources offer %q, needed is %s", version, oldest)
 	}
-	download := append([]string{"apt-get", "install", "-y", "-q", "--download-only", "--no-install-recommends"}, ovnPackages...)
-	if _, err := apt.run(ctx, download...); err != nil {
+	if err := apt.download(ctx, ovnPackages); err != nil {
 		return OVN{}, err
 	}
 	if suite == "" {
@@ -194,10 +193,8 @@ func unpack(ctx context.Context, archives, dir, final string) error {
 	if err != nil || len(debs) == 0 {
 		return fmt.Errorf("unpack OVN: no packages in %s", archives)
 	}
-	for _, deb := range debs {
-		if _, err := command(ctx, "/", nil, "dpkg-deb", "-x", deb, dir); err != nil {
-			return err
-		}
+	if err := extract(ctx, debs, dir); err != nil {
+		return err
 	}
 	libraries, err := filepath.Glob(filepath.Join(dir, "usr/lib/*-linux-gnu"))
 	if err != nil || len(libraries) != 1 {
@@ -219,6 +216,16 @@ func unpack(ctx context.Context, archives, dir, final string) error {
 			if err := adopt(ctx, program, filepath.Join(dir, "bin"), filepath.Join(final, relative), final); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// extract unpacks packages into a directory.
+func extract(ctx context.Context, debs []string, dir string) error {
+	for _, deb := range debs {
+		if _, err := command(ctx, "/", nil, "dpkg-deb", "-x", deb, dir); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -62,10 +62,7 @@ const Steps = 9
 func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
 	parts := Parts{Kubernetes: need.KubernetesBin, Containerd: need.ContainerdBin, Etcd: need.Etcd, Runc: need.Runc}
 	g := gatherer{need: need, note: progress.Note}
-	steps := []struct {
-		title string
-		run   func() error
-	}{
+	err := run(progress, []step{
 		{"Debian packages", func() error { return g.packages(ctx) }},
 		{"OVN and Open vSwitch", func() (err error) {
 			parts.OVN, err = g.ovn(ctx)
@@ -78,13 +75,27 @@ func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
 		{"Kubernetes", func() error { return g.module(ctx, kubernetes, &parts.Kubernetes) }},
 		{"CoreDNS", func() error { return g.program(ctx, coredns, &parts.CoreDNS) }},
 		{"images of the pods", func() error { return g.images(ctx, &parts) }},
-	}
-	for _, step := range steps {
-		if err := progress.Do(step.title, step.run); err != nil {
-			return Parts{}, err
-		}
+	})
+	if err != nil {
+		return Parts{}, err
 	}
 	return parts, nil
+}
+
+// step is a part of gathering, with what a person reads of it.
+type step struct {
+	title string
+	run   func() error
+}
+
+// run takes steps until one fails.
+func run(progress Progress, steps []step) error {
+	for _, s := range steps {
+		if err := progress.Do(s.title, s.run); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type gatherer struct {
