@@ -72,7 +72,7 @@ func printStatus(ctx context.Context, s *sandbox.Sandbox, out io.Writer) error {
 }
 
 // daemonCommand is a command with the arguments PLACE and DAEMON.
-func daemonCommand(opts *sandbox.Options, name, short string, run func(ctx context.Context, s *sandbox.Sandbox, place, daemon string) error) *cobra.Command {
+func daemonCommand(opts *sandbox.Options, name, short string, run func(s *sandbox.Sandbox, ctx context.Context, place, daemon string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " PLACE DAEMON",
 		Short: short,
@@ -82,7 +82,7 @@ func daemonCommand(opts *sandbox.Options, name, short string, run func(ctx conte
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), s, args[0], args[1])
+			return run(s, cmd.Context(), args[0], args[1])
 		},
 	}
 }
@@ -90,7 +90,7 @@ func daemonCommand(opts *sandbox.Options, name, short string, run func(ctx conte
 func killCommand(opts *sandbox.Options) *cobra.Command {
 	name := "KILL"
 	cmd := daemonCommand(opts, "kill", "Send a signal to a daemon; if it ends, it is started again",
-		func(ctx context.Context, s *sandbox.Sandbox, place, daemon string) error {
+		func(s *sandbox.Sandbox, ctx context.Context, place, daemon string) error {
 			number, err := parseSignal(name)
 			if err != nil {
 				return err
@@ -109,30 +109,9 @@ func parseSignal(name string) (syscall.Signal, error) {
 	return 0, fmt.Errorf("parse signal: there is no %q", name)
 }
 
-func restartCommand(opts *sandbox.Options) *cobra.Command {
-	return daemonCommand(opts, "restart", "Stop a daemon and start it again",
-		func(ctx context.Context, s *sandbox.Sandbox, place, daemon string) error {
-			return s.Restart(ctx, place, daemon)
-		})
-}
-
-func stopCommand(opts *sandbox.Options) *cobra.Command {
-	return daemonCommand(opts, "stop", "End a daemon until start",
-		func(ctx context.Context, s *sandbox.Sandbox, place, daemon string) error {
-			return s.Stop(ctx, place, daemon)
-		})
-}
-
-func startCommand(opts *sandbox.Options) *cobra.Command {
-	return daemonCommand(opts, "start", "Start a daemon that was stopped",
-		func(ctx context.Context, s *sandbox.Sandbox, place, daemon string) error {
-			return s.Start(ctx, place, daemon)
-		})
-}
-
 func logsCommand(opts *sandbox.Options) *cobra.Command {
 	return daemonCommand(opts, "logs", "Print what a daemon wrote",
-		func(_ context.Context, s *sandbox.Sandbox, place, daemon string) error {
+		func(s *sandbox.Sandbox, _ context.Context, place, daemon string) error {
 			file, err := os.Open(s.LogPath(place, daemon))
 			if err != nil {
 				return fmt.Errorf("open log: %w", err)

@@ -125,24 +125,14 @@ func powerCommand(opts *sandbox.Options, name, short string, run func(*sandbox.S
 	}
 }
 
-func outsideCommand(opts *sandbox.Options) *cobra.Command {
-	cmd := &cobra.Command{Use: "outside", Short: "Work on what is outside of the cluster"}
+// placeCommand is about one place that is no node. what is how a person calls all that is there, where the place itself.
+func placeCommand(opts *sandbox.Options, place, what, where string) *cobra.Command {
+	cmd := &cobra.Command{Use: place, Short: "Work on " + what}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "exec -- COMMAND...",
-		Short: "Run a command in all namespaces of the outside",
+		Short: "Run a command in all namespaces of " + where,
 		Args:  cobra.MinimumNArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return enter(cmd, opts, sandbox.Outside, args) },
-	})
-	return cmd
-}
-
-func centralCommand(opts *sandbox.Options) *cobra.Command {
-	cmd := &cobra.Command{Use: "central", Short: "Work on the control plane"}
-	cmd.AddCommand(&cobra.Command{
-		Use:   "exec -- COMMAND...",
-		Short: "Run a command in all namespaces of the control plane",
-		Args:  cobra.MinimumNArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return enter(cmd, opts, sandbox.Central, args) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return enter(cmd, opts, place, args) },
 	})
 	return cmd
 }

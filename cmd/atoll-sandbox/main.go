@@ -58,8 +58,14 @@ these, write --state before the command or right after it, and --name before it.
 	cmd.AddCommand(
 		upCommand(opts), partsCommand(opts), downCommand(opts), statusCommand(opts),
 		kubectlCommand(opts), ovnCommand(opts, "ovn-nbctl"), ovnCommand(opts, "ovn-sbctl"),
-		nodeCommand(opts), centralCommand(opts), outsideCommand(opts),
-		killCommand(opts), restartCommand(opts), stopCommand(opts), startCommand(opts), logsCommand(opts),
+		nodeCommand(opts),
+		placeCommand(opts, sandbox.Central, "the control plane", "the control plane"),
+		placeCommand(opts, sandbox.Outside, "what is outside of the cluster", "the outside"),
+		killCommand(opts),
+		daemonCommand(opts, "restart", "Stop a daemon and start it again", (*sandbox.Sandbox).Restart),
+		daemonCommand(opts, "stop", "End a daemon until start", (*sandbox.Sandbox).Stop),
+		daemonCommand(opts, "start", "Start a daemon that was stopped", (*sandbox.Sandbox).Start),
+		logsCommand(opts),
 		initCommand(), bridgesCommand(), relayCommand(),
 	)
 	return cmd

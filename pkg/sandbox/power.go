@@ -19,36 +19,18 @@ import (
 // memory go with them. What was on its disk stays: the directories of kubelet, containerd, CNI and Open vSwitch.
 // Kubernetes finds out by itself. Stopping a node that is off does nothing.
 func (s *Sandbox) StopNode(ctx context.Context, name string) error {
-	held, err := s.lockNode(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer held.Close()
-	return s.powerOff(ctx, name)
+	return s.withNode(ctx, name, s.powerOff)
 }
 
 // StartNode gives a node its power back, and waits until its daemons are ready. Kubernetes may take a little longer to
 // see the node Ready. Starting a node that is on does nothing.
 func (s *Sandbox) StartNode(ctx context.Context, name string) error {
-	held, err := s.lockNode(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer held.Close()
-	return s.powerOn(ctx, name)
+	return s.withNode(ctx, name, s.powerOn)
 }
 
 // RebootNode is StopNode and StartNode.
 func (s *Sandbox) RebootNode(ctx context.Context, name string) error {
-	held, err := s.lockNode(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer held.Close()
-	if err := s.powerOff(ctx, name); err != nil {
-		return err
-	}
-	return s.powerOn(ctx, name)
+	return s.withNode(ctx, name, s.powerOff, s.powerOn)
 }
 
 // isOn tells whether a place's first process answers.
@@ -61,11 +43,22 @@ func (s *Sandbox) isOn(ctx context.Context, name string) bool {
 	return err == nil
 }
 
-func (s *Sandbox) lockNode(ctx context.Context, name string) (*os.File, error) {
+// withNode takes steps with a node, of which nobody else takes any meanwhile.
+func (s *Sandbox) withNode(ctx context.Context, name string, steps ...func(context.Context, string) error) error {
 	if !slices.Contains(s.Nodes(), name) {
-		return nil, fmt.Errorf("find node %q: there are %s", name, strings.Join(s.Nodes(), ", "))
+		return fmt.Errorf("find node %q: there are %s", name, strings.Join(s.Nodes(), ", "))
 	}
-	return lock(ctx, s.record.Options.Name)
+	held, err := lock(ctx, s.record.Options.Name)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	for _, step := range steps {
+		if err := step(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Sandbox) powerOff(ctx context.Context, name string) error {

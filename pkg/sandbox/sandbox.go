@@ -107,39 +107,23 @@ func (s *Sandbox) Daemons(ctx context.Context, place string) ([]Daemon, error) {
 }
 
 // Signal sends a signal to a daemon.
-func (s *Sandbox) Signal(ctx context.Context, place, daemon string, number syscall.Signal) error {
-	client, err := s.supervisor(place)
-	if err != nil {
-		return err
-	}
-	return client.Signal(ctx, daemon, number)
+func (s *Sandbox) Signal(ctx context.Context, name, daemon string, number syscall.Signal) error {
+	return s.tell(name, func(c place.Client) error { return c.Signal(ctx, daemon, number) })
 }
 
 // Stop ends a daemon, which stays down until Start.
-func (s *Sandbox) Stop(ctx context.Context, place, daemon string) error {
-	client, err := s.supervisor(place)
-	if err != nil {
-		return err
-	}
-	return client.Stop(ctx, daemon)
+func (s *Sandbox) Stop(ctx context.Context, name, daemon string) error {
+	return s.tell(name, func(c place.Client) error { return c.Stop(ctx, daemon) })
 }
 
 // Start starts a daemon that was stopped. It does not wait until the daemon serves.
-func (s *Sandbox) Start(ctx context.Context, place, daemon string) error {
-	client, err := s.supervisor(place)
-	if err != nil {
-		return err
-	}
-	return client.Start(ctx, daemon)
+func (s *Sandbox) Start(ctx context.Context, name, daemon string) error {
+	return s.tell(name, func(c place.Client) error { return c.Start(ctx, daemon) })
 }
 
 // Restart stops a daemon and starts it again.
-func (s *Sandbox) Restart(ctx context.Context, place, daemon string) error {
-	client, err := s.supervisor(place)
-	if err != nil {
-		return err
-	}
-	return client.Restart(ctx, daemon)
+func (s *Sandbox) Restart(ctx context.Context, name, daemon string) error {
+	return s.tell(name, func(c place.Client) error { return c.Restart(ctx, daemon) })
 }
 
 // Exec runs a command in all namespaces of a place and returns what it wrote to its standard output. The error
@@ -192,6 +176,15 @@ func (s *Sandbox) supervisor(name string) (place.Client, error) {
 		return place.Client{Socket: s.record.layout().control(name)}, nil
 	}
 	return place.Client{}, fmt.Errorf("find place %q: there are %s", name, strings.Join(s.Places(), ", "))
+}
+
+// tell has the supervisor of a place do something.
+func (s *Sandbox) tell(name string, what func(place.Client) error) error {
+	client, err := s.supervisor(name)
+	if err != nil {
+		return err
+	}
+	return what(client)
 }
 
 // childrenOf maps the numbers which the children of a place's first process have in the place to those that they
