@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 )
@@ -50,20 +52,15 @@ func (a *Agent) bound(ctx context.Context, owner netdev.Owner) error {
 // keepBounds bounds all interfaces, those too that an agent before this one left without or with others, and tells what was dropped. It
 // ends with ctx.
 func (a *Agent) keepBounds(ctx context.Context) error {
-	ticker := time.NewTicker(boundsEvery)
-	defer ticker.Stop()
-	for {
-		if a.ready(ctx) == nil {
-			if err := a.lookAtBounds(ctx); err != nil && ctx.Err() == nil {
-				a.log.Warn("not all that pods send is bounded", "error", err)
-			}
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
+		if a.ready(ctx) != nil {
+			return
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
+		if err := a.lookAtBounds(ctx); err != nil && ctx.Err() == nil {
+			a.log.Warn("not all that pods send is bounded", "error", err)
 		}
-	}
+	}, boundsEvery)
+	return nil
 }
 
 // lookAtBounds looks once.

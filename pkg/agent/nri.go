@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/cni"
@@ -47,9 +48,7 @@ func (a *Agent) serveNRI(ctx context.Context) error {
 
 // sweepHosts removes hosts files of pods that have gone, until ctx ends.
 func (a *Agent) sweepHosts(ctx context.Context) {
-	ticker := time.NewTicker(hostsSweepEvery)
-	defer ticker.Stop()
-	for {
+	wait.NonSlidingUntilWithContext(ctx, func(context.Context) {
 		err := a.nri.Sweep(func(podUID string) bool {
 			_, lives := a.pods.getByUID(podUID)
 			return lives
@@ -57,12 +56,7 @@ func (a *Agent) sweepHosts(ctx context.Context) {
 		if err != nil {
 			a.log.Warn("sweep of hosts files not complete", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, hostsSweepEvery)
 }
 
 // expectNRI gives the runtime time to take the plugin in before a pod that needs it has its network, and thus before

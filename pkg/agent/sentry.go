@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/atoll-net/atoll/pkg/openflow"
 )
 
@@ -33,17 +35,9 @@ type sentry struct {
 
 // serve looks after the flow until ctx ends.
 func (s *sentry) serve(ctx context.Context) error {
-	tick := time.NewTicker(sentryEvery)
-	defer tick.Stop()
 	defer s.hangUp()
-	for {
-		s.complain(s.look(ctx))
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) { s.complain(s.look(ctx)) }, sentryEvery)
+	return nil
 }
 
 // look adds the flow if it is not there. Bridges come and go; it is asked again.

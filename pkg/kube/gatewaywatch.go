@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
@@ -28,10 +29,8 @@ type offered struct {
 // watchGateways watches the kinds of Gateway API that the cluster has, until ctx ends. Kinds may come and go: one that
 // goes takes its objects along.
 func (f *Feed) watchGateways(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
 	defer f.stopGateways()
-	for {
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		has, err := f.lookForGateways(ctx)
 		switch {
 		case err == nil:
@@ -39,12 +38,7 @@ func (f *Feed) watchGateways(ctx context.Context) {
 		case ctx.Err() == nil:
 			f.log.Warn("the API server does not say what it has of Gateway API; asking again", "err", err, "in", lookEvery)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, lookEvery)
 }
 
 // lookForGateways asks the API server. A cluster without Gateway API is no error.
