@@ -3,8 +3,8 @@ package dns
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -99,18 +99,7 @@ func exchangeWith(ctx context.Context, at netip.AddrPort, k cacheKey) (*dns.Msg,
 }
 
 func (k cacheKey) String() string {
-	var b strings.Builder
-	b.WriteString(k.name)
-	for _, bit := range []bool{k.signed, k.unchecked} {
-		if bit {
-			b.WriteByte('1')
-		} else {
-			b.WriteByte('0')
-		}
-	}
-	b.WriteByte(byte(k.kind >> 8))
-	b.WriteByte(byte(k.kind))
-	return b.String()
+	return fmt.Sprintf("%s %d %t %t", k.name, k.kind, k.signed, k.unchecked)
 }
 
 // slots bound what goes on at once, in all and for one asker: half of the pods' room is left when one of them takes what

@@ -14,6 +14,7 @@ import (
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 )
@@ -69,11 +70,11 @@ func newClients(cfg *rest.Config) (clients, error) {
 	if err != nil {
 		return none, fmt.Errorf("make API client: %w", err)
 	}
-	networkClient, err := newNetworkClient(cfg, transport)
+	networkClient, err := newClient(cfg, transport, "Network", v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme)
 	if err != nil {
 		return none, err
 	}
-	gatewayClient, err := newGatewayClient(cfg, transport)
+	gatewayClient, err := newClient(cfg, transport, "Gateway", schema.GroupVersion(gatewayv1.GroupVersion), gatewayv1.Install)
 	if err != nil {
 		return none, err
 	}
@@ -93,10 +94,6 @@ func newClients(cfg *rest.Config) (clients, error) {
 		rbac: rbacClient.RESTClient(),
 		core: coreClient, discovery: discoveryClient, network: networkClient, gateway: gatewayClient, networking: networkingClient, policy: policyClient,
 	}, nil
-}
-
-func newNetworkClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {
-	return newClient(cfg, transport, "Network", v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme)
 }
 
 // newClient gives a client for the kinds of one version, which install makes known; what names them in errors.

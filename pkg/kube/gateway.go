@@ -1,13 +1,11 @@
 package kube
 
 import (
-	"net/http"
 	"reflect"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -145,8 +143,4 @@ func sameGateway(a, b *model.Gateway) bool {
 	x, y := *a, *b
 	x.Held, y.Held = nil, nil
 	return reflect.DeepEqual(x, y)
-}
-
-func newGatewayClient(cfg *rest.Config, transport *http.Client) (*rest.RESTClient, error) {
-	return newClient(cfg, transport, "Gateway", schema.GroupVersion(gatewayv1.GroupVersion), gatewayv1.Install)
 }

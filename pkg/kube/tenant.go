@@ -53,7 +53,6 @@ func (w *Writer) tenantsFor(results *prometheus.CounterVec) *tenantWriter {
 	t.finalizers = newOutbox("tenantfinalizer", t.patchFinalizer, w.log, results)
 	t.networks = newOutbox("defaultnetwork", t.writeNetwork, w.log, results)
 	selector := labels.Set(intake.LabelsOfRoles()).String()
-	byName := func(_, name string) string { return name }
 	t.bindings = &upkeep[*rbacv1.ClusterRoleBinding, string, model.TenantRole, string]{
 		client: w.clients.rbac, resource: "clusterrolebindings", hold: textOf[*rbacv1.ClusterRoleBinding],
 		object: func(_ string, r *model.TenantRole) *rbacv1.ClusterRoleBinding { return intake.TenantBinding(*r) },
@@ -72,7 +71,7 @@ func (w *Writer) tenantsFor(results *prometheus.CounterVec) *tenantWriter {
 }
 
 // textOf is what of a role or a binding is compared with what is wanted.
-func textOf[O keptObject](o O) string {
+func textOf[O object](o O) string {
 	var what any
 	switch o := any(o).(type) {
 	case *rbacv1.ClusterRole:

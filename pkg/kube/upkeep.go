@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -24,7 +23,7 @@ import (
 // are known.
 //
 // O is a pointer to the kind's type, W what is wanted of one, H what is held of one to tell whether it is as it is wanted.
-type upkeep[O keptObject, K comparable, W, H any] struct {
+type upkeep[O object, K comparable, W, H any] struct {
 	client   rest.Interface
 	resource string
 	// object makes what the API server is to hold, and hold what is held of what it does.
@@ -46,12 +45,6 @@ type upkeep[O keptObject, K comparable, W, H any] struct {
 	listed bool
 	// complete: all that is wanted is known.
 	complete bool
-}
-
-// keptObject is one that is written.
-type keptObject interface {
-	metav1.Object
-	runtime.Object
 }
 
 // present is an object at the API server.

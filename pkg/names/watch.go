@@ -1,6 +1,7 @@
 package names
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/dns"
@@ -176,18 +178,11 @@ func sliceForDNS(in *discoveryv1.EndpointSlice, ranges []netip.Prefix) *dns.Slic
 		if p.Port == nil {
 			continue
 		}
-		port := dns.Port{Protocol: protocolForDNS(p.Protocol), Number: uint16(*p.Port)}
-		if p.Name != nil {
-			port.Name = *p.Name
-		}
-		out.Ports = append(out.Ports, port)
+		out.Ports = append(out.Ports, dns.Port{Name: ptr.Deref(p.Name, ""), Protocol: protocolForDNS(p.Protocol), Number: uint16(*p.Port)})
 	}
 	faces := intake.Faces(in.Annotations[model.AnnotationFaces], ranges)
 	for _, e := range in.Endpoints {
-		host := ""
-		if e.Hostname != nil {
-			host = *e.Hostname
-		}
+		host := ptr.Deref(e.Hostname, "")
 		for _, text := range e.Addresses {
 			if address, err := netip.ParseAddr(text); err == nil {
 				out.Endpoints = append(out.Endpoints, dns.Endpoint{
@@ -200,8 +195,5 @@ func sliceForDNS(in *discoveryv1.EndpointSlice, ranges []netip.Prefix) *dns.Slic
 }
 
 func protocolForDNS(p *corev1.Protocol) string {
-	if p == nil || *p == "" {
-		return "tcp"
-	}
-	return strings.ToLower(string(*p))
+	return strings.ToLower(string(cmp.Or(ptr.Deref(p, ""), corev1.ProtocolTCP)))
 }
