@@ -187,44 +187,33 @@ func (e *linkEditor) Close() {
 	e.handle.Close()
 }
 
-func (e *linkEditor) up(name string) error {
+// change does something to a link; what names that in the error.
+func (e *linkEditor) change(name, what string, do func(netlink.Link) error) error {
 	link, err := e.LinkByName(name)
 	if err == nil {
-		err = e.LinkSetUp(link)
+		err = do(link)
 	}
 	if err != nil {
-		return fmt.Errorf("bring up %s in %s: %w", name, e.name, err)
+		return fmt.Errorf("%s in %s: %w", what, e.name, err)
 	}
 	return nil
 }
+
+func (e *linkEditor) up(name string) error { return e.change(name, "bring up "+name, e.LinkSetUp) }
 
 // silence keeps the kernel from answering on a link which of its addresses are where. Below a bridge of the userspace
 // datapath the kernel, too, sees what arrives: it would say that the bridge's address is the link's, and whoever believes
 // that reaches nothing.
 func (e *linkEditor) silence(name string) error {
-	link, err := e.LinkByName(name)
-	if err == nil {
-		err = e.LinkSetARPOff(link)
-	}
-	if err != nil {
-		return fmt.Errorf("turn off ARP on %s in %s: %w", name, e.name, err)
-	}
-	return nil
+	return e.change(name, "turn off ARP on "+name, e.LinkSetARPOff)
 }
 
 func (e *linkEditor) address(name string, address netip.Prefix) error {
-	link, err := e.LinkByName(name)
-	if err == nil {
-		assigned := &netlink.Addr{IPNet: netipx.PrefixIPNet(address)}
-		if address.Addr().Is6() {
-			assigned.Flags = unix.IFA_F_NODAD // nobody else has it: it may be used at once
-		}
-		err = e.AddrReplace(link, assigned)
+	assigned := &netlink.Addr{IPNet: netipx.PrefixIPNet(address)}
+	if address.Addr().Is6() {
+		assigned.Flags = unix.IFA_F_NODAD // nobody else has it: it may be used at once
 	}
-	if err != nil {
-		return fmt.Errorf("give %s to %s in %s: %w", address, name, e.name, err)
-	}
-	return nil
+	return e.change(name, fmt.Sprintf("give %s to %s", address, name), func(link netlink.Link) error { return e.AddrReplace(link, assigned) })
 }
 
 // answerFrom makes an address the source of what is sent to a network on a link, when the sender has not chosen one: a
