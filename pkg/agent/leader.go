@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -64,10 +65,7 @@ func (l *leader) away(ctx context.Context) (words string, is bool) {
 	if l.since.IsZero() || !renewed.Equal(&l.renewed) {
 		l.renewed, l.since = renewed, now
 	}
-	holder := ""
-	if l.lease.Spec.HolderIdentity != nil {
-		holder = *l.lease.Spec.HolderIdentity
-	}
+	holder := ptr.Deref(l.lease.Spec.HolderIdentity, "")
 	// Clocks differ; that much, hardly.
 	expired := l.lease.Spec.LeaseDurationSeconds != nil && now.Sub(renewed.Time) > time.Duration(*l.lease.Spec.LeaseDurationSeconds)*time.Second
 	switch at := renewed.UTC().Format(time.RFC3339); {

@@ -21,12 +21,7 @@ func (in Around) byPods(b model.Block) bool {
 	if slices.ContainsFunc(b.Except, in.Faces[at].Overlaps) {
 		return true
 	}
-	for _, own := range in.subnets(v4) {
-		if !contains(b.CIDR, own) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.subnets(v4), func(own netip.Prefix) bool { return !contains(b.CIDR, own) })
 }
 
 // addresses are the prefixes of one IP family that a block means. Where it means pods one by one these are those of nobody

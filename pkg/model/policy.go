@@ -136,15 +136,7 @@ type Block struct {
 
 // Contains reports whether an address is in the block.
 func (b Block) Contains(a netip.Addr) bool {
-	if !b.CIDR.Contains(a) {
-		return false
-	}
-	for _, e := range b.Except {
-		if e.Contains(a) {
-			return false
-		}
-	}
-	return true
+	return b.CIDR.Contains(a) && !slices.ContainsFunc(b.Except, func(e netip.Prefix) bool { return e.Contains(a) })
 }
 
 // Means reports whether the block means who has these addresses: it holds one of them and leaves none out. A pod of a vpc

@@ -1,6 +1,9 @@
 package model
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // Where pods of a Network that has addresses of IPv6 alone find what the cluster has by IPv4 alone: both are the porthole's, on each
 // node the same, and routed there like all that is no subnet of the Network. (RFC 4193; the middle is random.)
@@ -28,10 +31,5 @@ func (n Network) OnlyIPv6() bool {
 
 // HasIPv6 reports whether one of some addresses is of IPv6.
 func HasIPv6(all []netip.Addr) bool {
-	for _, a := range all {
-		if a.Is6() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, netip.Addr.Is6)
 }

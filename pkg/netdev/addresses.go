@@ -7,6 +7,7 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
+	"go4.org/netipx"
 )
 
 // Addresses are the node's addresses that reach beyond one link, sorted.
@@ -21,8 +22,8 @@ func AddressesBut(without func(link string) bool) ([]netip.Addr, error) {
 	var out []netip.Addr
 	skipped := map[int]bool{}
 	for _, a := range list {
-		ip, ok := netip.AddrFromSlice(a.IP)
-		if !ok || !ip.Unmap().IsGlobalUnicast() {
+		ip, ok := netipx.FromStdIP(a.IP)
+		if !ok || !ip.IsGlobalUnicast() {
 			continue
 		}
 		skip, seen := skipped[a.LinkIndex]

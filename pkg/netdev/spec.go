@@ -3,6 +3,7 @@ package netdev
 import (
 	"net"
 	"net/netip"
+	"slices"
 
 	"go4.org/netipx"
 )
@@ -39,22 +40,12 @@ const (
 
 // hasIPv6 reports whether the interface has an IPv6 address.
 func (s Spec) hasIPv6() bool {
-	for _, a := range s.Addresses {
-		if a.Addr().Is6() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Addresses, func(a netip.Prefix) bool { return a.Addr().Is6() })
 }
 
 // onLink reports whether gateway lies within one of the interface's subnets.
 func (s Spec) onLink(gateway netip.Addr) bool {
-	for _, a := range s.Addresses {
-		if a.Masked().Contains(gateway) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Addresses, func(a netip.Prefix) bool { return a.Contains(gateway) })
 }
 
 // gatewayOf is the gateway of a range's family; false when there is none.

@@ -81,9 +81,8 @@ func verifyAddresses(link netlink.Link, addresses []netip.Prefix) error {
 	}
 	var found []netip.Prefix
 	for _, a := range present {
-		if ip, ok := netip.AddrFromSlice(a.IP); ok {
-			bits, _ := a.Mask.Size()
-			found = append(found, netip.PrefixFrom(ip.Unmap(), bits))
+		if prefix, ok := netipx.FromStdIPNet(a.IPNet); ok {
+			found = append(found, prefix)
 		}
 	}
 	for _, wanted := range addresses {

@@ -193,9 +193,7 @@ func setAddresses(link netlink.Link, wanted []netip.Prefix, upon before) error {
 	}
 	var have []netip.Prefix
 	for _, a := range present {
-		ip, ok := netip.AddrFromSlice(a.IP)
-		bits, _ := a.Mask.Size()
-		prefix := netip.PrefixFrom(ip.Unmap(), bits)
+		prefix, ok := netipx.FromStdIPNet(a.IPNet)
 		if !ok || prefix.Addr().IsLoopback() {
 			continue
 		}

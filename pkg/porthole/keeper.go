@@ -330,10 +330,7 @@ type connectionsOf []Pod
 
 // MatchConntrackFlow is called for each connection.
 func (c connectionsOf) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
-	for _, pod := range c {
-		if flow.Forward.SrcIP.Equal(pod.Own.AsSlice()) || flow.Forward.DstIP.Equal(pod.Face.AsSlice()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c, func(pod Pod) bool {
+		return flow.Forward.SrcIP.Equal(pod.Own.AsSlice()) || flow.Forward.DstIP.Equal(pod.Face.AsSlice())
+	})
 }

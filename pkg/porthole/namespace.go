@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+	"go4.org/netipx"
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/netdev"
@@ -163,8 +164,8 @@ func NameAddresses(id ID) ([]netip.Addr, error) {
 		}
 		list, err := netdev.ListAddresses(lo)
 		for _, a := range list {
-			if address, ok := netip.AddrFromSlice(a.IP); ok && !address.Unmap().IsLoopback() {
-				out = append(out, address.Unmap())
+			if address, ok := netipx.FromStdIP(a.IP); ok && !address.IsLoopback() {
+				out = append(out, address)
 			}
 		}
 		return err

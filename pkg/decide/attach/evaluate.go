@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"reflect"
+	"slices"
 
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/decide/ledger"
@@ -361,12 +362,7 @@ func attachment(n *networks.Network, p *pod, subnet string, addresses []netip.Ad
 }
 
 func subnetHolds(s compile.SubnetLayout, a netip.Addr) bool {
-	for _, r := range s.Ranges {
-		if r.CIDR.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Ranges, func(r compile.Range) bool { return r.CIDR.Contains(a) })
 }
 
 func firstMessage(problems []model.Problem) string {

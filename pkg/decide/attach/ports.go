@@ -13,15 +13,11 @@ import (
 
 // DeletePorts takes the rows of pods that have lost their port. They go before other rows come, which may have their addresses.
 func (s *Stage) DeletePorts() {
-	var gone []model.PodKey
 	for key := range s.ports.Marked() {
 		if p := s.pods[key]; p == nil || !p.plugged {
 			s.Graph.Delete(nb.PodOwner(key.Namespace, key.Name))
-			gone = append(gone, key)
+			s.ports.Drop(key)
 		}
-	}
-	for _, key := range gone {
-		s.ports.Drop(key)
 	}
 }
 

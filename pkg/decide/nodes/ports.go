@@ -20,15 +20,11 @@ func (n *node) hasPort() bool { return n != nil && len(n.addresses) > 0 }
 
 // DeletePorts takes the rows of nodes that have lost their port. They go before other rows come, which may have their addresses.
 func (s *Stage) DeletePorts() {
-	var gone []string
 	for name := range s.ports.Marked() {
 		if !s.nodes[name].hasPort() {
 			s.Graph.Delete(nb.NodeOwner(name))
-			gone = append(gone, name)
+			s.ports.Drop(name)
 		}
-	}
-	for _, name := range gone {
-		s.ports.Drop(name)
 	}
 }
 

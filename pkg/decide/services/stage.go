@@ -197,27 +197,25 @@ func (l look) guardPlaces(service model.Service, home Network, b compile.Backend
 // warnOfLocal tells a Service's owner, once, that pods reach endpoints of other nodes than their own: a load balancer is the
 // same on all nodes. (OVN 26.03 can keep to a node: option "distributed" of ovn-nb(5).)
 func (s *Stage) warnOfLocal(service *model.Service) {
-	if !service.Local {
-		delete(s.local, service.Key)
-		return
-	}
-	if s.local[service.Key] != service.UID {
-		s.local[service.Key] = service.UID
-		s.sink.ServiceEvent(service.Key, service.UID, model.Problemf(model.ReasonLocalPolicyIgnored,
-			"internalTrafficPolicy Local is not kept for pods: they reach ready endpoints on any node. Clients on nodes themselves reach those of their own"))
-	}
+	s.warnOnce(s.local, service, service.Local, model.Problemf(model.ReasonLocalPolicyIgnored,
+		"internalTrafficPolicy Local is not kept for pods: they reach ready endpoints on any node. Clients on nodes themselves reach those of their own"))
 }
 
 // warnOfFamily tells a Service's owner, once, that the pods of its Network cannot dial it: they have addresses of IPv6 alone, and
 // it has none. Nor has it endpoints, since Kubernetes lists pods by the IP families of a Service.
 func (s *Stage) warnOfFamily(service *model.Service, home Network) {
-	if home.Model == nil || !home.Model.OnlyIPv6() || model.HasIPv6(service.ClusterIPs) {
-		delete(s.foreign, service.Key)
-		return
-	}
-	if s.foreign[service.Key] != service.UID {
-		s.foreign[service.Key] = service.UID
-		s.sink.ServiceEvent(service.Key, service.UID, model.Problemf(model.ReasonNoIPv6,
-			"Network %q has addresses of IPv6 alone, and the Service has none: its pods cannot dial it, and are not behind it. Make it anew with ipFamilies: [IPv6]", home.Name))
+	is := home.Model != nil && home.Model.OnlyIPv6() && !model.HasIPv6(service.ClusterIPs)
+	s.warnOnce(s.foreign, service, is, model.Problemf(model.ReasonNoIPv6,
+		"Network %q has addresses of IPv6 alone, and the Service has none: its pods cannot dial it, and are not behind it. Make it anew with ipFamilies: [IPv6]", home.Name))
+}
+
+// warnOnce tells a Service's owner, once while something is so. told are those who have been told, by UID.
+func (s *Stage) warnOnce(told map[model.ServiceKey]string, service *model.Service, is bool, p model.Problem) {
+	switch {
+	case !is:
+		delete(told, service.Key)
+	case told[service.Key] != service.UID:
+		told[service.Key] = service.UID
+		s.sink.ServiceEvent(service.Key, service.UID, p)
 	}
 }
