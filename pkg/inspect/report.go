@@ -3,6 +3,8 @@ package inspect
 import (
 	"fmt"
 	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // Report is what a check found.
@@ -25,13 +27,13 @@ func (r Report) Verdict() string {
 			unbound++
 		}
 	}
-	line := count(len(r.Differences)-unbound, "difference")
+	line := model.Count(len(r.Differences)-unbound, "difference")
 	if unbound > 0 {
-		line += " and " + count(unbound, "port") + " not bound"
+		line += " and " + model.Count(unbound, "port") + " not bound"
 	}
-	line += fmt.Sprintf(" in %s, %s, %s", count(r.Networks, "Network"), count(r.Pods, "pod"), count(r.Rows, "row"))
+	line += fmt.Sprintf(" in %s, %s, %s", model.Count(r.Networks, "Network"), model.Count(r.Pods, "pod"), model.Count(r.Rows, "row"))
 	if r.Refused > 0 {
-		line += fmt.Sprintf("; %s refused (their Events say why)", count(r.Refused, "pod"))
+		line += fmt.Sprintf("; %s refused (their Events say why)", model.Count(r.Refused, "pod"))
 	}
 	if next := r.next(); next != "" {
 		line += ". Next: " + next
@@ -54,11 +56,4 @@ func (r Report) next() string {
 		return "what does atoll-agent's log on the node say?"
 	}
 	return ""
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

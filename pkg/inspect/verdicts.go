@@ -127,7 +127,7 @@ func (v Verdicts) Verdict() string {
 			dropped += r.Packets
 		}
 	}
-	line := fmt.Sprintf("%s of %s; %s dropped", count(len(v.Rows), "count"), count(v.Nodes, "node"), count(int(dropped), "packet"))
+	line := fmt.Sprintf("%s of %s; %s dropped", model.Count(len(v.Rows), "count"), model.Count(v.Nodes, "node"), model.Count(int(dropped), "packet"))
 	switch {
 	case dropped == 0:
 		return line

@@ -1,9 +1,7 @@
 package networks
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -59,16 +57,9 @@ func (s *Stage) sayFormer(n *Network, users map[string][]model.PodKey) {
 	for _, subnet := range n.Layout.Subnets {
 		if pods := users[subnet.Name]; subnet.Former {
 			slices.SortFunc(pods, model.PodKey.Compare)
-			var texts []string
-			for _, key := range pods[:min(len(pods), named)] {
-				texts = append(texts, key.String())
-			}
-			message := fmt.Sprintf("subnet %s is not listed any more and still served, since pods have addresses of it: %s must go first: %s",
-				Describe([]compile.SubnetLayout{subnet}), count(len(pods), "pod"), strings.Join(texts, ", "))
-			if more := len(pods) - len(texts); more > 0 {
-				message += fmt.Sprintf(" and %d more", more)
-			}
-			leaving = append(leaving, model.Problem{Reason: model.ReasonSubnetInUse, Message: message})
+			leaving = append(leaving, model.Problemf(model.ReasonSubnetInUse,
+				"subnet %s is not listed any more and still served, since pods have addresses of it: %s",
+				Describe([]compile.SubnetLayout{subnet}), mustGo(pods[:min(len(pods), named)], len(pods))))
 		}
 	}
 	if slices.Equal(n.leaving, leaving) {

@@ -41,7 +41,7 @@ func (s *Stage) dnsReady(n *Network) (model.Condition, bool) {
 func nodesOf(names []string) string {
 	text := strings.Join(names[:min(len(names), named)], ", ")
 	if more := len(names) - named; more > 0 {
-		text += " and " + count(more, "more node")
+		text += " and " + model.Count(more, "more node")
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/ledger"
 	"github.com/atoll-net/atoll/pkg/isolation"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -156,7 +157,7 @@ func (s *Stage) podsAttached(pods Members) model.Condition {
 		messages = append(messages, fmt.Sprintf("%s: %s", key, problems[key].Message))
 	}
 	c.Status, c.Reason = false, problems[keys[0]].Reason
-	c.Message = fmt.Sprintf("%s without a port: %s", count(without, "pod"), strings.Join(messages, "; "))
+	c.Message = fmt.Sprintf("%s without a port: %s", model.Count(without, "pod"), strings.Join(messages, "; "))
 	if without > len(keys) {
 		c.Message += fmt.Sprintf("; and %d more", without-len(keys))
 	}
@@ -185,15 +186,16 @@ func (s *Stage) ready(n *Network, subnets model.Condition) model.Condition {
 
 // attached is the condition that a Network cannot go yet.
 func attached(pods map[model.PodKey]struct{}) model.Condition {
-	var names []string
-	for _, key := range first(pods, named) {
-		names = append(names, key.String())
+	return model.Condition{Type: model.ConditionInUse, Status: true, Reason: "PodsAttached", Message: mustGo(first(pods, named), len(pods))}
+}
+
+// mustGo names the first of some pods that are in the way.
+func mustGo(some []model.PodKey, all int) string {
+	message := fmt.Sprintf("%s must go first: %s", model.Count(all, "pod"), ledger.List(some))
+	if more := all - len(some); more > 0 {
+		message += fmt.Sprintf(" and %d more", more)
 	}
-	message := fmt.Sprintf("%s must go first: %s", count(len(pods), "pod"), strings.Join(names, ", "))
-	if len(pods) > len(names) {
-		message += fmt.Sprintf(" and %d more", len(pods)-len(names))
-	}
-	return model.Condition{Type: model.ConditionInUse, Status: true, Reason: "PodsAttached", Message: message}
+	return message
 }
 
 // first are the smallest n keys, in order: one look at each key, however many there are.
@@ -208,11 +210,4 @@ func first[V any](all map[model.PodKey]V, n int) []model.PodKey {
 		keys = keys[:min(len(keys), n)]
 	}
 	return keys
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

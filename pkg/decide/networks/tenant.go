@@ -85,7 +85,7 @@ func (s *Stage) overQuota(n *Network) *model.Problem {
 	}
 	return new(model.Problemf(model.ReasonQuotaExceeded,
 		"nothing of this Network is served: Tenant %q may have %s (spec.quotas.networks), and has others that come before it; delete one of them or ask for more",
-		t.Name, count(int(t.Networks.Hard), "Network")))
+		t.Name, model.Count(int(t.Networks.Hard), "Network")))
 }
 
 // comesBefore orders the Networks of one tenant.

@@ -142,12 +142,8 @@ func inUse(own []string) model.Condition {
 	if more := len(own) - named; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	noun := "Networks"
-	if len(own) == 1 {
-		noun = "Network"
-	}
 	return model.Condition{
 		Type: model.ConditionInUse, Status: true, Reason: "NetworksInUse",
-		Message: fmt.Sprintf("%d %s must go first: %s. The default one goes by itself when its last pod has; delete the others", len(own), noun, names),
+		Message: fmt.Sprintf("%s must go first: %s. The default one goes by itself when its last pod has; delete the others", model.Count(len(own), "Network"), names),
 	}
 }
