@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -133,8 +132,6 @@ func gcd(a, b int64) int64 {
 // endpointsOf are the endpoints of one IP family, in order, each once.
 func endpointsOf(v4 bool, endpoints []netip.AddrPort) []netip.AddrPort {
 	own := slices.DeleteFunc(slices.Clone(endpoints), func(a netip.AddrPort) bool { return a.Addr().Is4() != v4 })
-	slices.SortFunc(own, func(a, b netip.AddrPort) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Port(), b.Port()))
-	})
+	slices.SortFunc(own, netip.AddrPort.Compare)
 	return slices.Compact(own)
 }

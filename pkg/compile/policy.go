@@ -253,7 +253,7 @@ func (c policyCompiler) blockElements(v4 bool) (elements []string, all bool) {
 			prefixes = append(prefixes, c.around.addresses(b, v4)...)
 		}
 	}
-	prefixes = distinct(prefixes)
+	prefixes = model.Outermost(prefixes)
 	return append(slices.Sorted(maps.Keys(sets)), textsOf(prefixes)...), len(prefixes) > 0 && prefixes[0].Bits() == 0
 }
 

@@ -1,10 +1,8 @@
 package compile
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -50,23 +48,6 @@ func halves(p netip.Prefix) (low, high netip.Prefix) {
 	octets[p.Bits()/8] |= 1 << (7 - p.Bits()%8)
 	upper, _ := netip.AddrFromSlice(octets)
 	return low, netip.PrefixFrom(upper, p.Bits()+1)
-}
-
-// comparePrefixes orders prefixes by address, the longer range first.
-func comparePrefixes(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-}
-
-// distinct sorts prefixes and leaves away those that lie in another one.
-func distinct(in []netip.Prefix) []netip.Prefix {
-	slices.SortFunc(in, comparePrefixes)
-	var out []netip.Prefix
-	for _, p := range in {
-		if n := len(out); n == 0 || !out[n-1].Contains(p.Addr()) {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // portMasks are the ports from first to last, both included, as OVN's masked constants: each the ports that share some

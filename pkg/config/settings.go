@@ -11,6 +11,8 @@ import (
 	"math"
 	"net/netip"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -118,23 +120,10 @@ func (s Settings) unchanged(before Settings) error {
 	if s.Subnet != before.Subnet {
 		p.wrong("defaultSubnet", fmt.Sprintf("it cannot change from %s, of which pods hold addresses", before.Subnet))
 	}
-	if !sameSet(s.Faces, before.Faces) {
+	if !sets.New(s.Faces...).Equal(sets.New(before.Faces...)) {
 		p.wrong("faceCIDRs", fmt.Sprintf("they cannot change from %s, of which pods hold addresses", before.Faces))
 	}
 	return errors.Join(p.problems...)
-}
-
-func sameSet(a, b []netip.Prefix) bool {
-	has := map[netip.Prefix]bool{}
-	for _, p := range a {
-		has[p] = true
-	}
-	for _, p := range b {
-		if !has[p] {
-			return false
-		}
-	}
-	return len(a) == len(b)
 }
 
 // parser gathers what is wrong.

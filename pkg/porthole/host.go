@@ -56,7 +56,7 @@ type knownHost struct {
 }
 
 func (h Host) normal() Host {
-	h.Default, h.Blocks = prefixes(h.Default), prefixes(h.Blocks)
+	h.Default, h.Blocks = model.Outermost(h.Default), model.Outermost(h.Blocks)
 	h.Direct = slices.Compact(slices.Sorted(slices.Values(h.Direct)))
 	h.Compatible = unique(h.Compatible, compareCompatible)
 	h.Flat, h.Walls = normalFlat(h.Flat), h.Walls.normal()

@@ -10,6 +10,8 @@ import (
 	"github.com/google/nftables/userdata"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // element is what is in a set, or in a map when it has a value, as the kernel has it.
@@ -145,7 +147,7 @@ func (t *transaction) addressMaps(names ...string) {
 
 // prefixSets adds a set of prefixes per family and fills it.
 func (t *transaction) prefixSets(name string, all []netip.Prefix) {
-	all = prefixes(all)
+	all = model.Outermost(all)
 	for _, f := range both {
 		var elements []element
 		for _, p := range all {

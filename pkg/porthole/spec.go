@@ -70,11 +70,11 @@ func (s Spec) hasIPv6() bool {
 
 // normal is the spec with every list sorted and without repetition: what is equal in meaning is equal.
 func (s Spec) normal() Spec {
-	s.Subnets = prefixes(s.Subnets)
-	s.ServiceRanges = prefixes(s.ServiceRanges)
-	s.Cluster.Faces = prefixes(s.Cluster.Faces)
-	s.Cluster.Infra = prefixes(s.Cluster.Infra)
-	s.Cluster.Closed = prefixes(s.Cluster.Closed)
+	s.Subnets = model.Outermost(s.Subnets)
+	s.ServiceRanges = model.Outermost(s.ServiceRanges)
+	s.Cluster.Faces = model.Outermost(s.Cluster.Faces)
+	s.Cluster.Infra = model.Outermost(s.Cluster.Infra)
+	s.Cluster.Closed = model.Outermost(s.Cluster.Closed)
 	s.DNS = unique(s.DNS, netip.Addr.Compare)
 	s.API = unique(s.API, netip.AddrPort.Compare)
 	s.Relayed = unique(s.Relayed, netip.AddrPort.Compare)
@@ -99,26 +99,6 @@ func (s Spec) sameButPods(o Spec) bool {
 func (c Cluster) equal(o Cluster) bool {
 	return slices.Equal(c.Servers, o.Servers) && slices.Equal(c.Faces, o.Faces) && slices.Equal(c.Infra, o.Infra) &&
 		slices.Equal(c.Closed, o.Closed) && c.MaxConnections == o.MaxConnections
-}
-
-// prefixes is a list without those that lie within another of it, sorted: intervals that do not overlap.
-func prefixes(in []netip.Prefix) []netip.Prefix {
-	sorted := make([]netip.Prefix, 0, len(in))
-	for _, p := range in {
-		sorted = append(sorted, p.Masked())
-	}
-	slices.SortFunc(sorted, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-	})
-	var out []netip.Prefix
-	for _, p := range sorted {
-		// The wider one of two that overlap begins no later, so that the last one kept is the only candidate.
-		if len(out) > 0 && out[len(out)-1].Contains(p.Addr()) {
-			continue
-		}
-		out = append(out, p)
-	}
-	return out
 }
 
 func unique[T comparable](in []T, compare func(T, T) int) []T {

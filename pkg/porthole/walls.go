@@ -19,7 +19,7 @@ type Flat struct {
 func normalFlat(in []Flat) []Flat {
 	var out []Flat
 	for _, f := range in {
-		f.Subnets = prefixes(f.Subnets)
+		f.Subnets = model.Outermost(f.Subnets)
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(a, b Flat) int {
@@ -65,7 +65,7 @@ func (w Walls) normal() Walls {
 	w.TunnelPorts = unique(w.TunnelPorts, cmp.Compare[uint16])
 	w.Databases = unique(w.Databases, netip.AddrPort.Compare)
 	w.Instead = unique(w.Instead, func(a, b Instead) int { return cmp.Or(cmp.Compare(a.Link, b.Link), a.Address.Compare(b.Address)) })
-	w.Balancers = prefixes(w.Balancers)
+	w.Balancers = model.Outermost(w.Balancers)
 	return w
 }
 

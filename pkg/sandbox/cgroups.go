@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"syscall"
 )
@@ -162,7 +161,8 @@ func cgroupsOf(name string) ([]string, error) {
 			return nil, fmt.Errorf("list cgroups: %w", err)
 		}
 	}
-	sort.Sort(sort.Reverse(sort.StringSlice(groups)))
+	slices.Sort(groups)
+	slices.Reverse(groups)
 	return groups, nil
 }
 

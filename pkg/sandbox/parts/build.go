@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -180,7 +180,7 @@ func fingerprint(dir string, arguments []string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("list sources: %w", err)
 	}
-	sort.Strings(files)
+	slices.Sort(files)
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q\n", arguments)
 	for _, file := range files {
