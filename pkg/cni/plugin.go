@@ -24,9 +24,9 @@ func (p plugin) funcs(ctx context.Context) skel.CNIFuncs {
 	return skel.CNIFuncs{
 		Add:    func(args *skel.CmdArgs) error { return p.add(ctx, args) },
 		Del:    func(args *skel.CmdArgs) error { return p.del(ctx, args) },
-		Check:  func(args *skel.CmdArgs) error { return p.pass(ctx, Check, args) },
-		GC:     func(args *skel.CmdArgs) error { return p.pass(ctx, GC, args) },
-		Status: func(args *skel.CmdArgs) error { return p.status(ctx, args) },
+		Check:  func(args *skel.CmdArgs) error { return p.pass(ctx, Check, args, types.ErrTryAgainLater) },
+		GC:     func(args *skel.CmdArgs) error { return p.pass(ctx, GC, args, types.ErrTryAgainLater) },
+		Status: func(args *skel.CmdArgs) error { return p.pass(ctx, Status, args, types.ErrPluginNotAvailable) },
 	}
 }
 
@@ -65,22 +65,14 @@ func (p plugin) del(ctx context.Context, args *skel.CmdArgs) error {
 	return withCode(err, types.ErrTryAgainLater)
 }
 
-func (p plugin) status(ctx context.Context, args *skel.CmdArgs) error {
-	request, conf, err := parse(Status, args)
-	if err != nil {
-		return err
-	}
-	_, err = p.call(ctx, conf, request)
-	return withCode(err, types.ErrPluginNotAvailable)
-}
-
-func (p plugin) pass(ctx context.Context, command Command, args *skel.CmdArgs) error {
+// pass hands a command without a result to the agent. away is the code for one that does not answer.
+func (p plugin) pass(ctx context.Context, command Command, args *skel.CmdArgs, away uint) error {
 	request, conf, err := parse(command, args)
 	if err != nil {
 		return err
 	}
 	_, err = p.call(ctx, conf, request)
-	return withCode(err, types.ErrTryAgainLater)
+	return withCode(err, away)
 }
 
 func (p plugin) call(ctx context.Context, conf netConf, request Request) (*current.Result, error) {
