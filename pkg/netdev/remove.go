@@ -14,12 +14,9 @@ import (
 // Delete removes the pair of an owner; that there is none is no error. A link of the same name that is not
 // ours stays, with an error.
 func Delete(owner Owner) error {
-	link, err := netlink.LinkByName(owner.HostName())
-	if NotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("find %s: %w", owner.HostName(), err)
+	link, err := Find(owner.HostName())
+	if err != nil || link == nil {
+		return err
 	}
 	// A crash may have come before the alias. Then the name, a hash of the container's, is proof enough.
 	_, ours := ParseOwner(link.Attrs().Name, link.Attrs().Alias)
@@ -28,22 +25,41 @@ func Delete(owner Owner) error {
 	}
 	// By index, so that nothing else of the same name can be hit. A pod that ends at this moment takes the
 	// pair with it.
+	return deleteLink(link)
+}
+
+func deleteLink(link netlink.Link) error {
 	if err := netlink.LinkDel(link); err != nil && !NotFound(err) {
-		return fmt.Errorf("delete %s: %w", owner.HostName(), err)
+		return fmt.Errorf("delete %s: %w", link.Attrs().Name, err)
 	}
 	return nil
 }
 
+// DeleteLink deletes a link in the namespace of the calling thread, whoever made it; that there is none is no error.
+func DeleteLink(name string) error {
+	link, err := Find(name)
+	if err != nil || link == nil {
+		return err
+	}
+	return deleteLink(link)
+}
+
 // Exists reports whether a link has the name.
 func Exists(name string) (bool, error) {
-	_, err := netlink.LinkByName(name)
+	link, err := Find(name)
+	return link != nil, err
+}
+
+// Find is a link in the namespace of the calling thread; nil when there is none.
+func Find(name string) (netlink.Link, error) {
+	link, err := netlink.LinkByName(name)
 	if NotFound(err) {
-		return false, nil
+		return nil, nil //nolint:nilnil // absence is an answer
 	}
 	if err != nil {
-		return false, fmt.Errorf("find %s: %w", name, err)
+		return nil, fmt.Errorf("find %s: %w", name, err)
 	}
-	return true, nil
+	return link, nil
 }
 
 // Owned is an interface of ours that exists on the node.

@@ -96,7 +96,7 @@ func (h Host) cables() []cable {
 func (k *Keeper) WholeHost(host Host) (bool, error) {
 	for _, c := range host.cables() {
 		if len(host.Addresses) == 0 {
-			if link, err := findLink(c.outer); err != nil || link != nil {
+			if link, err := netdev.Find(c.outer); err != nil || link != nil {
 				return false, err
 			}
 			continue
@@ -218,7 +218,7 @@ func (k *Keeper) routeHost(host Host) error {
 			wanted = append(wanted, route{to: block, table: unix.RT_TABLE_MAIN})
 		}
 	}
-	if link, err := findLink(model.NodeInterface); err != nil {
+	if link, err := netdev.Find(model.NodeInterface); err != nil {
 		return err
 	} else if link != nil {
 		wanted = append(wanted, host.routesVia(link.Attrs().Index)...)

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
 )
 
 // The test run proper is in network and mount namespaces of its own: it is a node, and ends with the process.
@@ -255,8 +256,8 @@ func TestAPodMoreLeavesTheRulesAlone(t *testing.T) {
 // The bridge holds one of the links: it must not be made anew behind its back.
 func TestEnsureMakesNoLinkAnew(t *testing.T) {
 	for name, breakIt := range map[string]func() error{
-		"the link to the bridge": func() error { return deleteLink(IDOf("u1").Name()) },
-		"the link to the node":   func() error { return deleteLink(IDOf("u1").HostLink()) },
+		"the link to the bridge": func() error { return netdev.DeleteLink(IDOf("u1").Name()) },
+		"the link to the node":   func() error { return netdev.DeleteLink(IDOf("u1").HostLink()) },
 		"the namespace":          func() error { return removeNetns(IDOf("u1").NetnsPath()) },
 	} {
 		for change, changed := range map[string]func(*Spec){
@@ -300,7 +301,7 @@ func TestListFindsHalfOnesAndNoStrangers(t *testing.T) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.Alias = IDOf("u5").HostLink(), "uplink to rack 7"
 	must(t, netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}))
-	defer func() { must(t, errors.Join(os.Remove(stranger), deleteLink(attrs.Name))) }()
+	defer func() { must(t, errors.Join(os.Remove(stranger), netdev.DeleteLink(attrs.Name))) }()
 	ids, err := k.List()
 	must(t, err)
 	want := []ID{IDOf("u1"), IDOf("u2"), IDOf("u3"), IDOf("u4")}

@@ -36,7 +36,7 @@ func (s Spec) cables() []cable {
 
 // whole reports whether both ends are there and belong together.
 func (c cable) whole(netns ns.NetNS) (bool, error) {
-	outer, err := findLink(c.outer)
+	outer, err := netdev.Find(c.outer)
 	if err != nil || outer == nil {
 		return false, err
 	}
@@ -46,7 +46,7 @@ func (c cable) whole(netns ns.NetNS) (bool, error) {
 	}
 	whole := false
 	err = inside(netns, func() error {
-		inner, err := findLink(c.inner)
+		inner, err := netdev.Find(c.inner)
 		if err != nil || inner == nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (c cable) make(netns ns.NetNS) error {
 		return fmt.Errorf("add veth %s: %w", c.outer, err)
 	}
 	if err := c.ready(); err != nil {
-		return errors.Join(err, deleteLink(c.outer))
+		return errors.Join(err, netdev.DeleteLink(c.outer))
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (c cable) raise() error {
 		err = netdev.RaiseAs(outer, c.alias)
 	}
 	if err != nil {
-		return errors.Join(err, deleteLink(c.outer))
+		return errors.Join(err, netdev.DeleteLink(c.outer))
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (c cable) ensure(netns ns.NetNS) error {
 	} else if whole {
 		return c.bringUp()
 	}
-	if err := inside(netns, func() error { return deleteLink(c.inner) }); err != nil {
+	if err := inside(netns, func() error { return netdev.DeleteLink(c.inner) }); err != nil {
 		return err
 	}
 	if err := c.make(netns); err != nil {
@@ -146,14 +146,14 @@ func (c cable) bringUp() error {
 // removeLink removes a pair by its end in the node's namespace; that there is none is no error. A link of the name that is
 // not ours stays, with an error.
 func removeLink(outer string) error {
-	link, err := findLink(outer)
+	link, err := netdev.Find(outer)
 	if err != nil || link == nil {
 		return err
 	}
 	if !isOurs(link) {
 		return fmt.Errorf("delete %s: it was not made by atoll (alias %q)", outer, link.Attrs().Alias)
 	}
-	return deleteLink(outer)
+	return netdev.DeleteLink(outer)
 }
 
 // hostEnd readies the node's end of a link to a porthole. The table checks by reverse path where packets come from.
@@ -173,30 +173,6 @@ func hostEnd(link netlink.Link) error {
 // looseReversePath has the kernel take packets from wherever a route back exists by any interface; the larger of this
 // and the value for all interfaces counts. (ip-sysctl in the kernel's documentation.)
 const looseReversePath = "2"
-
-// findLink is a link in the namespace of the calling thread; nil when there is none.
-func findLink(name string) (netlink.Link, error) {
-	link, err := netlink.LinkByName(name)
-	if netdev.NotFound(err) {
-		return nil, nil //nolint:nilnil // absence is an answer
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", name, err)
-	}
-	return link, nil
-}
-
-// deleteLink deletes a link in the namespace of the calling thread; that there is none is no error.
-func deleteLink(name string) error {
-	link, err := findLink(name)
-	if err != nil || link == nil {
-		return err
-	}
-	if err := netlink.LinkDel(link); err != nil && !netdev.NotFound(err) {
-		return fmt.Errorf("delete %s: %w", name, err)
-	}
-	return nil
-}
 
 // neighbour adds a neighbour that stays as it is.
 func neighbour(link netlink.Link, address netip.Addr, mac string) error {

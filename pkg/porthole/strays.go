@@ -10,6 +10,8 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
+
+	"github.com/atoll-net/atoll/pkg/netdev"
 )
 
 // List returns the portholes of which anything is there, be it half of one: a link or a namespace.
@@ -36,7 +38,7 @@ func (k *Keeper) List() ([]ID, error) {
 // Exists reports whether List would find a porthole.
 func (k *Keeper) Exists(id ID) (bool, error) {
 	for _, name := range []string{id.Name(), id.HostLink()} {
-		if link, err := findLink(name); err != nil || link != nil && isOurs(link) {
+		if link, err := netdev.Find(name); err != nil || link != nil && isOurs(link) {
 			return err == nil, err
 		}
 	}
