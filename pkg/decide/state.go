@@ -111,17 +111,17 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 	}
 	s.networks = networks.New(networks.World{
 		Cluster: s.cluster, Catalog: s.catalog, Subnets: s.subnets, Faces: s.faces, Virtual: s.virtual,
-		Graph: g, Database: s.database, Sink: sink, Pods: later{s}, Resolvers: later{s},
+		Graph: g, Database: s.database, Sink: sink,
 	}, networks.Stages{
 		Objects: at(stageCluster), Layouts: at(stageLayouts), Closings: at(stageClosings), Routers: at(stageRouters), Ranges: at(stageRanges),
 		Statuses: at(stageStatuses),
 	})
 	s.pods = attach.New(attach.World{
-		Cluster: s.cluster, Catalog: s.catalog, Subnets: s.subnets, Faces: s.faces, Networks: s.networks, Nodes: later{s}, Policies: later{s},
+		Cluster: s.cluster, Catalog: s.catalog, Subnets: s.subnets, Faces: s.faces, Networks: s.networks,
 		Graph: g, Database: s.database, Sink: sink,
 	}, attach.Stages{Blocks: at(stageBlocks), Refills: at(stageRefills), Leaves: at(stageLeaves)})
 	s.nodes = nodes.New(nodes.World{
-		Home: defaults.Network, Subnets: s.subnets, Faces: s.faces, Networks: s.networks, Policies: later{s}, Graph: g, Sink: sink,
+		Home: defaults.Network, Subnets: s.subnets, Faces: s.faces, Networks: s.networks, Graph: g, Sink: sink,
 	}, nodes.Stages{Blocks: at(stageBlocks), Places: at(stageNodes), Leaves: at(stageLeaves)})
 	s.services = services.New(services.World{
 		Cluster: s.cluster, Catalog: s.catalog, Virtual: s.virtual, Balancers: s.balancers, Networks: servicesView{s}, Pods: servicesView{s},
@@ -134,6 +134,10 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 	s.views = views.New(s.cluster, seen, seen, sink, at(stageStatuses), s.networks.Changed, s.networks.Seen, s.pods.Changed)
 	s.tenants = s.newTenants(sink)
 	s.handlers = s.newHandlers()
+	// Some read results of stages that are made after them, in a later stage of theirs.
+	s.networks.Pods, s.networks.Resolvers = s.pods, s.services
+	s.pods.Nodes, s.pods.Policies = s.nodes, s.policies
+	s.nodes.Policies = s.policies
 	s.follow()
 	return s
 }

@@ -7,29 +7,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/decide/networks"
 	"github.com/atoll-net/atoll/pkg/decide/services"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
 )
-
-// later are results of stages that are made after those which read them, in a later stage of theirs.
-type later struct{ *State }
-
-func (l later) Members(network string) networks.Members { return l.pods.Members(network) }
-
-func (l later) Attachment(pod model.PodKey) *model.Attachment { return l.pods.Attachment(pod) }
-
-func (l later) NameServers(n *model.Network) []netip.Addr { return l.services.NameServers(n) }
-
-func (l later) Answered(service model.ServiceKey, network string) bool {
-	return len(l.services.Answers(service, network)) > 0
-}
-
-func (l later) Serves(node string) bool { return l.nodes.Serves(node) }
-
-func (l later) GroupsOf(pod model.PodKey, a model.Attachment) []nb.Ref {
-	return l.policies.GroupsOf(pod, a)
-}
-
-func (l later) Judges(n *model.Network) bool { return l.policies.Judges(n) }
 
 // viewed is what namespaces see of Networks.
 type viewed struct {

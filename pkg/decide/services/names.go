@@ -19,6 +19,11 @@ func (s *Stage) Answers(service model.ServiceKey, network string) []Answer {
 	return s.answers[service][network]
 }
 
+// Answered reports whether a Service has endpoints that answer a Network's questions.
+func (s *Stage) Answered(service model.ServiceKey, network string) bool {
+	return len(s.Answers(service, network)) > 0
+}
+
 // NameServers are the addresses at which the pods of a Network ask for names.
 func (s *Stage) NameServers(n *model.Network) []netip.Addr {
 	dns := s.world.Catalog.Service(s.world.Cluster.DNS)
