@@ -36,11 +36,9 @@ func (in Around) addresses(b model.Block, v4 bool) []netip.Prefix {
 // subnets are the Network's ranges of one IP family.
 func (in Around) subnets(v4 bool) []netip.Prefix {
 	var out []netip.Prefix
-	for _, s := range in.Layout.Subnets {
-		for _, r := range s.Ranges {
-			if r.CIDR.Addr().Is4() == v4 {
-				out = append(out, r.CIDR)
-			}
+	for _, r := range in.Layout.Ranges() {
+		if r.CIDR.Addr().Is4() == v4 {
+			out = append(out, r.CIDR)
 		}
 	}
 	return out

@@ -94,11 +94,9 @@ func edge(l Layout) nb.Facts {
 
 // Has reports whether a subnet of the Network has addresses of IPv4, or else of IPv6.
 func (l Layout) Has(v4 bool) bool {
-	for _, s := range l.Subnets {
-		for _, r := range s.Ranges {
-			if r.CIDR.Addr().Is4() == v4 {
-				return true
-			}
+	for _, r := range l.Ranges() {
+		if r.CIDR.Addr().Is4() == v4 {
+			return true
 		}
 	}
 	return false

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -80,13 +81,24 @@ func (l Layout) Listed() []SubnetLayout {
 	return slices.DeleteFunc(slices.Clone(l.Subnets), func(s SubnetLayout) bool { return s.Former })
 }
 
+// Ranges are those of all subnets, by the names of these.
+func (l Layout) Ranges() iter.Seq2[string, Range] {
+	return func(yield func(string, Range) bool) {
+		for _, s := range l.Subnets {
+			for _, r := range s.Ranges {
+				if !yield(s.Name, r) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Taken are the addresses of its subnets.
 func (l Layout) Taken() []model.AddrRange {
 	var out []model.AddrRange
-	for _, s := range l.Subnets {
-		for _, r := range s.Ranges {
-			out = append(out, AddrRangeOf(r.CIDR))
-		}
+	for _, r := range l.Ranges() {
+		out = append(out, AddrRangeOf(r.CIDR))
 	}
 	return out
 }

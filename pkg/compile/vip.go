@@ -42,11 +42,9 @@ func (l Layout) planServices(n model.Network) ([]netip.Prefix, []model.Problem) 
 
 // overlapping finds a subnet's range that overlaps another.
 func (l Layout) overlapping(cidr netip.Prefix) (subnet string, r netip.Prefix, found bool) {
-	for _, s := range l.Subnets {
-		for _, r := range s.Ranges {
-			if r.CIDR.Overlaps(cidr) {
-				return s.Name, r.CIDR, true
-			}
+	for subnet, r := range l.Ranges() {
+		if r.CIDR.Overlaps(cidr) {
+			return subnet, r.CIDR, true
 		}
 	}
 	return "", netip.Prefix{}, false

@@ -419,10 +419,8 @@ func (w *World) cluster() porthole.Cluster {
 func (i Infrastructure) subnetsOf(n *model.Network) []netip.Prefix {
 	layout, _ := compile.Plan(*n, i.cluster())
 	var out []netip.Prefix
-	for _, s := range layout.Subnets {
-		for _, r := range s.Ranges {
-			out = append(out, r.CIDR)
-		}
+	for _, r := range layout.Ranges() {
+		out = append(out, r.CIDR)
 	}
 	return out
 }

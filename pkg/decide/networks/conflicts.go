@@ -55,11 +55,9 @@ func (s *Stage) conflicts(n *Network) []string {
 		return nil
 	}
 	var out []string
-	for _, subnet := range n.Layout.Subnets {
-		for _, r := range subnet.Ranges {
-			out = append(out, s.conflictsOf(fmt.Sprintf("%s of subnet %q", r.CIDR, subnet.Name), r.CIDR)...)
-			out = append(out, s.servicesWithin(subnet.Name, r)...)
-		}
+	for subnet, r := range n.Layout.Ranges() {
+		out = append(out, s.conflictsOf(fmt.Sprintf("%s of subnet %q", r.CIDR, subnet), r.CIDR)...)
+		out = append(out, s.servicesWithin(subnet, r)...)
 	}
 	for _, cidr := range n.Layout.Services {
 		if s.clusterIPsWithin(cidr) != "" {
@@ -127,12 +125,10 @@ func (s *Stage) infrastructure() []taken {
 		})
 	}
 	if home := s.home(); home != nil {
-		for _, subnet := range home.Layout.Subnets {
-			for _, r := range subnet.Ranges {
-				out = append(out, taken{
-					r.CIDR, fmt.Sprintf("%s of Network %q", r.CIDR, home.Name), "pods cannot dial its pods and nodes there",
-				})
-			}
+		for _, r := range home.Layout.Ranges() {
+			out = append(out, taken{
+				r.CIDR, fmt.Sprintf("%s of Network %q", r.CIDR, home.Name), "pods cannot dial its pods and nodes there",
+			})
 		}
 	}
 	return out

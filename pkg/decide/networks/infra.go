@@ -49,11 +49,9 @@ func (s *Stage) through(n *Network) []netip.Addr {
 
 // routes reports whether an address is a gateway's.
 func (n *Network) routes(a netip.Addr) bool {
-	for _, subnet := range n.Layout.Subnets {
-		for _, r := range subnet.Ranges {
-			if r.Gateway == a {
-				return true
-			}
+	for _, r := range n.Layout.Ranges() {
+		if r.Gateway == a {
+			return true
 		}
 	}
 	return false

@@ -27,10 +27,8 @@ func (s *Stage) View(name string) model.View {
 	if !ownMatter(out.Reason) {
 		out.Message = fmt.Sprintf("Network %q is not served as its owner asks: whoever runs the cluster finds out why with kubectl describe network", n.Name)
 	}
-	for _, subnet := range n.Layout.Subnets {
-		for _, r := range subnet.Ranges {
-			out.Subnets = append(out.Subnets, model.ViewedSubnet{Name: subnet.Name, CIDR: r.CIDR, Gateway: r.Gateway})
-		}
+	for subnet, r := range n.Layout.Ranges() {
+		out.Subnets = append(out.Subnets, model.ViewedSubnet{Name: subnet, CIDR: r.CIDR, Gateway: r.Gateway})
 	}
 	return out
 }
