@@ -126,13 +126,13 @@ func powerCommand(opts *sandbox.Options, name, short string, run func(*sandbox.S
 }
 
 // placeCommand is about one place that is no node. what is how a person calls all that is there, where the place itself.
-func placeCommand(opts *sandbox.Options, place, what, where string) *cobra.Command {
-	cmd := &cobra.Command{Use: place, Short: "Work on " + what}
+func placeCommand(opts *sandbox.Options, name, what, where string) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: "Work on " + what}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "exec -- COMMAND...",
 		Short: "Run a command in all namespaces of " + where,
 		Args:  cobra.MinimumNArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return enter(cmd, opts, place, args) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return enter(cmd, opts, name, args) },
 	})
 	return cmd
 }
