@@ -14,6 +14,7 @@ import (
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
@@ -41,7 +42,7 @@ func version() string {
 	return "unknown"
 }
 
-// clients are REST clients that share one connection and one limit.
+// clients are REST clients that share one connection and one limit. Those who watch and those who write have clients of their own.
 type clients struct {
 	core      *corev1client.CoreV1Client
 	discovery *discoveryclient.DiscoveryV1Client
@@ -55,6 +56,10 @@ type clients struct {
 
 func newClients(cfg *rest.Config) (clients, error) {
 	var none clients
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS > 0 {
+		cfg.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(cfg.QPS, cfg.Burst)
+	}
 	core := rest.CopyConfig(cfg)
 	core.ContentType = runtime.ContentTypeProtobuf
 	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

@@ -39,7 +39,7 @@ type Flow struct {
 	Packets  uint64
 	// Datapath, InPort and OutPort are the numbers of the logical datapath, and of the logical ports by which packets come in and go
 	// out, that the flow matches, as OVN keeps them; 0 where it does not. (ovn-architecture(7): metadata, reg14, reg15.)
-	Datapath, OutPort, Out uint32
+	Datapath, InPort, OutPort uint32
 }
 
 // Counts asks for each selection; the answers are in the same order.
@@ -194,9 +194,9 @@ func (f *Flow) readMatch(fields []byte) error {
 		case class == classBasic && number == fieldMetadata && len(value) >= 8:
 			f.Datapath = uint32(binary.BigEndian.Uint64(value))
 		case class == classRegisters && number == fieldIn && len(value) >= 4:
-			f.OutPort = binary.BigEndian.Uint32(value)
+			f.InPort = binary.BigEndian.Uint32(value)
 		case class == classRegisters && number == fieldOut && len(value) >= 4:
-			f.Out = binary.BigEndian.Uint32(value)
+			f.OutPort = binary.BigEndian.Uint32(value)
 		}
 		fields = fields[4+int(fields[3]):]
 	}

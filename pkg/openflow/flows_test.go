@@ -19,7 +19,7 @@ func flow() []byte {
 }
 
 func TestFlowsAreRead(t *testing.T) {
-	want := Flow{Table: 45, Priority: 9, Packets: 7, Datapath: 3, Out: 6}
+	want := Flow{Table: 45, Priority: 9, Packets: 7, Datapath: 3, OutPort: 6}
 	got, err := flowsOf(append(flow(), flow()...))
 	if diff := cmp.Diff([]Flow{want, want}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)

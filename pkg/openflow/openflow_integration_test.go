@@ -114,9 +114,9 @@ func TestFlowsAreCountedByCookieAndTable(t *testing.T) {
 		found[f] = true
 	}
 	if diff := cmp.Diff(map[openflow.Flow]bool{
-		{Table: 1, Priority: 9, Packets: 3, Datapath: 3, OutPort: 5}: true,
-		{Table: 1, Priority: 8, Datapath: 3, Out: 6}:                 true,
-		{Table: 2, Priority: 1}:                                      true,
+		{Table: 1, Priority: 9, Packets: 3, Datapath: 3, InPort: 5}: true,
+		{Table: 1, Priority: 8, Datapath: 3, OutPort: 6}:            true,
+		{Table: 2, Priority: 1}:                                     true,
 	}, found); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

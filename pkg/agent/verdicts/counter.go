@@ -251,7 +251,7 @@ func (c *Counter) dropsByPod(ctx context.Context, bridge *openflow.Conn) (map[nb
 				byPort[origin] = map[ovsdb.PortNumbers]uint64{}
 			}
 			for _, f := range flows {
-				if port := max(f.OutPort, f.Out); port != 0 && f.Packets > 0 {
+				if port := max(f.InPort, f.OutPort); port != 0 && f.Packets > 0 {
 					byPort[origin][ovsdb.PortNumbers{Datapath: f.Datapath, Port: port}] += f.Packets
 				}
 			}
