@@ -12,8 +12,8 @@ type Tenant struct {
 	Template, Fallback NetworkTemplate
 	// Admins may write its Networks.
 	Admins []TenantAdmin
-	// Networks and Pods bound how many it may have.
-	Networks, Pods Quota
+	// Networks, Pods, Services and Gateways bound how many it may have.
+	Networks, Pods, Services, Gateways Quota
 	// Isolated is the verdict that its status tells; empty: none.
 	Isolated Hardness
 	// Deleting: the object waits for its finalizers. Finalized: it carries TenantFinalizer.
@@ -59,8 +59,8 @@ type TenantStatus struct {
 	Conditions []Condition
 	// DefaultNetwork is empty while it is not there.
 	DefaultNetwork string
-	// Networks, Namespaces and Pods are counted; of pods those that hold an address.
-	Networks, Namespaces, Pods int64
+	// Networks, Namespaces and Pods are counted; of pods those that hold an address. So are Services and Gateways that may be served.
+	Networks, Namespaces, Pods, Services, Gateways int64
 	// Quotas are those that it has, sorted by what they bound.
 	Quotas []QuotaStatus
 	// Isolation is nil while nothing is known of it.
