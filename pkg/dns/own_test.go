@@ -133,3 +133,43 @@ func TestReverseNamesOfARangeStayHere(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 }
+
+// TestARefusedServiceHasNoName: neither in its Network nor in those that reach it, also where pods are behind it. What is headless since
+// has no address that could lead nowhere.
+func TestARefusedServiceHasNoName(t *testing.T) {
+	w := newWorld(t, offering(admitting(ranged("red", "10.9.0.0/16")), "blue"), admitting(vpc("blue")))
+	w.SetNamespace(namespaceIn("red", "red"))
+	w.SetNamespace(namespaceIn("blue", "blue"))
+	web := clusterIP("red/web", "10.96.1.1")
+	w.SetService(web)
+	w.put("web-1", slice("red/web", "red", "10.0.0.5"))
+	w.SetComplete()
+	ask := func(network string) string {
+		return answered(w.ask(t, network, "web.red.svc.cluster.local.", dns.TypeA))
+	}
+	const known = "NOERROR\nweb.red.svc.cluster.local. A 10.96.1.1"
+	if red, blue := ask("red"), ask("blue"); red != known || blue != known {
+		t.Fatalf("before: %s, %s", red, blue)
+	}
+	refused := *web
+	refused.Own = &model.ServiceAddresses{ServiceUID: "uid", Refused: true}
+	w.SetService(&refused)
+	for _, network := range []string{"red", "blue"} {
+		if got := ask(network); got != "NXDOMAIN" {
+			t.Errorf("%s: %s", network, got)
+		}
+	}
+	if got := answered(w.ask(t, "red", "1.1.96.10.in-addr.arpa.", dns.TypePTR)); got != "NXDOMAIN" {
+		t.Errorf("its reverse name: %s", got)
+	}
+	headless := refused
+	headless.ClusterIPs, headless.Headless = nil, true
+	w.SetService(&headless)
+	if got := ask("red"); got != "NOERROR\nweb.red.svc.cluster.local. A 10.0.0.5" {
+		t.Errorf("headless: %s", got)
+	}
+	w.SetService(web)
+	if got := ask("red"); got != known {
+		t.Errorf("with room: %s", got)
+	}
+}

@@ -38,7 +38,7 @@ func (d *Directory) refresh(s *served, key ServiceKey) {
 	api := key == apiService && s.network.Infra != model.InfraNone
 	sees := api || visible.Looker{Network: s.network}.Sees(seen(ns, inhabited(behind)))
 	provider := d.provider(s, key)
-	if service == nil || !sees && provider == nil {
+	if service == nil || service.refused() || !sees && provider == nil {
 		s.zone.set(key, nil)
 		return
 	}

@@ -28,6 +28,9 @@ type Service struct {
 	PublishNotReady bool
 }
 
+// refused reports whether its addresses lead nowhere, in no Network: it is beyond its tenant's quota.
+func (s *Service) refused() bool { return s.Own != nil && s.Own.Refused && len(s.ClusterIPs) > 0 }
+
 // Port is a port of a Service or of its endpoints.
 type Port struct {
 	// Name may be empty.

@@ -46,7 +46,7 @@ func ServiceAddresses(text, uid string) *model.ServiceAddresses {
 		return nil
 	}
 	var a model.ServiceAddresses
-	if err := json.Unmarshal([]byte(text), &a); err != nil || a.ServiceUID != uid || len(a.Addresses) == 0 {
+	if err := json.Unmarshal([]byte(text), &a); err != nil || a.ServiceUID != uid || (len(a.Addresses) == 0) != a.Refused {
 		return nil
 	}
 	var have families

@@ -85,20 +85,27 @@ func TestServiceAddresses(t *testing.T) {
 		t.Errorf("created at %s", s.Created)
 	}
 	for name, bad := range map[string]string{
-		"empty":           "",
-		"of another":      strings.Replace(text, "u1", "u9", 1),
-		"no JSON":         text[1:],
-		"no addresses":    strings.Replace(text, `["10.9.0.5","fd09::5"]`, "[]", 1),
-		"two of a family": strings.Replace(text, "fd09::5", "10.9.0.6", 1),
-		"mapped":          strings.Replace(text, "fd09::5", "::ffff:10.9.0.5", 1),
-		"a zone":          strings.Replace(text, "fd09::5", "fe80::1%a", 1),
-		"a word":          strings.Replace(text, "fd09::5", "any", 1),
-		"null":            "null",
-		"very long":       text + strings.Repeat(" ", 2000),
+		"empty":                   "",
+		"of another":              strings.Replace(text, "u1", "u9", 1),
+		"no JSON":                 text[1:],
+		"no addresses":            strings.Replace(text, `["10.9.0.5","fd09::5"]`, "[]", 1),
+		"two of a family":         strings.Replace(text, "fd09::5", "10.9.0.6", 1),
+		"mapped":                  strings.Replace(text, "fd09::5", "::ffff:10.9.0.5", 1),
+		"a zone":                  strings.Replace(text, "fd09::5", "fe80::1%a", 1),
+		"a word":                  strings.Replace(text, "fd09::5", "any", 1),
+		"null":                    "null",
+		"refused, with addresses": strings.Replace(text, `"addresses"`, `"refused":true,"addresses"`, 1),
+		"very long":               text + strings.Repeat(" ", 2000),
 	} {
 		if got := ServiceAddresses(bad, "u1"); got != nil {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+	refused := model.ServiceAddresses{ServiceUID: "u1", Refused: true}
+	if text := ServiceAddressesAnnotation(refused); text != `{"serviceUID":"u1","refused":true}` {
+		t.Errorf("of one that is refused: %s", text)
+	} else if diff := cmp.Diff(&refused, ServiceAddresses(text, "u1")); diff != "" {
+		t.Errorf("of one that is refused (-want +got):\n%s", diff)
 	}
 }
 

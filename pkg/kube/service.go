@@ -39,7 +39,7 @@ func sameServiceAddresses(a, b *model.ServiceAddresses) bool {
 		return a == b
 	}
 	return a.ServiceUID == b.ServiceUID && a.Network == b.Network && a.NetworkUID == b.NetworkUID &&
-		slices.Equal(a.Addresses, b.Addresses)
+		slices.Equal(a.Addresses, b.Addresses) && a.Refused == b.Refused
 }
 
 func sameSlice(a, b *model.Slice) bool {

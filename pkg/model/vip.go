@@ -17,8 +17,10 @@ type ServiceAddresses struct {
 	// another one and counts for nothing.
 	ServiceUID string `json:"serviceUID"`
 	// Network is where they are, NetworkUID its UID: one that is made anew under its name is another.
-	Network    string `json:"network"`
-	NetworkUID string `json:"networkUID"`
+	Network    string `json:"network,omitempty"`
+	NetworkUID string `json:"networkUID,omitempty"`
 	// Addresses are one or two, of different IP families, IPv4 first.
-	Addresses []netip.Addr `json:"addresses"`
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// Refused: it is beyond its tenant's quota and has none. It has no name in any Network then.
+	Refused bool `json:"refused,omitempty"`
 }
