@@ -44,6 +44,8 @@ type settings struct {
 	small bool
 	// crowded: it is pods, most of all, that come and go.
 	crowded bool
+	// bounded: it is Services and Gateways of a tenant with quotas.
+	bounded bool
 }
 
 var (
@@ -60,8 +62,11 @@ func drawHistory(t *rapid.T) *history {
 		small:   rapid.Bool().Draw(t, "few faces"),
 		crowded: rapid.Bool().Draw(t, "crowded"),
 	}}
+	h.settings.bounded = !h.settings.crowded && rapid.Bool().Draw(t, "bounded")
 	moment := time.Unix(1000, 0)
-	if h.settings.crowded || rapid.Bool().Draw(t, "furnished") {
+	if h.settings.bounded {
+		h.batches = append(h.batches, batch{append(furnished(h.settings.small), tenanted()...), moment})
+	} else if h.settings.crowded || rapid.Bool().Draw(t, "furnished") {
 		h.batches = append(h.batches, batch{furnished(h.settings.small), moment})
 	}
 	for range rapid.IntRange(1, 12).Draw(t, "batches") {
@@ -91,6 +96,22 @@ func furnished(small bool) []step {
 	}
 }
 
+// tenanted is a Tenant with quotas whose namespaces these are, and who may have a Gateway.
+func tenanted() []step {
+	limited := tenant("acme")
+	limited.UID = "uid-tenant-acme-0"
+	limited.Services, limited.Gateways = model.Quota{Bounded: true, Hard: 1}, model.Quota{Bounded: true, Hard: 1}
+	out := []step{
+		{"Tenant acme", func(w *world) { w.setTenant(limited) }},
+		{"Class", func(w *world) { w.setClass(model.GatewayClass{Name: "atoll", UID: "class"}) }},
+	}
+	for _, ns := range someSpaces {
+		labels := map[string]string{model.LabelNetwork: "red", model.LabelTenant: "acme"}
+		out = append(out, step{"Namespace " + ns, func(w *world) { w.setNamespace(ns, labels) }})
+	}
+	return out
+}
+
 // drawSteps is what one user does: mostly one step.
 func (h *history) drawSteps(t *rapid.T) []step {
 	h.serial++
@@ -100,6 +121,9 @@ func (h *history) drawSteps(t *rapid.T) []step {
 	kinds := rapid.IntRange(0, 26)
 	if h.settings.crowded {
 		kinds = rapid.SampledFrom([]int{6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 11, 11, 11, 11, 11, 0, 3, 13, 15, 16, 17, 18, 19, 20, 23, 25})
+	}
+	if h.settings.bounded {
+		kinds = rapid.SampledFrom([]int{16, 16, 16, 16, 18, 18, 18, 18, 23, 23, 23, 23, 23, 23, 25, 25, 25, 0, 3, 6, 19, 22, 24})
 	}
 	switch kinds.Draw(t, "step") {
 	case 0, 1:
@@ -266,6 +290,7 @@ func (h *history) drawTenant(t *rapid.T) func(*world) {
 		return model.Quota{Bounded: hard >= 0, Hard: max(hard, 0)}
 	}
 	drawn.Networks, drawn.Pods = bound("quota of Networks"), bound("quota of pods")
+	drawn.Services, drawn.Gateways = bound("quota of Services"), bound("quota of Gateways")
 	if rapid.IntRange(0, 3).Draw(t, "gone") == 0 {
 		return func(w *world) { w.endTenant("acme") }
 	}
@@ -378,7 +403,7 @@ func drawSlice(t *rapid.T, ns, name string) model.Slice {
 func (h *history) drawGateway(t *rapid.T, ns, name string) []step {
 	g := tcpGateway(ns, name, "web", "more")
 	g.UID = fmt.Sprintf("%s-%d", g.UID, h.serial)
-	g.Generation = 1
+	g.Generation, g.Created = 1, time.Unix(rapid.Int64Range(0, 3).Draw(t, "age"), 0)
 	for range rapid.IntRange(0, 2).Draw(t, "addresses") {
 		g.Addresses = append(g.Addresses, model.GatewayAddress{Addr: at(fmt.Sprintf("198.18.0.%d", rapid.IntRange(0, 5).Draw(t, "virtual")))})
 	}
@@ -393,7 +418,7 @@ func (h *history) drawGateway(t *rapid.T, ns, name string) []step {
 		}
 		made := g
 		if old != nil {
-			made.UID, made.Held, made.Generation = old.UID, old.Held, old.Generation
+			made.UID, made.Created, made.Held, made.Generation = old.UID, old.Created, old.Held, old.Generation
 			if !reflect.DeepEqual(made, *old) {
 				made.Generation++
 			}

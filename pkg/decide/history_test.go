@@ -247,7 +247,7 @@ func distinct(t *rapid.T, how string, w *world) {
 		}
 	}
 	for key, s := range w.services {
-		if s.Assigned == nil {
+		if s.Assigned == nil || s.Assigned.Refused {
 			continue
 		}
 		a := s.Assigned.Addresses[0]

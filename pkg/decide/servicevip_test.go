@@ -50,6 +50,9 @@ func (w *world) own(ns, name string) string {
 	if s == nil || s.Assigned == nil {
 		return ""
 	}
+	if s.Assigned.Refused {
+		return "refused"
+	}
 	if s.Assigned.ServiceUID != s.UID || s.Assigned.NetworkUID != w.networks[s.Assigned.Network].UID {
 		return fmt.Sprintf("of another: %+v", *s.Assigned)
 	}

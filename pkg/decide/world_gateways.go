@@ -10,7 +10,7 @@ import (
 // newGateways makes the stage of Gateways.
 func (s *State) newGateways(g *graph.Graph, sink gateways.Sink) *gateways.Stage {
 	return gateways.New(gateways.World{
-		Cluster: s.cluster, Networks: s.networks, Services: behind{s.catalog, s.services}, Virtual: s.virtual,
+		Cluster: s.cluster, Networks: s.networks, Services: behind{s.catalog, s.services}, Virtual: s.virtual, Quotas: s.gatewayQuotas,
 		Graph: g, Balancers: s.balancers, Sink: sink,
 		NetworkChanged: s.networks.Served, ServiceChanged: s.services.Compiled,
 	}, s.order.Stage(stageClaims), s.order.Stage(stageGateways))

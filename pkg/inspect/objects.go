@@ -62,7 +62,7 @@ func (w desired) compareServices() []Difference {
 			d.Have = intake.ServiceAddressesAnnotation(*have)
 		}
 		switch {
-		case decided != nil && have == nil:
+		case decided != nil && have == nil && !decided.Refused:
 			d.Want = "addresses of Network " + decided.Network
 		case decided != nil:
 			d.Want = intake.ServiceAddressesAnnotation(*decided)

@@ -26,6 +26,8 @@ func Tenant(in *v1alpha1.Tenant) *model.Tenant {
 		Template:   NetworkTemplate(in.Spec.NetworkTemplate),
 		Networks:   quota(in.Spec.Quotas.Networks),
 		Pods:       quota(in.Spec.Quotas.Pods),
+		Services:   quota(in.Spec.Quotas.Services),
+		Gateways:   quota(in.Spec.Quotas.Gateways),
 		Isolated:   isolated(in.Status.Isolation),
 		Deleting:   in.DeletionTimestamp != nil,
 		Finalized:  slices.Contains(in.Finalizers, model.TenantFinalizer),
@@ -160,7 +162,8 @@ func roleMeta(want model.TenantRole) metav1.ObjectMeta {
 func TenantStatus(old v1alpha1.TenantStatus, report model.TenantStatus, now metav1.Time) v1alpha1.TenantStatus {
 	out := v1alpha1.TenantStatus{
 		Phase: v1alpha1.NetworkPhase(report.Phase), ObservedGeneration: report.ObservedGeneration, DefaultNetwork: report.DefaultNetwork,
-		Networks: report.Networks, Namespaces: report.Namespaces, Pods: report.Pods, Isolation: isolation(report.Isolation),
+		Networks: report.Networks, Namespaces: report.Namespaces, Pods: report.Pods,
+		Services: report.Services, Gateways: report.Gateways, Isolation: isolation(report.Isolation),
 	}
 	for _, c := range report.Conditions {
 		out.Conditions = append(out.Conditions, condition(old.Conditions, c, report.ObservedGeneration, now))

@@ -17,14 +17,15 @@ func TestTenant(t *testing.T) {
 			NetworkTemplate: &v1alpha1.NetworkTemplate{Egress: v1alpha1.EgressNone},
 			ServiceCIDRs:    []v1alpha1.CIDR{"10.9.0.0/16"},
 			Admins:          []v1alpha1.TenantAdmin{{Kind: "ServiceAccount", Name: "deployer", Namespace: "shop"}},
-			Quotas:          v1alpha1.TenantQuotas{Networks: new(int32(2)), Pods: new(int32(-1))},
+			Quotas:          v1alpha1.TenantQuotas{Networks: new(int32(2)), Pods: new(int32(-1)), Services: new(int32(7)), Gateways: new(int32(0))},
 		},
 		Status: v1alpha1.TenantStatus{Isolation: &v1alpha1.Isolation{Overall: v1alpha1.Hard}},
 	}
 	want := &model.Tenant{
 		Name: "acme", UID: "u", Generation: 3, Template: `{"egress":"none"}`, Fallback: `{"serviceCIDRs":["10.9.0.0/16"]}`,
 		Admins:   []model.TenantAdmin{{Kind: "ServiceAccount", Namespace: "shop", Name: "deployer"}},
-		Networks: model.Quota{Bounded: true, Hard: 2}, Pods: model.Quota{Bounded: true}, Isolated: model.Hard, Deleting: true, Finalized: true,
+		Networks: model.Quota{Bounded: true, Hard: 2}, Pods: model.Quota{Bounded: true},
+		Services: model.Quota{Bounded: true, Hard: 7}, Gateways: model.Quota{Bounded: true}, Isolated: model.Hard, Deleting: true, Finalized: true,
 	}
 	if diff := cmp.Diff(want, Tenant(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

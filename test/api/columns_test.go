@@ -51,7 +51,7 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 		t.Fatal(err)
 	}
 	verdict := map[string]any{"pods": "Hard", "dns": "Hard", "overall": "Unknown"}
-	told.Object["status"] = map[string]any{"phase": "Ready", "networks": int64(1), "namespaces": int64(2), "pods": int64(3), "isolation": verdict}
+	told.Object["status"] = map[string]any{"phase": "Ready", "networks": int64(1), "namespaces": int64(2), "pods": int64(3), "services": int64(4), "gateways": int64(0), "isolation": verdict}
 	_, err = tenants.UpdateStatus(t.Context(), told, metav1.UpdateOptions{})
 	expect(t, err, "Unsupported value")
 	verdict["overall"] = "Hard"
@@ -62,7 +62,7 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 		args []string
 		want string
 	}{
-		{[]string{"get", "tenants", "--field-selector=metadata.name=crimson"}, "NAME PHASE REASON NETWORKS NAMESPACES PODS ISOLATION AGE / crimson Ready 1 2 3 Hard"},
+		{[]string{"get", "tenants", "--field-selector=metadata.name=crimson"}, "NAME PHASE REASON NETWORKS NAMESPACES PODS SERVICES GATEWAYS ISOLATION AGE / crimson Ready 1 2 3 4 0 Hard"},
 		{[]string{"get", "networks"}, "NAME TYPE PHASE REASON PODS TENANT AGE / red vpc Ready Served 12 acme"},
 		{[]string{"get", "net", "-o", "wide"}, "NAME TYPE PHASE REASON PODS TENANT VPC SERVICE-CIDRS ISOLATION AGE / red vpc Ready Served 12 acme vpc-1 [\"10.9.0.0/16\"] Soft"},
 		// Of several kinds kubectl says which one it is.

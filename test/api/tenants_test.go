@@ -38,7 +38,7 @@ func testTenants(t *testing.T, s *apiserver.Server) {
 		{"nothing is said", "acme", "{}", ""},
 		{"all is said", "acme", `{
 			networkTemplate: {type: vpc, subnets: [{name: a, cidrs: [10.0.0.0/24]}], egress: none, infraAccess: direct, infraIngress: All, dns: {mode: none}, serviceCIDRs: [10.9.0.0/16]},
-			serviceCIDRs: [10.8.0.0/16, "fd08::/112"], dns: {mode: node}, quotas: {networks: 3, pods: 100},
+			serviceCIDRs: [10.8.0.0/16, "fd08::/112"], dns: {mode: node}, quotas: {networks: 3, pods: 100, services: 20, gateways: 0},
 			admins: [{kind: User, name: jo}, {kind: Group, name: acme}, {kind: ServiceAccount, name: deployer, namespace: shop}]}`, ""},
 		{"a name with a dot", "acme.corp", "{}", "at most 63 characters, and no dots"},
 		{"a name with two dashes", "acme--corp", "{}", "has no two dashes in a row"},
@@ -49,6 +49,8 @@ func testTenants(t *testing.T, s *apiserver.Server) {
 		{"a user with a namespace", "acme", "{admins: [{kind: User, name: jo, namespace: shop}]}", "a ServiceAccount has a namespace"},
 		{"another kind of admin", "acme", "{admins: [{kind: Pod, name: jo}]}", "Unsupported value"},
 		{"a quota below nothing", "acme", "{quotas: {pods: -1}}", "should be greater than or equal to 0"},
+		{"a quota of Services below nothing", "acme", "{quotas: {services: -1}}", "should be greater than or equal to 0"},
+		{"a quota of Gateways below nothing", "acme", "{quotas: {gateways: -1}}", "should be greater than or equal to 0"},
 	} {
 		t.Run(sample.what, func(t *testing.T) {
 			_, err := tenants.Create(t.Context(), tenant(t, sample.name, sample.spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"})

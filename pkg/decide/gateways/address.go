@@ -1,6 +1,7 @@
 package gateways
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,6 +15,10 @@ import (
 
 // Claim asks the ledger for addresses of their Networks, for the Gateways that something has changed about.
 func (s *Stage) Claim() {
+	for key := range s.queue.Marked() {
+		// Whom it puts beyond the quota, or brings back, is marked, too.
+		s.count(key)
+	}
 	keys := s.queue.Take()
 	s.rows.MarkAll(keys)
 	for key := range keys {
@@ -24,10 +29,24 @@ func (s *Stage) Claim() {
 	}
 }
 
+// count enters a Gateway among those of its tenant, if it is ours.
+func (s *Stage) count(key model.GatewayKey) {
+	if g := s.gateways[key]; g != nil && s.isOurs(g) {
+		s.Quotas.Enter(key, key.Namespace, g.Created)
+	} else {
+		s.Quotas.Leave(key)
+	}
+}
+
+// isOurs reports whether a Gateway's class is.
+func (s *Stage) isOurs(g *gateway) bool {
+	class := s.classes[g.Class]
+	return class != nil && !class.Parameters
+}
+
 // claim finds out whether a Gateway is ours and where, and says what it asks for there.
 func (s *Stage) claim(g *gateway) {
-	class := s.classes[g.Class]
-	g.ours = class != nil && !class.Parameters
+	g.ours = s.isOurs(g)
 	g.listeners = listenersOf(*g.Gateway)
 	s.reads.classes.Note(g.Key, g.Class)
 	s.reads.namespaces.Note(g.Key, g.Key.Namespace)
@@ -132,11 +151,11 @@ func (s *Stage) why(g *gateway, r ledger.Refusal) string {
 	return fmt.Sprintf("is in no range of Gateways of Network %q (%s)", g.network, ledger.List(s.Virtual.Usable(g.network)))
 }
 
-// unserved says why no Gateway of g's namespace can be served; nil when it can.
+// unserved says why a Gateway cannot be served, whatever it asks for: no Gateway of its namespace can, or its tenant has too many; nil when it can.
 func (s *Stage) unserved(g *gateway) *model.Problem {
 	ns := s.Cluster.Namespaces[g.Key.Namespace]
 	if ns == nil {
 		return new(model.Problemf(model.ReasonPending, "the namespace is not known yet"))
 	}
-	return s.Networks.Refusal(*ns, g.network)
+	return cmp.Or(s.Quotas.Beyond(g.Key), s.Networks.Refusal(*ns, g.network))
 }

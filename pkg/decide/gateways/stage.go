@@ -96,6 +96,7 @@ func New(world World, claims, rows pass.Stage) *Stage {
 		}
 	}
 	world.Virtual.Granted.Follow(rows, mark)
+	world.Quotas.Turned.Follow(claims, s.queue.Mark)
 	world.Balancers.Elapsed.Follow(rows, mark)
 	return s
 }

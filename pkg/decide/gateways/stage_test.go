@@ -76,8 +76,10 @@ func newWorld(t *testing.T, shared string) *world {
 		statuses: map[string]model.GatewayStatus{}, routes: map[string]model.RouteStatus{},
 	}
 	g := graph.New()
+	c := cluster.New(cluster.Settings{Network: "default"}, first)
 	w.World = gateways.World{
-		Cluster: cluster.New(cluster.Settings{Network: "default"}, first), Networks: w, Services: w,
+		Cluster: c, Quotas: ledger.NewQuotas[model.GatewayKey]("gateways", c, func(t *model.Tenant) model.Quota { return t.Gateways }, first),
+		Networks: w, Services: w,
 		Virtual: ledger.NewVirtual(ledger.Shared{Ranges: []netip.Prefix{
 			netip.MustParsePrefix(shared), netip.MustParsePrefix("fd00:18::/64"),
 		}}, first, order.Stage("grants")),
@@ -290,4 +292,29 @@ func TestAGatewayIsLookedAtForWhatItLookedAt(t *testing.T) {
 	if got := w.statuses["front"].Conditions[1].Reason; got != model.ReasonPending {
 		t.Errorf("with a class again it says %s, of rows that nobody has refused", got)
 	}
+}
+
+// TestWhoIsBeyondTheQuota: age decides, whoever came first; when there is room, the next one is looked at, and no other.
+func TestWhoIsBeyondTheQuota(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "198.18.0.0/29")
+	bound := func(hard int64) func() {
+		return func() {
+			w.Cluster.TakeTenants(map[string]*model.Tenant{"somebody": {Name: "somebody", Gateways: model.Quota{Bounded: true, Hard: hard}}})
+		}
+	}
+	other := gateway("other", 0)
+	other.Class = "another"
+	w.pass(t, "three come, and one of another class", come(gateway("middle", 2), gateway("young", 3), gateway("youngest", 4), other), func() {
+		bound(1)()
+		labels := map[string]string{model.LabelNetwork: "red", model.LabelTenant: "somebody"}
+		w.Cluster.TakeNamespaces(map[string]*model.Namespace{"r": {Name: "r", Labels: labels}})
+	}, "middle", "young", "youngest")
+	w.have(t, "the oldest is served", map[string]string{"middle": "198.18.0.1", "young": model.ReasonQuotaExceeded, "youngest": model.ReasonQuotaExceeded})
+	w.pass(t, "the oldest goes", gone("middle"), nothing, "young")
+	w.have(t, "the next is served", map[string]string{"young": "198.18.0.2", "youngest": model.ReasonQuotaExceeded})
+	w.pass(t, "an older one comes", come(gateway("old", 1)), nothing, "old", "young")
+	w.have(t, "the older is served", map[string]string{"old": "198.18.0.3", "young": model.ReasonQuotaExceeded})
+	w.pass(t, "the quota is raised", model.Changes{}, bound(2), "young", "youngest")
+	w.have(t, "two are served", map[string]string{"old": "198.18.0.3", "young": "198.18.0.2", "youngest": model.ReasonQuotaExceeded})
 }

@@ -18,6 +18,7 @@ type World struct {
 	Networks  Networks
 	Services  Services
 	Virtual   *ledger.Virtual
+	Quotas    *ledger.Quotas[model.GatewayKey]
 	Graph     *graph.Graph
 	Balancers *drain.Balancers
 	Sink      Sink

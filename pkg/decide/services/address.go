@@ -21,6 +21,10 @@ type told struct {
 
 // Claim asks the ledger for addresses of the ranges of their namespaces' Networks, for the Services that something has changed about.
 func (s *Stage) Claim() {
+	for key := range s.queue.Marked() {
+		// Whom it puts beyond the quota, or brings back, is marked, too.
+		s.count(key)
+	}
 	keys := s.queue.Take()
 	s.rows.MarkAll(keys)
 	for key := range keys {
@@ -33,10 +37,19 @@ func (s *Stage) Claim() {
 	}
 }
 
+// count enters a Service among those of its tenant.
+func (s *Stage) count(key model.ServiceKey) {
+	if service := s.world.Catalog.Service(key); service != nil {
+		s.world.Quotas.Enter(key, key.Namespace, service.Created)
+	} else {
+		s.world.Quotas.Leave(key)
+	}
+}
+
 // claimsIn is the Network whose ranges a Service gets addresses from: that of its namespace, if it serves any and the
 // namespace may use it.
 func (s *Stage) claimsIn(service *model.Service) (Network, bool) {
-	if service == nil {
+	if service == nil || s.world.Quotas.Beyond(service.Key) != nil {
 		return Network{}, false
 	}
 	ns := s.world.Cluster.Namespaces[service.Key.Namespace]
@@ -54,7 +67,7 @@ func (s *Stage) sayAddresses(key model.ServiceKey) {
 	if claims {
 		s.tell(key, service, cmp.Or(unreadable(service), s.missing(claim.Network, grant)))
 	} else {
-		s.tell(key, service, unaddressable(service))
+		s.tell(key, service, cmp.Or(s.world.Quotas.Beyond(key), unaddressable(service)))
 	}
 	s.showAddresses(key)
 }
@@ -73,7 +86,7 @@ func claimOf(service *model.Service, n Network) ledger.Claim {
 	}
 	claim := ledger.Claim{
 		UID: service.UID, Network: n.Name, NetworkUID: n.Model.UID, Created: service.Created,
-		Known: service.Assigned != nil, IPv4: wish(true), IPv6: wish(false),
+		Known: service.Assigned != nil && !service.Assigned.Refused, IPv4: wish(true), IPv6: wish(false),
 	}
 	if a := service.Assigned; a != nil && a.Network == n.Name && a.NetworkUID == n.Model.UID {
 		claim.Former = a.Addresses
@@ -147,6 +160,8 @@ func (s *Stage) showAddresses(key model.ServiceKey) {
 	var have *model.ServiceAddresses
 	if claim, grant, _ := s.world.Virtual.GrantTo(ownerOf(key)); len(grant.Addresses) > 0 {
 		have = &model.ServiceAddresses{ServiceUID: claim.UID, Network: claim.Network, NetworkUID: claim.NetworkUID, Addresses: grant.Addresses}
+	} else if s.world.Quotas.Beyond(key) != nil {
+		have = &model.ServiceAddresses{ServiceUID: service.UID, Refused: true}
 	}
 	if reflect.DeepEqual(service.Assigned, have) {
 		return

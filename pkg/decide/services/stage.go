@@ -44,6 +44,7 @@ func New(w World, sink Sink, claims, rows pass.Stage) *Stage {
 	s.reads = newReads(s.queue, w)
 	w.Catalog.ServiceChanged.Follow(claims, s.queue.Mark)
 	w.Catalog.SlicesChanged.Follow(claims, s.queue.Mark)
+	w.Quotas.Turned.Follow(claims, s.queue.Mark)
 	mark := func(owner nb.Owner) {
 		if owner.Kind == nb.KindService {
 			s.rows.Mark(keyOf(owner))
@@ -93,6 +94,9 @@ func (l look) serve() []compile.Backends {
 	if ns == nil || !l.world.Catalog.Known(l.service) {
 		l.world.Balancers.Delete(ownerOf(l.service))
 		return nil
+	}
+	if l.world.Quotas.Beyond(l.service) != nil {
+		service = nil
 	}
 	// A Service without virtual addresses is mirrored when its pods or its Networks change.
 	endpoints, home := l.resolve(*ns), l.network(l.world.Cluster.HomeOf(*ns))

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,8 +55,10 @@ func newWorld() *world {
 	order := pass.NewOrder("cluster", "claims", "grants", "services")
 	first, stage := order.Stage("cluster"), order.Stage("services")
 	w := &world{order: order, networks: map[string]services.Network{}, pods: map[model.PodKey]services.Pod{}}
+	c := cluster.New(cluster.Settings{Network: "default"}, first)
 	w.World = services.World{
-		Cluster: cluster.New(cluster.Settings{Network: "default"}, first), Catalog: cluster.NewCatalog(first),
+		Cluster: c, Quotas: ledger.NewQuotas[model.ServiceKey]("services", c, func(t *model.Tenant) model.Quota { return t.Services }, first),
+		Catalog: cluster.NewCatalog(first),
 		Virtual: ledger.NewVirtual(ledger.Shared{}, first, order.Stage("grants")), Balancers: drain.NewBalancers(graph.New(), first), Networks: w, Pods: w,
 		NetworkChanged: pass.NewTopic[string](first), PodChanged: pass.NewTopic[model.PodKey](first),
 		FaceGiven: pass.NewTopic[netip.Addr](first), InfrastructureChanged: pass.NewTopic[struct{}](first),
@@ -146,4 +149,29 @@ func texts(list []netip.AddrPort) string {
 		out += a.String()
 	}
 	return out + "]"
+}
+
+// TestWhoIsBeyondTheQuota: when there is room, the next one is looked at, and no other.
+func TestWhoIsBeyondTheQuota(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	key := func(name string) model.ServiceKey { return model.ServiceKey{Namespace: "r", Name: name} }
+	bound := func(hard int64) func() {
+		return func() {
+			w.Cluster.TakeTenants(map[string]*model.Tenant{"somebody": {Name: "somebody", Services: model.Quota{Bounded: true, Hard: hard}}})
+		}
+	}
+	w.pass(t, "four come", func() {
+		bound(2)()
+		w.Cluster.TakeNamespaces(map[string]*model.Namespace{"r": {Name: "r", Labels: map[string]string{model.LabelNetwork: "red", model.LabelTenant: "somebody"}}})
+		for age, name := range []string{"one", "two", "three", "four"} {
+			w.Catalog.Take(map[model.ServiceKey]*model.Service{key(name): {
+				Key: key(name), UID: name, Created: time.Unix(int64(age), 0), ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")},
+			}}, nil)
+		}
+	}, "four", "one", "three", "two")
+	w.pass(t, "the Tenant comes again", bound(2))
+	w.pass(t, "one goes", func() { w.Catalog.Take(map[model.ServiceKey]*model.Service{key("one"): nil}, nil) }, "one", "three")
+	w.pass(t, "who is beyond it hears of another one", bound(1), "four", "three")
+	w.pass(t, "there is room for all", bound(3), "four", "three")
 }

@@ -17,6 +17,7 @@ type World struct {
 	Cluster   *cluster.Cluster
 	Catalog   *cluster.Catalog
 	Virtual   *ledger.Virtual
+	Quotas    *ledger.Quotas[model.ServiceKey]
 	Balancers *drain.Balancers
 	Networks  Networks
 	Pods      Pods

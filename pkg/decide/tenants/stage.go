@@ -16,10 +16,14 @@ type World struct {
 	Cluster  *cluster.Cluster
 	Networks Networks
 	Pods     Pods
-	Sink     Sink
+	// Services and Gateways count those of their namespaces.
+	Services, Gateways Counter
+	Sink               Sink
 	// NetworkChanged tells of Networks that came, changed or went, NetworkReported of those that say otherwise whether they are ready, and
 	// PodsChanged of tenants who have more pods, or fewer.
 	NetworkChanged, NetworkReported, PodsChanged *pass.Topic[string]
+	// ServicesChanged and GatewaysChanged tell of tenants who have more, or fewer.
+	ServicesChanged, GatewaysChanged *pass.Topic[string]
 }
 
 // Networks are those that may be Tenants'.
@@ -41,6 +45,9 @@ type Pods interface {
 	// NetworksOf are the Networks in which they hold one, in no order.
 	NetworksOf(tenant string) iter.Seq[string]
 }
+
+// Counter counts what a tenant has of one kind.
+type Counter interface{ Count(tenant string) int }
 
 // Sink takes what is decided. A kube.Writer is one.
 type Sink interface {
@@ -89,7 +96,9 @@ func New(w World, stage pass.Stage) *Stage {
 	w.Cluster.NamespaceChanged.Follow(stage, s.namespaceChanged)
 	w.NetworkChanged.Follow(stage, s.networkChanged)
 	w.NetworkReported.Follow(stage, func(name string) { s.queue.Mark(s.tenantOfNetwork[name]) })
-	w.PodsChanged.Follow(stage, s.queue.Mark)
+	for _, counted := range []*pass.Topic[string]{w.PodsChanged, w.ServicesChanged, w.GatewaysChanged} {
+		counted.Follow(stage, s.queue.Mark)
+	}
 	return s
 }
 

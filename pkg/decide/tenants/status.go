@@ -18,6 +18,7 @@ func (s *Stage) status(t *model.Tenant, own []string) model.TenantStatus {
 	out := model.TenantStatus{
 		ObservedGeneration: t.Generation, Phase: phaseOf(t, networks, ready),
 		Networks: int64(len(own)), Namespaces: int64(len(s.spaces[t.Name])), Pods: int64(s.Pods.HeldBy(t.Name)),
+		Services: int64(s.Services.Count(t.Name)), Gateways: int64(s.Gateways.Count(t.Name)),
 	}
 	if home := s.Networks.Model(t.Name); home != nil && home.Tenant == t.Name {
 		out.DefaultNetwork = t.Name
@@ -33,7 +34,12 @@ func (s *Stage) status(t *model.Tenant, own []string) model.TenantStatus {
 		resource string
 		quota    model.Quota
 		used     int64
-	}{{"networks", t.Networks, out.Networks}, {"pods", t.Pods, out.Pods}} {
+	}{
+		{"gateways", t.Gateways, out.Gateways},
+		{"networks", t.Networks, out.Networks},
+		{"pods", t.Pods, out.Pods},
+		{"services", t.Services, out.Services},
+	} {
 		if q.quota.Bounded {
 			out.Quotas = append(out.Quotas, model.QuotaStatus{Resource: q.resource, Used: q.used, Hard: q.quota.Hard})
 		}

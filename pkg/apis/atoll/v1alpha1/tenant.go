@@ -18,6 +18,8 @@ import (
 // +kubebuilder:printcolumn:name="Networks",type=integer,JSONPath=`.status.networks`,description="Its Networks"
 // +kubebuilder:printcolumn:name="Namespaces",type=integer,JSONPath=`.status.namespaces`,description="Its namespaces"
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`,description="Pods of its namespaces that hold an address"
+// +kubebuilder:printcolumn:name="Services",type=integer,JSONPath=`.status.services`,description="Services of its namespaces that have a virtual address"
+// +kubebuilder:printcolumn:name="Gateways",type=integer,JSONPath=`.status.gateways`,description="Gateways of Atoll's classes in its namespaces"
 // +kubebuilder:printcolumn:name="Isolation",type=string,JSONPath=`.status.isolation.overall`,description="Hard or Soft: status.isolation says why"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a Tenant must fit a label and a Network's name: at most 63 characters, and no dots"
@@ -163,6 +165,18 @@ type TenantQuotas struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Pods *int32 `json:"pods,omitempty"`
+	// Services of the tenant's namespaces that have a virtual address: neither headless ones nor aliases. Of more the oldest are served.
+	// The others have no address and no name in any Network, and an Event that says QuotaExceeded.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Services *int32 `json:"services,omitempty"`
+	// Gateways of the tenant's namespaces whose class is Atoll's. Of more the oldest are served, and the others say QuotaExceeded in their
+	// conditions.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Gateways *int32 `json:"gateways,omitempty"`
 }
 
 // TenantStatus is what the controller has made of a Tenant.
@@ -204,6 +218,14 @@ type TenantStatus struct {
 	//
 	// +optional
 	Pods int64 `json:"pods"`
+	// The number of Services of its namespaces that have a virtual address, served or not.
+	//
+	// +optional
+	Services int64 `json:"services"`
+	// The number of Gateways of its namespaces whose class is Atoll's, served or not.
+	//
+	// +optional
+	Gateways int64 `json:"gateways"`
 	// What is used of the quotas that it has.
 	//
 	// +optional
@@ -220,7 +242,7 @@ type TenantStatus struct {
 
 // TenantQuotaStatus is what is used of one quota.
 type TenantQuotaStatus struct {
-	// networks or pods.
+	// networks, pods, services or gateways.
 	//
 	// +required
 	Resource string `json:"resource"`
