@@ -21,7 +21,7 @@ const (
 func (a *Agent) sweepForever(ctx context.Context) error {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
-	for first := true; ; {
+	for first, said := true, ""; ; {
 		err := a.ready(ctx)
 		if err == nil {
 			err = a.sweep(ctx)
@@ -30,9 +30,15 @@ func (a *Agent) sweepForever(ctx context.Context) error {
 				close(a.swept)
 			}
 		}
-		if err != nil && ctx.Err() == nil {
+		// Each reason is said once: while the agent starts, it is woken for each kind that has been read.
+		wrong := ""
+		if err != nil {
+			wrong = err.Error()
+		}
+		if wrong != "" && wrong != said && ctx.Err() == nil {
 			a.log.Warn("sweep not complete", "error", err)
 		}
+		said = wrong
 		select {
 		case <-ctx.Done():
 			return nil
