@@ -3,10 +3,12 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -106,12 +108,25 @@ func (h held) carries(asks bool) error {
 	if err := h.patience(time.Now().Add(500 * time.Millisecond)); err != nil {
 		return err
 	}
-	if err := send([]byte("again")); err != nil {
+	// Each text is another: one that was held back before is sent again by TCP, as soon as it passes.
+	text := fmt.Sprintf("%d;", texts.Add(1))
+	if err := send([]byte(text)); err != nil {
 		return err
 	}
-	_, err := receive(make([]byte, 100))
-	return err
+	var got []byte
+	for !bytes.HasSuffix(got, []byte(text)) {
+		part := make([]byte, 100)
+		n, err := receive(part)
+		if err != nil {
+			return err
+		}
+		got = append(got, part[:n]...)
+	}
+	return nil
 }
+
+// texts counts what connections are to carry.
+var texts atomic.Int64
 
 // TestConnectionsEndWithWhatAllowsThem: what is open ends in both directions, and nothing else does: first when only the pair has gone, and both go
 // on with others, then when the consumer has lost its last provider, and at last when the provider has lost its last consumer.
