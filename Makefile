@@ -14,7 +14,7 @@ export GOFLAGS := -trimpath
 export CGO_ENABLED := 0
 
 PROGRAMS := atoll-controller atoll-agent atoll-dns atoll-cni atoll-sandbox atoll
-FUZZTIME ?= 2s
+FUZZTIME ?= 5s
 SCALE    ?= -soak=60s
 SERVICES ?=
 CONFORMANCE ?= -network=default,vpc
@@ -94,7 +94,7 @@ conformance-gateway: build ## upstream's conformance tests of Gateway API, as fa
 test-kernel: ## tests of packets on the kernel's datapath, in a kernel of their own; the first time builds it (as root)
 	$(suites) kernel
 
-fuzz: ## each fuzz test for FUZZTIME (2s)
+fuzz: ## each fuzz test for FUZZTIME (5s)
 	$(suites) fuzz
 
 bench: build ## pods per second and the time of each, through a real API server (as root)

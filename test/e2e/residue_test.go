@@ -24,7 +24,7 @@ import (
 )
 
 // sweptWithin is how long a node may take to be as its pods need it: the sweep after a restart, or the next one.
-const sweptWithin = 3 * time.Minute
+const sweptWithin = 90 * time.Second
 
 // checkNodes compares what is on each node with what its pods need: ports of the bridge, links, network namespaces,
 // routes and elements of nftables. Nothing may be too many, and nothing missing.

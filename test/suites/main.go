@@ -25,7 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	command := flag.Bool("exec", false, "run the command that follows, with the tests' environment")
-	fuzzTime := flag.Duration("fuzztime", 2*time.Second, "how long each fuzz test runs")
+	fuzzTime := flag.Duration("fuzztime", 5*time.Second, "how long each fuzz test runs")
 	flag.Parse()
 	r := &runner{out: os.Stdout, fuzzTime: *fuzzTime}
 	if err := r.main(ctx, *command, flag.Args()); err != nil {

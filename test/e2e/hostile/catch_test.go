@@ -33,7 +33,7 @@ func gone(t *testing.T, policies ...defence) {
 
 // astray lets a pod dial somebody, whom it does not reach if the attack succeeds.
 func astray(from *corev1.Pod, address netip.Addr, meant string) attempt {
-	return thrice(func(ctx context.Context) (string, error) {
+	return insists(func(ctx context.Context) (string, error) {
 		token, err := matrix.NewToken()
 		if err != nil {
 			return "", err
@@ -48,16 +48,20 @@ func astray(from *corev1.Pod, address netip.Addr, meant string) attempt {
 		case r.Answered:
 			return fmt.Sprintf("%s answers in its place", r.Answerer), nil
 		default:
-			return "nobody answers in its place", nil
+			return silence, nil
 		}
 	})
 }
 
-// thrice tries again what gave an attacker something: on a busy machine a connection may fail by itself, once.
-func thrice(try attempt) attempt {
+// silence is what an attacker has who keeps others from an answer.
+const silence = "nobody answers in its place"
+
+// insists asks again where nobody answers: on a busy machine a connection may fail by itself. Whoever answers in another's place has done
+// it the first time.
+func insists(try attempt) attempt {
 	return func(ctx context.Context) (got string, err error) {
 		for range 3 {
-			if got, err = try(ctx); err != nil || got == "" {
+			if got, err = try(ctx); err != nil || got != silence {
 				break
 			}
 		}
@@ -86,10 +90,10 @@ func askedBy(ctx context.Context, node string, address netip.Addr) (wire.Identit
 
 // nodeAstray is astray for a node's own processes, such as its kubelet.
 func nodeAstray(node string, address netip.Addr, meant string) attempt {
-	return thrice(func(ctx context.Context) (string, error) {
+	return insists(func(ctx context.Context) (string, error) {
 		switch by, err := askedBy(ctx, node, address); {
 		case err != nil:
-			return "nobody answers in its place", nil //nolint:nilerr // this is what the attacker has
+			return silence, nil //nolint:nilerr // this is what the attacker has
 		case by.UID != meant:
 			return fmt.Sprintf("%s answers in its place", by), nil
 		}
