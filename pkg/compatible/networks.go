@@ -30,7 +30,12 @@ type Networks struct {
 	naming, admitting, open index
 	// using are those that list a Network in their uses.
 	using index
-	// peers are the Networks that a consumer asks for or is offered, and consumers those that reach a provider.
+	// judged are the Networks that a consumer asks for or is offered, as if all of them were known by faces. asking are the pairs that
+	// ask to be joined, each with how many directions do, and joints are those that are.
+	judged map[string][]peer
+	asking map[pair]int
+	joints joints
+	// peers are those of judged as they are, and consumers those that reach a provider.
 	peers     map[string][]peer
 	consumers index
 }
@@ -38,6 +43,7 @@ type Networks struct {
 // peer is a provider as its consumer sees it.
 type peer struct {
 	network string
+	mode    model.CompatibilityMode
 	state   model.CompatibilityState
 	// problem is what the consumer's owner is told, toProvider what the provider's is.
 	problem, toProvider model.Problem
@@ -64,6 +70,7 @@ func New(settings Settings) *Networks {
 	return &Networks{
 		settings: settings, known: map[string]*model.Network{},
 		tenants: index{}, naming: index{}, admitting: index{}, open: index{}, using: index{},
+		judged: map[string][]peer{}, asking: map[pair]int{}, joints: joints{with: index{}},
 		peers: map[string][]peer{}, consumers: index{},
 	}
 }
@@ -82,10 +89,50 @@ func (n *Networks) Set(name string, m *model.Network) (changed []string) {
 		maps.Copy(touched, n.consumersAsked(m))
 	}
 	told := map[string]struct{}{name: {}}
+	rejoin := false
 	for consumer := range touched {
-		n.judge(consumer, told)
+		rejoin = n.judge(consumer) || rejoin
+	}
+	if rejoin || n.asks(touched) {
+		maps.Copy(touched, n.rejoin(told))
+	}
+	for consumer := range touched {
+		n.settle(consumer, told)
 	}
 	return slices.Sorted(maps.Keys(told))
+}
+
+// asks reports whether any of some Networks asks to be joined, or is asked.
+func (n *Networks) asks(some map[string]struct{}) bool {
+	for p := range n.asking {
+		if _, a := some[p.a]; a {
+			return true
+		}
+		if _, b := some[p.b]; b {
+			return true
+		}
+	}
+	return false
+}
+
+// rejoin decides anew which Networks are joined, and returns those to which this may be news. It names in told those that are joined to
+// more or fewer than before, if only by others.
+func (n *Networks) rejoin(told map[string]struct{}) (touched map[string]struct{}) {
+	before := n.joints
+	n.joints = n.join()
+	touched = map[string]struct{}{}
+	for _, j := range []joints{before, n.joints} {
+		for name, size := range j.sizes {
+			touched[name] = struct{}{}
+			if before.sizes[name] != size || n.joints.sizes[name] != size {
+				told[name] = struct{}{}
+			}
+		}
+		for p := range j.refused {
+			touched[p.a], touched[p.b] = struct{}{}, struct{}{}
+		}
+	}
+	return touched
 }
 
 // enter enters what a Network says into the indexes, or takes it out.
@@ -125,9 +172,57 @@ func (n *Networks) consumersAsked(m *model.Network) map[string]struct{} {
 	return out
 }
 
-// judge decides anew whom a Network's pods reach, and names in told whoever that is news to.
-func (n *Networks) judge(consumer string, told map[string]struct{}) {
-	before, now := n.peers[consumer], n.peersOf(n.known[consumer])
+// judge decides anew whom a Network's pods would reach by faces, and reports whether other pairs ask to be joined than before.
+func (n *Networks) judge(consumer string) (rejoin bool) {
+	before, now := n.judged[consumer], n.peersOf(n.known[consumer])
+	if slices.Equal(before, now) {
+		return false
+	}
+	asks := func(p peer) bool { return p.state == model.CompatibilityActive && p.mode == model.Routed }
+	for _, p := range before {
+		if asks(p) {
+			rejoin = true
+			if n.asking[pairOf(consumer, p.network)]--; n.asking[pairOf(consumer, p.network)] == 0 {
+				delete(n.asking, pairOf(consumer, p.network))
+			}
+		}
+	}
+	for _, p := range now {
+		if asks(p) {
+			rejoin = true
+			n.asking[pairOf(consumer, p.network)]++
+		}
+	}
+	if n.judged[consumer] = now; len(now) == 0 {
+		delete(n.judged, consumer)
+	}
+	return rejoin
+}
+
+// settled are those that a consumer's pods reach, and those that they do not: what asks to be joined and cannot be is refused, and what is
+// joined is so in both directions.
+func (n *Networks) settled(consumer string) []peer {
+	out := slices.Clone(n.judged[consumer])
+	for i, p := range out {
+		if p.state != model.CompatibilityActive {
+			continue
+		}
+		which := pairOf(consumer, p.network)
+		refused, is := n.joints.refused[which]
+		switch {
+		case n.JoinedTo(consumer, p.network):
+			out[i].mode = model.Routed
+		case p.mode == model.Routed && is:
+			out[i].state = model.CompatibilityRefused
+			out[i].problem, out[i].toProvider = refused.to(which, consumer), refused.to(which, p.network)
+		}
+	}
+	return out
+}
+
+// settle decides anew whom a Network's pods reach, and names in told whoever that is news to.
+func (n *Networks) settle(consumer string, told map[string]struct{}) {
+	before, now := n.peers[consumer], n.settled(consumer)
 	if slices.Equal(before, now) {
 		return
 	}
@@ -176,8 +271,8 @@ func (n *Networks) peersOf(m *model.Network) []peer {
 	var out []peer
 	var reached []*model.Network
 	for _, name := range order {
-		p := peer{network: name}
 		provider := n.known[name]
+		p := peer{network: name, mode: modeOf(provider, m)}
 		switch {
 		case provider == nil || !offers(provider, m):
 			p.state, p.problem = model.CompatibilityWaiting, notOffered(name)
@@ -214,20 +309,38 @@ func boolean(b bool) int {
 
 // named reports whether a provider names a consumer itself.
 func named(provider, consumer *model.Network) bool {
-	return slices.Contains(provider.CompatibleWith, model.CompatiblePeer{Network: consumer.Name})
+	return names(provider, consumer.Name)
+}
+
+// names reports whether a provider names a consumer, which need not exist.
+func names(provider *model.Network, consumer string) bool {
+	return slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool { return p.Network == consumer })
 }
 
 // offers reports whether a provider wants a consumer's pods to reach its own.
 func offers(provider, consumer *model.Network) bool {
-	return slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool {
-		switch {
-		case p.All:
-			return accepts(consumer, provider)
-		case p.Tenant != "":
-			return p.Tenant == consumer.Tenant
-		}
-		return p.Network == consumer.Name
-	})
+	return slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool { return means(p, provider, consumer) })
+}
+
+// means reports whether what a provider says is about a consumer.
+func means(p model.CompatiblePeer, provider, consumer *model.Network) bool {
+	switch {
+	case p.All:
+		return accepts(consumer, provider)
+	case p.Tenant != "":
+		return p.Tenant == consumer.Tenant
+	}
+	return p.Network == consumer.Name
+}
+
+// modeOf is the way that a provider asks for: Routed if anything does that it says about a consumer.
+func modeOf(provider, consumer *model.Network) model.CompatibilityMode {
+	if provider != nil && slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool {
+		return p.Mode == model.Routed && means(p, provider, consumer)
+	}) {
+		return model.Routed
+	}
+	return model.ByFace
 }
 
 // accepts reports whether a consumer wants to reach a provider: its own tenant's it does, another's it must name.

@@ -21,7 +21,7 @@ func (n *Networks) Statuses(name string) (out []model.CompatibilityStatus, asked
 			// Who offers himself is told; this one's owner has not asked.
 			continue
 		}
-		out = append(out, model.CompatibilityStatus{Network: p.network, Uses: true, State: p.state, Problem: p.problem})
+		out = append(out, model.CompatibilityStatus{Network: p.network, Uses: true, Mode: p.mode, State: p.state, Problem: p.problem})
 	}
 	for consumer := range n.consumersAsked(m) {
 		if consumer == name {
@@ -43,14 +43,14 @@ func (n *Networks) served(provider *model.Network, consumer string) (model.Compa
 	out := model.CompatibilityStatus{Network: consumer}
 	for _, p := range n.peers[consumer] {
 		if p.network == provider.Name {
-			out.State, out.Problem = p.state, p.toProvider
+			out.Mode, out.State, out.Problem = p.mode, p.state, p.toProvider
 			// That somebody asks who is not meant is his matter.
 			return out, p.problem.Reason != model.ReasonNotOffered
 		}
 	}
-	if n.known[consumer] != nil || !slices.Contains(provider.CompatibleWith, model.CompatiblePeer{Network: consumer}) {
+	if n.known[consumer] != nil || !names(provider, consumer) {
 		return out, false
 	}
-	out.State, out.Problem = model.CompatibilityWaiting, notUsed(consumer)
+	out.Mode, out.State, out.Problem = modeOf(provider, &model.Network{Name: consumer}), model.CompatibilityWaiting, notUsed(consumer)
 	return out, true
 }

@@ -35,6 +35,9 @@ func edge(l Layout) nb.Facts {
 	// OVN gives the port its address of IPv6 by itself. That of IPv4 is there in each Network: agents ask it whether the router
 	// answers.
 	port.Networks = []string{model.EdgeAddresses()[0].String()}
+	if l.Joined {
+		port.Options = map[string]string{"route_table": ownRoutes}
+	}
 	peer := &nb.LogicalSwitchPort{
 		UUID:        nb.UUID(nb.TableLogicalSwitchPort, key("edge")),
 		Name:        edgeName(l.Name) + ":router",

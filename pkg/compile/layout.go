@@ -34,6 +34,8 @@ type Layout struct {
 	// Through are addresses within the subnets that lead to the porthole all the same: there somebody answers whom pods of
 	// every Network ask.
 	Through []netip.Addr
+	// Joined: its router is joined to others'.
+	Joined bool
 	// offered: it stands for what others know of a Network, see Offered.
 	offered bool
 }

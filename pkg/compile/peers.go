@@ -3,22 +3,42 @@ package compile
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// Peers are what a Network has to do with others by faces. Addresses are dialled and seen by way of the node, so that nothing joins the
-// Networks' routers.
+// Peers are what a Network has to do with others. By faces, addresses are dialled and seen by way of the node, so that nothing joins the
+// Networks' routers. Joined ones know each other by their own addresses, too.
 type Peers struct {
 	// Offers: pods of other Networks reach this one's.
 	Offers bool
 	// Uses are the Networks whose pods this one's reach, sorted by name.
 	Uses []Home
+	// Joined are the Networks whose routers are joined to this one's, sorted by name.
+	Joined []Joint
 }
 
 // None reports whether it has nothing to do with others.
 func (p Peers) None() bool { return !p.Offers && len(p.Uses) == 0 }
+
+// Equal reports whether two are the same.
+func (p Peers) Equal(o Peers) bool {
+	return p.Offers == o.Offers && slices.Equal(p.Uses, o.Uses) && slices.EqualFunc(p.Joined, o.Joined, func(a, b Joint) bool {
+		return a.Home == b.Home && a.Comes == b.Comes && slices.Equal(a.Ranges, b.Ranges)
+	})
+}
+
+// joinedTo reports whether the router of another Network is joined to this one's.
+func (p Peers) joinedTo(other Home) bool {
+	return slices.ContainsFunc(p.Joined, func(j Joint) bool { return j.Home == other })
+}
+
+// comes reports whether pods of any Network that is joined to it reach this one's.
+func (p Peers) comes() bool {
+	return slices.ContainsFunc(p.Joined, func(j Joint) bool { return j.Comes })
+}
 
 // PeersGroup are the ports that lead from a Network's switches to its router: what is judged there concerns all its pods.
 func PeersGroup() Group { return "peers" }
@@ -68,20 +88,35 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 		facts.Add(b.acl(PeersGroup(), "peers/to/"+family, model.PolicyEgress, actionReject, TierPlatform, PriorityPlatform-2, to+r.String()))
 	}
 	if peers.Offers {
-		offered := Offered(l)
-		facts.Rows = append(facts.Rows, &nb.LoadBalancerGroup{UUID: groupRef(offered).UUID, Name: nb.GroupName(offered.Name, offered.UID)})
-		retained := retainLoadBalancer(offered)
-		for _, row := range retained.Rows {
-			row.(*nb.LoadBalancer).ExternalIDs = idsOf(l)
-		}
-		facts.Add(retained)
+		facts.Add(offeredGroup(l, Offered(l)))
+	}
+	if peers.comes() {
+		facts.Add(offeredGroup(l, Joined(l)))
+	}
+	for _, j := range peers.Joined {
+		facts.Add(b.joint(l, j))
 	}
 	for _, s := range l.Subnets {
 		for _, provider := range peers.Uses {
-			of := Offered(Layout{Name: provider.Name, UID: provider.UID})
-			facts.Members = append(facts.Members, switchRef(l, s.Name).Holds(nb.ColumnLoadBalancerGroups, groupRef(of).UUID))
+			of := Layout{Name: provider.Name, UID: provider.UID}
+			known := Offered(of)
+			if peers.joinedTo(provider) {
+				known = Joined(of)
+			}
+			facts.Members = append(facts.Members, switchRef(l, s.Name).Holds(nb.ColumnLoadBalancerGroups, groupRef(known).UUID))
 		}
 	}
+	return facts
+}
+
+// offeredGroup gives the group of the load balancers that others know of a Network.
+func offeredGroup(l, offered Layout) nb.Facts {
+	facts := nb.Facts{Rows: []nb.Row{&nb.LoadBalancerGroup{UUID: groupRef(offered).UUID, Name: nb.GroupName(offered.Name, offered.UID)}}}
+	retained := retainLoadBalancer(offered)
+	for _, row := range retained.Rows {
+		row.(*nb.LoadBalancer).ExternalIDs = idsOf(l)
+	}
+	facts.Add(retained)
 	return facts
 }
 

@@ -35,7 +35,7 @@ func (v servicesView) Network(name string) services.Network {
 	out := services.Network{Name: name, Space: v.networks.Space(name)}
 	if n := v.networks.Get(name); n != nil {
 		out.Model, out.Serves, out.Layout, out.Guard = n.Model, v.networks.Serves(name), n.Layout, v.networks.Guard(n)
-		out.Consumers, out.Uses = n.Consumers(), n.Uses
+		out.Consumers, out.Uses, out.Joined = n.Consumers(), n.Uses, n.JoinedTo
 	}
 	return out
 }

@@ -109,6 +109,9 @@ func peers(in v1alpha1.NetworkSpec) (compatibleWith []model.CompatiblePeer, uses
 		peer := model.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All}
 		if peer == (model.CompatiblePeer{Network: p.Network}) && p.Network != "" || peer == (model.CompatiblePeer{Tenant: p.Tenant}) && p.Tenant != "" ||
 			peer == (model.CompatiblePeer{All: true}) {
+			if peer.Mode = model.ByFace; p.Mode == v1alpha1.CompatibilityRouted {
+				peer.Mode = model.Routed
+			}
 			compatibleWith = append(compatibleWith, peer)
 		}
 	}

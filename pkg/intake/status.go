@@ -18,6 +18,7 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 		Phase:              v1alpha1.NetworkPhase(report.Phase),
 		ObservedGeneration: report.ObservedGeneration,
 		Pods:               report.Pods,
+		Joined:             int32(report.Joined),
 		Isolation:          isolation(report.Isolation),
 	}
 	for _, c := range report.Conditions {
@@ -35,7 +36,7 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 			direction = v1alpha1.CompatibilityUses
 		}
 		out.Compatibility = append(out.Compatibility, v1alpha1.CompatibilityStatus{
-			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityByFace, State: string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
+			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityMode(c.Mode), State: string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
 		})
 	}
 	return out

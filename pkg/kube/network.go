@@ -147,7 +147,7 @@ func (p *pace) prune(now time.Time) {
 // sameWords reports whether two statuses differ in counts at most. Messages may hold counts too.
 func sameWords(a, b model.NetworkStatus) bool {
 	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration && sameConditions(a.Conditions, b.Conditions) &&
-		slices.Equal(a.Compatibility, b.Compatibility) && reflect.DeepEqual(a.Isolation, b.Isolation)
+		a.Joined == b.Joined && slices.Equal(a.Compatibility, b.Compatibility) && reflect.DeepEqual(a.Isolation, b.Isolation)
 }
 
 // sameConditions reports whether conditions differ in their messages at most.

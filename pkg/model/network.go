@@ -61,7 +61,19 @@ type Network struct {
 type CompatiblePeer struct {
 	Network, Tenant string
 	All             bool
+	Mode            CompatibilityMode
 }
+
+// CompatibilityMode says by which way the pods of one Network reach those of another.
+type CompatibilityMode string
+
+// The ways.
+const (
+	// ByFace: pods know each other by their faces, and nothing joins the Networks.
+	ByFace CompatibilityMode = "ByFace"
+	// Routed: by their own addresses, too. The Networks' routers are joined.
+	Routed CompatibilityMode = "Routed"
+)
 
 // Subnet is one subnet of a Network as its owner wrote it; whether it makes sense is decided in package
 // compile.

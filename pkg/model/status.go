@@ -34,6 +34,8 @@ type NetworkStatus struct {
 	Pods int64
 	// Compatibility is that with others, sorted.
 	Compatibility []CompatibilityStatus
+	// Joined is how many Networks are joined to it by mode Routed, directly and by others, itself among them; 0: none are.
+	Joined int
 	// Isolation is nil while nothing is known of it.
 	Isolation *Isolation
 }
@@ -43,6 +45,8 @@ type CompatibilityStatus struct {
 	Network string
 	// Uses: this Network's pods reach the other's; else the other's reach this one's.
 	Uses bool
+	// Mode is the way, or the one that is asked for.
+	Mode CompatibilityMode
 	// State is one of the words below. Problem says why it is not active.
 	State   CompatibilityState
 	Problem Problem
@@ -171,6 +175,7 @@ const (
 	ReasonLocalPolicyIgnored    = "InternalTrafficPolicyIgnored"
 	ReasonNoIPv6                = "NoAddressOfIPv6"
 	ReasonAddressConflict       = "AddressConflict"
+	ReasonTooManyJoined         = "TooManyJoined"
 	ReasonNotUsed               = "NotUsed"
 	ReasonNotOffered            = "NotOffered"
 	ReasonFlatNetwork           = "FlatNetwork"

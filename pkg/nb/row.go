@@ -10,6 +10,7 @@ type Table uint16
 const (
 	ColumnPorts              = "ports"
 	ColumnStaticRoutes       = "static_routes"
+	ColumnPolicies           = "policies"
 	ColumnLoadBalancers      = "load_balancer"
 	ColumnLoadBalancerGroups = "load_balancer_group"
 	ColumnACLs               = "acls"

@@ -20,6 +20,7 @@ const (
 	TableLogicalRouterPort
 	TableLogicalSwitchPort
 	TableStaticRoute
+	TableRouterPolicy
 	TableLoadBalancer
 	TablePortGroup
 	TableAddressSet
@@ -37,8 +38,8 @@ var schema = [...]tableSchema{
 	},
 	TableLogicalRouter: {
 		database: DatabaseName, name: "Logical_Router", root: true,
-		members: []string{"ports", "static_routes", "load_balancer_group", "load_balancer"},
-		columns: []memberColumn{{target: TableLogicalRouterPort}, {target: TableStaticRoute}, {target: TableLoadBalancerGroup}, {target: TableLoadBalancer}},
+		members: []string{"ports", "static_routes", "policies", "load_balancer_group", "load_balancer"},
+		columns: []memberColumn{{target: TableLogicalRouterPort}, {target: TableStaticRoute}, {target: TableRouterPolicy}, {target: TableLoadBalancerGroup}, {target: TableLoadBalancer}},
 	},
 	TableLogicalSwitch: {
 		database: DatabaseName, name: "Logical_Switch", root: true,
@@ -53,6 +54,9 @@ var schema = [...]tableSchema{
 	},
 	TableStaticRoute: {
 		database: DatabaseName, name: "Logical_Router_Static_Route",
+	},
+	TableRouterPolicy: {
+		database: DatabaseName, name: "Logical_Router_Policy",
 	},
 	TableLoadBalancer: {
 		database: DatabaseName, name: "Load_Balancer", root: true,
@@ -92,6 +96,7 @@ func Tables() []TableSpec {
 		{Table: TableLogicalRouterPort, New: func() Row { return &LogicalRouterPort{} }},
 		{Table: TableLogicalSwitchPort, New: func() Row { return &LogicalSwitchPort{} }},
 		{Table: TableStaticRoute, New: func() Row { return &StaticRoute{} }},
+		{Table: TableRouterPolicy, New: func() Row { return &RouterPolicy{} }},
 		{Table: TableLoadBalancer, New: func() Row { return &LoadBalancer{} }},
 		{Table: TablePortGroup, New: func() Row { return &PortGroup{} }},
 		{Table: TableAddressSet, New: func() Row { return &AddressSet{} }},
@@ -115,6 +120,8 @@ func Members(r Row, column string) []string {
 			return r.Ports
 		case "static_routes":
 			return r.StaticRoutes
+		case "policies":
+			return r.Policies
 		case "load_balancer_group":
 			return r.LoadBalancerGroups
 		case "load_balancer":
@@ -207,6 +214,8 @@ type LogicalRouter struct {
 	Ports []string `ovsdb:"ports"`
 	// StaticRoutes refer to Logical_Router_Static_Route; written as Members.
 	StaticRoutes []string `ovsdb:"static_routes"`
+	// Policies refer to Logical_Router_Policy; written as Members.
+	Policies []string `ovsdb:"policies"`
 	// LoadBalancerGroups refer to Load_Balancer_Group; written as Members.
 	LoadBalancerGroups []string `ovsdb:"load_balancer_group"`
 	// LoadBalancers refer to Load_Balancer; written as Members.
@@ -237,6 +246,7 @@ func (r *LogicalRouter) CloneModelInto(m model.Model) {
 	to.ExternalIDs = maps.Clone(r.ExternalIDs)
 	to.Ports = slices.Clone(r.Ports)
 	to.StaticRoutes = slices.Clone(r.StaticRoutes)
+	to.Policies = slices.Clone(r.Policies)
 	to.LoadBalancerGroups = slices.Clone(r.LoadBalancerGroups)
 	to.LoadBalancers = slices.Clone(r.LoadBalancers)
 }
@@ -250,6 +260,7 @@ func (r *LogicalRouter) EqualsModel(other model.Model) bool {
 		maps.Equal(r.ExternalIDs, o.ExternalIDs) &&
 		slices.Equal(r.Ports, o.Ports) &&
 		slices.Equal(r.StaticRoutes, o.StaticRoutes) &&
+		slices.Equal(r.Policies, o.Policies) &&
 		slices.Equal(r.LoadBalancerGroups, o.LoadBalancerGroups) &&
 		slices.Equal(r.LoadBalancers, o.LoadBalancers)
 }
@@ -313,7 +324,10 @@ type LogicalRouterPort struct {
 	Name string `ovsdb:"name"`
 	MAC  string `ovsdb:"mac"`
 	// Networks are the port's addresses, each with its prefix length.
-	Networks    []string          `ovsdb:"networks"`
+	Networks []string `ovsdb:"networks"`
+	// Peer names the port of another router that this one leads to; none for a port that leads to a switch.
+	Peer        *string           `ovsdb:"peer"`
+	Options     map[string]string `ovsdb:"options"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
@@ -338,6 +352,8 @@ func (r *LogicalRouterPort) CloneModelInto(m model.Model) {
 	to := m.(*LogicalRouterPort)
 	*to = *r
 	to.Networks = slices.Clone(r.Networks)
+	to.Peer = copied(r.Peer)
+	to.Options = maps.Clone(r.Options)
 	to.ExternalIDs = maps.Clone(r.ExternalIDs)
 }
 
@@ -348,6 +364,8 @@ func (r *LogicalRouterPort) EqualsModel(other model.Model) bool {
 		r.Name == o.Name &&
 		r.MAC == o.MAC &&
 		slices.Equal(r.Networks, o.Networks) &&
+		same(r.Peer, o.Peer) &&
+		maps.Equal(r.Options, o.Options) &&
 		maps.Equal(r.ExternalIDs, o.ExternalIDs)
 }
 
@@ -444,6 +462,51 @@ func (r *StaticRoute) EqualsModel(other model.Model) bool {
 		r.IPPrefix == o.IPPrefix &&
 		r.Nexthop == o.Nexthop &&
 		same(r.OutputPort, o.OutputPort) &&
+		maps.Equal(r.ExternalIDs, o.ExternalIDs)
+}
+
+// RouterPolicy is a row of Logical_Router_Policy.
+type RouterPolicy struct {
+	UUID string `ovsdb:"_uuid"`
+	// Priority is from 0 to 32767, which is asked first.
+	Priority int `ovsdb:"priority"`
+	// Match is an expression of ovn-sb(5), Logical_Flow.
+	Match string `ovsdb:"match"`
+	// Action is allow, drop or reroute.
+	Action      string            `ovsdb:"action"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
+// Table implements Row.
+func (*RouterPolicy) Table() Table { return TableRouterPolicy }
+
+// ID implements Row.
+func (r *RouterPolicy) ID() string { return r.UUID }
+
+// Owned implements Row.
+func (r *RouterPolicy) Owned() map[string]string { return r.ExternalIDs }
+
+// CloneModel implements libovsdb's model.CloneableModel.
+func (r *RouterPolicy) CloneModel() model.Model {
+	to := new(RouterPolicy)
+	r.CloneModelInto(to)
+	return to
+}
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *RouterPolicy) CloneModelInto(m model.Model) {
+	to := m.(*RouterPolicy)
+	*to = *r
+	to.ExternalIDs = maps.Clone(r.ExternalIDs)
+}
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *RouterPolicy) EqualsModel(other model.Model) bool {
+	o, ok := other.(*RouterPolicy)
+	return ok && r.UUID == o.UUID &&
+		r.Priority == o.Priority &&
+		r.Match == o.Match &&
+		r.Action == o.Action &&
 		maps.Equal(r.ExternalIDs, o.ExternalIDs)
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -31,8 +32,8 @@ func (s *Stage) serviceChanged(key model.ServiceKey) {
 	}
 }
 
-// through are the addresses of these Services in the subnets of a Network, which its router leads to the porthole. One that
-// is a gateway's is the router's own.
+// through are the addresses of these Services in the subnets of a Network, or of those that are joined to it, which its router leads to the
+// porthole. One that is a gateway's is the router's own.
 func (s *Stage) through(n *Network) []netip.Addr {
 	if !n.Layout.Faces {
 		return nil
@@ -40,11 +41,18 @@ func (s *Stage) through(n *Network) []netip.Addr {
 	var out []netip.Addr
 	for _, key := range s.infraServices() {
 		if service := s.Catalog.Service(key); service != nil {
-			out = append(out, slices.DeleteFunc(slices.Clone(service.ClusterIPs), func(a netip.Addr) bool { return !n.Layout.Holds(a) || n.routes(a) })...)
+			out = append(out, slices.DeleteFunc(slices.Clone(service.ClusterIPs), func(a netip.Addr) bool { return !n.Layout.Holds(a) && !n.leads(a) || n.routes(a) })...)
 		}
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out)
+}
+
+// leads reports whether a Network's router leads an address to another one that is joined to it.
+func (n *Network) leads(a netip.Addr) bool {
+	return slices.ContainsFunc(n.peers.Joined, func(j compile.Joint) bool {
+		return slices.ContainsFunc(j.Ranges, func(r netip.Prefix) bool { return r.Contains(a) })
+	})
 }
 
 // routes reports whether an address is a gateway's.

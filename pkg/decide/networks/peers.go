@@ -38,10 +38,14 @@ func (s *Stage) rejoin(name string) {
 func (s *Stage) joinPeers() {
 	for _, name := range slices.Collect(maps.Keys(s.unrouted.Marked())) {
 		n := s.networks[name]
-		if n == nil || s.serves(n) == n.peering {
+		if n == nil {
 			continue
 		}
-		n.peering = s.serves(n)
+		peering, ranges := s.serves(n), n.routable()
+		if peering == n.peering && slices.Equal(ranges, n.known) {
+			continue
+		}
+		n.peering, n.known = peering, ranges
 		for _, other := range slices.Concat([]string{name}, s.compatible.Providers(name), s.compatible.Consumers(name)) {
 			s.rejoin(other)
 		}
@@ -67,16 +71,48 @@ func (s *Stage) joinPeer(n *Network) {
 		}
 	}
 	now.Offers = len(consumers) > 0
+	for _, name := range s.joined(n) {
+		other := s.networks[name]
+		now.Joined = append(now.Joined, compile.Joint{
+			Home: compile.Home{Name: name, UID: other.Model.UID}, Ranges: other.routable(), Comes: slices.Contains(consumers, name),
+		})
+	}
 	if !slices.Equal(consumers, n.consumers) {
 		n.consumers = consumers
 		s.Served.Changed(n.Name)
 	}
-	if now.Offers == n.peers.Offers && slices.Equal(now.Uses, n.peers.Uses) {
+	if now.Equal(n.peers) {
 		return
 	}
 	n.peers, n.routed = now, false
+	n.Layout.Through = s.through(n)
 	s.Served.Changed(n.Name)
 	s.PlacesChanged.Changed(n.Name)
+}
+
+// joined are the Networks whose routers are joined to a Network's, of those with rows.
+func (s *Stage) joined(n *Network) []string {
+	if !n.peering {
+		return nil
+	}
+	return slices.DeleteFunc(s.compatible.Joined(n.Name), func(name string) bool { return !s.Serves(name) })
+}
+
+// routable are the ranges by which Networks know a Network's pods that are joined to it: those that it lists, which have been compared with
+// their own.
+func (n *Network) routable() []netip.Prefix {
+	var out []netip.Prefix
+	for _, subnet := range n.Layout.Listed() {
+		for _, r := range subnet.Ranges {
+			out = append(out, r.CIDR)
+		}
+	}
+	return out
+}
+
+// JoinedTo reports whether the router of another Network is joined to a Network's.
+func (n *Network) JoinedTo(other string) bool {
+	return slices.ContainsFunc(n.peers.Joined, func(j compile.Joint) bool { return j.Name == other })
 }
 
 // peerRows are the rows by which a Network's pods reach those of others, and theirs its own.
@@ -104,6 +140,7 @@ func (n *Network) Uses(provider string) bool {
 func (s *Stage) compatibility(n *Network, status *model.NetworkStatus) {
 	var asked bool
 	status.Compatibility, asked = s.compatible.Statuses(n.Name)
+	status.Joined = s.compatible.JoinedInAll(n.Name)
 	if !asked {
 		return
 	}

@@ -40,7 +40,9 @@ func (s *Stage) Route() {
 
 // routeNetwork gives a Network its rows.
 func (s *Stage) routeNetwork(n *Network) {
-	facts := compile.Network(n.Layout)
+	layout := n.Layout
+	layout.Joined = len(n.peers.Joined) > 0
+	facts := compile.Network(layout)
 	facts.Add(s.peerRows(n))
 	if s.guard.layout != nil && (s.guards(n) || n.Layout.Home != nil) {
 		facts.Add(compile.WayPlaces(n.Layout))

@@ -161,6 +161,8 @@ type Network struct {
 	peers     compile.Peers
 	consumers []string
 	peering   bool
+	// known are its ranges as those know them that are joined to it.
+	known []netip.Prefix
 }
 
 // New makes a stage without Networks.

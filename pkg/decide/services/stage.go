@@ -103,9 +103,7 @@ func (l look) serve() []compile.Backends {
 	var known []compile.Backends
 	var guarded []nb.Member
 	consumers, offered := l.offer(service, *ns, home, endpoints)
-	if offered != nil {
-		known = append(known, *offered)
-	}
+	known = append(known, offered...)
 	for _, name := range l.networksOf(home, consumers, endpoints) {
 		n := l.network(name)
 		seen := visible.Service{Namespace: ns, Home: home.Space, Behind: behind(endpoints, name)}

@@ -136,6 +136,8 @@ func (s *Stage) backends(service model.Service, n Network, home string, endpoint
 				case e.network != "" && network == s.world.Cluster.Network:
 					// The infrastructure reaches pods of every Network by their faces.
 					faces = append(faces, netip.AddrPortFrom(e.Address, number))
+				case e.network != "" && n.uses(e.network) && n.joined(e.network):
+					own = append(own, netip.AddrPortFrom(e.own, number))
 				case e.network != "" && n.uses(e.network) && s.world.Pods.MayBeFace(e.Address):
 					// So do pods of other Networks where they may, and they do not prefer their own.
 					own = append(own, netip.AddrPortFrom(e.Address, number))

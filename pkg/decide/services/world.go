@@ -49,6 +49,8 @@ type Network struct {
 	// to do with others.
 	Consumers []string
 	Uses      func(provider string) bool
+	// Joined reports whether another's router is joined to its own, so that pods know each other by their own addresses. Nil: none is.
+	Joined func(other string) bool
 	// Space is the Network whose load balancers its pods meet: flat Networks share the default one's.
 	Space string
 	// Guard is what guards the pods of others in the default Network; nil elsewhere, and while nobody needs it.
@@ -60,6 +62,9 @@ func (n Network) offers() bool { return len(n.Consumers) > 0 }
 
 // uses reports whether its pods reach another's.
 func (n Network) uses(provider string) bool { return n.Uses != nil && n.Uses(provider) }
+
+// joined reports whether another's router is joined to its own.
+func (n Network) joined(other string) bool { return n.Joined != nil && n.Joined(other) }
 
 // Pods are the pods behind Services.
 type Pods interface {

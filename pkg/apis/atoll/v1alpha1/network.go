@@ -201,7 +201,24 @@ type CompatiblePeer struct {
 	//
 	// +optional
 	All bool `json:"all,omitempty"`
+	// ByFace (the default): pods are known to each other by the addresses that Kubernetes knows them by; the Networks may have the
+	// same addresses. Routed: by their own addresses, too, without translation. The Networks' routers are joined; their addresses must
+	// be different ones. It is so in both directions if either asks for it.
+	//
+	// +optional
+	Mode CompatibilityMode `json:"mode,omitempty"`
 }
+
+// CompatibilityMode says by which way pods reach those of another Network.
+//
+// +kubebuilder:validation:Enum=ByFace;Routed
+type CompatibilityMode string
+
+// The ways.
+const (
+	CompatibilityByFace CompatibilityMode = "ByFace"
+	CompatibilityRouted CompatibilityMode = "Routed"
+)
 
 // Egress says how pods reach what is outside of the cluster.
 //

@@ -72,6 +72,12 @@ type NetworkStatus struct {
 	// +optional
 	Pods int64 `json:"pods"`
 
+	// How many Networks are joined to it by mode Routed, directly and by others, itself among them; at most 32. Absent when none
+	// are. Each node of any of them carries all of them.
+	//
+	// +optional
+	Joined int32 `json:"joined,omitempty"`
+
 	// The Networks whose pods reach this one's, or are reached by them, and those that are to and are not, at most 64.
 	//
 	// +optional
@@ -101,9 +107,6 @@ const (
 	CompatibilityUses CompatibilityDirection = "Uses"
 )
 
-// CompatibilityByFace: pods are known to each other by the addresses that Kubernetes knows them by, and no routers are joined.
-const CompatibilityByFace = "ByFace"
-
 // CompatibilityStatus tells of compatibility with another Network, in one direction.
 type CompatibilityStatus struct {
 	// The other Network.
@@ -114,10 +117,11 @@ type CompatibilityStatus struct {
 	//
 	// +required
 	Direction CompatibilityDirection `json:"direction"`
-	// ByFace: pods are known to each other by the addresses that Kubernetes knows them by, and no routers are joined.
+	// ByFace: pods are known to each other by the addresses that Kubernetes knows them by, and no routers are joined. Routed: by
+	// their own addresses, too.
 	//
 	// +required
-	Mode string `json:"mode"`
+	Mode CompatibilityMode `json:"mode"`
 	// Active: it is so. Waiting: the other Network does not want it. Refused: it cannot be.
 	//
 	// +required

@@ -1,0 +1,159 @@
+package compatible
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// MaxJoined bounds how many Networks are joined by mode Routed, directly and by others: each node of any of them carries all of them, by
+// about 700 logical flows and 1.8 MB for each. (docs/design/measurements.md.)
+const MaxJoined = 32
+
+// pair are two Networks, of which one asks to be joined to the other. The first one's name is the lesser.
+type pair struct{ a, b string }
+
+func pairOf(one, other string) pair {
+	return pair{min(one, other), max(one, other)}
+}
+
+// joints are which Networks' routers are joined.
+type joints struct {
+	// with are those that a Network is joined to, and sizes how many are joined directly and by others, itself among them.
+	with  index
+	sizes map[string]int
+	// refused say why two Networks are not, to the owner of each.
+	refused map[pair]refusal
+}
+
+// refusal is what the owners of the two of a pair are told.
+type refusal struct{ a, b model.Problem }
+
+// to is what the owner of a Network is told.
+func (r refusal) to(p pair, name string) model.Problem {
+	if p.a == name {
+		return r.a
+	}
+	return r.b
+}
+
+// join decides which Networks are joined, of those that ask for it: the older pairs first. Of two pairs that exclude each other the older one
+// has it, whatever came first to be known.
+func (n *Networks) join() joints {
+	out := joints{with: index{}, sizes: map[string]int{}, refused: map[pair]refusal{}}
+	asked := slices.SortedFunc(maps.Keys(n.asking), func(x, y pair) int {
+		return cmp.Or(n.youngerOf(x).Created.Compare(n.youngerOf(y).Created), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
+	})
+	// root leads from each Network to one that stands for all who are joined to it.
+	root := map[string]string{}
+	find := func(name string) string {
+		for root[name] != "" {
+			name = root[name]
+		}
+		return name
+	}
+	count := map[string]int{}
+	for _, p := range asked {
+		if r := n.keepsApart(p, out.with); r != nil {
+			out.refused[p] = *r
+			continue
+		}
+		one, other := find(p.a), find(p.b)
+		if one != other {
+			size := max(count[one], 1) + max(count[other], 1)
+			if size > MaxJoined {
+				problem := model.Problemf(model.ReasonTooManyJoined,
+					"mode Routed between Networks %q and %q would join %d Networks directly and by others, of at most %d: use mode ByFace, or join fewer", p.a, p.b, size, MaxJoined)
+				out.refused[p] = refusal{problem, problem}
+				continue
+			}
+			root[other], count[one] = one, size
+		}
+		out.with.add(p.a, p.b)
+		out.with.add(p.b, p.a)
+	}
+	for name := range out.with {
+		out.sizes[name] = count[find(name)]
+	}
+	return out
+}
+
+// youngerOf is the one of two that came later.
+func (n *Networks) youngerOf(p pair) *model.Network {
+	a, b := n.known[p.a], n.known[p.b]
+	if a.Created.After(b.Created) {
+		return a
+	}
+	return b
+}
+
+// keepsApart says why two Networks cannot be joined: in each of them an address must mean one thing, its own, those of the other one, of
+// others that it is joined to, and of the Services that it reaches by face. nil when they can.
+func (n *Networks) keepsApart(p pair, joined index) *refusal {
+	a, b := n.known[p.a], n.known[p.b]
+	own, others := n.settings.ranges(a), n.settings.ranges(b)
+	for _, r := range own {
+		if with, overlaps := overlapping(r, others); overlaps {
+			problem := *conflicting("%s of Network %q overlaps %s of Network %q, and mode Routed knows pods by their own addresses: give one of them other addresses, or use mode ByFace", r, p.a, with, p.b)
+			return &refusal{problem, problem}
+		}
+	}
+	for _, m := range []*model.Network{a, b} {
+		for _, r := range n.settings.ranges(m) {
+			if with, overlaps := overlapping(r, n.settings.Faces); overlaps {
+				problem := *conflicting("%s of Network %q overlaps %s, the range of faces: give it other addresses, or use mode ByFace", r, m.Name, with)
+				return &refusal{problem, problem}
+			}
+		}
+	}
+	if r := n.crowdedAt(p.a, p.b, others, joined); r != nil {
+		return &refusal{r.a, r.b}
+	}
+	if r := n.crowdedAt(p.b, p.a, own, joined); r != nil {
+		return &refusal{r.b, r.a}
+	}
+	return nil
+}
+
+// crowdedAt says that the ranges of a Network mean something else to one that is to be joined to it: a third one's. The second's owner has
+// nothing to do with that one, and does not hear its name.
+func (n *Networks) crowdedAt(name, other string, ranges []netip.Prefix, joined index) *refusal {
+	taken := map[string][]netip.Prefix{}
+	for third := range joined[name] {
+		taken[third] = n.settings.ranges(n.known[third])
+	}
+	for _, p := range n.judged[name] {
+		if p.state == model.CompatibilityActive && p.network != other && taken[p.network] == nil {
+			taken[p.network] = n.known[p.network].ServiceCIDRs
+		}
+	}
+	for _, third := range slices.Sorted(maps.Keys(taken)) {
+		for _, r := range ranges {
+			if with, overlaps := overlapping(r, taken[third]); overlaps {
+				return &refusal{
+					a: *conflicting("%s of Network %q overlaps %s of Network %q, which Network %q reaches, too: give one of them other addresses", r, other, with, third, name),
+					b: *conflicting("%s overlaps what Network %q reaches already in another Network: give it other addresses, or use mode ByFace", r, name),
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Joined are the Networks whose routers are joined to a Network's, sorted: their pods know each other by their own addresses, where one may
+// reach the other at all.
+func (n *Networks) Joined(name string) []string {
+	return slices.Sorted(maps.Keys(n.joints.with[name]))
+}
+
+// JoinedTo reports whether the routers of two Networks are joined.
+func (n *Networks) JoinedTo(name, other string) bool {
+	_, yes := n.joints.with[name][other]
+	return yes
+}
+
+// JoinedInAll is how many Networks are joined to one directly and by others, itself among them; 0 when none are.
+func (n *Networks) JoinedInAll(name string) int { return n.joints.sizes[name] }
