@@ -88,10 +88,10 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 		facts.Add(b.acl(PeersGroup(), "peers/to/"+family, model.PolicyEgress, actionReject, TierPlatform, PriorityPlatform-2, to+r.String()))
 	}
 	if peers.Offers {
-		facts.Add(offeredGroup(l, Offered(l)))
+		facts.Rows = append(facts.Rows, offeredGroup(Offered(l)))
 	}
 	if peers.comes() {
-		facts.Add(offeredGroup(l, Joined(l)))
+		facts.Rows = append(facts.Rows, offeredGroup(Joined(l)))
 	}
 	for _, j := range peers.Joined {
 		facts.Add(b.joint(l, j))
@@ -110,14 +110,31 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 }
 
 // offeredGroup gives the group of the load balancers that others know of a Network.
-func offeredGroup(l, offered Layout) nb.Facts {
-	facts := nb.Facts{Rows: []nb.Row{&nb.LoadBalancerGroup{UUID: groupRef(offered).UUID, Name: nb.GroupName(offered.Name, offered.UID)}}}
-	retained := retainLoadBalancer(offered)
-	for _, row := range retained.Rows {
-		row.(*nb.LoadBalancer).ExternalIDs = idsOf(l)
+func offeredGroup(offered Layout) nb.Row {
+	return &nb.LoadBalancerGroup{UUID: groupRef(offered).UUID, Name: nb.GroupName(offered.Name, offered.UID)}
+}
+
+// Offers are what a Network's offer needs in each way that there is, by owners, and can do without for a while; nothing in a way that is not
+// asked for.
+//
+// A load balancer that was deleted comes back ten seconds later. What lets pods pass, and keeps them apart, must not wait for it.
+func Offers(l Layout, peers Peers) map[nb.Owner]nb.Facts {
+	out := map[nb.Owner]nb.Facts{}
+	for name, way := range map[string]struct {
+		as     Layout
+		wanted bool
+	}{"offered": {Offered(l), peers.Offers}, "joined": {Joined(l), peers.comes()}} {
+		owner := nb.OfferOwner(l.Name, name)
+		if out[owner] = (nb.Facts{}); !way.wanted {
+			continue
+		}
+		facts := retainLoadBalancer(way.as)
+		for _, row := range facts.Rows {
+			row.(*nb.LoadBalancer).ExternalIDs = ids(owner, l.UID, l.Name)
+		}
+		out[owner] = facts
 	}
-	facts.Add(retained)
-	return facts
+	return out
 }
 
 // offeredSuffix ends the name of what others know of a Network. No Network's name has a colon.

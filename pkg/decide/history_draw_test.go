@@ -231,7 +231,9 @@ func (h *history) drawSteps(t *rapid.T) []step {
 
 func (h *history) drawNetwork(t *rapid.T) model.Network {
 	name := rapid.SampledFrom(networkNames).Draw(t, "network")
-	n := network(name, "s", rapid.SampledFrom([]string{"10.0.0.0/29", "10.96.0.8/29"}).Draw(t, "cidr"), "t", "10.0.1.0/29")
+	// Networks with ranges of their own may be joined.
+	its := fmt.Sprintf("10.5.%d.0/29", slices.Index(networkNames, name))
+	n := network(name, "s", rapid.SampledFrom([]string{"10.0.0.0/29", "10.96.0.8/29", its}).Draw(t, "cidr"), "t", "10.0.1.0/29")
 	n.Subnets = n.Subnets[:rapid.IntRange(1, 2).Draw(t, "subnets")]
 	if name == h.settings.flat {
 		n = network(name, "s", rapid.SampledFrom([]string{"10.3.0.0/29", "10.3.0.8/29", "10.3.0.0/28", "10.0.1.0/29"}).Draw(t, "range"))
@@ -255,7 +257,7 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 	n.Ingress = rapid.SampledFrom([]model.InfraIngress{model.InfraIngressInfrastructure, model.InfraIngressNone, model.InfraIngressAll}).Draw(t, "ingress")
 	n.Infra = rapid.SampledFrom([]model.InfraAccess{model.InfraServices, model.InfraServices, model.InfraServices, model.InfraDirect}).Draw(t, "infrastructure")
 	if n.Type == model.VPC {
-		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}}).Draw(t, "compatible")
+		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}, {{Tenant: "acme", Mode: model.Routed}}, {{Network: "red", Mode: model.Routed}}}).Draw(t, "compatible")
 		n.Uses = rapid.SampledFrom([][]string{nil, {"red"}, {"blue"}}).Draw(t, "uses")
 	}
 	if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30"}).Draw(t, "services"); cidr != "" {

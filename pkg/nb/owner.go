@@ -16,6 +16,7 @@ const (
 	KindService              Kind = "Service"
 	KindGateway              Kind = "Gateway"
 	KindPortGroup            Kind = "PortGroup"
+	KindOffer                Kind = "Offer"
 	KindLog                  Kind = "Log"
 	KindNetworkPolicy        Kind = "NetworkPolicy"
 	KindClusterNetworkPolicy Kind = "ClusterNetworkPolicy"
@@ -32,7 +33,7 @@ func shapeOf(k Kind) (shape, bool) {
 		return shape{}, true
 	case KindPod, KindService, KindGateway:
 		return shape{namespace: true}, true
-	case KindPortGroup, KindLog, KindClusterNetworkPolicy, KindOrphan:
+	case KindPortGroup, KindOffer, KindLog, KindClusterNetworkPolicy, KindOrphan:
 		return shape{part: true}, true
 	case KindNetworkPolicy:
 		return shape{part: true, namespace: true}, true
@@ -123,6 +124,11 @@ func GatewayOwner(namespace, name string) Owner {
 // PortGroupOwner is the owner of a port group of a Network.
 func PortGroupOwner(network, name string) Owner {
 	return Owner{Kind: KindPortGroup, Part: network, Name: name}
+}
+
+// OfferOwner is the owner of what a Network's offer needs in the way that the name says, and can do without for a while.
+func OfferOwner(network, name string) Owner {
+	return Owner{Kind: KindOffer, Part: network, Name: name}
 }
 
 // LogOwner is the owner of what bounds the logs of a namespace's policies; of those of the cluster when it is empty.

@@ -25,6 +25,7 @@ func (s *Stage) Route() {
 			continue
 		}
 		n.routed = false
+		s.offer(n, compile.Peers{})
 		s.Served.Changed(name)
 		_, had := s.Graph.Facts(owner)
 		s.Graph.Delete(owner)
@@ -50,10 +51,24 @@ func (s *Stage) routeNetwork(n *Network) {
 			facts.Add(compile.Apart(n.Layout))
 		}
 	}
+	s.offer(n, n.peers)
 	owner := nb.NetworkOwner(n.Name)
 	n.routed, n.changed = true, s.Graph.Set(owner, facts) || n.changed
 	if n.written && !n.changed {
 		n.observed = n.Model.Generation
+	}
+}
+
+// offer keeps what a Network's offer to others can do without for a while.
+func (s *Stage) offer(n *Network, peers compile.Peers) {
+	layout := n.Layout
+	layout.Name = n.Name
+	for owner, facts := range compile.Offers(layout, peers) {
+		if len(facts.Rows) > 0 {
+			s.Graph.Set(owner, facts)
+		} else {
+			s.Graph.Delete(owner)
+		}
 	}
 }
 
