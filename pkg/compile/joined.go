@@ -28,9 +28,6 @@ var (
 	joint6 = [2]netip.Addr{netip.MustParseAddr("fe80::a701:a"), netip.MustParseAddr("fe80::a701:b")}
 )
 
-// jointPortName is the name of the port by which a router leads to another Network's.
-func jointPortName(network, other string) string { return network + ":to:" + other }
-
 // joint gives a Network's end of what joins its router to another's: a port without a switch, the routes to the other's subnets, and what keeps
 // others than the other's pods out. It is of use only together with the other end, and each end comes and goes as one.
 //
@@ -41,7 +38,7 @@ func (b aclBuilder) joint(l Layout, j Joint) nb.Facts {
 	if l.Name > j.Name {
 		own, other = 1, 0
 	}
-	name, peer := jointPortName(l.Name, j.Name), jointPortName(j.Name, l.Name)
+	name, peer := model.JointPortName(l.Name, j.Name), model.JointPortName(j.Name, l.Name)
 	port := &nb.LogicalRouterPort{
 		UUID: nb.UUID(nb.TableLogicalRouterPort, key("port")),
 		Name: name,

@@ -134,6 +134,45 @@ func TestTraceGolden(t *testing.T) {
 	}
 }
 
+// Between Networks that are joined, a packet is followed by the pods' own addresses, in the direction that is allowed and in the other.
+func TestTraceBetweenJoined(t *testing.T) {
+	t.Parallel()
+	w := judgedWorld(t)
+	red, blue := w.objects.Networks["red"], w.objects.Networks["blue"]
+	blue.Subnets = []model.Subnet{{Name: "front", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24")}}}
+	for key, p := range w.objects.Pods {
+		if key.Namespace == "blue" {
+			p.Assigned = nil
+		}
+	}
+	red.CompatibleWith = []model.CompatiblePeer{{Network: "blue", Mode: model.Routed}}
+	for key, list := range compileAll(defaults, w.objects).decided.attachments {
+		w.objects.Pods[key].Assigned = list
+	}
+	w.rows = database{}
+	w.write(3)
+	for _, test := range []struct {
+		name, from, to string
+		port           uint16
+		dropped        int
+	}{
+		{name: "joined", from: "blue/web-0", to: "red/web-1", port: 5433},
+		{name: "joined-isolated", from: "blue/web-0", to: "red/web-1", port: 5432, dropped: 1},
+		{name: "joined-service", from: "blue/web-0", to: "10.96.0.10", port: 80, dropped: 1},
+		{name: "joined-other-way", from: "red/web-1", to: "blue/web-0", port: 80, dropped: 1},
+		{name: "joined-address", from: "red/web-1", to: "10.7.0.2", port: 80, dropped: 1},
+	} {
+		result, err := w.traced(w.all, test.from, test.to, "tcp", test.port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := result.Dropped(); n != test.dropped {
+			t.Errorf("%s: %d ways are dropped, want %d", test.name, n, test.dropped)
+		}
+		golden(t, "trace-"+test.name, result)
+	}
+}
+
 func TestTraceThatCannotFollow(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

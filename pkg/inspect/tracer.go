@@ -79,9 +79,9 @@ func (t *tracer) trace(q TraceQuery) (Trace, error) {
 		return out, err
 	}
 	switch {
-	case from != nil && to != nil && networkOf(from) != networkOf(to):
-		return out, fmt.Errorf("%s is in Network %s and %s in Network %s: between two Networks there are only faces and Services, which are judged by the address that they show; "+
-			"trace from that address", q.From, networkOf(from), q.To, networkOf(to))
+	case from != nil && to != nil && networkOf(from) != networkOf(to) && !t.rows.Joined(networkOf(from), networkOf(to)):
+		return out, fmt.Errorf("%s is in Network %s and %s in Network %s: between two Networks that are not joined (mode Routed) there are only faces and Services, which are judged by "+
+			"the address that they show; trace from that address", q.From, networkOf(from), q.To, networkOf(to))
 	case from != nil:
 		out.Network = networkOf(from)
 	default:
@@ -89,7 +89,7 @@ func (t *tracer) trace(q TraceQuery) (Trace, error) {
 	}
 	if from == nil {
 		// An address of the Network is some pod's, which must be allowed to send.
-		from = t.rows.At(out.Network, q.From.Address)
+		from = t.holder(out.Network, q.From.Address)
 	}
 	if from != nil && from == to {
 		return out, fmt.Errorf("%s is %s: what a pod sends to itself never leaves it", q.From, q.To)
@@ -106,6 +106,17 @@ func (t *tracer) trace(q TraceQuery) (Trace, error) {
 		out.Paths = append(out.Paths, p)
 	}
 	return out, nil
+}
+
+// holder is the port of the pod that an address means in a Network: one of its own, or of one that is joined to it. nil: no pod's.
+func (t *tracer) holder(network string, a netip.Addr) *nb.LogicalSwitchPort {
+	if port := t.rows.At(network, a); port != nil {
+		return port
+	}
+	if other := t.rows.Leads(network, a); other != "" {
+		return t.rows.At(other, a)
+	}
+	return nil
 }
 
 // port is that of an end that is a pod; nil when it is none.
@@ -207,7 +218,7 @@ func (t *tracer) follow(q TraceQuery, r route, from *nb.LogicalSwitchPort, netwo
 	if r.refused {
 		return path, nil
 	}
-	to := t.rows.At(network, r.to)
+	to := t.holder(network, r.to)
 	balanced := trace.Packet{From: r.from, To: r.to, Protocol: q.Protocol, Port: r.port, Loopback: from != nil && from == to}
 	if from != nil {
 		dialled := balanced

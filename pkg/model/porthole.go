@@ -1,6 +1,9 @@
 package model
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+)
 
 // Interfaces of a node in the default Network, both in the node's own namespace.
 const (
@@ -39,6 +42,15 @@ func OwnNodeAddresses() [2]netip.Addr {
 
 // PortholePortName is the name of the logical switch port by which a Network's portholes are bound on each node.
 func PortholePortName(network string) string { return network + ":porthole" }
+
+// joint is what stands between the names of two Networks in that of a port. No Network's name has a colon.
+const joint = ":to:"
+
+// JointPortName is the name of the router's port that leads from a Network to another one that is joined to it.
+func JointPortName(network, other string) string { return network + joint + other }
+
+// JoinedBy are the two Networks of the name that JointPortName gives; false for another name.
+func JoinedBy(port string) (network, other string, is bool) { return strings.Cut(port, joint) }
 
 // Egress says how a Network's pods reach what is outside of the cluster.
 type Egress string

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
@@ -21,6 +22,8 @@ type Database struct {
 	balancers  map[string]*nb.LoadBalancer
 	shared     map[string]*nb.LoadBalancerGroup
 	written    map[string]*nb.AddressSet
+	// joints are what leads from each Network to those that are joined to it.
+	joints map[string][]joint
 	// sets are those that matches have named so far: many name the same.
 	sets map[string][]value
 }
@@ -30,10 +33,10 @@ func New(read func(nb.Table) []nb.Row) *Database {
 	db := &Database{
 		ports: map[string]*nb.LogicalSwitchPort{}, portByID: map[string]*nb.LogicalSwitchPort{}, switches: map[string]*nb.LogicalSwitch{},
 		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{},
-		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, sets: map[string][]value{},
+		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, joints: map[string][]joint{}, sets: map[string][]value{},
 	}
 	for _, table := range []nb.Table{
-		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet,
+		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet, nb.TableStaticRoute,
 	} {
 		for _, row := range read(table) {
 			db.add(row)
@@ -61,7 +64,36 @@ func (db *Database) add(row nb.Row) {
 		db.shared[row.UUID] = row
 	case *nb.AddressSet:
 		db.written[row.Name] = row
+	case *nb.StaticRoute:
+		if row.OutputPort == nil {
+			return
+		}
+		network, other, is := model.JoinedBy(*row.OutputPort)
+		if to, err := netip.ParsePrefix(row.IPPrefix); is && err == nil {
+			db.joints[network] = append(db.joints[network], joint{to, other})
+		}
 	}
+}
+
+// joint is a range of a Network that is joined to another one.
+type joint struct {
+	to    netip.Prefix
+	other string
+}
+
+// Leads is the Network whose router a Network's leads an address to; empty when it leads it to none.
+func (db *Database) Leads(network string, a netip.Addr) string {
+	for _, j := range db.joints[network] {
+		if j.to.Contains(a) {
+			return j.other
+		}
+	}
+	return ""
+}
+
+// Joined reports whether a Network's router leads to another's.
+func (db *Database) Joined(network, other string) bool {
+	return slices.ContainsFunc(db.joints[network], func(j joint) bool { return j.other == other })
 }
 
 // Port is a switch port by its name; nil when there is none.
