@@ -14,6 +14,7 @@ const capacityTime = 2 * time.Second
 type capacityCollector struct {
 	engine                                   func() *Controller
 	leads, used, free, facesUsed, faces, pod *prometheus.Desc
+	joined                                   *prometheus.Desc
 }
 
 // NewCapacityCollector makes metrics of what engine gives; it gives nil while this process does not lead.
@@ -27,12 +28,13 @@ func NewCapacityCollector(engine func() *Controller) prometheus.Collector {
 		facesUsed: prometheus.NewDesc("atoll_node_faces_used", "Faces of a node that its pods hold.", nodes, nil),
 		faces:     prometheus.NewDesc("atoll_node_faces_free", "Faces of a node that its pods can still get.", nodes, nil),
 		pod:       prometheus.NewDesc("atoll_pods_refused", "Pods that have no port because they may not have one, or none can be had; by the reason of their Events.", []string{"reason"}, nil),
+		joined:    prometheus.NewDesc("atoll_networks_joined", "Networks of the largest set that mode Routed joins, directly and by others; 0 when none are.", nil, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *capacityCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.leads, c.used, c.free, c.facesUsed, c.faces, c.pod} {
+	for _, d := range []*prometheus.Desc{c.leads, c.used, c.free, c.facesUsed, c.faces, c.pod, c.joined} {
 		to <- d
 	}
 }
@@ -60,6 +62,7 @@ func (c *capacityCollector) Collect(to chan<- prometheus.Metric) {
 		gauge(c.facesUsed, float64(n.Used), n.Node, n.CIDR)
 		gauge(c.faces, float64(n.Free), n.Node, n.CIDR)
 	}
+	gauge(c.joined, float64(capacity.Joined))
 	for reason, pods := range capacity.Refused {
 		gauge(c.pod, float64(pods), reason)
 	}

@@ -14,6 +14,8 @@ type Capacity struct {
 	Nodes  []NodeCapacity
 	// Refused counts pods without a port, by the reason.
 	Refused map[string]int
+	// Joined is how many Networks the largest set has that mode Routed joins.
+	Joined int
 }
 
 // RangeCapacity counts the addresses of one range of a subnet.
@@ -32,6 +34,7 @@ type NodeCapacity struct {
 func (s *State) Capacity() Capacity {
 	c := Capacity{Refused: s.pods.Refusals()}
 	for _, name := range s.networks.Names() {
+		c.Joined = max(c.Joined, s.networks.JoinedInAll(name))
 		for _, subnet := range s.networks.Get(name).Layout.Subnets {
 			for _, pool := range s.subnets.Pools(name, subnet.Name) {
 				c.Ranges = append(c.Ranges, RangeCapacity{name, subnet.Name, pool.Prefix().String(), pool.Used(), pool.Free()})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 // TraceQuery is the packet that a trace follows: the first one of a connection.
@@ -174,6 +175,8 @@ func (t Trace) next() string {
 			return "one of the policies that isolate " + s.Pod + " must allow it: " + describeHint(s.Isolating[0])
 		case s.Unknown != "":
 			return "which policies isolate " + s.Pod + " is not known: " + s.Unknown
+		case s.Policy == nb.Peers:
+			return fmt.Sprintf("kubectl get network %s -o jsonpath='{.status.compatibility}'", t.Network)
 		case s.Policy != "":
 			return describeHint(s.Policy)
 		default:

@@ -110,6 +110,9 @@ func (n *Network) routable() []netip.Prefix {
 	return out
 }
 
+// JoinedInAll is how many Networks are joined to one directly and by others, itself among them; 0 when none are.
+func (s *Stage) JoinedInAll(name string) int { return s.compatible.JoinedInAll(name) }
+
 // JoinedTo reports whether the router of another Network is joined to a Network's.
 func (n *Network) JoinedTo(other string) bool {
 	return slices.ContainsFunc(n.peers.Joined, func(j compile.Joint) bool { return j.Name == other })
