@@ -74,7 +74,10 @@ func (s *Stage) joinPeer(n *Network) {
 	if now.Offers == n.peers.Offers && slices.Equal(now.Uses, n.peers.Uses) {
 		return
 	}
-	n.peers, n.routed = now, false
+	n.peers, n.routed, n.providers = now, false, nil
+	for _, provider := range now.Uses {
+		n.providers = append(n.providers, provider.Name)
+	}
 	s.Served.Changed(n.Name)
 	s.PlacesChanged.Changed(n.Name)
 }
@@ -95,10 +98,11 @@ func (s *Stage) PeerPlaces(n *Network, faces []netip.Addr) []nb.Member {
 // Consumers are the Networks whose pods reach a Network's, sorted. The caller does not change them.
 func (n *Network) Consumers() []string { return n.consumers }
 
+// Providers are the Networks whose pods a Network's reach, sorted. The caller does not change them.
+func (n *Network) Providers() []string { return n.providers }
+
 // Uses reports whether a Network's pods reach another's.
-func (n *Network) Uses(provider string) bool {
-	return slices.ContainsFunc(n.peers.Uses, func(p compile.Home) bool { return p.Name == provider })
-}
+func (n *Network) Uses(provider string) bool { return slices.Contains(n.providers, provider) }
 
 // compatibility completes a Network's status with what it has to do with others.
 func (s *Stage) compatibility(n *Network, status *model.NetworkStatus) {
