@@ -24,6 +24,10 @@ type Around struct {
 	Doors []Door
 	// Faces are the ranges of the faces of the Network's pods; none where they have none.
 	Faces []netip.Prefix
+	// Remote: in that direction selectors of peers mean pods of other Networks, too. RemoteNamed are the ports with a name that those of
+	// them have to which the Network's pods may send.
+	Remote      [2]bool
+	RemoteNamed map[NamedPorts][]model.PodPort
 }
 
 // NamedPorts asks for the ports of that name of the pods that a selector selects. Protocol is empty for any.
@@ -42,8 +46,8 @@ func PolicyOwner(policy model.PolicyKey, network string) nb.Owner {
 }
 
 // Policy gives the ACLs of a policy in one Network. Peers are pods of the same Network, or addresses as the Network's pods
-// dial and see them; the ACLs hang on a group of the Network's own ports. So a pod of another Network can neither be judged
-// nor be meant.
+// dial and see them, those of pods of Networks that it has to do with among them; the ACLs hang on a group of the Network's own ports. So a pod
+// of another Network cannot be judged, and one of a Network that has nothing to do with this one cannot be meant.
 func Policy(p model.Policy, in Around) nb.Facts {
 	var facts nb.Facts
 	c := policyCompiler{
@@ -67,10 +71,12 @@ func Policy(p model.Policy, in Around) nb.Facts {
 }
 
 // Members say whose ports are in a group: those of pods that a selector selects, by its text, or of some of them; or, without
-// one, those of the pods that a block means.
+// one, those of the pods that a block means. Remote: it is a RemoteGroup of that direction.
 type Members struct {
-	Selector string
-	Block    model.Block
+	Selector  string
+	Block     model.Block
+	Remote    bool
+	Direction model.Direction
 }
 
 // Groups are the port groups that a policy's rows need.
@@ -97,6 +103,7 @@ func Groups(p model.Policy, in Around) map[Group]Members {
 					}
 				}
 			}
+			remoteGroups(groups, p, d, r, in)
 		}
 	}
 	if p.Judges() {
@@ -234,7 +241,9 @@ func (c policyCompiler) peerElements(v4 bool) (elements []string, all bool) {
 	sets := map[string]struct{}{}
 	for _, peer := range c.rule.Peers {
 		if peer.Pods != nil {
-			sets[c.addressSet(PodsGroup(*peer.Pods), v4)] = struct{}{}
+			for _, g := range c.withRemote(PodsGroup(*peer.Pods)) {
+				sets[c.addressSet(g, v4)] = struct{}{}
+			}
 		}
 	}
 	blocks, all := c.blockElements(v4)
@@ -338,17 +347,28 @@ func (c policyCompiler) compileNamed() {
 			continue
 		}
 		for _, pods := range namers(c.policy, c.direction, c.rule) {
-			for _, named := range c.around.Named[NamedPorts{pods.String(), port.Name, port.Protocol}] {
-				group := NamedGroup(pods, named)
-				text := fmt.Sprintf("%s.dst == %d", named.Protocol, named.Port)
-				for _, f := range c.namedPeers(pods, group) {
-					key := "named/" + f.key + "/" + GroupName(c.layout, group)
-					if !done[key] {
-						done[key] = true
-						c.add(key, f.match+" && "+text)
-					}
-				}
+			ask := NamedPorts{pods.String(), port.Name, port.Protocol}
+			for _, named := range c.around.Named[ask] {
+				c.addNamed(pods, named, NamedGroup(pods, named), done)
 			}
+			if c.direction == model.PolicyIngress || !c.around.Remote[c.direction] {
+				continue
+			}
+			for _, named := range c.around.RemoteNamed[ask] {
+				c.addNamed(pods, named, RemoteGroup(c.direction, NamedGroup(pods, named)), done)
+			}
+		}
+	}
+}
+
+// addNamed makes the ACLs of one number of a name, of the pods of a group that give it, if they are not there already.
+func (c policyCompiler) addNamed(pods match.Pods, named model.PodPort, group Group, done map[string]bool) {
+	text := fmt.Sprintf("%s.dst == %d", named.Protocol, named.Port)
+	for _, f := range c.namedPeers(pods, group) {
+		key := "named/" + f.key + "/" + GroupName(c.layout, group)
+		if !done[key] {
+			done[key] = true
+			c.add(key, f.match+" && "+text)
 		}
 	}
 }

@@ -28,15 +28,17 @@ func TestGoldenPolicies(t *testing.T) {
 	compareFiles(t, "testdata/policies", ".out.txt", compilePolicies)
 }
 
-// surroundings are what policies of every case meet: two pods call a port http and one dns, node n1 has two addresses, and
+// surroundings are what policies of every case meet: two pods call a port http and one dns, one of another Network another port http, node n1 has two addresses, and
 // behind the doors are two DNS pods and two API servers. Faces come from the ranges that a cluster has that says nothing else.
 func surroundings(l compile.Layout, p model.Policy) compile.Around {
-	in := compile.Around{Layout: l, Named: map[compile.NamedPorts][]model.PodPort{}, Nodes: map[string][]netip.Addr{}, Faces: []netip.Prefix{
-		netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64"),
-	}}
+	in := compile.Around{
+		Layout: l, Nodes: map[string][]netip.Addr{}, Faces: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")},
+		Named: map[compile.NamedPorts][]model.PodPort{}, RemoteNamed: map[compile.NamedPorts][]model.PodPort{},
+	}
 	for ask := range compile.Names(p) {
 		switch ask.Name {
 		case "http":
+			in.RemoteNamed[ask] = []model.PodPort{{Name: "http", Protocol: model.TCP, Port: 9090}}
 			in.Named[ask] = []model.PodPort{{Name: "http", Protocol: model.TCP, Port: 80}, {Name: "http", Protocol: model.TCP, Port: 8080}}
 		case "dns":
 			in.Named[ask] = []model.PodPort{{Name: "dns", Protocol: model.UDP, Port: 53}}
@@ -66,7 +68,7 @@ func surroundings(l compile.Layout, p model.Policy) compile.Around {
 
 func compilePolicies(t *testing.T, raw []byte) []byte {
 	t.Helper()
-	_, layout, _, documents := planFile(t, raw)
+	n, layout, _, documents := planFile(t, raw)
 	var out bytes.Buffer
 	groups := map[compile.Group]compile.Members{}
 	for _, d := range documents {
@@ -76,10 +78,15 @@ func compilePolicies(t *testing.T, raw []byte) []byte {
 			fmt.Fprintf(&out, "# %s: %s\n", problem.Reason, problem.Message)
 		}
 		in := surroundings(layout, *p)
+		in.Remote = [2]bool{len(n.CompatibleWith) > 0, len(n.Uses) > 0}
 		maps.Copy(groups, compile.Groups(*p, in))
 		writeACLs(&out, layout, compile.Policy(*p, in), groups)
 	}
 	for _, g := range slices.Sorted(maps.Keys(groups)) {
+		if groups[g].Remote {
+			fmt.Fprintf(&out, "# address sets [%s]\n", g)
+			continue
+		}
 		fmt.Fprintf(&out, "# port group [%s]\n", g)
 		writeACLs(&out, layout, compile.PortGroup(layout, g), groups)
 	}

@@ -32,6 +32,24 @@ func (w policed) Holders(network string) map[model.PodKey]struct{} {
 	return w.pods.Members(network).Attached
 }
 
+func (w policed) Peers(network string, d model.Direction) []string {
+	n := w.networks.Get(network)
+	switch {
+	case n == nil:
+		return nil
+	case d == model.PolicyIngress:
+		return n.Consumers()
+	}
+	return n.Providers()
+}
+
+func (w policed) Joined(network string) []string {
+	if n := w.networks.Get(network); n != nil {
+		return n.Joined()
+	}
+	return nil
+}
+
 func (w policed) Pod(key model.PodKey) *model.Pod { return w.pods.Pod(key) }
 
 func (w policed) Attachment(key model.PodKey) *model.Attachment {

@@ -13,20 +13,20 @@ type Work struct {
 	judges bool
 }
 
-// Grouped reports whether the work decides what passes: by an ACL or a port group, or by a port's place in one.
+// Grouped reports whether the work decides what passes: by an ACL, a port group or an address set, or by a place in one of these.
 func (w Work) Grouped() bool {
 	if w.judges {
 		return true
 	}
 	for m := range w.Members {
-		if m.Row.Table == nb.TablePortGroup {
+		if nb.Groups(m.Row.Table) {
 			return true
 		}
 	}
 	return false
 }
 
-// Judges reports whether the work names ACLs or port groups themselves.
+// Judges reports whether the work names ACLs, port groups or address sets themselves.
 func (w Work) Judges() bool { return w.judges }
 
 // work is a queue of owners, each once, those that bring containers before the others: a pod's port needs its

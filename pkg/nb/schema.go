@@ -67,8 +67,11 @@ func IsWeak(c Column) bool { return memberColumnOf(c).weak }
 // column refers to them.
 func IsRoot(t Table) bool { return schema[t].root }
 
-// Judges reports whether rows of a table decide what passes: ACLs, and the port groups that they hang on.
-func Judges(t Table) bool { return t == TableACL || t == TablePortGroup }
+// Judges reports whether rows of a table decide what passes: ACLs, the port groups that they hang on, and the address sets that they name.
+func Judges(t Table) bool { return t == TableACL || Groups(t) }
+
+// Groups reports whether rows of a table say of whom ACLs speak.
+func Groups(t Table) bool { return t == TablePortGroup || t == TableAddressSet }
 
 // same compares two optional values.
 func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -35,6 +35,7 @@ func (s *Stage) writePort(p *pod) {
 	for _, g := range s.Policies.GroupsOf(p.Key, *p.attachment) {
 		facts.Members = append(facts.Members, compile.GroupPlace(g, port))
 	}
+	facts.Members = append(facts.Members, s.Policies.RemotePlacesOf(p.Key, *p.attachment)...)
 	facts.Members = append(facts.Members, s.Networks.GuardPlaces(n, p.Key.Namespace, port, p.attachment.Faces)...)
 	facts.Members = append(facts.Members, s.Networks.PeerPlaces(n, p.attachment.Faces)...)
 	s.Graph.Set(nb.PodOwner(p.Key.Namespace, p.Key.Name), facts)

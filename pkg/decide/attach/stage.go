@@ -37,9 +37,10 @@ type Nodes interface {
 	Serves(node string) bool
 }
 
-// Policies say which port groups a pod is in.
+// Policies say which port groups a pod is in, and where it is among the peers of other Networks.
 type Policies interface {
 	GroupsOf(pod model.PodKey, a model.Attachment) []nb.Ref
+	RemotePlacesOf(pod model.PodKey, a model.Attachment) []nb.Member
 }
 
 // Sink takes what is decided. A kube.Writer is one.

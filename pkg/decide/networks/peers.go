@@ -84,7 +84,10 @@ func (s *Stage) joinPeer(n *Network) {
 	if now.Equal(n.peers) {
 		return
 	}
-	n.peers, n.routed = now, false
+	n.peers, n.routed, n.providers = now, false, nil
+	for _, provider := range now.Uses {
+		n.providers = append(n.providers, provider.Name)
+	}
 	n.Layout.Through = s.through(n)
 	s.Served.Changed(n.Name)
 	s.PlacesChanged.Changed(n.Name)
@@ -113,6 +116,15 @@ func (n *Network) routable() []netip.Prefix {
 // JoinedInAll is how many Networks are joined to one directly and by others, itself among them; 0 when none are.
 func (s *Stage) JoinedInAll(name string) int { return s.compatible.JoinedInAll(name) }
 
+// Joined are the Networks whose routers are joined to a Network's, sorted.
+func (n *Network) Joined() []string {
+	var out []string
+	for _, j := range n.peers.Joined {
+		out = append(out, j.Name)
+	}
+	return out
+}
+
 // JoinedTo reports whether the router of another Network is joined to a Network's.
 func (n *Network) JoinedTo(other string) bool {
 	return slices.ContainsFunc(n.peers.Joined, func(j compile.Joint) bool { return j.Name == other })
@@ -134,10 +146,11 @@ func (s *Stage) PeerPlaces(n *Network, faces []netip.Addr) []nb.Member {
 // Consumers are the Networks whose pods reach a Network's, sorted. The caller does not change them.
 func (n *Network) Consumers() []string { return n.consumers }
 
+// Providers are the Networks whose pods a Network's reach, sorted. The caller does not change them.
+func (n *Network) Providers() []string { return n.providers }
+
 // Uses reports whether a Network's pods reach another's.
-func (n *Network) Uses(provider string) bool {
-	return slices.ContainsFunc(n.peers.Uses, func(p compile.Home) bool { return p.Name == provider })
-}
+func (n *Network) Uses(provider string) bool { return slices.Contains(n.providers, provider) }
 
 // compatibility completes a Network's status with what it has to do with others.
 func (s *Stage) compatibility(n *Network, status *model.NetworkStatus) {

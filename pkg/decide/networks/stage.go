@@ -156,11 +156,11 @@ type Network struct {
 	// reported; nil while that is not known.
 	isolated model.Hardness
 	outward  *model.Isolation
-	// peers are the Networks that it has to do with, as its rows say, and consumers those whose pods reach its own. peering: it has rows,
-	// as its peers know.
-	peers     compile.Peers
-	consumers []string
-	peering   bool
+	// peers are the Networks that it has to do with, as its rows say, providers those of them whose pods its own reach, and consumers those
+	// whose pods reach its own. peering: it has rows, as its peers know.
+	peers                compile.Peers
+	providers, consumers []string
+	peering              bool
 	// known are its ranges as those know them that are joined to it.
 	known []netip.Prefix
 }

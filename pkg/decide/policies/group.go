@@ -10,7 +10,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// groupKey is a port group of a Network; a Network that is made anew under its name has others.
+// groupKey is a port group of a Network, or what stands for one of pods of other Networks (compile.RemoteGroup); a Network that is made anew
+// under its name has others.
 type groupKey struct {
 	network, uid string
 	group        compile.Group
@@ -19,7 +20,8 @@ type groupKey struct {
 // group is a port group that is there for as long as anybody needs it.
 type group struct {
 	layout compile.Layout
-	row    nb.Ref
+	// row is the port group's; a remote group has others.
+	row nb.Ref
 	// members says whose ports are in it.
 	members compile.Members
 	users   int
@@ -31,7 +33,12 @@ func (s *Stage) acquire(key groupKey, members compile.Members, l compile.Layout)
 	if g == nil {
 		g = &group{layout: l, row: compile.GroupRef(l, key.group), members: members}
 		s.groups[key] = g
-		s.graph.Set(compile.GroupOwner(l, key.group), compile.PortGroup(l, key.group))
+		rows := compile.PortGroup
+		if members.Remote {
+			rows = compile.RemoteSets
+			s.remote.Add(key.network, key)
+		}
+		s.graph.Set(compile.GroupOwner(l, key.group), rows(l, key.group))
 		if sel := s.selectors[members.Selector]; sel != nil {
 			sel.groups++
 		} else {
@@ -49,6 +56,7 @@ func (s *Stage) release(key groupKey) {
 		return
 	}
 	delete(s.groups, key)
+	s.remote.Drop(key.network, key)
 	s.graph.Delete(compile.GroupOwner(g.layout, key.group))
 	s.tellMembers(key, g.members)
 	if sel := s.selectors[g.members.Selector]; sel != nil {
@@ -65,6 +73,10 @@ func (s *Stage) release(key groupKey) {
 func (s *Stage) tellMembers(key groupKey, members compile.Members) {
 	if key.group == compile.JudgedGroup() {
 		s.JudgingChanged.Changed(key.network)
+	}
+	if members.Remote {
+		s.tellRemote(key.network, members)
+		return
 	}
 	if sel := s.selectors[members.Selector]; sel != nil {
 		s.tellGroups(sel.selected[key.network])

@@ -123,9 +123,16 @@ func (s *Stage) compile(p *policy, network string) (nb.Facts, bool) {
 
 // around is what a policy meets in a Network.
 func (s *Stage) around(p *model.Policy, n *model.Network, layout compile.Layout) compile.Around {
-	out := compile.Around{Layout: layout, Named: map[compile.NamedPorts][]model.PodPort{}, Nodes: map[string][]netip.Addr{}}
+	out := compile.Around{
+		Layout: layout, Nodes: map[string][]netip.Addr{},
+		Named: map[compile.NamedPorts][]model.PodPort{}, RemoteNamed: map[compile.NamedPorts][]model.PodPort{},
+	}
+	for d := range out.Remote {
+		out.Remote[d] = len(s.world.Networks.Peers(n.Name, model.Direction(d))) > 0
+	}
 	for ask, pods := range compile.Names(*p) {
 		out.Named[ask] = s.selectors[pods.String()].portsOf(n.Name, ask)
+		out.RemoteNamed[ask] = s.remoteNamed(n.Name, ask)
 	}
 	for _, r := range p.Rules[model.PolicyEgress] {
 		for _, peer := range r.Peers {

@@ -178,6 +178,10 @@ func (s *Stage) countNames(sel *selector, m *member, by int) {
 		tally(counts, p, by)
 		if toggled(before, counts[p]) {
 			s.recompileAll(sel.users, m.network)
+			// Pods that may send there mean the same ports.
+			for _, network := range s.world.Networks.Peers(m.network, model.PolicyIngress) {
+				s.recompileAll(sel.users, network)
+			}
 		}
 		if len(counts) == 0 {
 			delete(sel.named, m.network)

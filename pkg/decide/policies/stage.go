@@ -2,6 +2,7 @@
 //
 //	policy --mentions--> selector --selects--> pods with ports, by Network
 //	policy in a Network --needs--> port groups <--places-- those pods
+//	                               address sets <--places-- pods of the Networks that it has to do with
 //
 // A policy has rows in a Network while it selects a pod there. It has them by three steps, between which others write down the ports
 // of pods, so that at no moment a packet may pass that both the old policies and the new ones forbid:
@@ -38,6 +39,11 @@ type Stage struct {
 	// members are the pods with ports.
 	members map[model.PodKey]*member
 	groups  map[groupKey]*group
+	// remote are the groups of a Network with pods of others in them, served the Networks that may have other neighbours than those of which
+	// neighbours tells.
+	remote     pass.Index[string, groupKey]
+	served     *pass.Queue[string]
+	neighbours map[string]neighbours
 	// blocks are those that a Network has groups for, by its UID.
 	blocks map[string]*blocks
 	// unsettled policies are compiled in a Network when the moved pods have been looked at; what came of it waits to be written.
@@ -60,11 +66,15 @@ func New(c *cluster.Cluster, world World, g *graph.Graph, stage pass.Stage) *Sta
 		cluster: c, world: world, graph: g,
 		policies: map[model.PolicyKey]*policy{}, index: match.NewIndex(), selectors: map[string]*selector{},
 		members: map[model.PodKey]*member{}, groups: map[groupKey]*group{}, blocks: map[string]*blocks{},
+		remote: pass.Index[string, groupKey]{}, served: pass.NewQueue[string](stage), neighbours: map[string]neighbours{},
 		unsettled: pass.NewQueue[placement](stage), moved: pass.NewQueue[model.PodKey](stage),
 		asking: map[model.PolicyKey]struct{}{}, logged: map[string]int{},
 	}
 	world.PortChanged.Follow(stage, s.moved.Mark)
-	world.ServedChanged.Follow(stage, s.recompileIn)
+	world.ServedChanged.Follow(stage, func(network string) {
+		s.served.Mark(network)
+		s.recompileIn(network)
+	})
 	world.AnswersChanged.Follow(stage, s.recompileIn)
 	c.NodeChanged.Follow(stage, func(string) { s.nodesChanged = true })
 	return s
@@ -76,6 +86,7 @@ func (s *Stage) Decide(changed map[model.PolicyKey]*model.Policy) {
 	for key := range s.moved.Take() {
 		s.settle(key)
 	}
+	s.lookAtNeighbours()
 	s.lookAround()
 	s.compileUnsettled()
 }

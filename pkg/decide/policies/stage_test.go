@@ -43,6 +43,8 @@ func (w *world) Holders(string) map[model.PodKey]struct{} {
 	return out
 }
 
+func (*world) Peers(string, model.Direction) []string             { return nil }
+func (*world) Joined(string) []string                             { return nil }
 func (w *world) Pod(key model.PodKey) *model.Pod                  { return w.pods[key] }
 func (w *world) Attachment(key model.PodKey) *model.Attachment    { return w.attachments[key] }
 func (*world) Service(model.ServiceKey) *model.Service            { return nil }

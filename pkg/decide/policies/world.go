@@ -17,7 +17,7 @@ type World struct {
 	API model.ServiceKey
 	// PortChanged tells of pods that get a port, have another one, or lose it.
 	PortChanged *pass.Topic[model.PodKey]
-	// ServedChanged tells of Networks that serve something else, AnswersChanged of those whose questions for names are answered by
+	// ServedChanged tells of Networks that serve something else or have other peers, AnswersChanged of those whose questions for names are answered by
 	// somebody else.
 	ServedChanged, AnswersChanged *pass.Topic[string]
 }
@@ -28,6 +28,11 @@ type Networks interface {
 	Served(name string) (*model.Network, compile.Layout)
 	// Holders are the pods that have addresses of a Network. The caller does not change them.
 	Holders(name string) map[model.PodKey]struct{}
+	// Peers are the Networks whose pods are peers of a Network's policies in a direction, sorted: those whose pods reach its own, or are
+	// reached by them. Each is the other's peer, in the other direction. The caller does not change them.
+	Peers(name string, d model.Direction) []string
+	// Joined are the Networks whose routers are joined to a Network's, sorted.
+	Joined(name string) []string
 }
 
 // Pods are those that policies select, and those behind doors.
