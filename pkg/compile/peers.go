@@ -43,7 +43,9 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	for _, s := range l.Subnets {
 		facts.Members = append(facts.Members, GroupPlace(GroupRef(l, PeersGroup()), peerPortUUID(l, s.Name)))
 	}
-	facts.Add(b.acl(PeersGroup(), "peers/itself", model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform, "flags.loopback && ip"))
+	// In the last tier: what passes the rows below goes on to the next one, and OVN follows a connection only if what begins it comes to the end of a
+	// tier that none of whose rows are about it.
+	facts.Add(b.acl(PeersGroup(), "peers/itself", model.PolicyIngress, verdictOf(model.Allow), TierBaseline, PriorityPlatform, "flags.loopback && ip"))
 	b.origin.Policy = nb.Peers
 	pass := verdictOf(model.Pass)
 	for _, r := range faces {
