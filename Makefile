@@ -34,9 +34,12 @@ help: ## explain these commands
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ See it
-.PHONY: demo demo-down
+.PHONY: demo demo-tenants demo-down
 demo: build ## two Networks of the same addresses, on a real cluster on this machine (as root)
 	go run ./test/demo
+
+demo-tenants: build ## three tenants of the same addresses, one of whom serves the others: who reaches whom, as whom (as root)
+	go run ./test/demo -example=tenants
 
 demo-down: build ## remove the demo's cluster; only its cache stays
 	bin/atoll-sandbox down

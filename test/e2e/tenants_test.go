@@ -5,6 +5,9 @@ package e2e
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/atoll-net/atoll/test/demo/ready"
@@ -24,5 +27,30 @@ func (c *suite) applyTenants(t *testing.T) {
 			}
 			return err
 		})
+	})
+}
+
+// TestTenantsExample: every pod of three tenants reaches what the tables of the example's page say, and is seen as they say: others by the
+// addresses that Kubernetes knows, Services, and names.
+func TestTenantsExample(t *testing.T) {
+	t.Parallel()
+	env.applyTenants(t)
+	page, err := os.ReadFile(filepath.Join(env.Root, tenants.Page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := tenants.Want(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Eventually(t, cluster.Patience, "the tables of "+tenants.Page, func(ctx context.Context) error {
+		got, err := tenants.Observe(ctx, env.Exec, env.Clients.Kube)
+		if err != nil {
+			return err
+		}
+		if wrong := tenants.Compare(got, want); len(wrong) > 0 {
+			return errors.New(strings.Join(wrong, "\n"))
+		}
+		return nil
 	})
 }
