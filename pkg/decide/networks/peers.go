@@ -95,6 +95,18 @@ func (s *Stage) PeerPlaces(n *Network, faces []netip.Addr) []nb.Member {
 // Consumers are the Networks whose pods reach a Network's, sorted. The caller does not change them.
 func (n *Network) Consumers() []string { return n.consumers }
 
+// Offered are the service ranges of a Network that others use: a virtual address of theirs means the same to those others, since compatibility
+// is refused where it would not. Of the ranges that all Networks have for their Gateways, each to itself, that cannot be said.
+func (s *Stage) Offered(name string) []netip.Prefix {
+	n := s.Get(name)
+	if n == nil || len(n.consumers) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(n.Model.ServiceCIDRs), func(offered netip.Prefix) bool {
+		return slices.ContainsFunc(s.Cluster.Gateways, offered.Overlaps)
+	})
+}
+
 // Uses reports whether a Network's pods reach another's.
 func (n *Network) Uses(provider string) bool {
 	return slices.ContainsFunc(n.peers.Uses, func(p compile.Home) bool { return p.Name == provider })

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/compile"
@@ -17,10 +18,26 @@ func (l look) offer(service *model.Service, ns model.Namespace, home Network, en
 		return nil, nil
 	}
 	shared = &compile.Backends{Layout: compile.Offered(home.Layout), VIPs: l.addressesIn(home)}
-	shared.Ports, shared.Left = l.backends(*service, Network{Name: shared.Layout.Name, Uses: func(network string) bool { return network == home.Name }}, "", endpoints)
+	shared.Ports, shared.Left = l.backends(*service, asOffered(home), "", endpoints)
 	if slices.ContainsFunc(endpoints, func(e resolved) bool { return slices.Contains(home.Consumers, e.network) }) {
 		shared.Idle = true
 		apart = home.Consumers
 	}
 	return apart, shared
+}
+
+// asOffered is what others know of a Network, as one in which Services lead somewhere: to its pods, by their faces.
+func asOffered(home Network) Network {
+	return Network{Name: compile.Offered(home.Layout).Name, Uses: func(network string) bool { return network == home.Name }}
+}
+
+// OfferedEndpoints are those that a port of a Service, by its place there, would lead to for the Networks that use this one: of its own pods,
+// and of no others that its own clients reach.
+func (s *Stage) OfferedEndpoints(service *model.Service, port int, network string) []netip.AddrPort {
+	ns, n := s.world.Cluster.Namespaces[service.Key.Namespace], s.world.Networks.Network(network)
+	if ns == nil || !n.Serves || !n.offers() || !s.admits(n, *ns) || s.world.Quotas.Beyond(service.Key) != nil {
+		return nil
+	}
+	lead, _ := s.backends(*service, asOffered(n), "", s.look(service.Key).resolve(*ns))
+	return lead[port]
 }
