@@ -16,6 +16,7 @@ export CGO_ENABLED := 0
 PROGRAMS := atoll-controller atoll-agent atoll-dns atoll-cni atoll-sandbox atoll
 FUZZTIME ?= 5s
 SCALE    ?= -soak=60s
+TENANTS  ?=
 SERVICES ?=
 CONFORMANCE ?= -network=default,vpc
 HISTORIES ?= 200000
@@ -34,9 +35,12 @@ help: ## explain these commands
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ See it
-.PHONY: demo demo-down
+.PHONY: demo demo-tenants demo-down
 demo: build ## two Networks of the same addresses, on a real cluster on this machine (as root)
 	go run ./test/demo
+
+demo-tenants: build ## three tenants of the same addresses, one of whom serves the others: who reaches whom, as whom (as root)
+	go run ./test/demo -example=tenants
 
 demo-down: build ## remove the demo's cluster; only its cache stays
 	bin/atoll-sandbox down
@@ -55,7 +59,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services bench-rows scale vulnerabilities
+.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -111,6 +115,10 @@ bench-rows: ## what a Network, a pod and a Service cost in OVN: logical flows by
 
 scale: build ## the targets at 10,000 pods in 200 Networks, in ten minutes; SCALE="-pods=50000 -networks=1000" is the full size (as root)
 	go run ./test/suites -exec go run ./test/scale $(SCALE)
+	go run ./test/suites -exec go run ./test/scale/tenants $(TENANTS)
+
+scale-tenants: build ## what 200 tenants cost, and 500 Networks that use one; TENANTS="-tenants=10 -consumers=20" is less (as root)
+	go run ./test/suites -exec go run ./test/scale/tenants $(TENANTS)
 
 vulnerabilities: ## known vulnerabilities in what we import (asks vuln.go.dev)
 	$(call tool,govulncheck) ./...

@@ -32,7 +32,7 @@ type Part struct {
 const maxBackends = 256
 
 // Gateway gives the rows of a Gateway that has addresses: one load balancer for each protocol, in its Network, and with UDP one
-// of what has been left.
+// of what has been left; of l as others know it (Offered), without that.
 func Gateway(g model.Gateway, l Layout, addresses []netip.Addr, ports []GatewayPort) nb.Facts {
 	var facts nb.Facts
 	for _, protocol := range []model.Protocol{model.TCP, model.UDP} {
@@ -55,11 +55,11 @@ func Gateway(g model.Gateway, l Layout, addresses []netip.Addr, ports []GatewayP
 			Name:        l.Name + "/" + g.Key.String() + ":gateway:" + text,
 			Protocol:    &text,
 			Options:     optionsOf(protocol),
-			ExternalIDs: ids(nb.GatewayOwner(g.Key.Namespace, g.Key.Name), g.UID, l.Name),
+			ExternalIDs: ids(nb.GatewayOwner(g.Key.Namespace, g.Key.Name), g.UID, l.itself()),
 		}
 		facts.Rows = append(facts.Rows, lb)
 		facts.Members = append(facts.Members, balanced(l, lb, vips)...)
-		if protocol == model.UDP {
+		if protocol == model.UDP && !l.offered {
 			facts.Add(drainLoadBalancer(l, lb, key, gone))
 		}
 	}

@@ -101,3 +101,22 @@ const joinedSuffix = ":joined"
 func Joined(l Layout) Layout {
 	return Layout{Name: l.Name + joinedSuffix, UID: l.UID + "/joined", offered: true}
 }
+
+// ByOwnAddresses reports whether others know the Network by its pods' own addresses: it is what Joined gives.
+func (l Layout) ByOwnAddresses() bool { return l.offered && strings.HasSuffix(l.Name, joinedSuffix) }
+
+// itself is the name of the Network that a layout stands for.
+func (l Layout) itself() string {
+	return strings.TrimSuffix(strings.TrimSuffix(l.Name, offeredSuffix), joinedSuffix)
+}
+
+// Ways are how others know a Network: by faces, and those that are joined to it by own addresses; none that nobody needs.
+func (p Peers) Ways(l Layout) (out []Layout) {
+	if p.Offers {
+		out = append(out, Offered(l))
+	}
+	if p.comes() {
+		out = append(out, Joined(l))
+	}
+	return out
+}

@@ -63,7 +63,9 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	for _, s := range l.Subnets {
 		facts.Members = append(facts.Members, GroupPlace(GroupRef(l, PeersGroup()), peerPortUUID(l, s.Name)))
 	}
-	facts.Add(b.acl(PeersGroup(), "peers/itself", model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform, "flags.loopback && ip"))
+	// In the last tier: what passes the rows below goes on to the next one, and OVN follows a connection only if what begins it comes to the end of a
+	// tier that none of whose rows are about it.
+	facts.Add(b.acl(PeersGroup(), "peers/itself", model.PolicyIngress, verdictOf(model.Allow), TierBaseline, PriorityPlatform, "flags.loopback && ip"))
 	b.origin.Policy = nb.Peers
 	pass := verdictOf(model.Pass)
 	for _, r := range faces {
@@ -87,11 +89,8 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 		}
 		facts.Add(b.acl(PeersGroup(), "peers/to/"+family, model.PolicyEgress, actionReject, TierPlatform, PriorityPlatform-2, to+r.String()))
 	}
-	if peers.Offers {
-		facts.Rows = append(facts.Rows, offeredGroup(Offered(l)))
-	}
-	if peers.comes() {
-		facts.Rows = append(facts.Rows, offeredGroup(Joined(l)))
+	for _, way := range peers.Ways(l) {
+		facts.Rows = append(facts.Rows, offeredGroup(way))
 	}
 	for _, j := range peers.Joined {
 		facts.Add(b.joint(l, j))

@@ -147,7 +147,7 @@ func loadBalancer(s model.Service, l Layout, protocol model.Protocol) *nb.LoadBa
 		Name:        l.Name + "/" + s.Key.String() + ":" + text,
 		Protocol:    &text,
 		Options:     optionsOf(protocol),
-		ExternalIDs: ids(nb.ServiceOwner(s.Key.Namespace, s.Key.Name), s.UID, strings.TrimSuffix(strings.TrimSuffix(l.Name, offeredSuffix), joinedSuffix)),
+		ExternalIDs: ids(nb.ServiceOwner(s.Key.Namespace, s.Key.Name), s.UID, l.itself()),
 	}
 	if s.Affinity > 0 {
 		lb.SelectionFields = []string{clientField}

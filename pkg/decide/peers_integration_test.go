@@ -140,6 +140,13 @@ func TestPeersWithPackets(t *testing.T) {
 	enters("a pod that may not any more", "b", "client", false)
 	enters("a pod of green, which red serves now", "g", "server", true)
 
+	// Who serves one and uses another answers the one, whose faces it may not dial.
+	served := netip.AddrPortFrom(g.face("g", "server", false), facePort)
+	g.serveAt(g.red, served, "face")
+	g.says("blue", "red")
+	g.until(server, served.String(), refused)
+	enters("a pod of green, which red serves while it uses blue", "g", "server", true)
+
 	// The control: without the rows that refuse, everything passes.
 	g.engine.stop()
 	for _, action := range []string{"reject", "drop"} {

@@ -136,3 +136,47 @@ func TestCompatibilityIsTold(t *testing.T) {
 	expect("red", "nobody Waiting", model.ReasonNotUsed)
 	expect("blue", "", "")
 }
+
+// TestWhatIsOfferedOfGateways: the Networks that use one know its Gateways at addresses of its service ranges, and not at those that each Network
+// gives for itself. They reach its own pods there, by their faces.
+func TestWhatIsOfferedOfGateways(t *testing.T) {
+	w, p, _ := gatewayWorld(t)
+	w.setNetwork(network("blue", "front", "10.0.0.0/24"))
+	w.setNamespace("b", map[string]string{model.LabelNetwork: "blue"})
+	w.setGateway(tcpGateway("r", "front", "web"))
+	w.setRoute(tcpRoute("r", "web", "front", "web"))
+	w.settle()
+	face := w.attachment(p.Key).Faces[0].String() + ":8080"
+	own := w.attachment(p.Key).Addresses[0].Addr().String() + ":8080"
+	w.says("red", model.CompatiblePeer{Network: "blue"})
+	w.wantListens(t, front, map[string]string{"red 198.18.0.1:1000": own})
+
+	red := *w.networks["red"]
+	red.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24")}
+	w.setNetwork(red)
+	w.settle()
+	at := addressTexts(w.gatewayStatus(front).Addresses)[0]
+	if !strings.HasPrefix(at, "10.7.0.") {
+		t.Fatalf("the Gateway has %s", at)
+	}
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:offered " + at + ":1000": face})
+
+	// A pod of the namespace in blue is nothing that red offers.
+	other := pod("r", "other", "blue")
+	w.setPod(other)
+	w.settle()
+	s := slice("r", "web-2", "web")
+	s.Endpoints = []model.Endpoint{endpoint("r", "other", w.attachment(other.Key).Faces[0].String())}
+	w.setSlice(s)
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:offered " + at + ":1000": face})
+
+	// Without a pod it refuses, and without a consumer, or a Gateway, there is nothing.
+	w.deletePod(p.Key)
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": "", "red:offered " + at + ":1000": ""})
+	w.says("red")
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": ""})
+	w.says("red", model.CompatiblePeer{Network: "blue"})
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": "", "red:offered " + at + ":1000": ""})
+	w.deleteGateway(front)
+	w.wantListens(t, front, map[string]string{})
+}

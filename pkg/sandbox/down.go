@@ -24,11 +24,14 @@ const (
 )
 
 // Down ends the sandbox and removes everything of it but the cache, whatever state it is in. Without a sandbox
-// it does nothing.
+// it does nothing. The state of a sandbox of another name it leaves alone: the processes of that one would go on without it.
 func Down(ctx context.Context, opts Options, out io.Writer) error {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return err
+	}
+	if r, err := loadRecord(opts.State); err == nil && r.Options.Name != opts.Name {
+		return fmt.Errorf("take down sandbox: %s is the state of sandbox %s: say --name=%[2]s", opts.State, r.Options.Name)
 	}
 	held, err := lock(ctx, opts.Name)
 	if err != nil {

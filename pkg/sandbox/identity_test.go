@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,4 +166,20 @@ func TestLockIsExclusive(t *testing.T) {
 		t.Fatalf("a lock that was let go is not given: %v", err)
 	}
 	again.Close()
+}
+
+// The state of a sandbox that runs under another name stays.
+func TestDownOfAnothersState(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sandbox.json")
+	if err := os.WriteFile(path, []byte(`{"id":"reef.1","options":{"Name":"reef"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := Down(t.Context(), Options{Name: "atoll", State: dir}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "is the state of sandbox reef: say --name=reef") {
+		t.Errorf("down said: %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
 }

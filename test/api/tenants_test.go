@@ -131,7 +131,7 @@ func testTenantAdmins(t *testing.T, s *apiserver.Server) {
 		{"with an id", "set vpcID", func() error { return create(t.Context(), "acme--db", "{type: vpc, tenant: acme, vpcID: vpc-other}") }},
 		{"with direct access", "direct access to the infrastructure", func() error { return create(t.Context(), "acme--db", "{type: vpc, tenant: acme, infraAccess: direct}") }},
 		{"he changes his Network", "", func() error { return patch("acme", `{"spec":{"egress":"none"}}`) }},
-		{"he gives it away", "may not write its Networks", func() error { return patch("acme", `{"spec":{"tenant":"other"}}`) }},
+		{"he gives it away", "a Network stays its tenant's", func() error { return patch("acme", `{"spec":{"tenant":"other"}}`) }},
 		{"he takes its tenant away", "set spec.tenant to a Tenant", func() error { return patch("acme", `{"spec":{"tenant":null}}`) }},
 		{"he opens it to all", "leave it out, or give it matchLabels", func() error { return patch("acme", `{"spec":{"allowedNamespaces":{}}}`) }},
 		{"he opens the infrastructure", "direct access to the infrastructure", func() error { return patch("acme", `{"spec":{"infraAccess":"direct"}}`) }},

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,14 +19,18 @@ const (
 )
 
 // suite is the sandbox with what only these tests ask of it.
-type suite struct{ *cluster.Cluster }
+type suite struct {
+	*cluster.Cluster
+	// tenants: the example of tenants is there.
+	tenants sync.Once
+}
 
 // env is set by TestMain before any test runs.
 var env *suite
 
 func TestMain(m *testing.M) {
 	cluster.Main(m, func(ctx context.Context, c *cluster.Cluster) error {
-		env = &suite{c}
+		env = &suite{Cluster: c}
 		return env.applyExample(ctx)
 	})
 }

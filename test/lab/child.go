@@ -103,8 +103,11 @@ func (c *Child) ResidentMB() (float64, error) {
 }
 
 // CPU is how much processor time the program has used.
-func (c *Child) CPU() (time.Duration, error) {
-	_, fields, err := processStat(fmt.Sprintf("/proc/%d/stat", c.pid))
+func (c *Child) CPU() (time.Duration, error) { return CPUOf(c.pid) }
+
+// CPUOf is how much processor time a process has used, in steps of 10 ms.
+func CPUOf(pid int) (time.Duration, error) {
+	_, fields, err := processStat(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}

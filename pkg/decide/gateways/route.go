@@ -3,6 +3,7 @@ package gateways
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -192,8 +193,8 @@ func (s *Stage) granted(from model.RouteKey, to model.ServiceKey) bool {
 	return false
 }
 
-// portsOf are the ports that a Gateway listens on and where each leads: one without a route leads nowhere.
-func (s *Stage) portsOf(g *gateway) []compile.GatewayPort {
+// portsOf are the ports that a Gateway listens on and where each leads: one without a route leads nowhere. endpoints finds those of a Service.
+func (s *Stage) portsOf(g *gateway, endpoints func(*model.Service, int, string) []netip.AddrPort) []compile.GatewayPort {
 	var out []compile.GatewayPort
 	for _, l := range g.listeners {
 		if !l.serves() {
@@ -203,7 +204,7 @@ func (s *Stage) portsOf(g *gateway) []compile.GatewayPort {
 		if l.first != nil {
 			for _, b := range l.first.Backends {
 				if to, problem := s.lookUp(g, l.first, b); problem == nil {
-					port.Parts = append(port.Parts, compile.Part{Weight: b.Weight, Endpoints: s.Services.Endpoints(to.Service, to.index, g.network)})
+					port.Parts = append(port.Parts, compile.Part{Weight: b.Weight, Endpoints: endpoints(to.Service, to.index, g.network)})
 				}
 			}
 		}

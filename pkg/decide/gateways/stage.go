@@ -212,9 +212,11 @@ func (s *Stage) compile(g *gateway) {
 	if _, had := s.Graph.Facts(owner); !had {
 		g.written = false
 	}
-	ports := s.portsOf(g)
+	ports := s.portsOf(g, s.Services.Endpoints)
 	s.drain(g, ports)
-	g.changed = s.Balancers.Set(owner, compile.Gateway(*g.Gateway, s.Networks.Layout(g.network), g.addresses, ports)) || g.changed
+	facts := compile.Gateway(*g.Gateway, s.Networks.Layout(g.network), g.addresses, ports)
+	facts.Add(s.offer(g))
+	g.changed = s.Balancers.Set(owner, facts) || g.changed
 	if g.written && !g.changed {
 		g.observed = g.Generation
 	}

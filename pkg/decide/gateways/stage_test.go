@@ -55,6 +55,12 @@ func (w *world) Endpoints(service *model.Service, port int, _ string) []netip.Ad
 	return []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("10.0.0.9"), service.Ports[port].Port)}
 }
 
+func (w *world) Offered(string) []netip.Prefix { return nil }
+
+func (w *world) Ways(string) []compile.Layout { return nil }
+
+func (w *world) OfferedEndpoints(*model.Service, int, string, compile.Layout) []netip.AddrPort { return nil }
+
 func (w *world) WriteGatewayClassStatus(string, string, model.GatewayClassStatus) {}
 
 func (w *world) WriteGatewayStatus(key model.GatewayKey, _ string, s model.GatewayStatus) {

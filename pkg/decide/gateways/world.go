@@ -35,6 +35,10 @@ type Networks interface {
 	// Refusal says why nothing of a namespace is served in a Network; nil when it is.
 	Refusal(ns model.Namespace, network string) *model.Problem
 	Layout(network string) compile.Layout
+	// Offered are the ranges whose addresses mean the same in the Networks that use a Network as in itself; none while none does.
+	Offered(network string) []netip.Prefix
+	// Ways are how these know it.
+	Ways(network string) []compile.Layout
 }
 
 // Services are those that routes lead to.
@@ -43,6 +47,8 @@ type Services interface {
 	Service(key model.ServiceKey) *model.Service
 	// Endpoints are those that a port of a Service, by its place there, leads to in a Network.
 	Endpoints(service *model.Service, port int, network string) []netip.AddrPort
+	// OfferedEndpoints are those that it leads to for the Networks that know that one in some way.
+	OfferedEndpoints(service *model.Service, port int, network string, way compile.Layout) []netip.AddrPort
 }
 
 // Sink takes statuses.

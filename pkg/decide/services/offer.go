@@ -1,6 +1,7 @@
 package services
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/compile"
@@ -21,17 +22,31 @@ func (l look) offer(service *model.Service, ns model.Namespace, home Network, en
 	if idle {
 		apart = home.Consumers
 	}
-	isHome := func(network string) bool { return network == home.Name }
-	share := func(as Network) {
-		as.Uses = isHome
-		b := compile.Backends{Layout: as.Layout, VIPs: l.addressesIn(home), Idle: idle}
-		b.Ports, b.Left = l.backends(*service, as, "", endpoints)
+	for _, way := range home.Ways {
+		b := compile.Backends{Layout: way, VIPs: l.addressesIn(home), Idle: idle}
+		b.Ports, b.Left = l.backends(*service, known(home, way), "", endpoints)
 		shared = append(shared, b)
 	}
-	offered, joined := compile.Offered(home.Layout), compile.Joined(home.Layout)
-	share(Network{Name: offered.Name, Layout: offered})
-	if slices.ContainsFunc(home.Consumers, home.joined) {
-		share(Network{Name: joined.Name, Layout: joined, Joined: isHome})
-	}
 	return apart, shared
+}
+
+// known is a Network as others know it in some way (compile.Peers.Ways), as one in which Services lead somewhere: to its pods.
+func known(home Network, way compile.Layout) Network {
+	isHome := func(network string) bool { return network == home.Name }
+	out := Network{Name: way.Name, Layout: way, Uses: isHome}
+	if way.ByOwnAddresses() {
+		out.Joined = isHome
+	}
+	return out
+}
+
+// OfferedEndpoints are those that a port of a Service, by its place there, would lead to for the Networks that know this one in some way: of its own
+// pods, and of no others that its own clients reach.
+func (s *Stage) OfferedEndpoints(service *model.Service, port int, network string, way compile.Layout) []netip.AddrPort {
+	ns, n := s.world.Cluster.Namespaces[service.Key.Namespace], s.world.Networks.Network(network)
+	if ns == nil || !n.Serves || !n.offers() || !s.admits(n, *ns) || s.world.Quotas.Beyond(service.Key) != nil {
+		return nil
+	}
+	lead, _ := s.backends(*service, known(n, way), "", s.look(service.Key).resolve(*ns))
+	return lead[port]
 }

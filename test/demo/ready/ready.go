@@ -59,7 +59,8 @@ type Objects struct {
 // Report is how far a cluster has come.
 type Report struct {
 	Networks, NetworksReady int
-	// Pods counts those that Deployments want; PodsReady those of the newest template that are Ready.
+	// Pods counts those that Deployments want, and those that nobody else made; PodsReady those that are Ready, of Deployments those of the
+	// newest template.
 	Pods, PodsReady int
 	// Waiting names what is not ready and why, one line each.
 	Waiting []string
@@ -101,7 +102,14 @@ func Judge(o Objects) Report {
 		}
 	}
 	for _, p := range o.Pods {
-		if why := podWaits(p); why != "" {
+		why := podWaits(p)
+		if metav1.GetControllerOf(&p) == nil {
+			r.Pods++
+			if why == "" {
+				r.PodsReady++
+			}
+		}
+		if why != "" {
 			r.unready[len(r.Waiting)] = &p
 			r.Waiting = append(r.Waiting, fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, why))
 		}

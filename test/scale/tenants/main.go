@@ -1,0 +1,112 @@
+// Command tenants measures what tenants cost: whether one more costs the same among many, and what one more Network costs that uses
+// another one.
+//
+//	Tenants, Networks, pods -> kube-apiserver -> atoll-controller -> ovsdb-server -> ovn-northd -> rows, logical flows, processor time
+//
+// Each tenant has a default Network, a second one, and a service Network that both use, all with the same addresses. Then one Network of another
+// tenant gets consumers: all at once, and at the full size some more, one by one. Nodes are names only, and pods are objects of
+// the API. It prints a table; everything that it starts lives in temporary directories and ends with it.
+//
+// The environment names the programs that are not ours, as for the tests: ATOLL_KUBE_BIN, ATOLL_ETCD and ATOLL_OVN_PREFIX.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/test/bench/harness"
+	"github.com/atoll-net/atoll/test/lab"
+)
+
+type options struct {
+	controller, dist, json string
+	tenants, pods, nodes   int
+	consumers, more        int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.controller, "controller", "bin/atoll-controller", "the controller to measure")
+	flag.StringVar(&o.dist, "dist", "dist", "directory of the manifests")
+	flag.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
+	flag.IntVar(&o.tenants, "tenants", 200, "tenants at the end; it is also measured at a quarter and at half of them")
+	flag.IntVar(&o.pods, "pods", 5, "pods in each Network of a tenant")
+	flag.IntVar(&o.nodes, "nodes", 50, "nodes that the pods name")
+	flag.IntVar(&o.consumers, "consumers", 500, "Networks that begin to use one of another tenant")
+	flag.IntVar(&o.more, "more", 10, "Networks that do so after these, one by one")
+	flag.Parse()
+	harness.Main("tenants", func(ctx context.Context) error {
+		results, err := measure(ctx, o)
+		if err != nil {
+			return err
+		}
+		return harness.Tell(results, o.json)
+	})
+}
+
+// measuring is a run.
+type measuring struct {
+	*lab.Lab
+	o        options
+	tenants  dynamic.ResourceInterface
+	out      results
+	progress *lab.Progress
+	// made is how many pods there are.
+	made int
+}
+
+// measure starts everything, measures and ends everything.
+func measure(ctx context.Context, o options) (_ results, err error) {
+	if o.tenants < 4 || o.consumers < 1 || o.more < 1 {
+		return results{}, fmt.Errorf("--tenants=%d, --consumers=%d, --more=%d: at least 4, 1 and 1 are needed", o.tenants, o.consumers, o.more)
+	}
+	m := &measuring{o: o, progress: lab.NewProgress(os.Stderr), out: results{
+		PodsPerNetwork: o.pods, Nodes: o.nodes, Processors: runtime.NumCPU(),
+	}}
+	if m.Lab, err = lab.Start(ctx, lab.Options{Controller: o.controller, Dist: o.dist, Northd: true, WithoutQuotas: true}); err != nil {
+		return m.out, err
+	}
+	defer func() { err = errors.Join(err, m.Stop()) }()
+	path, err := m.Kubeconfig("")
+	if err != nil {
+		return m.out, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return m.out, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return m.out, fmt.Errorf("make client: %w", err)
+	}
+	m.tenants = client.Resource(v1alpha1.SchemeGroupVersion.WithResource("tenants"))
+	if err := m.StartController(ctx); err != nil {
+		return m.out, err
+	}
+	m.progress.Done("start API server, OVN and controller")
+	// The first tenant brings what is there once, and a pod on each node what nodes bring.
+	if err := m.warmUp(ctx); err != nil {
+		return m.out, err
+	}
+	done := 1
+	for _, upTo := range []int{o.tenants / 4, o.tenants / 2, o.tenants} {
+		if err := m.atSize(ctx, done, upTo); err != nil {
+			return m.out, fmt.Errorf("%d tenants: %w", upTo, err)
+		}
+		done = upTo
+		m.progress.Done(fmt.Sprintf("%d tenants", upTo))
+	}
+	if err := m.consumers(ctx); err != nil {
+		return m.out, fmt.Errorf("consumers: %w", err)
+	}
+	return m.out, nil
+}
