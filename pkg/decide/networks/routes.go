@@ -40,7 +40,7 @@ func (s *Stage) Route() {
 
 // routeNetwork gives a Network its rows.
 func (s *Stage) routeNetwork(n *Network) {
-	facts := compile.Network(n.Layout)
+	facts := compile.Network(n.Layout, s.Cluster.Faces)
 	facts.Add(s.peerRows(n))
 	if s.guard.layout != nil && (s.guards(n) || n.Layout.Home != nil) {
 		facts.Add(compile.WayPlaces(n.Layout))
