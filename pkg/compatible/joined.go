@@ -91,7 +91,8 @@ func (n *Networks) youngerOf(p pair) *model.Network {
 }
 
 // keepsApart says why two Networks cannot be joined: in each of them an address must mean one thing, its own, those of the other one, of
-// others that it is joined to, and of the Services that it reaches by face. nil when they can.
+// others that it is joined to, and of the Services that it reaches by face. nil when they can. That neither has faces among its own conflict
+// has seen.
 func (n *Networks) keepsApart(p pair, joined index) *refusal {
 	a, b := n.known[p.a], n.known[p.b]
 	own, others := n.settings.ranges(a), n.settings.ranges(b)
@@ -99,14 +100,6 @@ func (n *Networks) keepsApart(p pair, joined index) *refusal {
 		if with, overlaps := overlapping(r, others); overlaps {
 			problem := *conflicting("%s of Network %q overlaps %s of Network %q, and mode Routed knows pods by their own addresses: give one of them other addresses, or use mode ByFace", r, p.a, with, p.b)
 			return &refusal{problem, problem}
-		}
-	}
-	for _, m := range []*model.Network{a, b} {
-		for _, r := range n.settings.ranges(m) {
-			if with, overlaps := overlapping(r, n.settings.Faces); overlaps {
-				problem := *conflicting("%s of Network %q overlaps %s, the range of faces: give it other addresses, or use mode ByFace", r, m.Name, with)
-				return &refusal{problem, problem}
-			}
 		}
 	}
 	if r := n.crowdedAt(p.a, p.b, others, joined); r != nil {

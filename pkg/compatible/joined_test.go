@@ -68,7 +68,7 @@ func TestWhoIsJoined(t *testing.T) {
 			"faces",
 			[]*model.Network{routed("t/a", "b", "", "100.64.3.0/24"), routed("t/b", "", "", "10.2.0.0/16")},
 			"",
-			"uses a Routed Refused AddressConflict: 100.64.3.0/24 of Network \"a\" overlaps 100.64.0.0/10, the range of faces",
+			"uses a Routed Refused AddressConflict: 100.64.3.0/24 of Network \"a\" overlaps 100.64.0.0/10, the range of faces, by which it would know the pods of Network \"b\"",
 		},
 		{
 			"two that a third is joined to",

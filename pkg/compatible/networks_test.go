@@ -123,7 +123,18 @@ func TestConflicts(t *testing.T) {
 			"",
 			"uses a Refused AddressConflict: 100.100.0.0/16 of Network \"b\" overlaps 100.64.0.0/10",
 		},
-		{"a provider that has faces", []*model.Network{with(network("t/a", "b", ""), "100.100.0.0/16"), network("t/b", "", "")}, "b>a", "uses a Active"},
+		{
+			"a provider that has faces",
+			[]*model.Network{with(network("t/a", "b", ""), "100.100.0.0/16"), network("t/b", "", "")},
+			"",
+			"uses a Refused AddressConflict: 100.100.0.0/16 of Network \"a\" overlaps 100.64.0.0/10",
+		},
+		{
+			"a provider whose Services have faces",
+			[]*model.Network{network("t/b", "", ""), with(network("t/a", "b", ""), "", "100.100.0.0/16")},
+			"",
+			"serves b Refused AddressConflict: 100.100.0.0/16 of Network \"a\" overlaps 100.64.0.0/10",
+		},
 		{
 			"service ranges in a subnet",
 			[]*model.Network{with(network("t/a", "b", ""), "", "10.7.0.0/16"), with(network("t/b", "", ""), "10.7.1.0/24")},

@@ -14,9 +14,9 @@ import (
 // row of every Network.
 const faceParts = 4
 
-// faces gives the load balancers by which a Network's pods reach each other's faces: whoever reads a pod's address from the
+// faceBalancers gives the load balancers by which a Network's pods reach each other's faces: whoever reads a pod's address from the
 // Kubernetes API can dial it. Each face is one pair of a map, which the pod owns.
-func faces(l Layout) nb.Facts {
+func faceBalancers(l Layout) nb.Facts {
 	var facts nb.Facts
 	if !l.Faces {
 		return facts

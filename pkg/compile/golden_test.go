@@ -87,6 +87,10 @@ func cluster() compile.Cluster {
 	}
 }
 
+func faces() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}
+}
+
 func compileFile(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	n, layout, problems, documents := planFile(t, raw)
@@ -101,7 +105,7 @@ func compileFile(t *testing.T, raw []byte) []byte {
 	for _, r := range ranges {
 		fmt.Fprintf(&out, "# service range %s\n", r)
 	}
-	write(t, &out, nb.NetworkOwner(n.Name), compile.Network(layout))
+	write(t, &out, nb.NetworkOwner(n.Name), compile.Network(layout, faces()))
 	for i, d := range documents {
 		var kind metav1.TypeMeta
 		if err := yaml.Unmarshal([]byte(d), &kind); err != nil {

@@ -24,8 +24,8 @@ func peerPortName(network, subnet string) string { return SwitchName(network, su
 // does not. None of it depends on the number of nodes.
 //
 // A flat Network beside the default one has switches alone: they hang on the default Network's router, with its load balancers and
-// its way out.
-func Network(l Layout) nb.Facts {
+// its way out. faces are all faces' ranges, which pods of other Networks come from.
+func Network(l Layout, faces []netip.Prefix) nb.Facts {
 	key := func(name string) string { return l.UID + "/" + name }
 	group := &nb.LoadBalancerGroup{UUID: groupRef(l).UUID, Name: nb.GroupName(l.Name, l.UID)}
 	router := &nb.LogicalRouter{
@@ -42,7 +42,7 @@ func Network(l Layout) nb.Facts {
 	var facts nb.Facts
 	if l.Home == nil {
 		facts.Rows = []nb.Row{router, group}
-		facts.Add(faces(l))
+		facts.Add(faceBalancers(l))
 		facts.Add(retainLoadBalancer(l))
 	}
 	for _, s := range l.Subnets {
@@ -77,6 +77,7 @@ func Network(l Layout) nb.Facts {
 		)
 	}
 	facts.Add(guard(l))
+	facts.Add(strangers(l, faces))
 	if l.Home == nil {
 		facts.Add(edge(l))
 	}

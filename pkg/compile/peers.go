@@ -54,8 +54,8 @@ const (
 // faces' ranges. Their number depends on nothing but the IP families and how many Networks l uses.
 //
 // Both ends judge, each packet, by its destination and its source: what a pod sends to a face passes if that is one of a Network that
-// its own uses, and what comes from a face if it is a pod's that may. What passes is left to the tiers of policies. Answers pass before any
-// of these rows, as in FaceGuard.
+// its own uses, and what comes from a face if it is a pod's that may; from any other face nothing comes in to any Network, with
+// peers or without (strangers). What passes is left to the tiers of policies. Answers pass before any of these rows, as in FaceGuard.
 func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	owner := nb.NetworkOwner(l.Name)
 	facts := groupRow(l, PeersGroup(), owner)
@@ -63,9 +63,9 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	for _, s := range l.Subnets {
 		facts.Members = append(facts.Members, GroupPlace(GroupRef(l, PeersGroup()), peerPortUUID(l, s.Name)))
 	}
-	// In the last tier: what passes the rows below goes on to the next one, and OVN follows a connection only if what begins it comes to the end of a
-	// tier that none of whose rows are about it.
-	facts.Add(b.acl(PeersGroup(), "peers/itself", model.PolicyIngress, verdictOf(model.Allow), TierBaseline, PriorityPlatform, "flags.loopback && ip"))
+	// It is in the last tier: what passes in a switch's last tier OVN lets in without following the connection, and judges the answers like
+	// connections of the pod's own. Policies, which could forbid it before, allow it in the first tier (fromItself).
+	facts.Add(b.acl(PeersGroup(), "peers/itself", model.PolicyIngress, verdictOf(model.Allow), TierBaseline, PriorityFirst+1, "flags.loopback && ip"))
 	b.origin.Policy = nb.Peers
 	pass := verdictOf(model.Pass)
 	for _, r := range faces {
@@ -75,9 +75,7 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 			for _, set := range []string{facesOffered, facesTaken} {
 				facts.Rows = append(facts.Rows, guardSet(l, set, v4, owner))
 			}
-			from := family + ".src == "
-			facts.Add(b.acl(PeersGroup(), "peers/taken/"+family, model.PolicyIngress, pass, TierPlatform, PriorityPlatform-1, from+"$"+guardSetName(l, facesTaken, v4)))
-			facts.Add(b.acl(PeersGroup(), "peers/from/"+family, model.PolicyIngress, verdictOf(model.Deny), TierPlatform, PriorityPlatform-2, from+r.String()))
+			facts.Add(b.acl(PeersGroup(), "peers/taken/"+family, model.PolicyIngress, pass, TierPlatform, priorityTaken, family+".src == $"+guardSetName(l, facesTaken, v4)))
 		}
 		if len(peers.Uses) == 0 {
 			continue

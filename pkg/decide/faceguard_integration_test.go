@@ -210,6 +210,21 @@ func (g *faceStage) until(who *ovn.Guest, at, want string) {
 // asksFrom asks from an address that the guest has.
 func asksFrom(t *testing.T, g *ovn.Guest, from netip.Addr, protocol, address string) string {
 	t.Helper()
+	conn, err := dialFrom(t, g, from, protocol, address)
+	if err != nil {
+		return refusal(err)
+	}
+	defer conn.Close()
+	answer, err := conn.ask()
+	if err != nil {
+		return refusal(err)
+	}
+	return answer
+}
+
+// dialFrom dials from an address that the guest has.
+func dialFrom(t *testing.T, g *ovn.Guest, from netip.Addr, protocol, address string) (talk, error) {
+	t.Helper()
 	dialer := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 	if protocol == "udp" {
 		dialer.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
@@ -220,14 +235,10 @@ func asksFrom(t *testing.T, g *ovn.Guest, from netip.Addr, protocol, address str
 		return err
 	})
 	if err != nil {
-		return refusal(err)
+		return talk{}, err
 	}
-	defer conn.Close()
-	answer, err := talk{conn}.ask()
-	if err != nil {
-		return refusal(err)
-	}
-	return answer
+	t.Cleanup(func() { _ = conn.Close() })
+	return talk{conn}, nil
 }
 
 // A pod that a face has dialled answers it, by TCP, by UDP and with an ICMP error, though it may not dial the face itself.

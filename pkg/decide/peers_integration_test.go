@@ -69,6 +69,34 @@ func (g *peerStage) says(network string, peers ...string) {
 	g.setNetwork(n)
 }
 
+// letStrangersIn takes the rows away that keep what comes from faces out of all Networks.
+func (g *peerStage) letStrangersIn() {
+	g.t.Helper()
+	rows := strings.Fields(nbctl(g.t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action=drop", "name=peers"))
+	if len(rows) == 0 {
+		g.t.Fatal("there are no such rows")
+	}
+	for _, row := range rows {
+		for sw := range strings.FieldsSeq(nbctl(g.t, g.central, "--bare", "--columns=_uuid", "find", "Logical_Switch", "acls{>=}"+row)) {
+			nbctl(g.t, g.central, "remove", "Logical_Switch", sw, "acls", row)
+		}
+	}
+}
+
+// enters has somebody in red's porthole ask red's server from the faces of a pod: the node has let the packets in.
+func (g *peerStage) enters(what, ns, name string, want bool) {
+	g.t.Helper()
+	for _, v6 := range []bool{false, true} {
+		address := netip.AddrPortFrom(g.own("r", "server", v6), 80).String()
+		for _, protocol := range []string{"tcp", "udp"} {
+			got := asksFrom(g.t, g.red, g.face(ns, name, v6), protocol, address)
+			if strings.HasPrefix(got, "server sees "+g.face(ns, name, v6).String()) != want {
+				g.t.Errorf("%s asks by %s: %q", what, protocol, got)
+			}
+		}
+	}
+}
+
 // Pods of a Network reach by their faces, and by Services, the pods of Networks that it uses, and no others; and come in only to those
 // that serve theirs.
 func TestPeersWithPackets(t *testing.T) {
@@ -94,20 +122,8 @@ func TestPeersWithPackets(t *testing.T) {
 	g.expect(client, "a consumer's pod, the other provider", green, true)
 
 	// What comes in to red from faces is a consumer's pod's.
-	enters := func(what, ns, name string, want bool) {
-		t.Helper()
-		for _, v6 := range []bool{false, true} {
-			address := netip.AddrPortFrom(g.own("r", "server", v6), 80).String()
-			for _, protocol := range []string{"tcp", "udp"} {
-				got := asksFrom(t, g.red, g.face(ns, name, v6), protocol, address)
-				if strings.HasPrefix(got, "server sees "+g.face(ns, name, v6).String()) != want {
-					t.Errorf("%s asks by %s: %q", what, protocol, got)
-				}
-			}
-		}
-	}
-	enters("a consumer's pod", "b", "client", true)
-	enters("a pod of green, which red does not serve", "g", "server", false)
+	g.enters("a consumer's pod", "b", "client", true)
+	g.enters("a pod of green, which red does not serve", "g", "server", false)
 
 	// The end of it ends what is open, at once, and nobody else's.
 	var open []talk
@@ -137,8 +153,8 @@ func TestPeersWithPackets(t *testing.T) {
 	}
 	g.expect(client, "a pod that may not any more", red, false)
 	g.expect(client, "a pod that still may reach green", green, true)
-	enters("a pod that may not any more", "b", "client", false)
-	enters("a pod of green, which red serves now", "g", "server", true)
+	g.enters("a pod that may not any more", "b", "client", false)
+	g.enters("a pod of green, which red serves now", "g", "server", true)
 
 	// Who serves one and uses another answers the one, whose faces it may not dial.
 	served := netip.AddrPortFrom(g.face("g", "server", false), facePort)
@@ -149,14 +165,13 @@ func TestPeersWithPackets(t *testing.T) {
 
 	// The control: without the rows that refuse, everything passes.
 	g.engine.stop()
-	for _, action := range []string{"reject", "drop"} {
-		for row := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action="+action)) {
-			for group := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "Port_Group", "acls{>=}"+row)) {
-				nbctl(t, g.central, "remove", "Port_Group", group, "acls", row)
-			}
+	for row := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action=reject")) {
+		for group := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "Port_Group", "acls{>=}"+row)) {
+			nbctl(t, g.central, "remove", "Port_Group", group, "acls", row)
 		}
 	}
+	g.letStrangersIn()
 	g.sync()
 	g.expect(client, "a pod, without the rows that refuse", red, true)
-	enters("a pod, without the rows that refuse", "b", "client", true)
+	g.enters("a pod, without the rows that refuse", "b", "client", true)
 }

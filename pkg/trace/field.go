@@ -68,6 +68,8 @@ var fields = map[string]field{
 	"ip6.src": {needs: is6, compare: compareAddress(func(p Packet) netip.Addr { return p.From })},
 	"ip6.dst": {needs: is6, compare: compareAddress(func(p Packet) netip.Addr { return p.To })},
 	"tcp.dst": portField(model.TCP), "udp.dst": portField(model.UDP), "sctp.dst": portField(model.SCTP),
+	// The first packet of a connection has SYN alone. (RFC 9293.)
+	"tcp.flags": {needs: isProtocol(model.TCP), compare: compareNumber(func(Packet) uint64 { return 2 })},
 	// The only ICMP that is traced is a question for an echo. (RFC 792, RFC 4443.)
 	"icmp4.type":     {needs: isICMP(is4), compare: compareNumber(func(Packet) uint64 { return 8 })},
 	"icmp6.type":     {needs: isICMP(is6), compare: compareNumber(func(Packet) uint64 { return 128 })},

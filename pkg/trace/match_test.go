@@ -53,6 +53,8 @@ func TestMatches(t *testing.T) {
 		{"icmp4 || icmp6 || icmp", false},
 		{"icmp4.type == 8 || icmp6.type == 128 || ip.is_frag", false},
 		{"!ip.is_frag", true},
+		{"tcp.flags == 0x4/0x7", false},
+		{"tcp.flags == 2", true},
 		{"tcp.dst == {80, 0x1f90/0xfff0}", true},
 		{"tcp.dst == 0x1f80/0xfff0", false},
 		{"tcp.dst >= 8080 && tcp.dst <= 8080 && tcp.dst < 8081 && tcp.dst > 8079", true},
