@@ -161,7 +161,7 @@ func TestPeersWithPackets(t *testing.T) {
 	g.serveAt(g.red, served, "face")
 	g.says("blue", "red")
 	g.until(server, served.String(), refused)
-	enters("a pod of green, which red serves while it uses blue", "g", "server", true)
+	g.enters("a pod of green, which red serves while it uses blue", "g", "server", true)
 
 	// The control: without the rows that refuse, everything passes.
 	g.engine.stop()

@@ -59,7 +59,9 @@ func (w *world) Offered(string) []netip.Prefix { return nil }
 
 func (w *world) Ways(string) []compile.Layout { return nil }
 
-func (w *world) OfferedEndpoints(*model.Service, int, string, compile.Layout) []netip.AddrPort { return nil }
+func (w *world) OfferedEndpoints(*model.Service, int, string, compile.Layout) []netip.AddrPort {
+	return nil
+}
 
 func (w *world) WriteGatewayClassStatus(string, string, model.GatewayClassStatus) {}
 
