@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,10 +56,23 @@ func (l *Lab) Apply(ctx context.Context, n *v1alpha1.Network) error {
 }
 
 // awaitReady watches until the phase of every Network that is missing has been Ready. A watch without a version
-// begins with all that is there.
+// begins with all that is there. The API server may end one whose reader is slow: then the next begins.
 func (l *Lab) awaitReady(ctx context.Context, missing map[string]bool) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
+	for len(missing) > 0 {
+		if err := l.watchReady(ctx, missing); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("wait for %d Networks: %w", len(missing), err)
+		}
+	}
+	return nil
+}
+
+// watchReady takes from missing what is Ready, until nothing is or the watch ends.
+func (l *Lab) watchReady(ctx context.Context, missing map[string]bool) error {
 	w, err := l.Networks.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("watch Networks: %w", err)
@@ -70,7 +82,7 @@ func (l *Lab) awaitReady(ctx context.Context, missing map[string]bool) error {
 		select {
 		case e, open := <-w.ResultChan():
 			if !open {
-				return fmt.Errorf("wait for %d Networks: the watch ended: %w", len(missing), errors.Join(ctx.Err()))
+				return nil
 			}
 			if u, ok := e.Object.(*unstructured.Unstructured); ok && phaseOf(u) == string(v1alpha1.NetworkReady) {
 				delete(missing, u.GetName())

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -172,7 +171,7 @@ func (m *measuring) service(ctx context.Context) error {
 				return false, nil
 			}
 			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-				Addresses: []string{attachments[0].Faces[0].String()}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+				Addresses: []string{attachments[0].Faces[0].String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
 				TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: provider, Name: p.Name, UID: p.UID},
 			})
 		}
