@@ -63,8 +63,9 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	for _, s := range l.Subnets {
 		facts.Members = append(facts.Members, GroupPlace(GroupRef(l, PeersGroup()), peerPortUUID(l, s.Name)))
 	}
-	// It is in the last tier: what passes in a switch's last tier OVN lets in without following the connection, and judges the answers like
-	// connections of the pod's own. Policies, which could forbid it before, allow it in the first tier (fromItself).
+	// It is in the last tier, so that there is more than one: OVN follows what a tier has no row about, or allows. What passes in a switch's
+	// only tier it lets in without following the connection, and judges the answers like connections of the pod's own. Policies, which could
+	// forbid it before, allow it in the first tier (fromItself).
 	facts.Add(b.acl(PeersGroup(), "peers/itself", model.PolicyIngress, verdictOf(model.Allow), TierBaseline, PriorityFirst+1, "flags.loopback && ip"))
 	b.origin.Policy = nb.Peers
 	pass := verdictOf(model.Pass)

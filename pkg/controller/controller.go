@@ -19,9 +19,11 @@ type Config struct {
 	Source   engine.Source
 	Sink     decide.Sink
 	// Epoch names the term; no other term has the same.
-	Epoch   string
-	Log     *slog.Logger
-	Metrics *engine.Metrics
+	Epoch string
+	// MaxBatch is engine.Config's.
+	MaxBatch int
+	Log      *slog.Logger
+	Metrics  *engine.Metrics
 }
 
 // Controller decides and moves. Run works until its context ends (nil), or another controller has taken over
@@ -36,7 +38,7 @@ func New(cfg Config) *Controller {
 	wanted := graph.New()
 	state := decide.NewState(cfg.Defaults, wanted, cfg.Sink)
 	return &Controller{state: state, Engine: engine.New(engine.Config{
-		Database: cfg.Database, Source: cfg.Source, Graph: wanted, Decider: state, Epoch: cfg.Epoch, Log: cfg.Log, Metrics: cfg.Metrics,
+		Database: cfg.Database, Source: cfg.Source, Graph: wanted, Decider: state, Epoch: cfg.Epoch, MaxBatch: cfg.MaxBatch, Log: cfg.Log, Metrics: cfg.Metrics,
 	})}
 }
 

@@ -43,13 +43,16 @@ func startEngine(t testing.TB, c *cluster, address, epoch string) *running {
 
 func startEngineOf(t testing.TB, c *cluster, address, epoch string, defaults decide.Defaults) *running {
 	t.Helper()
+	return startEngineWith(t, c, address, controller.Config{Epoch: epoch, Defaults: defaults})
+}
+
+// startEngineWith starts an engine that is set up so, with what all have.
+func startEngineWith(t testing.TB, c *cluster, address string, cfg controller.Config) *running {
+	t.Helper()
 	e := &running{registry: prometheus.NewRegistry(), done: make(chan error, 1)}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	cfg := controller.Config{
-		Database: ovsdb.Config{Addresses: strings.Split(address, ","), Log: log},
-		Defaults: defaults,
-		Source:   c, Sink: c, Epoch: epoch, Log: log, Metrics: controller.NewMetrics(e.registry),
-	}
+	cfg.Database = ovsdb.Config{Addresses: strings.Split(address, ","), Log: log}
+	cfg.Source, cfg.Sink, cfg.Log, cfg.Metrics = c, c, log, controller.NewMetrics(e.registry)
 	var ctx context.Context
 	ctx, e.cancel = context.WithCancel(t.Context())
 	go func() { e.done <- controller.New(cfg).Run(ctx) }()

@@ -30,6 +30,7 @@ func (r *round) gather() []plan.Unit {
 		}
 		r.doneWith(b)
 		if len(b.units) > 0 {
+			r.letGo(b.units)
 			return b.units
 		}
 	}
@@ -40,7 +41,7 @@ func (r *round) gather() []plan.Unit {
 // one half and the other. An owner whose rows the database has refused has a transaction of its own: that it fails again shall not
 // divide the others'.
 func (r *round) fill(b *batch) {
-	together := r.graph.Judging() > 0
+	judged, bound := r.graph.Judging() > 0, r.cfg.MaxBatch
 	var later []graph.Work
 	for {
 		w, ok := r.graph.Next()
@@ -55,12 +56,12 @@ func (r *round) fill(b *batch) {
 			}
 			continue
 		}
-		if b.size < maxBatch || together && b.size < maxTogether && w.Grouped() && !r.fresh(w) {
+		if b.size < bound || judged && b.size < together*bound && w.Grouped() && !r.fresh(w) {
 			r.consider(b, w)
 			continue
 		}
 		later = append(later, w)
-		if !together || b.size >= maxTogether {
+		if !judged || b.size >= together*bound {
 			break
 		}
 	}
@@ -112,6 +113,31 @@ func (r *round) consider(b *batch, w graph.Work) {
 		b.size += u.Size()
 	case len(u.Blocked) == 0:
 		b.same = append(b.same, w)
+	}
+}
+
+// letGo has groups of load balancers that go leave the switches of others, which do not want them any more either. The database
+// refuses to take a row away that another one refers to; and two that refer to each other's, in two transactions, would wait for one another.
+func (r *round) letGo(units []plan.Unit) {
+	going := map[nb.Ref]int{}
+	for i, u := range units {
+		for _, ref := range u.Deletes {
+			if ref.Table == nb.TableLoadBalancerGroup {
+				going[ref] = i
+			}
+		}
+	}
+	if len(going) == 0 {
+		return
+	}
+	for _, row := range r.session.Rows(nb.TableLogicalSwitch) {
+		set := nb.Set{Row: nb.RefOf(row), Column: nb.ColumnLoadBalancerGroups}
+		for _, group := range nb.Members(row, set.Column) {
+			m := nb.Member{Set: set, Value: group}
+			if i, goes := going[m.Ref()]; goes && !r.graph.Wants(m) && !slices.Contains(units[i].Leaves, m) {
+				units[i].Leaves = append(units[i].Leaves, m)
+			}
+		}
 	}
 }
 

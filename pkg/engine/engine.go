@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +19,10 @@ import (
 
 // Bounds of the engine.
 const (
-	// maxBatch is how many rows and elements one transaction changes; a single owner's changes are never divided, nor
-	// are, up to maxTogether, those that decide what passes.
-	maxBatch    = 2000
-	maxTogether = 5 * maxBatch
+	// maxBatch is how many rows and elements one transaction changes, unless Config says so; a single owner's changes are never divided,
+	// nor are, up to together times as many, those that decide what passes.
+	maxBatch = 2000
+	together = 5
 	// aheadFrom is how many owners must wait before a transaction is made ready while another is under way. Fewer
 	// are better left alone: what comes meanwhile joins them.
 	aheadFrom = 200
@@ -98,9 +99,11 @@ type Config struct {
 	Graph   *graph.Graph
 	Decider Decider
 	// Epoch names this controller's term of leadership; no other term has the same.
-	Epoch   string
-	Log     *slog.Logger
-	Metrics *Metrics
+	Epoch string
+	// MaxBatch is how many rows and elements one transaction changes; 0: 2,000.
+	MaxBatch int
+	Log      *slog.Logger
+	Metrics  *Metrics
 }
 
 // Engine moves changes from the cluster to the database.
@@ -122,6 +125,7 @@ type Engine struct {
 // New makes an engine; Run runs it.
 func New(cfg Config) *Engine {
 	cfg.Decider.Hold()
+	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, maxBatch)
 	return &Engine{
 		cfg: cfg, log: cfg.Log, graph: cfg.Graph, state: cfg.Decider,
 		retry: newRetries(), graves: graves{}, asked: make(chan func()),

@@ -54,13 +54,13 @@ func (r *round) encode(units []plan.Unit) (guard, ops []plan.Operation, err erro
 func (r *round) gatherAhead() []plan.Unit {
 	b := &batch{there: r.inflight.After(r.session), coming: plan.Coming{}}
 	var later []graph.Work
-	together := r.graph.Judging() > 0
-	for b.size < maxBatch {
+	judged := r.graph.Judging() > 0
+	for b.size < r.cfg.MaxBatch {
 		w, ok := r.graph.Next()
 		if !ok {
 			break
 		}
-		if together && w.Grouped() || r.retry.refused(w.Owner) || r.inflight.Concerns(r.retry.join(w)) {
+		if judged && w.Grouped() || r.retry.refused(w.Owner) || r.inflight.Concerns(r.retry.join(w)) {
 			later = append(later, w)
 			continue
 		}
@@ -70,6 +70,7 @@ func (r *round) gatherAhead() []plan.Unit {
 		r.graph.Return(w)
 	}
 	r.doneWith(b)
+	r.letGo(b.units)
 	return b.units
 }
 

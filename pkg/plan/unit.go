@@ -7,7 +7,8 @@
 // that fails can be halved until the owner whose rows the server refuses is alone.
 //
 // What must stay true: no difference, no operation; a row that is not ours is never updated or deleted; an
-// element joins a set only when the row that holds the set exists or is inserted in the same transaction.
+// element joins a set only when the row that holds the set, and the row that the element refers to, exist or are
+// inserted in the same transaction.
 package plan
 
 import (
@@ -46,7 +47,7 @@ type Unit struct {
 	Joins   []nb.Member
 	Leaves  []nb.Member
 	Deletes []nb.Ref
-	// Blocked: rows that hold a set that an element should join, and which do not exist.
+	// Blocked: rows that do not exist, and hold a set that an element should join, or are what it refers to.
 	Blocked []nb.Ref
 	// Work is what the unit was made from.
 	Work graph.Work
@@ -178,11 +179,19 @@ func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, insert
 	switch {
 	case wanted && (!stays || !actual.Has(m.Row) && !coming[m.Row]):
 		u.Blocked = append(u.Blocked, m.Row)
+	case wanted && strong(m) && !inserted[m.Ref()] && !actual.Has(m.Ref()) && !coming[m.Ref()]:
+		// Another owner's, who may wait for a row of this one in turn: each comes without the other, and then they join.
+		u.Blocked = append(u.Blocked, m.Ref())
 	case wanted && (inserted[m.Ref()] || inserted[m.Row] || !actual.HasMember(m)):
 		u.Joins = append(u.Joins, m)
 	case !wanted && actual.Has(m.Row) && (m.IsValue() || actual.Has(m.Ref())):
 		u.Leaves = append(u.Leaves, m)
 	}
+}
+
+// strong reports whether the database refuses the element without the row that it refers to.
+func strong(m nb.Member) bool {
+	return !m.IsValue() && !nb.IsWeak(nb.Column{Table: m.Row.Table, Name: m.Column})
 }
 
 // dropBlocked takes out inserts of rows that lack one of their places. They would not live; and a port comes with all its

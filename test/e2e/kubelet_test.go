@@ -95,7 +95,7 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 			// Both say that they serve on the first port.
 			container.Command = append(container.Command, "-port="+port)
 			container.Ports = []corev1.ContainerPort{{Name: "served", ContainerPort: 9001}}
-			container.ReadinessProbe = nil
+			container.StartupProbe = nil
 			change(container)
 			made[name] = env.Make(t, object)
 			if network == "twin-a" || name != "ready" {

@@ -171,6 +171,6 @@ func ownDNS(t *testing.T, namespace string) *corev1.Pod {
 	container := &object.Spec.Containers[0]
 	container.Image, container.Command, container.Args = "atoll.dev/coredns:sandbox", nil, []string{"-conf", "/config/Corefile"}
 	container.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/config"}}
-	container.ReadinessProbe = quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(53)}})
+	container.StartupProbe, container.ReadinessProbe = nil, quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(53)}})
 	return object
 }

@@ -54,7 +54,7 @@ func ownServer(t *testing.T, name, node string) *corev1.Pod {
 		})
 	}
 	container.Env = append(container.Env, corev1.EnvVar{Name: "URL", Value: "http://$(POD_IP):8080/"})
-	container.ReadinessProbe = &corev1.Probe{
+	container.StartupProbe, container.ReadinessProbe = nil, &corev1.Probe{
 		ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wire.DefaultPort)}},
 		PeriodSeconds: 1,
 	}

@@ -111,7 +111,8 @@ func planPod(namespace, name, node string) *corev1.Pod {
 	object := cluster.PodSpec{Namespace: namespace, Name: name, Node: node, App: name}.Object()
 	token := true
 	object.Spec.AutomountServiceAccountToken = &token
-	object.Spec.Containers[0].ReadinessProbe.ProbeHandler = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wire.DefaultPort)}}
+	container := &object.Spec.Containers[0]
+	container.StartupProbe, container.ReadinessProbe = nil, quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wire.DefaultPort)}})
 	return object
 }
 

@@ -43,7 +43,7 @@ func TestKillAgentDuringStart(t *testing.T) {
 		for _, ns := range []string{"rush-a", "rush-b"} {
 			object := cluster.PodSpec{Namespace: ns, Name: fmt.Sprintf("p%d", i), Node: node, NICs: fmt.Sprintf(`[{"ip":"10.0.0.6%d"}]`, i)}.Object()
 			container := &object.Spec.Containers[0]
-			container.ReadinessProbe = quick(handlers()[kinds[i%len(kinds)]])
+			container.StartupProbe, container.ReadinessProbe = nil, quick(handlers()[kinds[i%len(kinds)]])
 			container.LivenessProbe = quick(handlers()[kinds[(i+1)%len(kinds)]])
 			pods = append(pods, env.Make(t, object))
 		}

@@ -49,7 +49,7 @@ func TestRollingRestart(t *testing.T) {
 	container.Ports = []corev1.ContainerPort{
 		{Name: "echo", ContainerPort: wire.DefaultPort}, {Name: "echo-udp", ContainerPort: wire.DefaultPort, Protocol: corev1.ProtocolUDP},
 	}
-	container.ReadinessProbe = quick(handlers()["http"])
+	container.StartupProbe, container.ReadinessProbe = nil, quick(handlers()["http"])
 	container.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 4}}}
 	grace, replicas := int64(10), int32(3)
 	template.Spec.TerminationGracePeriodSeconds = &grace

@@ -30,7 +30,8 @@ func TestServiceVariants(t *testing.T) {
 	for ns, network := range map[string]string{"variants-vpc": "variants-vpc", "variants-flat": ""} {
 		env.Namespace(t, ns, network)
 		object := cluster.PodSpec{Namespace: ns, Name: "unready", App: "unready", Node: "n2"}.Object()
-		object.Spec.Containers[0].ReadinessProbe = quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}})
+		container := &object.Spec.Containers[0]
+		container.StartupProbe, container.ReadinessProbe = nil, quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}})
 		unready := env.Make(t, object)
 		client := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1", App: "client"}))[0]
 

@@ -45,9 +45,11 @@ func (s PodSpec) Object() *corev1.Pod {
 					field("POD_NAMESPACE", "metadata.namespace"), field("POD_NAME", "metadata.name"),
 					field("POD_UID", "metadata.uid"), field("NODE_NAME", "spec.nodeName"),
 				},
-				ReadinessProbe: &corev1.Probe{
+				// Asked until it serves, and not for as long as it lives: each exec costs containerd tens of milliseconds, and there are hundreds of
+				// pods. A pod with a ReadinessProbe of its own has no need of it.
+				StartupProbe: &corev1.Probe{
 					ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{matrix.Program, "ready"}}},
-					PeriodSeconds: 2, TimeoutSeconds: 5,
+					PeriodSeconds: 1, TimeoutSeconds: 5, FailureThreshold: 300,
 				},
 			}},
 		},
