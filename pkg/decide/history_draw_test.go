@@ -499,7 +499,9 @@ func drawPolicy(t *rapid.T, ns, name string) model.Policy {
 			case "anybody":
 				r.AnyPeer = true
 			case "pods":
-				r.Peers = []model.Peer{{Pods: &match.Pods{Labels: labels("peer")}}}
+				// Without a namespace they are of all, and so perhaps of Networks that this one has to do with.
+				namespace := rapid.SampledFrom([]string{"", "", ns}).Draw(t, "namespace of the peer")
+				r.Peers = []model.Peer{{Pods: &match.Pods{Namespace: namespace, Labels: labels("peer")}}}
 			case "block":
 				r.Peers = []model.Peer{{Block: drawBlock(t)}}
 			case "nodes":
