@@ -25,9 +25,9 @@ func PeersGroup() Group { return "peers" }
 
 // The address sets of a Network that others reach.
 const (
-	// facesOffered are the faces of its own pods, and facesTaken those of the pods that reach them.
+	// facesOffered are the faces of its own pods, and FacesTaken those of the pods that reach them.
 	facesOffered = "faces offered"
-	facesTaken   = "faces taken"
+	FacesTaken   = "faces taken"
 )
 
 // PeerRows give the rows by which pods of other Networks reach those of l by their faces, and its pods those of others. faces are all
@@ -35,7 +35,8 @@ const (
 //
 // Both ends judge, each packet, by its destination and its source: what a pod sends to a face passes if that is one of a Network that
 // its own uses, and what comes from a face if it is a pod's that may. What passes is left to the tiers of policies. Answers pass before any
-// of these rows, as in FaceGuard.
+// of these rows, as in FaceGuard. For that OVN has to follow what came in: what passes in the last tier that a switch has rows of it lets
+// through without. So there is a row in a later one, whether or not there are policies.
 func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	owner := nb.NetworkOwner(l.Name)
 	facts := groupRow(l, PeersGroup(), owner)
@@ -43,18 +44,20 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	for _, s := range l.Subnets {
 		facts.Members = append(facts.Members, GroupPlace(GroupRef(l, PeersGroup()), peerPortUUID(l, s.Name)))
 	}
-	facts.Add(b.acl(PeersGroup(), "peers/itself", model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform, "flags.loopback && ip"))
+	for i, tier := range []int{TierPlatform, TierBaseline} {
+		facts.Add(b.acl(PeersGroup(), []string{"peers/itself", "peers/followed"}[i], model.PolicyIngress, verdictOf(model.Allow), tier, PriorityPlatform, "flags.loopback && ip"))
+	}
 	b.origin.Policy = nb.Peers
 	pass := verdictOf(model.Pass)
 	for _, r := range faces {
 		v4 := r.Addr().Is4()
 		family := familyOf(v4)
 		if peers.Offers {
-			for _, set := range []string{facesOffered, facesTaken} {
+			for _, set := range []string{facesOffered, FacesTaken} {
 				facts.Rows = append(facts.Rows, guardSet(l, set, v4, owner))
 			}
 			from := family + ".src == "
-			facts.Add(b.acl(PeersGroup(), "peers/taken/"+family, model.PolicyIngress, pass, TierPlatform, PriorityPlatform-1, from+"$"+guardSetName(l, facesTaken, v4)))
+			facts.Add(b.acl(PeersGroup(), "peers/taken/"+family, model.PolicyIngress, pass, TierPlatform, PriorityPlatform-1, from+"$"+guardSetName(l, FacesTaken, v4)))
 			facts.Add(b.acl(PeersGroup(), "peers/from/"+family, model.PolicyIngress, verdictOf(model.Deny), TierPlatform, PriorityPlatform-2, from+r.String()))
 		}
 		if len(peers.Uses) == 0 {
@@ -102,7 +105,7 @@ func PeerPlaces(l Layout, peers Peers, faces []netip.Addr) []nb.Member {
 		out = append(out, guardPlaces(l, facesOffered, faces)...)
 	}
 	for _, provider := range peers.Uses {
-		out = append(out, guardPlaces(Layout{Name: provider.Name, UID: provider.UID}, facesTaken, faces)...)
+		out = append(out, guardPlaces(Layout{Name: provider.Name, UID: provider.UID}, FacesTaken, faces)...)
 	}
 	return out
 }

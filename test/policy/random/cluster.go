@@ -57,7 +57,9 @@ func cluster(t *rapid.T) oracle.Cluster {
 		members[p.Network]++
 	}
 	c.Compatible = rapid.SampledFrom([][]oracle.Compatibility{
-		nil, {{Provider: cases.Red, Consumer: cases.Blue}}, {{Provider: cases.Blue, Consumer: cases.Red}},
+		nil,
+		{{Provider: cases.Red, Consumer: cases.Blue}},
+		{{Provider: cases.Blue, Consumer: cases.Red}},
 		{{Provider: cases.Red, Consumer: cases.Blue}, {Provider: cases.Blue, Consumer: cases.Red}},
 	}).Draw(t, "compatible")
 	c.Doors = doors(t, c)
