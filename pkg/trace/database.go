@@ -21,6 +21,8 @@ type Database struct {
 	balancers  map[string]*nb.LoadBalancer
 	shared     map[string]*nb.LoadBalancerGroup
 	written    map[string]*nb.AddressSet
+	// faces are the pods' that their Networks lead to an own address.
+	faces map[netip.Addr]place
 	// sets are those that matches have named so far: many name the same.
 	sets map[string][]value
 }
@@ -30,7 +32,7 @@ func New(read func(nb.Table) []nb.Row) *Database {
 	db := &Database{
 		ports: map[string]*nb.LogicalSwitchPort{}, portByID: map[string]*nb.LogicalSwitchPort{}, switches: map[string]*nb.LogicalSwitch{},
 		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{},
-		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, sets: map[string][]value{},
+		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, sets: map[string][]value{}, faces: map[netip.Addr]place{},
 	}
 	for _, table := range []nb.Table{
 		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet,
@@ -57,6 +59,7 @@ func (db *Database) add(row nb.Row) {
 		db.acls[row.UUID] = row
 	case *nb.LoadBalancer:
 		db.balancers[row.UUID] = row
+		db.addFaces(row)
 	case *nb.LoadBalancerGroup:
 		db.shared[row.UUID] = row
 	case *nb.AddressSet:
