@@ -45,9 +45,9 @@ func PeersGroup() Group { return "peers" }
 
 // The address sets of a Network that others reach.
 const (
-	// facesOffered are the faces of its own pods, and facesTaken those of the pods that reach them.
+	// facesOffered are the faces of its own pods, and FacesTaken those of the pods that reach them.
 	facesOffered = "faces offered"
-	facesTaken   = "faces taken"
+	FacesTaken   = "faces taken"
 )
 
 // PeerRows give the rows by which pods of other Networks reach those of l by their faces, and its pods those of others. faces are all
@@ -73,10 +73,10 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 		v4 := r.Addr().Is4()
 		family := familyOf(v4)
 		if peers.Offers {
-			for _, set := range []string{facesOffered, facesTaken} {
+			for _, set := range []string{facesOffered, FacesTaken} {
 				facts.Rows = append(facts.Rows, guardSet(l, set, v4, owner))
 			}
-			facts.Add(b.acl(PeersGroup(), "peers/taken/"+family, model.PolicyIngress, pass, TierPlatform, priorityTaken, family+".src == $"+guardSetName(l, facesTaken, v4)))
+			facts.Add(b.acl(PeersGroup(), "peers/taken/"+family, model.PolicyIngress, pass, TierPlatform, priorityTaken, family+".src == $"+guardSetName(l, FacesTaken, v4)))
 		}
 		if len(peers.Uses) == 0 {
 			continue
@@ -152,7 +152,7 @@ func PeerPlaces(l Layout, peers Peers, faces []netip.Addr) []nb.Member {
 		out = append(out, guardPlaces(l, facesOffered, faces)...)
 	}
 	for _, provider := range peers.Uses {
-		out = append(out, guardPlaces(Layout{Name: provider.Name, UID: provider.UID}, facesTaken, faces)...)
+		out = append(out, guardPlaces(Layout{Name: provider.Name, UID: provider.UID}, FacesTaken, faces)...)
 	}
 	return out
 }

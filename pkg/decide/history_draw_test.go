@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -44,6 +43,8 @@ type settings struct {
 	small bool
 	// crowded: it is pods, most of all, that come and go.
 	crowded bool
+	// peered: Networks serve each other, and it is they, pods and policies that change.
+	peered bool
 	// bounded: it is Services and Gateways of a tenant with quotas.
 	bounded bool
 }
@@ -62,10 +63,15 @@ func drawHistory(t *rapid.T) *history {
 		small:   rapid.Bool().Draw(t, "few faces"),
 		crowded: rapid.Bool().Draw(t, "crowded"),
 	}}
-	h.settings.bounded = !h.settings.crowded && rapid.Bool().Draw(t, "bounded")
+	if h.settings.peered = !h.settings.crowded && rapid.IntRange(0, 2).Draw(t, "peered") == 0; h.settings.peered {
+		h.settings.flat = ""
+	}
+	h.settings.bounded = !h.settings.crowded && !h.settings.peered && rapid.Bool().Draw(t, "bounded")
 	moment := time.Unix(1000, 0)
 	if h.settings.bounded {
 		h.batches = append(h.batches, batch{append(furnished(h.settings.small), tenanted()...), moment})
+	} else if h.settings.peered {
+		h.batches = append(h.batches, batch{append(furnished(h.settings.small), peeredSteps(h.settings.small)...), moment})
 	} else if h.settings.crowded || rapid.Bool().Draw(t, "furnished") {
 		h.batches = append(h.batches, batch{furnished(h.settings.small), moment})
 	}
@@ -124,6 +130,9 @@ func (h *history) drawSteps(t *rapid.T) []step {
 	}
 	if h.settings.bounded {
 		kinds = rapid.SampledFrom([]int{16, 16, 16, 16, 18, 18, 18, 18, 23, 23, 23, 23, 23, 23, 25, 25, 25, 0, 3, 6, 19, 22, 24})
+	}
+	if h.settings.peered {
+		kinds = rapid.SampledFrom([]int{0, 0, 0, 0, 0, 2, 3, 6, 6, 6, 6, 6, 11, 11, 20, 20, 20, 20, 20})
 	}
 	switch kinds.Draw(t, "step") {
 	case 0, 1:
@@ -259,6 +268,9 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 	if n.Type == model.VPC {
 		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}, {{Tenant: "acme", Mode: model.Routed}}, {{Network: "red", Mode: model.Routed}}}).Draw(t, "compatible")
 		n.Uses = rapid.SampledFrom([][]string{nil, {"red"}, {"blue"}}).Draw(t, "uses")
+		if h.settings.peered {
+			peer(&n, func(what string) bool { return rapid.Bool().Draw(t, what) })
+		}
 	}
 	if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30"}).Draw(t, "services"); cidr != "" {
 		n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(cidr)}
@@ -473,55 +485,4 @@ func goneNamespace(ns string) []step {
 		}
 	})
 	return out
-}
-
-// drawPolicy is a NetworkPolicy, or now and then one that denies something in all namespaces.
-func drawPolicy(t *rapid.T, ns, name string) model.Policy {
-	labels := func(what string) match.Selector {
-		app := rapid.SampledFrom([]string{"", "web", "db"}).Draw(t, what)
-		if app == "" {
-			return match.Selector{}
-		}
-		return match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{app}}}}
-	}
-	p := model.Policy{
-		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: ns, Name: name}, UID: "uid-policy-" + ns + "-" + name,
-		Tier: model.TierTenant, Subject: match.Pods{Namespace: ns, Labels: labels("subject")},
-	}
-	verdict := model.Allow
-	if rapid.IntRange(0, 3).Draw(t, "cluster") == 0 {
-		p.Tier, p.Subject.Namespace, verdict = model.TierAdmin, "", model.Deny
-	} else {
-		p.Isolates = [2]bool{rapid.Bool().Draw(t, "ingress"), rapid.Bool().Draw(t, "egress")}
-	}
-	for d := range p.Rules {
-		for range rapid.IntRange(0, 2).Draw(t, "rules") {
-			r := model.Rule{Verdict: verdict, AnyPort: true}
-			switch rapid.SampledFrom([]string{"anybody", "pods", "block", "nodes"}).Draw(t, "peer") {
-			case "anybody":
-				r.AnyPeer = true
-			case "pods":
-				r.Peers = []model.Peer{{Pods: &match.Pods{Labels: labels("peer")}}}
-			case "block":
-				r.Peers = []model.Peer{{Block: drawBlock(t)}}
-			case "nodes":
-				zone := match.Requirement{Key: "zone", Op: match.In, Values: []string{rapid.SampledFrom([]string{"one", "two"}).Draw(t, "zone")}}
-				r.Peers = []model.Peer{{Nodes: &match.Selector{Requirements: []match.Requirement{zone}}}}
-			}
-			if rapid.Bool().Draw(t, "named") {
-				r.AnyPort, r.Ports = false, []model.PolicyPort{{Name: "http", Protocol: model.TCP}}
-			}
-			p.Rules[d] = append(p.Rules[d], r)
-		}
-	}
-	return p
-}
-
-// drawBlock is a block of faces, or of everything without some.
-func drawBlock(t *rapid.T) *model.Block {
-	faces := netip.MustParsePrefix(rapid.SampledFrom([]string{"100.64.0.1/32", "100.64.0.2/31", "100.64.2.0/30", "100.64.0.0/23"}).Draw(t, "faces"))
-	if rapid.Bool().Draw(t, "all but them") {
-		return &model.Block{CIDR: netip.MustParsePrefix("0.0.0.0/0"), Except: []netip.Prefix{faces}}
-	}
-	return &model.Block{CIDR: faces}
 }

@@ -175,3 +175,42 @@ func TestPeersWithPackets(t *testing.T) {
 	g.expect(client, "a pod, without the rows that refuse", red, true)
 	g.enters("a pod, without the rows that refuse", "b", "client", true)
 }
+
+// A Network that serves one Network and uses another answers those that it serves: what comes in is followed, with a policy in the Network and
+// without any.
+func TestAnswersOfANetworkInTheMiddleWithPackets(t *testing.T) {
+	g := newPeerStage(t)
+	g.pod("b", "client")
+	server := g.pod("r", "server")
+	far := g.pod("g", "server")
+	g.serve(server, 80, "server")
+	g.serve(far, 80, "far")
+	g.says("red", "blue")
+	g.says("green", "red")
+	// What red sends to green comes out at red's porthole, where somebody has all faces.
+	for i, face := range g.to("g", "server") {
+		g.serveAt(g.red, netip.MustParseAddrPort(face), "face")
+		if got := g.face("g", "server", i == 1); netip.MustParseAddrPort(face).Addr() != got {
+			t.Fatalf("the face of green's pod is %s, and not %s", got, face)
+		}
+	}
+	g.until(server, g.to("g", "server")[0], "face sees")
+	for _, when := range []string{"without a policy", "with a policy elsewhere in the Network"} {
+		for _, v6 := range []bool{false, true} {
+			address := netip.AddrPortFrom(g.own("r", "server", v6), 80).String()
+			for _, protocol := range []string{"tcp", "udp"} {
+				got := asksFrom(t, g.red, g.face("b", "client", v6), protocol, address)
+				if !strings.HasPrefix(got, "server sees "+g.face("b", "client", v6).String()) {
+					t.Errorf("%s, a consumer's pod asks by %s: %q", when, protocol, got)
+				}
+			}
+		}
+		g.expect(server, when+", a pod of red", g.to("g", "server"), true)
+		if when == "without a policy" {
+			g.setNamespace("judged", map[string]string{model.LabelNetwork: "red"})
+			g.pod("judged", "pod")
+			g.setPolicy(webOnly("judged"))
+			g.decides(webOnly("judged"), "red")
+		}
+	}
+}

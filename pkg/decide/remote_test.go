@@ -131,6 +131,16 @@ func TestPeersOfOtherNetworks(t *testing.T) {
 	w.says("red", model.CompatiblePeer{Network: "blue"}, model.CompatiblePeer{Network: "green"})
 	w.wantRemote(t, "with a second consumer", "red", map[string]string{in(web): "b/web g/web"})
 	w.wantRemote(t, "with a second consumer", "green", map[string]string{to(web): "r/web"})
+	// Of two providers one serves it no more, and still serves another.
+	w.says("blue", model.CompatiblePeer{Network: "green"})
+	w.wantRemote(t, "with a second provider", "green", map[string]string{to(web): "b/web r/web"})
+	w.says("red", model.CompatiblePeer{Network: "blue"})
+	w.wantRemote(t, "without the first provider", "green", map[string]string{to(web): "b/web"})
+	w.wantRemote(t, "without the second consumer", "red", map[string]string{in(web): "b/web"})
+	w.says("red", model.CompatiblePeer{Network: "blue"}, model.CompatiblePeer{Network: "green"})
+	w.wantRemote(t, "with both providers again", "green", map[string]string{to(web): "b/web r/web"})
+	w.says("blue")
+	w.wantRemote(t, "without the second provider", "green", map[string]string{to(web): "r/web"})
 	w.says("red", model.CompatiblePeer{Network: "green"})
 	w.wantRemote(t, "when the first one is not served any more", "red", map[string]string{in(web): "g/web"})
 	w.wantRemote(t, "when the first one is not served any more", "blue", map[string]string{})
@@ -173,6 +183,28 @@ func TestRefusedNetworksAreNoPeers(t *testing.T) {
 	w.setNetwork(refused)
 	w.settle()
 	w.wantRemote(t, "while it is refused", "red", map[string]string{})
+}
+
+// A consumer that has two providers asks for one of them no more: pods of that one leave its sets, though nothing has changed about them.
+func TestAConsumerLeavesOneOfItsProviders(t *testing.T) {
+	w := remoteWorld(t)
+	w.says("red", model.CompatiblePeer{Network: "blue"}, model.CompatiblePeer{Network: "green"})
+	w.says("blue", model.CompatiblePeer{Network: "green"})
+	green := *w.networks["green"]
+	green.Tenant, green.Uses = "acme", []string{"red", "blue"}
+	w.setNetwork(green)
+	web := appOf("", "web")
+	w.setPolicy(meets("g", web))
+	w.settle()
+	w.wantRemote(t, "with two providers", "green", map[string]string{to(web): "b/web r/web"})
+	green.Uses = []string{"blue"}
+	w.setNetwork(green)
+	w.settle()
+	w.wantRemote(t, "with one provider", "green", map[string]string{to(web): "b/web"})
+	green.Uses = []string{"blue", "red"}
+	w.setNetwork(green)
+	w.settle()
+	w.wantRemote(t, "with two again", "green", map[string]string{to(web): "b/web r/web"})
 }
 
 // A policy of a namespace whose pods are in two Networks means by its own namespace's pods those of both, and judges each in its Network alone.

@@ -173,6 +173,71 @@ func TestTraceBetweenJoined(t *testing.T) {
 	}
 }
 
+// peeredWorld is judgedWorld, in which pods have faces, blue reaches red, and web-1 of red receives what blue's web-0 sends to port 5432.
+func peeredWorld(t *testing.T) *world {
+	t.Helper()
+	w := judgedWorld(t)
+	w.settings.Faces = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10")}
+	for i, name := range []string{"n1", "n2"} {
+		block := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, byte(2 * i), 0}), 23)
+		w.objects.Nodes[name] = &model.Node{Name: name, UID: "uid-" + name, Created: time.Unix(1, 0), Assigned: &model.NodeNetwork{NodeUID: "uid-" + name, Faces: []netip.Prefix{block}}}
+	}
+	w.objects.Networks["red"].CompatibleWith = []model.CompatiblePeer{{Network: "blue"}}
+	first := w.objects.Pods[model.PodKey{Namespace: "blue", Name: "web-0"}]
+	first.Labels = map[string]string{"app": "first"}
+	peer := match.Pods{Namespace: "blue", Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{"first"}}}}}
+	p := *w.objects.Policies[model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "db-from-web"}]
+	p.Key.Name, p.UID, p.Log = "db-from-blue", "uid-db-from-blue", false
+	p.Rules = [2][]model.Rule{{{Verdict: model.Allow, Peers: []model.Peer{{Pods: &peer}}, Ports: []model.PolicyPort{{Protocol: model.TCP, First: 5432, Last: 5432}}}}}
+	w.objects.Policies[p.Key] = &p
+	for key, list := range compileAll(w.settings, w.objects).decided.attachments {
+		w.objects.Pods[key].Assigned = list
+	}
+	db := w.objects.Pods[model.PodKey{Namespace: "red", Name: "web-1"}]
+	w.objects.Slices[model.SliceKey{Namespace: "red", Name: "db-1"}].Endpoints[0].Address = db.Assigned[0].Faces[0]
+	clear(w.rows)
+	w.write(3)
+	return w
+}
+
+// A packet is followed into the Network of a pod that it may reach, where it comes from the sender's face; and no further.
+func TestTraceIntoAnotherNetwork(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		from, to string
+		port     uint16
+		verdicts string
+	}{
+		{"blue/web-0", "red/web-1", 5432, "no rule is about it, and no policy isolates the pod; NetworkPolicy/red/db-from-blue, rule 0 of Ingress"},
+		{"blue/web-1", "red/web-1", 5432, "no rule is about it, and no policy isolates the pod; isolation: no policy allows it"},
+		{"blue/web-0", "red/web-0", 5432, "no rule is about it, and no policy isolates the pod; isolation: no policy allows it"},
+		{"blue/web-0", "red/web-1", 23, "ClusterNetworkPolicy/no-telnet, rule 0 of Egress"},
+		{"blue/web-0", "svc/red/db", 80, "no rule is about it, and no policy isolates the pod; NetworkPolicy/red/db-from-blue, rule 0 of Ingress"},
+		{"blue/web-0", "100.64.99.1", 80, "spec.compatibleWith and spec.uses of the two Networks"},
+		{"100.64.99.1", "red/web-1", 5432, "spec.compatibleWith and spec.uses of the two Networks"},
+	} {
+		w := peeredWorld(t)
+		got, err := w.traced(w.all, test.from, test.to, model.TCP, test.port)
+		if err != nil {
+			t.Errorf("%s to %s: %v", test.from, test.to, err)
+			continue
+		}
+		var verdicts []string
+		for _, p := range got.Paths {
+			for _, s := range p.Steps {
+				verdicts = append(verdicts, s.Reason)
+			}
+		}
+		if strings.Join(verdicts, "; ") != test.verdicts || got.Paths[0].Outside {
+			t.Errorf("%s to %s: got %+v, want %s", test.from, test.to, got, test.verdicts)
+		}
+	}
+	w := peeredWorld(t)
+	if _, err := w.traced(w.all, "red/web-0", "blue/web-0", model.TCP, 80); err == nil || !strings.Contains(err.Error(), "do not reach") {
+		t.Errorf("a provider's pod is followed to its consumer's: %v", err)
+	}
+}
+
 func TestTraceThatCannotFollow(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -191,7 +256,7 @@ func TestTraceThatCannotFollow(t *testing.T) {
 		{from: "red/web-0", to: "red/web-0", protocol: "tcp", port: 1, want: "never leaves it"},
 		{from: "10.0.0.2", to: "red/web-0", protocol: "tcp", port: 1, want: "10.0.0.2 is red/web-0: what a pod sends to itself"},
 		{from: "red/web-9", to: "red/web-0", protocol: "tcp", port: 1, want: "pod red/web-9 has no port"},
-		{from: "red/web-0", to: "blue/web-0", protocol: "tcp", port: 1, want: "red/web-0 is in Network red and blue/web-0 in Network blue"},
+		{from: "red/web-0", to: "blue/web-0", protocol: "tcp", port: 1, want: "red/web-0 is in Network red and blue/web-0 in Network blue, whose pods the other's do not reach"},
 		{from: "red/web-0", to: "svc/red/db", protocol: "udp", port: 80, want: "svc/red/db has no udp port 80"},
 		{from: "red/web-0", to: "svc/red/none", protocol: "tcp", port: 80, want: "there is no Service red/none"},
 		{from: "red/web-0", to: "2001:db8::1", protocol: "tcp", port: 80, want: "no IP family in common"},

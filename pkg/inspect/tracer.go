@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
@@ -79,9 +80,9 @@ func (t *tracer) trace(q TraceQuery) (Trace, error) {
 		return out, err
 	}
 	switch {
-	case from != nil && to != nil && networkOf(from) != networkOf(to) && !t.rows.Joined(networkOf(from), networkOf(to)):
-		return out, fmt.Errorf("%s is in Network %s and %s in Network %s: between two Networks that are not joined (mode Routed) there are only faces and Services, which are judged by "+
-			"the address that they show; trace from that address", q.From, networkOf(from), q.To, networkOf(to))
+	case from != nil && to != nil && networkOf(from) != networkOf(to) && !t.reaches(from, to) && !t.rows.Joined(networkOf(from), networkOf(to)):
+		return out, fmt.Errorf("%s is in Network %s and %s in Network %s, whose pods the other's do not reach. Next: kubectl get network %s -o jsonpath='{.status.compatibility}'",
+			q.From, networkOf(from), q.To, networkOf(to), networkOf(to))
 	case from != nil:
 		out.Network = networkOf(from)
 	default:
@@ -142,6 +143,14 @@ func (t *tracer) routes(q TraceQuery, from, to *nb.LogicalSwitchPort) ([]route, 
 	}
 	var targets []netip.Addr
 	switch {
+	case to != nil && from != nil && networkOf(from) != networkOf(to):
+		// Where the two are joined, the pod has two kinds of addresses for the other.
+		if t.rows.Joined(networkOf(from), networkOf(to)) {
+			targets = trace.Addresses(to)
+		}
+		if t.reaches(from, to) {
+			targets = append(targets, t.rows.Faces(to)...)
+		}
 	case to != nil:
 		targets = trace.Addresses(to)
 	case q.To.Address.IsValid():
@@ -234,6 +243,10 @@ func (t *tracer) follow(q TraceQuery, r route, from *nb.LogicalSwitchPort, netwo
 			return path, nil
 		}
 	}
+	if to == nil && from != nil {
+		// It comes into another Network as from the sender's face.
+		to, balanced = t.beyond(from, balanced)
+	}
 	if to == nil {
 		path.Outside = true
 		return path, nil
@@ -248,6 +261,26 @@ func (t *tracer) follow(q TraceQuery, r route, from *nb.LogicalSwitchPort, netwo
 	}
 	path.Steps = append(path.Steps, t.step(to, model.PolicyIngress, d))
 	return path, nil
+}
+
+// reaches reports whether the pod of a port may come into the Network of another, by the rows of that Network.
+func (t *tracer) reaches(from, to *nb.LogicalSwitchPort) bool {
+	return slices.ContainsFunc(t.rows.Faces(from), func(face netip.Addr) bool { return t.rows.Holds(networkOf(to), compile.FacesTaken, face) })
+}
+
+// beyond finds the pod of another Network to whose face a packet goes, and the packet as it comes there; nil when it comes to none.
+func (t *tracer) beyond(from *nb.LogicalSwitchPort, p trace.Packet) (*nb.LogicalSwitchPort, trace.Packet) {
+	to, own := t.rows.WithFace(p.To)
+	if to == nil || networkOf(to) == networkOf(from) || !t.reaches(from, to) {
+		return nil, p
+	}
+	for _, face := range t.rows.Faces(from) {
+		if face.Is4() == own.Is4() {
+			p.From, p.To = face, own
+			return to, p
+		}
+	}
+	return nil, p
 }
 
 // step puts a decision into words.

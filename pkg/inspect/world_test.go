@@ -22,7 +22,9 @@ var defaults = decide.Defaults{Network: "default", Subnet: netip.MustParsePrefix
 // world is a cluster with its databases that fits in a test: all as the controller would have it, until the
 // test breaks something.
 type world struct {
-	t          testing.TB
+	t testing.TB
+	// settings are the controller's.
+	settings   decide.Defaults
 	objects    model.Changes
 	shown      map[string]kube.Shown
 	rows       database
@@ -79,7 +81,7 @@ func newWorld(t testing.TB) *world {
 
 func worldOf(t testing.TB, networks []string, pods int) *world {
 	t.Helper()
-	w := &world{t: t, objects: model.NewChanges(), shown: map[string]kube.Shown{}, rows: database{}, bindings: map[string]ovsdb.Binding{}}
+	w := &world{t: t, settings: defaults, objects: model.NewChanges(), shown: map[string]kube.Shown{}, rows: database{}, bindings: map[string]ovsdb.Binding{}}
 	for _, name := range networks {
 		w.objects.Namespaces[name] = &model.Namespace{Name: name, Labels: map[string]string{model.LabelNetwork: name}}
 		w.objects.Networks[name] = &model.Network{
@@ -111,7 +113,7 @@ func (w *world) addPod(namespace, name, node string) *model.Pod {
 
 // write brings databases and statuses to what the objects ask for; each Network has that many pods.
 func (w *world) write(pods int) {
-	all := compileAll(defaults, w.objects)
+	all := compileAll(w.settings, w.objects)
 	for _, ref := range all.graph.Refs() {
 		row, _ := all.graph.Row(ref)
 		for _, column := range nb.MemberColumns(ref.Table) {

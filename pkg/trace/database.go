@@ -24,6 +24,8 @@ type Database struct {
 	written    map[string]*nb.AddressSet
 	// joints are what leads from each Network to those that are joined to it.
 	joints map[string][]joint
+	// faces are the pods' that their Networks lead to an own address.
+	faces map[netip.Addr]place
 	// sets are those that matches have named so far: many name the same.
 	sets map[string][]value
 }
@@ -34,6 +36,7 @@ func New(read func(nb.Table) []nb.Row) *Database {
 		ports: map[string]*nb.LogicalSwitchPort{}, portByID: map[string]*nb.LogicalSwitchPort{}, switches: map[string]*nb.LogicalSwitch{},
 		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{},
 		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, joints: map[string][]joint{}, sets: map[string][]value{},
+		faces: map[netip.Addr]place{},
 	}
 	for _, table := range []nb.Table{
 		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet, nb.TableStaticRoute,
@@ -60,6 +63,7 @@ func (db *Database) add(row nb.Row) {
 		db.acls[row.UUID] = row
 	case *nb.LoadBalancer:
 		db.balancers[row.UUID] = row
+		db.addFaces(row)
 	case *nb.LoadBalancerGroup:
 		db.shared[row.UUID] = row
 	case *nb.AddressSet:

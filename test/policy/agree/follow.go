@@ -75,6 +75,8 @@ func otherwise(d trace.Decision, want oracle.Reason) string {
 		expected = strings.Replace(want.Policy, " ", "/", 1) + " " + strconv.Itoa(want.Rule)
 	case oracle.Isolated:
 		expected = nb.Isolation + " "
+	case oracle.NotCompatible:
+		expected = nb.Peers + " "
 	case oracle.OwnNode:
 		expected = nb.OwnNode + " "
 		if d.ACL == nil {

@@ -77,6 +77,11 @@ func changesOf(c cases.Case) model.Changes {
 				n.Spec.DNS = &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSService, Service: &v1alpha1.ServiceReference{Namespace: namespace, Name: name}}
 			}
 		}
+		for _, edge := range c.Compatible {
+			if edge.Provider == n.Name {
+				n.Spec.CompatibleWith = append(n.Spec.CompatibleWith, v1alpha1.CompatiblePeer{Network: edge.Consumer})
+			}
+		}
 		out.Networks[n.Name] = intake.Network(&n)
 	}
 	for _, n := range c.Nodes {

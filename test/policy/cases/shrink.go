@@ -37,7 +37,7 @@ func (c Case) clone() Case {
 	out := c
 	out.Namespaces, out.Pods = deep(c.Namespaces, (*corev1.Namespace).DeepCopy), slices.Clone(c.Pods)
 	for i, p := range c.Pods {
-		out.Pods[i] = oracle.Pod{Pod: *p.DeepCopy(), Network: p.Network, Addresses: slices.Clone(p.Addresses)}
+		out.Pods[i] = oracle.Pod{Pod: *p.DeepCopy(), Network: p.Network, Addresses: slices.Clone(p.Addresses), Faces: slices.Clone(p.Faces)}
 	}
 	out.Policies, out.ClusterPolicies = slices.Clone(c.Policies), slices.Clone(c.ClusterPolicies)
 	for i := range c.Policies {
@@ -47,7 +47,7 @@ func (c Case) clone() Case {
 		c.ClusterPolicies[i].DeepCopyInto(&out.ClusterPolicies[i])
 	}
 	out.Packets, out.Doors = slices.Clone(c.Packets), slices.Clone(c.Doors)
-	out.Resolvers = slices.Clone(c.Resolvers)
+	out.Resolvers, out.Compatible = slices.Clone(c.Resolvers), slices.Clone(c.Compatible)
 	for i, r := range c.Resolvers {
 		out.Resolvers[i].Pods = slices.Clone(r.Pods)
 	}
@@ -101,13 +101,17 @@ func (k *knife) caseOf(c *Case) {
 	from(k, &c.ClusterPolicies, 0)
 	from(k, &c.Policies, 0)
 	from(k, &c.Doors, 0)
+	from(k, &c.Compatible, 0)
 	for i := range c.Doors {
 		from(k, &c.Doors[i].Pods, min(1, len(c.Doors[i].Pods)))
 		from(k, &c.Doors[i].Servers, min(1, len(c.Doors[i].Servers)))
 	}
 	for i := 0; i < len(c.Pods) && !k.cut; i++ {
 		name := c.Pods[i].Key()
-		end := func(p Packet) bool { return p.From.Pod == name || p.To.Pod == name }
+		faces := c.Pods[i].Faces
+		end := func(p Packet) bool {
+			return p.From.Pod == name || p.To.Pod == name || slices.Contains(faces, p.From.Address) || slices.Contains(faces, p.To.Address)
+		}
 		if slices.ContainsFunc(c.Doors, func(d oracle.Door) bool { return slices.Contains(d.Pods, name) }) {
 			continue
 		}

@@ -19,6 +19,8 @@ type Cluster struct {
 	Pods            []Pod                                 `json:"pods,omitempty"`
 	Policies        []netv1.NetworkPolicy                 `json:"policies,omitempty"`
 	ClusterPolicies []policyv1alpha2.ClusterNetworkPolicy `json:"clusterPolicies,omitempty"`
+	// Compatible says which Networks' pods reach those of others. Each is of type vpc.
+	Compatible []Compatibility `json:"compatible,omitempty"`
 	// Doors are in every Network of type vpc.
 	Doors []Door `json:"doors,omitempty"`
 	// Resolvers answer questions for names in their Networks, in place of the door to the DNS.

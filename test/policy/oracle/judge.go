@@ -19,17 +19,24 @@ func (c Cluster) Judge(p Packet) Verdict {
 		return verdictOf(own, own)
 	}
 	out, in := Reason{Allowed: true, Why: NotOurs}, Reason{Allowed: true, Why: NotOurs}
-	if source != nil {
-		out = c.judge(traffic{Egress, source, p.To, destination, destination, p})
+	switch {
+	case source == nil:
+	case c.apart(p.Network, p.To, Egress):
+		out = Reason{Why: NotCompatible}
+	default:
+		target := cmp.Or(destination, c.foreign(p.Network, p.To, Egress))
+		out = c.judge(traffic{Egress, source, p.To, target, target, p})
 	}
 	switch {
 	case destination == nil:
+	case c.apart(p.Network, p.From, Ingress):
+		in = Reason{Why: NotCompatible}
 	case p.From.Node != "" && p.From.Node == destination.Spec.NodeName:
 		// "Traffic is allowed to a pod ... if the traffic source is the pod's local node." No peer of a cluster policy's
 		// ingress rule can be a node.
 		in = Reason{Allowed: true, Why: OwnNode}
 	default:
-		in = c.judge(traffic{Ingress, destination, p.From, source, destination, p})
+		in = c.judge(traffic{Ingress, destination, p.From, cmp.Or(source, c.foreign(p.Network, p.From, Ingress)), destination, p})
 	}
 	return verdictOf(out, in)
 }
@@ -43,7 +50,7 @@ type traffic struct {
 	direction Direction
 	// subject is the pod that policies are asked about.
 	subject *Pod
-	// peer is the other end, and peerPod the pod of the same Network there; nil if there is none.
+	// peer is the other end, and peerPod the pod there: of the same Network, or of one that has to do with it; nil if there is none.
 	peer    End
 	peerPod *Pod
 	// target is the pod that the packet goes to, whose ports have names; nil if it goes to none.

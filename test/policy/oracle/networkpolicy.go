@@ -54,7 +54,7 @@ func (c Cluster) matchNamespacedRule(namespace string, r namespacedRule, t traff
 }
 
 // known are the addresses that the other end is known by: the one in the packet, and for a pod of the Network the one that
-// Kubernetes' API shows, from which somebody who writes a policy has it.
+// Kubernetes' API shows, from which somebody who writes a policy has it. Of a pod of another Network they are the same.
 func (t traffic) known() []netip.Addr {
 	out := []netip.Addr{t.peer.Address}
 	if t.peerPod == nil {
@@ -68,7 +68,7 @@ func (t traffic) known() []netip.Addr {
 	return out
 }
 
-// matchPeer: an ipBlock matches addresses, whoever has them; selectors match pods of the subject's Network.
+// matchPeer: an ipBlock matches addresses, whoever has them; selectors match pods of the subject's Network, and of those that have to do with it.
 func (c Cluster) matchPeer(namespace string, p netv1.NetworkPolicyPeer, t traffic) bool {
 	if p.IPBlock != nil {
 		return matchBlock(*p.IPBlock, t.known())

@@ -28,6 +28,8 @@ const (
 	OwnNode Why = "the pod's own node"
 	// Itself: the pod talks to itself.
 	Itself Why = "the pod itself"
+	// NotCompatible: it goes to a face that the Network does not reach, or comes from one that does not reach the Network.
+	NotCompatible Why = "the Networks are not compatible"
 	// Astray: the packet names a pod that is not in the packet's Network.
 	Astray Why = "not in this Network"
 )

@@ -154,12 +154,23 @@ func aimed(t *rapid.T, c oracle.Cluster, at target) oracle.Packet {
 		return throughDoor(t, c, subject)
 	}
 	own := endAt(subject, family)
+	var to aimedPort
+	if len(at.ports) > 0 {
+		to = rapid.SampledFrom(at.ports).Draw(t, "ports")
+	}
 	var other oracle.End
-	others := slices.DeleteFunc(membersOf(c, subject.Network), func(o oracle.Pod) bool { return o.Name == subject.Name })
+	others := facesOutside(c, subject.Network, family)
+	for _, o := range membersOf(c, subject.Network) {
+		if o.Name != subject.Name {
+			others = append(others, endAt(o, family))
+		}
+	}
+	if at.egress && to.name != "" {
+		others = withPort(c, others, to.name)
+	}
 	// Only pods have names of ports.
-	named := slices.ContainsFunc(at.ports, func(p aimedPort) bool { return p.name != "" })
-	if len(others) > 0 && (named || rapid.IntRange(0, 3).Draw(t, "a pod") > 0) {
-		other = endAt(rapid.SampledFrom(others).Draw(t, "peer"), family)
+	if len(others) > 0 && (to.name != "" || rapid.IntRange(0, 3).Draw(t, "a pod") > 0) {
+		other = rapid.SampledFrom(others).Draw(t, "peer")
 	} else {
 		other = oracle.End{Address: outsider(t, at.blocks, subject.Network, family)}
 	}
@@ -170,11 +181,10 @@ func aimed(t *rapid.T, c oracle.Cluster, at target) oracle.Packet {
 		aimPort(t, c, &p)
 		return p
 	}
-	to := rapid.SampledFrom(at.ports).Draw(t, "ports")
 	p.Protocol = to.protocol
 	if to.name != "" {
 		p.Port = 80
-		for _, port := range portsOf(c, p.To.Pod) {
+		for _, port := range portsOf(c, p.To) {
 			if port.Name == to.name {
 				p.Protocol, p.Port = port.Protocol, uint16(port.ContainerPort)
 			}
@@ -184,6 +194,20 @@ func aimed(t *rapid.T, c oracle.Cluster, at target) oracle.Packet {
 	number := rapid.SampledFrom([]int32{to.first, to.last, to.last + 1, to.first - 1}).Draw(t, "port")
 	p.Port = uint16(min(max(number, 1), 65535))
 	return p
+}
+
+// withPort are the ends at which a port has a name; all if it has it nowhere.
+func withPort(c oracle.Cluster, ends []oracle.End, name string) []oracle.End {
+	var out []oracle.End
+	for _, e := range ends {
+		if slices.ContainsFunc(portsOf(c, e), func(p corev1.ContainerPort) bool { return p.Name == name }) {
+			out = append(out, e)
+		}
+	}
+	if len(out) == 0 {
+		return ends
+	}
+	return out
 }
 
 // outsider is somebody outside of a Network, in one of the blocks if there is one.

@@ -56,6 +56,12 @@ func cluster(t *rapid.T) oracle.Cluster {
 		c.Pods = append(c.Pods, face(place(p, members[p.Network]), i))
 		members[p.Network]++
 	}
+	c.Compatible = rapid.SampledFrom([][]oracle.Compatibility{
+		nil,
+		{{Provider: cases.Red, Consumer: cases.Blue}},
+		{{Provider: cases.Blue, Consumer: cases.Red}},
+		{{Provider: cases.Red, Consumer: cases.Blue}, {Provider: cases.Blue, Consumer: cases.Red}},
+	}).Draw(t, "compatible")
 	c.Doors = doors(t, c)
 	c.Policies = rapid.SliceOfNDistinct(networkPolicy(), 2, maxPolicies, networkPolicyKey).Draw(t, "policies")
 	c.ClusterPolicies = rapid.SliceOfNDistinct(clusterPolicy(), 0, maxPolicies, clusterPolicyKey).Draw(t, "cluster policies")

@@ -226,6 +226,12 @@ func misreadings() map[string]func(*cases.Case) {
 				c.Pods[i].Faces = nil
 			}
 		},
+		"compatible": func(c *cases.Case) { c.Compatible = nil },
+		"who serves whom": func(c *cases.Case) {
+			for i, x := range c.Compatible {
+				c.Compatible[i] = oracle.Compatibility{Provider: x.Consumer, Consumer: x.Provider}
+			}
+		},
 		// The mistake that Networks are there to exclude: a peer is looked for by its address, wherever it is.
 		"Networks": func(c *cases.Case) {
 			for i := range c.Pods {

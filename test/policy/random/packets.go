@@ -31,6 +31,10 @@ func packet(c oracle.Cluster) *rapid.Generator[oracle.Packet] {
 		if p.Network != cases.Default && len(c.Doors) > 0 {
 			kinds = append(kinds, "door")
 		}
+		faces := facesOutside(c, p.Network, family)
+		if len(faces) > 0 {
+			kinds = append(kinds, "to a face", "from a face", "from a face")
+		}
 		switch rapid.SampledFrom(kinds).Draw(t, "packet") {
 		case "pods":
 			at := rapid.IntRange(0, len(members)-1).Draw(t, "from")
@@ -43,6 +47,10 @@ func packet(c oracle.Cluster) *rapid.Generator[oracle.Packet] {
 			return throughDoor(t, c, one.Draw(t, "from"))
 		case "in":
 			p.From, p.To = stranger(t, p.Network, family), endAt(one.Draw(t, "to"), family)
+		case "to a face":
+			p.From, p.To = endAt(one.Draw(t, "from"), family), rapid.SampledFrom(faces).Draw(t, "face")
+		case "from a face":
+			p.From, p.To = rapid.SampledFrom(faces).Draw(t, "face"), endAt(one.Draw(t, "to"), family)
 		case "node":
 			to := one.Draw(t, "to")
 			p.From, p.To = node(t, p.Network, to.Spec.NodeName, family), endAt(to, family)
@@ -75,11 +83,23 @@ func membersOf(c oracle.Cluster, network string) []oracle.Pod {
 	return out
 }
 
-// portsOf are the ports of a pod's containers.
-func portsOf(c oracle.Cluster, name string) []corev1.ContainerPort {
+// facesOutside are the pods of other Networks as those of one of type vpc know them: by their faces. Who they are, and whether the Networks
+// have to do with each other, the packet does not say.
+func facesOutside(c oracle.Cluster, network string, family int) []oracle.End {
+	var out []oracle.End
+	for _, pod := range c.Pods {
+		if pod.Network != network && network != cases.Default && len(pod.Faces) > 0 {
+			out = append(out, oracle.End{Address: pod.Faces[family]})
+		}
+	}
+	return out
+}
+
+// portsOf are the ports of the containers of the pod at an end.
+func portsOf(c oracle.Cluster, at oracle.End) []corev1.ContainerPort {
 	var out []corev1.ContainerPort
 	for _, pod := range c.Pods {
-		if pod.Key() == name {
+		if pod.Key() == at.Pod || slices.Contains(pod.Faces, at.Address) {
 			for _, container := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 				out = append(out, container.Ports...)
 			}
@@ -90,7 +110,7 @@ func portsOf(c oracle.Cluster, name string) []corev1.ContainerPort {
 
 // aimPort draws a protocol and a port: often one to which the destination gives a name.
 func aimPort(t *rapid.T, c oracle.Cluster, p *oracle.Packet) {
-	named := portsOf(c, p.To.Pod)
+	named := portsOf(c, p.To)
 	if len(named) > 0 && rapid.IntRange(0, 2).Draw(t, "by name") == 2 {
 		port := rapid.SampledFrom(named).Draw(t, "named port")
 		p.Protocol, p.Port = port.Protocol, uint16(port.ContainerPort)
