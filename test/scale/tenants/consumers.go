@@ -171,8 +171,11 @@ func (m *measuring) service(ctx context.Context) error {
 				return false, nil
 			}
 			var attachments []model.Attachment
-			if err := json.Unmarshal([]byte(written), &attachments); err != nil || len(attachments) != 1 || len(attachments[0].Faces) == 0 {
-				return false, fmt.Errorf("read face of pod %s: %w: %s", p.Name, err, written)
+			if err := json.Unmarshal([]byte(written), &attachments); err != nil {
+				return false, fmt.Errorf("read face of pod %s: %w", p.Name, err)
+			}
+			if len(attachments) != 1 || len(attachments[0].Faces) == 0 {
+				return false, fmt.Errorf("read face of pod %s: there is none in %s", p.Name, written)
 			}
 			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
 				Addresses: []string{attachments[0].Faces[0].String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
