@@ -113,7 +113,7 @@ bench-services: build ## 1,000 Services in 100 Networks, and what asking through
 bench-rows: ## what a Network, a pod and a Service cost in OVN: logical flows by table, and bytes: a minute (as root)
 	go run ./test/suites -exec go test -tags integration -count=1 -v -run TestWhatANetworkCosts ./pkg/decide
 
-scale: build ## the targets at 10,000 pods in 200 Networks, in ten minutes; SCALE="-pods=50000 -networks=1000" is the full size (as root)
+scale: build ## the targets at 10,000 pods in 200 Networks, and tenants: twenty minutes; SCALE="-pods=50000 -networks=1000" is the full size (as root)
 	go run ./test/suites -exec go run ./test/scale $(SCALE)
 	go run ./test/suites -exec go run ./test/scale/tenants $(TENANTS)
 

@@ -158,7 +158,7 @@ func (s somebody) does(t *testing.T, d deed) {
 		case d.answer == answerNo && err == nil:
 			t.Fatalf("he may: %s", printed)
 		case d.answer == answerNo && !strings.Contains(err.Error(), d.told):
-			return fmt.Errorf("he is told %q, want %q", err, d.told)
+			return fmt.Errorf("want %q: %w", d.told, err)
 		case d.answer == answerNo:
 			return nil
 		case err != nil:

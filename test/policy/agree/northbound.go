@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/google/uuid"
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -68,7 +69,7 @@ func (n *northbound) replace(ctx context.Context, p product) error {
 		if len(u.Blocked) > 0 {
 			return fmt.Errorf("write the rows of %s: a row that they belong in is missing: %v", u.Owner, u.Blocked)
 		}
-		units = append(units, u)
+		units = append(units, letIn(u))
 	}
 	ops, err := n.encoder.Operations(units)
 	if err != nil {
@@ -78,6 +79,20 @@ func (n *northbound) replace(ctx context.Context, p product) error {
 		return fmt.Errorf("write the rows: %w", err)
 	}
 	return n.settle(ctx)
+}
+
+// letIn takes out what keeps pods of other Networks out before any policy is asked. That is the platform's matter: here all are
+// let in, as a consumer's pods are, so that policies are asked about their faces.
+func letIn(u plan.Unit) plan.Unit {
+	gone := map[string]bool{}
+	for _, row := range u.Inserts {
+		if acl, ok := row.(*nb.ACL); ok && acl.Name != nil && *acl.Name == nb.Peers {
+			gone[acl.UUID] = true
+		}
+	}
+	u.Inserts = slices.DeleteFunc(u.Inserts, func(row nb.Row) bool { return gone[row.ID()] })
+	u.Joins = slices.DeleteFunc(u.Joins, func(m nb.Member) bool { return gone[m.Value] })
+	return u
 }
 
 // settle waits until ovn-northd has taken in what the database holds.

@@ -166,9 +166,16 @@ func (m *measuring) service(ctx context.Context) error {
 		}
 		slice.Endpoints = nil
 		for _, p := range pods.Items {
-			var attachments []model.Attachment
-			if json.Unmarshal([]byte(p.Annotations[model.AnnotationAttachments]), &attachments) != nil || len(attachments) == 0 || len(attachments[0].Faces) == 0 {
+			written := p.Annotations[model.AnnotationAttachments]
+			if written == "" {
 				return false, nil
+			}
+			var attachments []model.Attachment
+			if err := json.Unmarshal([]byte(written), &attachments); err != nil {
+				return false, fmt.Errorf("read face of pod %s: %w", p.Name, err)
+			}
+			if len(attachments) != 1 || len(attachments[0].Faces) == 0 {
+				return false, fmt.Errorf("read face of pod %s: there is none in %s", p.Name, written)
 			}
 			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
 				Addresses: []string{attachments[0].Faces[0].String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},

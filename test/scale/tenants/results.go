@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/atoll-net/atoll/test/bench/harness"
 )
@@ -75,14 +76,11 @@ func (r results) Print(to io.Writer) error {
 
 // each is a figure at all sizes.
 func (r results) each(format string, of func(size) float64) string {
-	text := ""
-	for i, s := range r.Sizes {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf(format, of(s))
+	var texts []string
+	for _, s := range r.Sizes {
+		texts = append(texts, fmt.Sprintf(format, of(s)))
 	}
-	return text
+	return strings.Join(texts, ", ")
 }
 
 // linear reports whether a figure of each tenant is the same at all sizes.
