@@ -6,24 +6,24 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// conflict says why a consumer's pods cannot reach a provider's although both want it; nil when they can.
+// conflict says why a consumer's pods cannot reach a provider's although both want it; nil when they can. ranges are those of all Networks.
 //
 // Pods know each other by their faces, so that the subnets of both may be the same. What a consumer's pods dial must mean one thing to
 // them: a face, and an address of the provider's service ranges, must not be the consumer's own, nor another provider's. And what a provider's
 // pods see must mean one thing to them: whose address among faces is a pod of their own Network, nobody could tell.
-func (s Settings) conflict(provider, consumer *model.Network) *model.Problem {
+func (s Settings) conflict(provider, consumer *model.Network, ranges map[string][]netip.Prefix) *model.Problem {
 	for _, m := range []*model.Network{provider, consumer} {
 		if m.Type != model.VPC || m.Name == s.Default {
 			return new(model.Problemf(model.ReasonFlatNetwork,
 				"Network %q is flat, and compatibility is between Networks of type %s: what pods reach of flat Networks says infraAccess, and who of those reaches a vpc one's pods infraIngress", m.Name, model.VPC))
 		}
 	}
-	own := s.ranges(consumer)
+	own := ranges[consumer.Name]
 	for _, face := range s.Faces {
 		if with, overlaps := overlapping(face, own); overlaps {
 			return conflicting("%s of Network %q overlaps %s, the range of faces, by which its pods would dial those of Network %q: give it other addresses", with, consumer.Name, face, provider.Name)
 		}
-		if with, overlaps := overlapping(face, s.ranges(provider)); overlaps {
+		if with, overlaps := overlapping(face, ranges[provider.Name]); overlaps {
 			return conflicting("%s of Network %q overlaps %s, the range of faces, by which it would know the pods of Network %q: give it other addresses", with, provider.Name, face, consumer.Name)
 		}
 	}

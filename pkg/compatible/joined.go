@@ -57,19 +57,19 @@ func (n *Networks) join() joints {
 	}
 	count := map[string]int{}
 	for _, p := range asked {
+		one, other := find(p.a), find(p.b)
+		size := max(count[one], 1) + max(count[other], 1)
+		if one != other && size > MaxJoined {
+			problem := model.Problemf(model.ReasonTooManyJoined,
+				"mode Routed between Networks %q and %q would join %d Networks directly and by others, of at most %d: use mode ByFace, or join fewer", p.a, p.b, size, MaxJoined)
+			out.refused[p] = refusal{problem, problem}
+			continue
+		}
 		if r := n.keepsApart(p, out.with); r != nil {
 			out.refused[p] = *r
 			continue
 		}
-		one, other := find(p.a), find(p.b)
 		if one != other {
-			size := max(count[one], 1) + max(count[other], 1)
-			if size > MaxJoined {
-				problem := model.Problemf(model.ReasonTooManyJoined,
-					"mode Routed between Networks %q and %q would join %d Networks directly and by others, of at most %d: use mode ByFace, or join fewer", p.a, p.b, size, MaxJoined)
-				out.refused[p] = refusal{problem, problem}
-				continue
-			}
 			root[other], count[one] = one, size
 		}
 		out.with.add(p.a, p.b)
@@ -94,8 +94,7 @@ func (n *Networks) youngerOf(p pair) *model.Network {
 // others that it is joined to, and of the Services that it reaches by face. nil when they can. That neither has faces among its own conflict
 // has seen.
 func (n *Networks) keepsApart(p pair, joined index) *refusal {
-	a, b := n.known[p.a], n.known[p.b]
-	own, others := n.settings.ranges(a), n.settings.ranges(b)
+	own, others := n.ranges[p.a], n.ranges[p.b]
 	for _, r := range own {
 		if with, overlaps := overlapping(r, others); overlaps {
 			problem := *conflicting("%s of Network %q overlaps %s of Network %q, and mode Routed knows pods by their own addresses: give one of them other addresses, or use mode ByFace", r, p.a, with, p.b)
@@ -114,26 +113,34 @@ func (n *Networks) keepsApart(p pair, joined index) *refusal {
 // crowdedAt says that the ranges of a Network mean something else to one that is to be joined to it: a third one's. The second's owner has
 // nothing to do with that one, and does not hear its name.
 func (n *Networks) crowdedAt(name, other string, ranges []netip.Prefix, joined index) *refusal {
-	taken := map[string][]netip.Prefix{}
-	for third := range joined[name] {
-		taken[third] = n.settings.ranges(n.known[third])
-	}
-	for _, p := range n.judged[name] {
-		if p.state == model.CompatibilityActive && p.network != other && taken[p.network] == nil {
-			taken[p.network] = n.known[p.network].ServiceCIDRs
+	var first string
+	var mine, theirs netip.Prefix
+	look := func(third string, taken []netip.Prefix) {
+		if third == other || first != "" && first <= third {
+			return
 		}
-	}
-	for _, third := range slices.Sorted(maps.Keys(taken)) {
 		for _, r := range ranges {
-			if with, overlaps := overlapping(r, taken[third]); overlaps {
-				return &refusal{
-					a: *conflicting("%s of Network %q overlaps %s of Network %q, which Network %q reaches, too: give one of them other addresses", r, other, with, third, name),
-					b: *conflicting("%s overlaps what Network %q reaches already in another Network: give it other addresses, or use mode ByFace", r, name),
-				}
+			if with, overlaps := overlapping(r, taken); overlaps {
+				first, mine, theirs = third, r, with
+				return
 			}
 		}
 	}
-	return nil
+	for third := range joined[name] {
+		look(third, n.ranges[third])
+	}
+	for _, p := range n.judged[name] {
+		if _, is := joined[name][p.network]; !is && p.state == model.CompatibilityActive {
+			look(p.network, n.known[p.network].ServiceCIDRs)
+		}
+	}
+	if first == "" {
+		return nil
+	}
+	return &refusal{
+		a: *conflicting("%s of Network %q overlaps %s of Network %q, which Network %q reaches, too: give one of them other addresses", mine, other, theirs, first, name),
+		b: *conflicting("%s overlaps what Network %q reaches already in another Network: give it other addresses, or use mode ByFace", mine, name),
+	}
 }
 
 // Joined are the Networks whose routers are joined to a Network's, sorted: their pods know each other by their own addresses, where one may

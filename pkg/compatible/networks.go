@@ -23,6 +23,8 @@ type Settings struct {
 type Networks struct {
 	settings Settings
 	known    map[string]*model.Network
+	// ranges are all that addresses of each are from.
+	ranges map[string][]netip.Prefix
 	// tenants are the Networks of each tenant.
 	tenants index
 	// naming are those that are compatible with a Network by its name, admitting those that are with a whole tenant, and open those that
@@ -68,7 +70,7 @@ func (i index) drop(key, value string) {
 // New makes an index without Networks.
 func New(settings Settings) *Networks {
 	return &Networks{
-		settings: settings, known: map[string]*model.Network{},
+		settings: settings, known: map[string]*model.Network{}, ranges: map[string][]netip.Prefix{},
 		tenants: index{}, naming: index{}, admitting: index{}, open: index{}, using: index{},
 		judged: map[string][]peer{}, asking: map[pair]int{}, joints: joints{with: index{}},
 		peers: map[string][]peer{}, consumers: index{},
@@ -82,9 +84,10 @@ func (n *Networks) Set(name string, m *model.Network) (changed []string) {
 		maps.Copy(touched, n.consumersAsked(old))
 		n.enter(old, index.drop)
 		delete(n.known, name)
+		delete(n.ranges, name)
 	}
 	if m != nil {
-		n.known[name] = m
+		n.known[name], n.ranges[name] = m, n.settings.ranges(m)
 		n.enter(m, index.add)
 		maps.Copy(touched, n.consumersAsked(m))
 	}
@@ -235,10 +238,18 @@ func (n *Networks) settle(consumer string, told map[string]struct{}) {
 		}
 	}
 	told[consumer] = struct{}{}
-	for _, p := range slices.Concat(before, now) {
-		if !slices.Contains(before, p) || !slices.Contains(now, p) {
+	was := make(map[string]peer, len(before))
+	for _, p := range before {
+		was[p.network] = p
+	}
+	for _, p := range now {
+		if old, had := was[p.network]; !had || old != p {
 			told[p.network] = struct{}{}
 		}
+		delete(was, p.network)
+	}
+	for network := range was {
+		told[network] = struct{}{}
 	}
 	if n.peers[consumer] = now; len(now) == 0 {
 		delete(n.peers, consumer)
@@ -280,7 +291,7 @@ func (n *Networks) peersOf(m *model.Network) []peer {
 			p.state, p.problem, p.toProvider = model.CompatibilityWaiting, notUsed(m.Name), notUsed(m.Name)
 		default:
 			p.state = model.CompatibilityActive
-			problem := n.settings.conflict(provider, m)
+			problem := n.settings.conflict(provider, m, n.ranges)
 			toProvider := problem
 			if problem == nil {
 				problem, toProvider = crowded(provider, m, reached)
