@@ -170,6 +170,13 @@ func TestWhatIsOfferedOfGateways(t *testing.T) {
 	w.setSlice(s)
 	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:offered " + at + ":1000": face})
 
+	// Who is joined to it is led to own addresses.
+	w.setNetwork(network("cyan", "front", "10.9.0.0/24"))
+	w.says("red", model.CompatiblePeer{Network: "blue"}, model.CompatiblePeer{Network: "cyan", Mode: model.Routed})
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:offered " + at + ":1000": face, "red:joined " + at + ":1000": own})
+	w.says("red", model.CompatiblePeer{Network: "blue"})
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:offered " + at + ":1000": face})
+
 	// Without a pod it refuses, and without a consumer, or a Gateway, there is nothing.
 	w.deletePod(p.Key)
 	w.wantListens(t, front, map[string]string{"red " + at + ":1000": "", "red:offered " + at + ":1000": ""})
@@ -179,4 +186,29 @@ func TestWhatIsOfferedOfGateways(t *testing.T) {
 	w.wantListens(t, front, map[string]string{"red " + at + ":1000": "", "red:offered " + at + ":1000": ""})
 	w.deleteGateway(front)
 	w.wantListens(t, front, map[string]string{})
+}
+
+// Those that are joined to a Network are led to its pods' own addresses; who has endpoints himself to both, by rows of his own.
+func TestWhatIsOfferedToJoined(t *testing.T) {
+	w, p, _ := servedWorld(t)
+	w.setNetwork(network("blue", "front", "10.9.0.0/24"))
+	w.setNamespace("b", map[string]string{model.LabelNetwork: "blue"})
+	w.says("red", model.CompatiblePeer{Network: "blue", Mode: model.Routed})
+	const vip = "10.96.0.5:80"
+	face, own := w.attachment(p.Key).Faces[0].String()+":8080", w.attachment(p.Key).Addresses[0].Addr().String()+":8080"
+	leads := func(to string) map[string]string { return map[string]string{vip: to} }
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face), "red:offered": leads(face), "red:joined": leads(own)})
+	other := pod("r", "other", "blue")
+	w.setPod(other)
+	w.settle()
+	there := w.attachment(other.Key)
+	s := slice("r", "web-2", "web")
+	s.Endpoints = []model.Endpoint{endpoint("r", "other", there.Faces[0].String())}
+	w.setSlice(s)
+	// In order of the addresses.
+	both := own + "," + there.Addresses[0].Addr().String() + ":8080"
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face + "," + there.Faces[0].String() + ":8080"), "blue": leads(both)})
+	w.deleteSlice(s.Key)
+	w.says("red", model.CompatiblePeer{Network: "blue"})
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face), "red:offered": leads(face)})
 }

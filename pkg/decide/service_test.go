@@ -41,7 +41,7 @@ func endpoint(ns, pod, address string) model.Endpoint {
 }
 
 // lbs are the virtual addresses of a Service in each Network and where they lead. Load balancers of endpoints that have been
-// left are those of the Network's name with ":left", and what it offers to others is that with ":offered".
+// left are those of the Network's name with ":left", and what it offers to others those with ":offered" and ":joined".
 func (w *world) lbs(ns, name string) map[string]map[string]string {
 	return w.lbsOf(nb.ServiceOwner(ns, name))
 }
@@ -56,6 +56,8 @@ func (w *world) lbsOf(owner nb.Owner) map[string]map[string]string {
 			networks[nb.RefOf(row)] += ":left"
 		} else if ok && strings.Contains(lb.Name, ":offered/") {
 			networks[nb.RefOf(row)] += ":offered"
+		} else if ok && strings.Contains(lb.Name, ":joined/") {
+			networks[nb.RefOf(row)] += ":joined"
 		}
 	}
 	for _, m := range facts.Members {
