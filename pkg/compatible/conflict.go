@@ -81,6 +81,11 @@ func notOffered(provider string) model.Problem {
 		"Network %q does not exist, or is not compatible with this one: its owner says so in its compatibleWith", provider)
 }
 
+func notJoined(consumer string) model.Problem {
+	return model.Problemf(model.ReasonNotJoined,
+		"it is by face: Network %q is another tenant's, and does not ask for mode Routed of this one in its compatibleWith", consumer)
+}
+
 func notUsed(consumer string) model.Problem {
 	return model.Problemf(model.ReasonNotUsed, "Network %q does not exist, or is another tenant's and does not list this one in its uses", consumer)
 }

@@ -71,6 +71,14 @@ func TestWhoIsJoined(t *testing.T) {
 			"uses a Routed Refused AddressConflict: 100.64.3.0/24 of Network \"a\" overlaps 100.64.0.0/10, the range of faces, by which it would know the pods of Network \"b\"",
 		},
 		{
+			"another tenant's that only uses it", []*model.Network{routed("u/b", "", "a", "10.2.0.0/16"), routed("t/a", "b", "", "10.1.0.0/16")}, "b>a",
+			"serves b ByFace Active NotJoined: it is by face: Network \"b\" is another tenant's, and does not ask for mode Routed of this one in its compatibleWith",
+		},
+		{
+			"another tenant's that asks for it, too, though it serves nobody", []*model.Network{routed("u/b", "a", "a", "10.2.0.0/16"), routed("t/a", "b", "", "10.1.0.0/16")}, "b>a a-b",
+			"serves b Routed Active",
+		},
+		{
 			"two that a third is joined to",
 			[]*model.Network{routed("t/a", "c", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.1.0.0/16"), routed("t/c", "", "", "10.3.0.0/16")},
 			"c>a a-c",
@@ -78,7 +86,7 @@ func TestWhoIsJoined(t *testing.T) {
 		},
 		{
 			"and the second's owner hears nothing of the first",
-			[]*model.Network{routed("t/a", "c", "", "10.1.0.0/16"), routed("t/c", "", "b", "10.3.0.0/16"), routed("u/b", "c", "", "10.1.0.0/16")},
+			[]*model.Network{routed("t/a", "c", "", "10.1.0.0/16"), routed("t/c", "b", "b", "10.3.0.0/16"), routed("u/b", "c", "", "10.1.0.0/16")},
 			"c>a a-c",
 			"serves c Routed Refused AddressConflict: 10.1.0.0/16 overlaps what Network \"c\" reaches already in another Network",
 		},
@@ -179,7 +187,7 @@ func TestJoinedDependOnTheStateAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, now := New(testSettings()), map[string]*model.Network{}
 		draw := func(name string) *model.Network {
-			m := network("t/"+name, "", "")
+			m := network(rapid.SampledFrom([]string{"t/", "t/", "u/"}).Draw(t, "tenant")+name, "", "a b c d")
 			for _, other := range names {
 				if other == name {
 					continue

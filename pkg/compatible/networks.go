@@ -214,7 +214,7 @@ func (n *Networks) settled(consumer string) []peer {
 		refused, is := n.joints.refused[which]
 		switch {
 		case n.JoinedTo(consumer, p.network):
-			out[i].mode = model.Routed
+			out[i].mode, out[i].toProvider = model.Routed, model.Problem{}
 		case p.mode == model.Routed && is:
 			out[i].state = model.CompatibilityRefused
 			out[i].problem, out[i].toProvider = refused.to(which, consumer), refused.to(which, p.network)
@@ -300,6 +300,9 @@ func (n *Networks) peersOf(m *model.Network) []peer {
 				p.state, p.problem, p.toProvider = model.CompatibilityRefused, *problem, *toProvider
 			} else {
 				reached = append(reached, provider)
+				if p.mode != model.Routed && asksToJoin(provider, m) {
+					p.toProvider = notJoined(m.Name)
+				}
 			}
 		}
 		if p.problem.Reason == model.ReasonFlatNetwork && !slices.Contains(m.Uses, name) && !named(provider, m) {
@@ -344,14 +347,18 @@ func means(p model.CompatiblePeer, provider, consumer *model.Network) bool {
 	return p.Network == consumer.Name
 }
 
-// modeOf is the way that a provider asks for: Routed if anything does that it says about a consumer.
+// modeOf is the way between a provider and a consumer: Routed if the provider asks for that, and the consumer does, too, if it is another
+// tenant's. Who is joined to a Network has its own packets led to whatever addresses that one gives itself, so that it is not enough to use it.
 func modeOf(provider, consumer *model.Network) model.CompatibilityMode {
-	if provider != nil && slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool {
-		return p.Mode == model.Routed && means(p, provider, consumer)
-	}) {
+	if provider != nil && asksToJoin(provider, consumer) && (provider.Tenant == consumer.Tenant || asksToJoin(consumer, provider)) {
 		return model.Routed
 	}
 	return model.ByFace
+}
+
+// asksToJoin reports whether anything asks for mode Routed that a Network says about another.
+func asksToJoin(m, other *model.Network) bool {
+	return slices.ContainsFunc(m.CompatibleWith, func(p model.CompatiblePeer) bool { return p.Mode == model.Routed && means(p, m, other) })
 }
 
 // accepts reports whether a consumer wants to reach a provider: its own tenant's it does, another's it must name.

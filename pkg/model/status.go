@@ -176,6 +176,7 @@ const (
 	ReasonNoIPv6                = "NoAddressOfIPv6"
 	ReasonAddressConflict       = "AddressConflict"
 	ReasonTooManyJoined         = "TooManyJoined"
+	ReasonNotJoined             = "NotJoined"
 	ReasonNotUsed               = "NotUsed"
 	ReasonNotOffered            = "NotOffered"
 	ReasonFlatNetwork           = "FlatNetwork"

@@ -203,7 +203,7 @@ type CompatiblePeer struct {
 	All bool `json:"all,omitempty"`
 	// ByFace (the default): pods are known to each other by the addresses that Kubernetes knows them by; the Networks may have the
 	// same addresses. Routed: by their own addresses, too, without translation. The Networks' routers are joined; their addresses must
-	// be different ones. It is so in both directions if either asks for it.
+	// be different ones. It is so in both directions if either asks for it; between two tenants only if both do.
 	//
 	// +optional
 	Mode CompatibilityMode `json:"mode,omitempty"`
