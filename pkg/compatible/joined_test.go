@@ -71,11 +71,15 @@ func TestWhoIsJoined(t *testing.T) {
 			"uses a Routed Refused AddressConflict: 100.64.3.0/24 of Network \"a\" overlaps 100.64.0.0/10, the range of faces, by which it would know the pods of Network \"b\"",
 		},
 		{
-			"another tenant's that only uses it", []*model.Network{routed("u/b", "", "a", "10.2.0.0/16"), routed("t/a", "b", "", "10.1.0.0/16")}, "b>a",
+			"another tenant's that only uses it",
+			[]*model.Network{routed("u/b", "", "a", "10.2.0.0/16"), routed("t/a", "b", "", "10.1.0.0/16")},
+			"b>a",
 			"serves b ByFace Active NotJoined: it is by face: Network \"b\" is another tenant's, and does not ask for mode Routed of this one in its compatibleWith",
 		},
 		{
-			"another tenant's that asks for it, too, though it serves nobody", []*model.Network{routed("u/b", "a", "a", "10.2.0.0/16"), routed("t/a", "b", "", "10.1.0.0/16")}, "b>a a-b",
+			"another tenant's that asks for it, too, though it serves nobody",
+			[]*model.Network{routed("u/b", "a", "a", "10.2.0.0/16"), routed("t/a", "b", "", "10.1.0.0/16")},
+			"b>a a-b",
 			"serves b Routed Active",
 		},
 		{
