@@ -117,7 +117,7 @@ scale: build ## the targets at 10,000 pods in 200 Networks, and tenants: twenty 
 	go run ./test/suites -exec go run ./test/scale $(SCALE)
 	go run ./test/suites -exec go run ./test/scale/tenants $(TENANTS)
 
-scale-tenants: build ## what 200 tenants cost, and 500 Networks that use one; TENANTS="-tenants=10 -consumers=20" is less (as root)
+scale-tenants: build ## what 200 tenants cost, 500 Networks that use one, and 32 that are joined; TENANTS="-tenants=10 -consumers=20" is less (as root)
 	go run ./test/suites -exec go run ./test/scale/tenants $(TENANTS)
 
 vulnerabilities: ## known vulnerabilities in what we import (asks vuln.go.dev)

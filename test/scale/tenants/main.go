@@ -4,7 +4,7 @@
 //	Tenants, Networks, pods -> kube-apiserver -> atoll-controller -> ovsdb-server -> ovn-northd -> rows, logical flows, processor time
 //
 // Each tenant has a default Network, a second one, and a service Network that both use, all with the same addresses. Then one Network of another
-// tenant gets consumers: all at once, and at the full size some more, one by one. Nodes are names only, and pods are objects of
+// tenant gets consumers: all at once, and at the full size some more, one by one. Then Networks of a third are joined by mode Routed. Nodes are names only, and pods are objects of
 // the API. It prints a table; everything that it starts lives in temporary directories and ends with it.
 //
 // The environment names the programs that are not ours, as for the tests: ATOLL_KUBE_BIN, ATOLL_ETCD and ATOLL_OVN_PREFIX.
@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/compatible"
 	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 )
@@ -30,6 +31,7 @@ type options struct {
 	controller, dist, json string
 	tenants, pods, nodes   int
 	consumers, more        int
+	joined                 int
 }
 
 func main() {
@@ -42,6 +44,7 @@ func main() {
 	flag.IntVar(&o.nodes, "nodes", 50, "nodes that the pods name")
 	flag.IntVar(&o.consumers, "consumers", 500, "Networks that begin to use one of another tenant")
 	flag.IntVar(&o.more, "more", 10, "Networks that do so after these, one by one")
+	flag.IntVar(&o.joined, "joined", 32, "Networks that mode Routed joins to each other")
 	flag.Parse()
 	harness.Main("tenants", func(ctx context.Context) error {
 		results, err := measure(ctx, o)
@@ -65,8 +68,8 @@ type measuring struct {
 
 // measure starts everything, measures and ends everything.
 func measure(ctx context.Context, o options) (_ results, err error) {
-	if o.tenants < 4 || o.consumers < 1 || o.more < 1 {
-		return results{}, fmt.Errorf("--tenants=%d, --consumers=%d, --more=%d: at least 4, 1 and 1 are needed", o.tenants, o.consumers, o.more)
+	if o.tenants < 4 || o.consumers < 1 || o.more < 1 || o.joined < 2 || o.joined > compatible.MaxJoined {
+		return results{}, fmt.Errorf("--tenants=%d, --consumers=%d, --more=%d, --joined=%d: at least 4, 1, 1 and 2 are needed, and at most %d are joined", o.tenants, o.consumers, o.more, o.joined, compatible.MaxJoined)
 	}
 	m := &measuring{o: o, progress: lab.NewProgress(os.Stderr), out: results{
 		PodsPerNetwork: o.pods, Nodes: o.nodes, Processors: runtime.NumCPU(),
@@ -107,6 +110,9 @@ func measure(ctx context.Context, o options) (_ results, err error) {
 	}
 	if err := m.consumers(ctx); err != nil {
 		return m.out, fmt.Errorf("consumers: %w", err)
+	}
+	if err := m.joined(ctx); err != nil {
+		return m.out, fmt.Errorf("joined: %w", err)
 	}
 	return m.out, nil
 }

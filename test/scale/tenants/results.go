@@ -16,6 +16,7 @@ type results struct {
 	Processors     int       `json:"processors"`
 	Sizes          []size    `json:"sizes"`
 	Consumers      consumers `json:"consumers"`
+	Joined         joined    `json:"joined"`
 }
 
 // size is a number of tenants, and what those took that were made on the way to it.
@@ -50,6 +51,22 @@ type consumers struct {
 	MoreOthers  float64   `json:"moreProcessorsOfOthers"`
 }
 
+// joined are Networks that mode Routed joins: all to each other at once, and then one pair of others.
+type joined struct {
+	Networks int    `json:"networks"`
+	All      joints `json:"all"`
+	One      joints `json:"one"`
+}
+
+// joints are pairs of them: how long until northd has carried all, and what each took.
+type joints struct {
+	Seconds    float64 `json:"seconds"`
+	NorthdEach float64 `json:"northdMillisecondsEach"`
+	RowsEach   float64 `json:"rowsEach"`
+	FlowsEach  float64 `json:"flowsEach"`
+	Others     float64 `json:"processorsOfOthers"`
+}
+
 // linearWithin is by how much what a tenant takes in rows and flows may differ between sizes.
 const linearWithin = 0.02
 
@@ -71,6 +88,15 @@ func (r results) Print(to io.Writer) error {
 	sorted := slices.Sorted(slices.Values(c.MoreSeconds))
 	t.Figure(fmt.Sprintf("one more, after %d (%d times)", c.Consumers, len(sorted)),
 		fmt.Sprintf("northd %.1f ms, %.1f logical flows; median %.2f s, at most %.2f s", c.MoreNorthd, c.MoreFlows, sorted[len(sorted)/2], sorted[len(sorted)-1]), c.MoreOthers)
+	t.Gap()
+	j := r.Joined
+	for _, pairs := range []struct {
+		what string
+		joints
+	}{{fmt.Sprintf("%d Networks joined to each other", j.Networks), j.All}, {"one pair more", j.One}} {
+		t.Figure(pairs.what, fmt.Sprintf("all in %.1f s", pairs.Seconds), pairs.Others)
+		t.Figure("  each pair", fmt.Sprintf("northd %.1f ms, %.1f rows, %.1f logical flows", pairs.NorthdEach, pairs.RowsEach, pairs.FlowsEach), harness.Nobody)
+	}
 	return t.Flush()
 }
 

@@ -49,7 +49,7 @@ func (m *measuring) used(ctx context.Context) (out usage, err error) {
 		return out, err
 	}
 	for _, table := range []string{
-		"Logical_Router", "Logical_Router_Port", "Logical_Router_Static_Route", "Logical_Switch", "Logical_Switch_Port", "Load_Balancer",
+		"Logical_Router", "Logical_Router_Port", "Logical_Router_Static_Route", "Logical_Router_Policy", "Logical_Switch", "Logical_Switch_Port", "Load_Balancer",
 		"Load_Balancer_Group", "ACL", "Port_Group", "Address_Set",
 	} {
 		text, err := m.Database.NBCtl(ctx, "--timeout=120", "--bare", "--columns=_uuid", "list", table)
