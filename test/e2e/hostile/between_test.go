@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -35,7 +36,7 @@ func TestRandomCompatibility(t *testing.T) {
 	t.Attr("seed", fmt.Sprint(*seed))
 	scene := between.Draw(*seed, env.Box.Nodes())
 	world := buildBetween(t, scene)
-	first := askBetween(t, world, "at first")
+	first, names := askBetween(t, world, "at first", true)
 	changed := scene.Change(*seed)
 	for i, n := range changed.Networks {
 		world.Networks[i].Network = n
@@ -43,10 +44,13 @@ func TestRandomCompatibility(t *testing.T) {
 			env.ChangeNetwork(t, n.Name, func(s *v1alpha1.NetworkSpec) { s.CompatibleWith, s.Uses = said.CompatibleWith, said.Uses })
 		}
 	}
-	second := askBetween(t, world, "after the change")
+	second, more := askBetween(t, world, "after the change", false)
 	t.Attr("paths", fmt.Sprint(first+second))
-	t.Logf("%d paths; 0 wrong", first+second)
+	t.Logf("%d paths, %d names; 0 wrong", first+second, names+more)
 }
+
+// lookingUp is how many pods look names up at once.
+const lookingUp = 6
 
 // specOf is a drawn Network as its owner writes it. What it does not know must not be answered from outside of the cluster.
 func specOf(n between.Network) v1alpha1.NetworkSpec {
@@ -147,8 +151,9 @@ func served(t *testing.T, n between.Network) between.Service {
 }
 
 // askBetween waits until all Networks say of each other what they should, has every pod dial everything, and what did not come out so again, until
-// all does. It returns how many paths there are.
-func askBetween(t *testing.T, world between.World, when string) int {
+// all does; and look up all names. It returns how many paths and names there are.
+// Where nothing was open before, somebody who hears what he must not is no matter of waiting.
+func askBetween(t *testing.T, world between.World, when string, closed bool) (asked, found int) {
 	t.Helper()
 	edges := between.Edges(world.Networks)
 	cluster.Eventually(t, cluster.Patience, "who reaches whom "+when, func(ctx context.Context) error { return says(ctx, world, edges) })
@@ -170,12 +175,24 @@ func askBetween(t *testing.T, world between.World, when string) int {
 		if pending = again; len(wrong) > 0 {
 			err := fmt.Errorf("%d of %d paths are wrong, %d of them heard by somebody who must not: %s", len(wrong), len(paths), leaked, strings.Join(wrong[:min(len(wrong), 20)], "\n"))
 			t.Logf("%s, round %d: %v", when, rounds, err)
+			if closed && leaked > 0 {
+				t.FailNow()
+			}
 			return err
 		}
 		return nil
 	})
 	t.Logf("%s: %d edges, %s; 0 wrong after %d rounds and %s", when, len(edges), random.Count(paths), rounds, time.Since(began).Round(time.Second))
-	return len(paths)
+	names := world.Names()
+	cluster.Eventually(t, cluster.Patience, "all names "+when, func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(lookingUp)
+		for _, p := range placed {
+			group.Go(func() error { return finds(ctx, p, names[p.Network]) })
+		}
+		return group.Wait()
+	})
+	return len(paths), len(placed) * len(names)
 }
 
 // says compares what Networks say of whom they reach with what they should.

@@ -191,3 +191,26 @@ func (w World) Placed() []random.Placed {
 	}
 	return out
 }
+
+// Names are, for the pods of each Network, what the name of each namespace's Service stands for: the address that it has in its own Network, for that and
+// for those that this one serves; else, where pods behind it are, its ClusterIPs; else it does not exist. A family without such an address
+// keeps the ClusterIP.
+func (w World) Names() map[string]map[string][]netip.Addr {
+	a, out := w.asker(), map[string]map[string][]netip.Addr{}
+	for _, n := range w.Networks {
+		out[n.Name] = map[string][]netip.Addr{}
+		for _, s := range w.Services {
+			out[n.Name][s.Network] = nil
+			if !a.knows(n.Name, s) {
+				continue
+			}
+			for _, ip := range s.ClusterIPs {
+				if own := ofFamily(s.Own, ip.Is4()); own.IsValid() && a.reaches(n.Name, s.Network) {
+					ip = own
+				}
+				out[n.Name][s.Network] = append(out[n.Name][s.Network], ip)
+			}
+		}
+	}
+	return out
+}

@@ -221,6 +221,28 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+func TestNames(t *testing.T) {
+	w := stage()
+	w.Networks[2].CompatibleWith = []Peer{{Network: "d"}, {Network: "a"}}
+	w.Networks[3].Plan = w.Networks[0].Plan
+	w.Services[2].ClusterIPs = append(w.Services[2].ClusterIPs, netip.MustParseAddr("fd96::3"))
+	got := fmt.Sprint(w.Names())
+	want := "map[" +
+		"a:map[a:[10.96.0.1] b:[] c:[10.29.0.1 fd96::3]] " +
+		"b:map[a:[10.96.0.1] b:[10.96.0.2] c:[]] " +
+		"c:map[a:[10.96.0.1] b:[] c:[10.29.0.1 fd96::3]] " +
+		"d:map[a:[] b:[] c:[10.29.0.1 fd96::3]]]"
+	if got != want {
+		t.Errorf("names are %s, want %s", got, want)
+	}
+	// A Network with pods behind a Service of one that does not serve it knows it by what is the same everywhere.
+	w.Networks[0].CompatibleWith = nil
+	w.Services[0].Own = []netip.Addr{netip.MustParseAddr("10.28.0.1")}
+	if got := w.Names()["b"]["a"]; fmt.Sprint(got) != "[10.96.0.1]" {
+		t.Errorf("the name of a guest's Service is %v", got)
+	}
+}
+
 // seenIn is what is observed where a world is so: whoever may answer first does.
 func seenIn(paths []random.Path) []random.Seen {
 	out := make([]random.Seen, len(paths))
