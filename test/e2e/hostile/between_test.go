@@ -41,6 +41,7 @@ func TestRandomCompatibility(t *testing.T) {
 	for i, n := range changed.Networks {
 		world.Networks[i].Network = n
 		if said, before := specOf(n), specOf(scene.Networks[i]); !slices.Equal(said.CompatibleWith, before.CompatibleWith) || !slices.Equal(said.Uses, before.Uses) {
+			t.Log(n)
 			env.ChangeNetwork(t, n.Name, func(s *v1alpha1.NetworkSpec) { s.CompatibleWith, s.Uses = said.CompatibleWith, said.Uses })
 		}
 	}
