@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	netv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/test/matrix/random"
@@ -213,4 +214,11 @@ func (w World) Names() map[string]map[string][]netip.Addr {
 		}
 	}
 	return out
+}
+
+// MayLookUp reports whether a pod may ask for names: no policy says whom it may send to. None that is drawn admits the DNS.
+func (w World) MayLookUp(p Placed) bool {
+	return !slices.ContainsFunc(w.Policies, func(policy Policy) bool {
+		return policy.Namespace == p.Namespace && policy.Spec.PodSelector.MatchLabels["app"] == p.App && slices.Contains(policy.Spec.PolicyTypes, netv1.PolicyTypeEgress)
+	})
 }
