@@ -183,7 +183,7 @@ func askBetween(t *testing.T, world between.World, when string, closed bool) (as
 		}
 		return nil
 	})
-	t.Logf("%s: %d edges, %s; 0 wrong after %d rounds and %s", when, len(edges), random.Count(paths), rounds, time.Since(began).Round(time.Second))
+	t.Logf("%s: %d edges, %s; into other Networks %v; 0 wrong after %d rounds and %s", when, len(edges), random.Count(paths), world.Across(paths), rounds, time.Since(began).Round(time.Second))
 	names := world.Names()
 	cluster.Eventually(t, cluster.Patience, "all names "+when, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)

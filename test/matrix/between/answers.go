@@ -222,3 +222,18 @@ func (w World) MayLookUp(p Placed) bool {
 		return policy.Namespace == p.Namespace && policy.Spec.PodSelector.MatchLabels["app"] == p.App && slices.Contains(policy.Spec.PolicyTypes, netv1.PolicyTypeEgress)
 	})
 }
+
+// Across counts the paths on which a pod of another Network may answer, by the way that is asked.
+func (w World) Across(paths []random.Path) map[random.Way]int {
+	network := map[string]string{}
+	for _, p := range w.Pods {
+		network[p.UID] = p.Network
+	}
+	out := map[random.Way]int{}
+	for _, p := range paths {
+		if slices.ContainsFunc(p.May, func(uid string) bool { return network[uid] != w.Pods[p.From].Network }) {
+			out[p.Way]++
+		}
+	}
+	return out
+}

@@ -223,6 +223,14 @@ func TestAnswers(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	w := stage()
+	w.Policies = []Policy{{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}, Spec: netv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, PolicyTypes: []netv1.PolicyType{netv1.PolicyTypeEgress},
+	}}}
+	for i, may := range []bool{false, true, true, false} {
+		if w.MayLookUp(w.Pods[i]) != may {
+			t.Errorf("%s may look names up: %t", w.Pods[i], !may)
+		}
+	}
 	w.Networks[2].CompatibleWith = []Peer{{Network: "d"}, {Network: "a"}}
 	w.Networks[3].Plan = w.Networks[0].Plan
 	w.Services[2].ClusterIPs = append(w.Services[2].ClusterIPs, netip.MustParseAddr("fd96::3"))
@@ -262,6 +270,11 @@ func TestWrongWorldsAreFound(t *testing.T) {
 	for seed := range uint64(seeds) {
 		w := settle(Draw(seed, nodes))
 		paths := w.Paths()
+		if across := w.Across(paths); len(across) < 2 || across[random.ByFace] == 0 {
+			t.Errorf("seed %d: paths that lead into other Networks: %v", seed, across)
+		} else {
+			t.Logf("seed %d: paths that lead into other Networks: %v of %d", seed, across, len(paths))
+		}
 		if wrong, _ := random.Verdict(w.Placed(), paths, seenIn(paths)); len(wrong) > 0 {
 			t.Fatalf("seed %d: what is as it must be is wrong: %q", seed, wrong)
 		}
