@@ -36,7 +36,7 @@ func TestRandomCompatibility(t *testing.T) {
 	t.Attr("seed", fmt.Sprint(*seed))
 	scene := between.Draw(*seed, env.Box.Nodes())
 	world := buildBetween(t, scene)
-	first, names := askBetween(t, world, "at first", true)
+	first, _, names := askBetween(t, world, "at first", true)
 	changed := scene.Change(*seed)
 	for i, n := range changed.Networks {
 		world.Networks[i].Network = n
@@ -45,9 +45,14 @@ func TestRandomCompatibility(t *testing.T) {
 			env.ChangeNetwork(t, n.Name, func(s *v1alpha1.NetworkSpec) { s.CompatibleWith, s.Uses = said.CompatibleWith, said.Uses })
 		}
 	}
-	second, more := askBetween(t, world, "after the change", false)
-	t.Attr("paths", fmt.Sprint(first+second))
-	t.Logf("%d paths, %d names; 0 wrong", first+second, names+more)
+	second, seen, more := askBetween(t, world, "after the change", false)
+	// The control: by what was so before the change, what is seen after it is wrong.
+	wrong, _ := random.Verdict(world.Placed(), first, seen)
+	if same := slices.EqualFunc(first, second, func(a, b random.Path) bool { return slices.Equal(a.May, b.May) }); len(wrong) == 0 && !same {
+		t.Error("what was seen after the change is right by the edges before it, too")
+	}
+	t.Attr("paths", fmt.Sprint(len(first)+len(second)))
+	t.Logf("%d paths, %d names; 0 wrong; by the edges before the change %d would be", len(first)+len(second), names+more, len(wrong))
 }
 
 // lookingUp is how many pods look names up at once.
@@ -152,36 +157,47 @@ func served(t *testing.T, n between.Network) between.Service {
 }
 
 // askBetween waits until all Networks say of each other what they should, has every pod dial everything, and what did not come out so again, until
-// all does; and look up all names. It returns how many paths and names there are.
-// Where nothing was open before, somebody who hears what he must not is no matter of waiting.
-func askBetween(t *testing.T, world between.World, when string, closed bool) (asked, found int) {
+// all does; then it has them look up all names. It returns the paths, what was seen of them, and how many names there are. Where nothing was open
+// before, somebody who hears what he must not is no matter of waiting.
+func askBetween(t *testing.T, world between.World, when string, closed bool) (paths []random.Path, seen []random.Seen, found int) {
 	t.Helper()
 	edges := between.Edges(world.Networks)
 	cluster.Eventually(t, cluster.Patience, "who reaches whom "+when, func(ctx context.Context) error { return says(ctx, world, edges) })
-	paths, placed := world.Paths(), world.Placed()
-	pending, began, rounds := paths, time.Now(), 0
+	placed := world.Placed()
+	paths = world.Paths()
+	seen = make([]random.Seen, len(paths))
+	pending, began, rounds := make([]int, len(paths)), time.Now(), 0
+	for i := range paths {
+		pending[i] = i
+	}
 	cluster.Eventually(t, cluster.Patience, "0 wrong "+when, func(ctx context.Context) error {
-		seen, err := random.Run(ctx, env.Exec, placed, pending)
+		var asked []random.Path
+		for _, i := range pending {
+			asked = append(asked, paths[i])
+		}
+		now, err := random.Run(ctx, env.Exec, placed, asked)
 		if err != nil {
 			return err
 		}
 		rounds++
-		var again []random.Path
-		for i, p := range pending {
-			if what, _ := random.Judge(p, seen[i]); what != "" {
-				again = append(again, p)
+		var again []int
+		for k, i := range pending {
+			seen[i] = now[k]
+			if what, _ := random.Judge(paths[i], now[k]); what != "" {
+				again = append(again, i)
 			}
 		}
-		wrong, leaked := random.Verdict(placed, pending, seen)
-		if pending = again; len(wrong) > 0 {
-			err := fmt.Errorf("%d of %d paths are wrong, %d of them heard by somebody who must not: %s", len(wrong), len(paths), leaked, strings.Join(wrong[:min(len(wrong), 20)], "\n"))
-			t.Logf("%s, round %d: %v", when, rounds, err)
-			if closed && leaked > 0 {
-				t.FailNow()
-			}
-			return err
+		pending = again
+		wrong, leaked := random.Verdict(placed, asked, now)
+		if len(wrong) == 0 {
+			return nil
 		}
-		return nil
+		err = fmt.Errorf("%d of %d paths are wrong, %d of them heard by somebody who must not:\n%s", len(wrong), len(paths), leaked, strings.Join(wrong[:min(len(wrong), 20)], "\n"))
+		t.Logf("%s, round %d: %v", when, rounds, err)
+		if closed && leaked > 0 {
+			t.FailNow()
+		}
+		return err
 	})
 	t.Logf("%s: %d edges, %s; into other Networks %v; 0 wrong after %d rounds and %s", when, len(edges), random.Count(paths), world.Across(paths), rounds, time.Since(began).Round(time.Second))
 	names := world.Names()
@@ -198,7 +214,7 @@ func askBetween(t *testing.T, world between.World, when string, closed bool) (as
 		}
 		return group.Wait()
 	})
-	return len(paths), found
+	return paths, seen, found
 }
 
 // says compares what Networks say of whom they reach with what they should.
