@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -117,31 +118,38 @@ func label(t *testing.T, namespace, key, value string) {
 // the default Network ask the cluster's DNS, which knows all. It returns how many names were asked for.
 func lookUp(t *testing.T, from random.Placed, services []random.Served) int {
 	t.Helper()
-	command := []string{matrix.Program, "resolve"}
+	names := map[string][]netip.Addr{}
 	for _, s := range services {
-		command = append(command, "web."+s.Network+".svc.cluster.local")
+		names[s.Network] = nil
+		if from.Network == random.Default || from.Network == s.Network {
+			names[s.Network] = s.ClusterIP
+		}
 	}
-	cluster.Eventually(t, cluster.Patience, from.String()+" looks all Services up", func(ctx context.Context) error {
-		out, err := env.Exec(ctx, from.Namespace, from.Name, nil, command...)
-		if err != nil {
-			return err
+	cluster.Eventually(t, cluster.Patience, from.String()+" looks all Services up", func(ctx context.Context) error { return finds(ctx, from, names) })
+	return len(names)
+}
+
+// finds has a pod look up the Services web of namespaces, once, and compares what it finds with the addresses of each; none: it does not exist.
+func finds(ctx context.Context, from random.Placed, services map[string][]netip.Addr) error {
+	namespaces := slices.Sorted(maps.Keys(services))
+	command := []string{matrix.Program, "resolve"}
+	for _, ns := range namespaces {
+		command = append(command, "web."+ns+".svc.cluster.local")
+	}
+	out, err := env.Exec(ctx, from.Namespace, from.Name, nil, command...)
+	if err != nil {
+		return err
+	}
+	var names []wire.Name
+	if err := json.Unmarshal(out, &names); err != nil || len(names) != len(services) {
+		return fmt.Errorf("read %s: %w", out, err)
+	}
+	var wrong []error
+	for i, ns := range namespaces {
+		want, got := slices.SortedFunc(slices.Values(services[ns]), netip.Addr.Compare), slices.SortedFunc(slices.Values(names[i].Addresses), netip.Addr.Compare)
+		if names[i].Error != "" || !slices.Equal(got, want) {
+			wrong = append(wrong, fmt.Errorf("to %s %s is %v %s, want %v", from, names[i].Name, got, names[i].Error, want))
 		}
-		var names []wire.Name
-		if err := json.Unmarshal(out, &names); err != nil || len(names) != len(services) {
-			return fmt.Errorf("read %s: %w", out, err)
-		}
-		var wrong []error
-		for i, s := range services {
-			want := s.ClusterIP
-			if from.Network != random.Default && from.Network != s.Network {
-				want = nil
-			}
-			want, got := slices.SortedFunc(slices.Values(want), netip.Addr.Compare), slices.SortedFunc(slices.Values(names[i].Addresses), netip.Addr.Compare)
-			if names[i].Error != "" || !slices.Equal(got, want) {
-				wrong = append(wrong, fmt.Errorf("%s is %v %s, want %v", names[i].Name, got, names[i].Error, want))
-			}
-		}
-		return errors.Join(wrong...)
-	})
-	return len(services)
+	}
+	return errors.Join(wrong...)
 }

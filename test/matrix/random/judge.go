@@ -29,7 +29,7 @@ func Judge(p Path, s Seen) (wrong string, leaked bool) {
 		return fmt.Sprintf("%s answered", s.Result.Answerer), true
 	case len(p.May) == 0 && (s.Result.Answered || s.Result.Connected):
 		return "somebody answered", true
-	case len(p.May) == 0:
+	case len(p.May) == 0, p.Open && !s.Result.Answered:
 		return "", false
 	case !s.Result.Answered:
 		return "no answer: " + s.Result.Error, false

@@ -46,6 +46,8 @@ type Path struct {
 	Protocol wire.Protocol
 	// May are the UIDs of those of whom one has to answer; where there are none, nobody may.
 	May []string
+	// Open: nobody has to. It may lead to others, too, to whom it does not get.
+	Open bool
 }
 
 // String is the path in words.

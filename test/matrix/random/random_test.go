@@ -114,6 +114,10 @@ func TestJudge(t *testing.T) {
 		"an echo where it is closed":       {shut, wire.ICMP, Seen{wire.Result{Answered: true}, nil}, true, true},
 	} {
 		wrong, leaked := Judge(Path{May: c.may, Protocol: c.protocol}, c.seen)
+		// Where nobody has to answer, silence is right, and the wrong answer is wrong still.
+		if after, _ := Judge(Path{May: c.may, Open: true, Protocol: c.protocol}, c.seen); (after != "") != (c.wrong && (c.leaked || c.seen.Result.Answered)) {
+			t.Errorf("%s, where nobody has to answer: %q", name, after)
+		}
 		if (wrong != "") != c.wrong || leaked != c.leaked {
 			t.Errorf("%s: %q, leaked %t", name, wrong, leaked)
 		}

@@ -93,7 +93,7 @@ func Draw(seed uint64, plans []Plan, nodes []string) Scene {
 			n = s.Networks[r.IntN(networks)]
 		}
 		p := Pod{Namespace: n.Name, Name: fmt.Sprintf("p%02d", i), Network: n.Name, Node: nodes[r.IntN(len(nodes))]}
-		ask, asks := nth(n.Plan.base, r.IntN(addresses)), r.IntN(2) == 0
+		ask, asks := Nth(n.Plan.base, r.IntN(addresses)), r.IntN(2) == 0
 		if i < networks {
 			ask, asks = n.Plan.base, true // one that all have
 		}
@@ -111,8 +111,8 @@ func Draw(seed uint64, plans []Plan, nodes []string) Scene {
 	return s
 }
 
-// nth is the address n after a.
-func nth(a netip.Addr, n int) netip.Addr {
+// Nth is the address n after a.
+func Nth(a netip.Addr, n int) netip.Addr {
 	for range n {
 		a = a.Next()
 	}

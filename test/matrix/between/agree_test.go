@@ -1,0 +1,55 @@
+package between
+
+import (
+	"maps"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/compatible"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// The product's rule says the same of who reaches whom as the oracle, of a scene and after it has changed, in whatever order it hears of Networks
+// that were made in the same second, or one after another.
+func TestTheProductAgreesOnEdges(t *testing.T) {
+	const seeds = 300
+	for seed := range uint64(seeds) {
+		scene := Draw(seed, nodes)
+		rule := compatible.New(compatible.Settings{Faces: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}, Default: "default"})
+		age := func(i int) time.Time { return time.Unix(int64(i)/(1+int64(seed%4)), 0) }
+		for _, s := range []Scene{scene, scene.Change(seed)} {
+			var known []Known
+			for i, n := range s.Networks {
+				known = append(known, Known{Network: n, Created: age(i)})
+			}
+			for i := range known {
+				i = (i*3 + int(seed)) % len(known)
+				rule.Set(known[i].Name, asModel(known[i]))
+			}
+			got := map[Edge]bool{}
+			for _, n := range s.Networks {
+				for _, provider := range rule.Providers(n.Name) {
+					got[Edge{Provider: provider, Consumer: n.Name}] = rule.JoinedTo(provider, n.Name)
+				}
+			}
+			if want := Edges(known); !maps.Equal(got, want) {
+				t.Fatalf("seed %d: the product has %v, want %v, of %v", seed, got, want, s.Networks)
+			}
+		}
+	}
+}
+
+// asModel is a Network as the product reads it.
+func asModel(n Known) *model.Network {
+	m := &model.Network{Name: n.Name, UID: n.Name, Created: n.Created, Type: model.VPC, Tenant: n.Tenant, ServiceCIDRs: n.Plan.Services, Uses: n.Uses}
+	m.Subnets = []model.Subnet{{Name: "a", CIDRs: n.Plan.Subnet}}
+	for _, p := range n.CompatibleWith {
+		peer := model.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All, Mode: model.ByFace}
+		if p.Routed {
+			peer.Mode = model.Routed
+		}
+		m.CompatibleWith = append(m.CompatibleWith, peer)
+	}
+	return m
+}
