@@ -52,7 +52,7 @@ func (d Disagreement) String() string {
 // Try puts a cluster on the bench, sends packets, and answers those that arrive. An error means that the case could not be
 // tried.
 func (b *Bench) Try(ctx context.Context, c cases.Case) ([]Disagreement, error) {
-	made, err := compile(c)
+	made, err := productOf(c)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/pkg/plan"
@@ -58,18 +60,9 @@ func (n *northbound) replace(ctx context.Context, p product) error {
 	if err := n.settle(ctx); err != nil {
 		return err
 	}
-	coming := plan.Coming{}
-	var units []plan.Unit
-	for {
-		work, more := p.graph.Next()
-		if !more {
-			break
-		}
-		u := plan.Compare(work, p.graph, nothing{}, coming)
-		if len(u.Blocked) > 0 {
-			return fmt.Errorf("write the rows of %s: a row that they belong in is missing: %v", u.Owner, u.Blocked)
-		}
-		units = append(units, letIn(u))
+	units, err := unitsOf(p.graph)
+	if err != nil {
+		return err
 	}
 	ops, err := n.encoder.Operations(units)
 	if err != nil {
@@ -81,13 +74,51 @@ func (n *northbound) replace(ctx context.Context, p product) error {
 	return n.settle(ctx)
 }
 
-// letIn takes out what keeps pods of other Networks out before any policy is asked. That is the platform's matter: here all are
-// let in, as a consumer's pods are, so that policies are asked about their faces.
+// unitsOf are all that a graph wants, for one transaction. What of an owner refers to rows of others that come after it is in it once more, at the
+// end.
+func unitsOf(g *graph.Graph) (units []plan.Unit, err error) {
+	coming := plan.Coming{}
+	blocked := map[nb.Ref]bool{}
+	var again []graph.Work
+	for {
+		work, more := g.Next()
+		if !more {
+			break
+		}
+		u := plan.Compare(work, g, nothing{}, coming)
+		for _, ref := range u.Blocked {
+			blocked[ref] = true
+		}
+		if len(u.Blocked) > 0 {
+			again = append(again, work)
+		}
+		units = append(units, letIn(u))
+	}
+	for _, work := range again {
+		u := plan.Compare(work, g, nothing{}, coming)
+		if len(u.Blocked) > 0 {
+			return nil, fmt.Errorf("write the rows of %s: a row that they belong in is missing: %v", u.Owner, u.Blocked)
+		}
+		joins := slices.DeleteFunc(u.Joins, func(m nb.Member) bool { return !blocked[m.Ref()] })
+		units = append(units, plan.Unit{Owner: u.Owner, Work: work, Joins: joins})
+	}
+	return units, nil
+}
+
+// letIn takes out what keeps faces out of a Network that serves no other, before any policy is asked. That is the platform's matter: here they are let in,
+// so that policies are asked about addresses that are nobody's of the Network. Those of a Network that serves others stay, as the oracle knows them.
 func letIn(u plan.Unit) plan.Unit {
 	gone := map[string]bool{}
 	for _, row := range u.Inserts {
-		if acl, ok := row.(*nb.ACL); ok && acl.Name != nil && *acl.Name == nb.Peers {
-			gone[acl.UUID] = true
+		switch row := row.(type) {
+		case *nb.AddressSet:
+			if row.ExternalIDs[nb.KeySelector] == compile.FacesTaken {
+				return u
+			}
+		case *nb.ACL:
+			if row.Name != nil && *row.Name == nb.Peers {
+				gone[row.UUID] = true
+			}
 		}
 	}
 	u.Inserts = slices.DeleteFunc(u.Inserts, func(row nb.Row) bool { return gone[row.ID()] })

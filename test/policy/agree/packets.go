@@ -31,7 +31,7 @@ type connection struct {
 // What must not arrive may come late. So it goes last, the nodes show that they have looked at all of it, and what
 // arrives is counted until the last port is unplugged.
 func (l *Lab) Try(ctx context.Context, c cases.Case) (_ []Disagreement, asked int, err error) {
-	made, err := compile(c)
+	made, err := productOf(c)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -24,9 +24,9 @@ type product struct {
 	ports, gateways map[string]string
 }
 
-// compile runs the controller's pure part on a cluster, until it has nothing more to write on nodes and pods. Each pod
+// productOf runs the controller's pure part on a cluster, until it has nothing more to write on nodes and pods. Each pod
 // that has a place keeps it: its addresses stand in its annotation, as after a restart of the controller.
-func compile(c cases.Case) (product, error) {
+func productOf(c cases.Case) (product, error) {
 	defaults := decide.Defaults{
 		Network: cases.Default,
 		Subnet:  netip.MustParsePrefix("10.129.0.0/16"),
