@@ -26,7 +26,7 @@ func talker(s cluster.PodSpec, port int32) *corev1.Pod {
 	p.Spec.Hostname, p.Spec.Subdomain = s.Name, "peers"
 	c := &p.Spec.Containers[0]
 	c.Command = []string{matrix.Program, "serve", fmt.Sprintf("-port=%d", port)}
-	c.ReadinessProbe.ProbeHandler = corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: wire.ReadyPath, Port: intstr.FromInt32(wire.HTTPPort)}}
+	c.StartupProbe.ProbeHandler = corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: wire.ReadyPath, Port: intstr.FromInt32(wire.HTTPPort)}}
 	c.Ports = []corev1.ContainerPort{{Name: "talk", ContainerPort: port}}
 	return p
 }

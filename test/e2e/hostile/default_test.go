@@ -117,7 +117,10 @@ func TestFacesFromANetwork(t *testing.T) {
 	}
 	asking, asked := open("attackers"), open("victims")
 	node := [][]string{{"nft", "flush", "chain", "inet", "atoll", "from-porthole"}, {"nft", "flush", "chain", "inet", "atoll", "to-porthole"}}
-	together("the chains of portholes and nodes", onNode("n1", slices.Concat(asking, asked, node)...), onNode("n2", slices.Concat(asked, node)...)).holds(t, attacks...)
+	together("the chains of portholes and nodes, and the rows that let nothing in from faces",
+		onNode("n1", slices.Concat(asking, asked, node)...), onNode("n2", slices.Concat(asked, node)...),
+		rows("", "clear", "Logical_Switch", "attackers/a", "acls", "--", "clear", "Logical_Switch", "victims/a", "acls"),
+	).holds(t, attacks...)
 }
 
 // doorOf is the network namespace of a Network's porthole, on each node the same.
