@@ -42,7 +42,12 @@ func TestRouted(t *testing.T) {
 	own := map[string]netip.Addr{shop: netip.MustParseAddr("10.30.0.40"), near: netip.MustParseAddr("10.31.0.40"), third: netip.MustParseAddr("10.32.0.40")}
 	reaches := func(from, to string, a netip.Addr, port uint16, want bool) {
 		t.Helper()
-		env.AwaitProbes(t, pods[from], []wire.Target{{Address: a, Protocol: wire.TCP, Port: port}, {Address: a, Protocol: wire.UDP, Port: port}}, func(r wire.Result) error {
+		targets := []wire.Target{{Address: a, Protocol: wire.TCP, Port: port}}
+		if port == wire.DefaultPort {
+			// The Service has TCP alone.
+			targets = append(targets, wire.Target{Address: a, Protocol: wire.UDP, Port: port})
+		}
+		env.AwaitProbes(t, pods[from], targets, func(r wire.Result) error {
 			// Without a way to it, an address is one outside of the cluster.
 			if is := r.Answered && r.Answerer.UID == string(pods[to].UID); is != want {
 				return fmt.Errorf("answered by %s: %t, want %t (%s)", to, is, want, r.Error)
