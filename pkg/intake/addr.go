@@ -53,6 +53,9 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	if p != p.Masked() {
 		return netip.Prefix{}, fmt.Errorf("%s is an address inside a range; the range is %s", quote(text), p.Masked())
 	}
+	if netipx.PrefixLastIP(p).Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("%s ends among the IPv4 addresses in IPv6 form (::ffff:0:0/96), which no Network has", quote(text))
+	}
 	return p, nil
 }
 

@@ -77,6 +77,7 @@ func TestSubnetErrors(t *testing.T) {
 		want  string
 	}{
 		"not a range":         {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.0"}}, `cidrs: "10.0.0.0" is not a range such as 10.0.0.0/16`},
+		"ends as IPv4":        {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"::/80"}}, `cidrs: "::/80" ends among the IPv4 addresses in IPv6 form (::ffff:0:0/96), which no Network has`},
 		"host bits":           {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.1/16"}}, `cidrs: "10.0.0.1/16" is an address inside a range; the range is 10.0.0.0/16`},
 		"two of one family":   {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.0/16", "10.1.0.0/16"}}, "cidrs: 10.1.0.0/16 is a second IPv4 range; a subnet has one"},
 		"IPv4 in IPv6":        {v1alpha1.Subnet{GatewayIPs: []v1alpha1.IP{"::ffff:10.0.0.1"}}, `gatewayIPs: "::ffff:10.0.0.1" is an IPv4 address in IPv6 form; write it as 10.0.0.1`},
@@ -177,7 +178,7 @@ func FuzzSelectorAgreesWithKubernetes(f *testing.F) {
 }
 
 func FuzzRange(f *testing.F) {
-	for _, s := range []string{"10.0.0.1", "10.0.0.0/8", "10.0.0.1-10.0.0.9", "::/0", "fd00::1 - fd00::9", "1-", "%"} {
+	for _, s := range []string{"10.0.0.1", "10.0.0.0/8", "10.0.0.1-10.0.0.9", "::/0", "::/80", "fd00::1 - fd00::9", "1-", "%"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
