@@ -380,6 +380,9 @@ func (n *Networks) Providers(consumer string) []string {
 
 // Consumers are the Networks whose pods reach a Network's, sorted.
 func (n *Networks) Consumers(provider string) []string {
+	if len(n.consumers[provider]) == 0 {
+		return nil
+	}
 	return slices.Sorted(maps.Keys(n.consumers[provider]))
 }
 

@@ -29,6 +29,13 @@ type Network struct {
 	Consumers, Providers []Peer
 }
 
+// Equal reports whether the verdicts on two are the same, since what decides is. What a Network's owner wrote is one and the same, or else taken for
+// something else.
+func (n Network) Equal(other Network) bool {
+	return n.Network == other.Network && n.Default == other.Default &&
+		slices.Equal(n.Consumers, other.Consumers) && slices.Equal(n.Providers, other.Providers)
+}
+
 // Peer is another Network.
 type Peer struct{ Network, Tenant string }
 

@@ -8,16 +8,41 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// isolation judges a Network that is known to be in the database; nil: it is not.
-func (s *Stage) isolation(n *Network, judge func(isolation.Network) model.Isolation) *model.Isolation {
+// walls are the verdicts on a Network, towards all others and towards other tenants, and what they were drawn from.
+type walls struct {
+	drawn        isolation.Network
+	all, outward model.Isolation
+}
+
+// isolation judges a Network that is known to be in the database; nil: it is not. Nobody changes what it returns: pods come and go far more often
+// than verdicts, and it is drawn anew only for what it was not drawn from.
+func (s *Stage) isolation(n *Network) *walls {
 	if !s.serves(n) || !n.written || n.denied != nil {
 		return nil
 	}
-	verdict := judge(isolation.Network{
+	from := isolation.Network{
 		Network: n.Model, Default: n.Default,
 		Consumers: s.owned(s.compatible.Consumers(n.Name)), Providers: s.owned(s.compatible.Providers(n.Name)),
-	})
-	return &verdict
+	}
+	if n.walls == nil || !n.walls.drawn.Equal(from) {
+		n.walls = &walls{drawn: from, all: isolation.OfNetwork(from), outward: isolation.TowardsOthers(from)}
+	}
+	return n.walls
+}
+
+// towardsAll and towardsTenants are nil of nothing.
+func (w *walls) towardsAll() *model.Isolation {
+	if w == nil {
+		return nil
+	}
+	return &w.all
+}
+
+func (w *walls) towardsTenants() *model.Isolation {
+	if w == nil {
+		return nil
+	}
+	return &w.outward
 }
 
 // owned says of Networks whose they are.

@@ -156,6 +156,8 @@ type Network struct {
 	// reported; nil while that is not known.
 	isolated model.Hardness
 	outward  *model.Isolation
+	// walls are the verdicts that were drawn last.
+	walls *walls
 	// peers are the Networks that it has to do with, as its rows say, providers those of them whose pods its own reach, and consumers those
 	// whose pods reach its own. peering: it has rows, as its peers know.
 	peers                compile.Peers

@@ -10,7 +10,6 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/decide/ledger"
-	"github.com/atoll-net/atoll/pkg/isolation"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -48,7 +47,7 @@ func (s *Stage) whole(n *Network) model.NetworkStatus {
 		status.Conditions = append(status.Conditions, c)
 	}
 	s.compatibility(n, &status)
-	status.Isolation = s.isolation(n, isolation.OfNetwork)
+	status.Isolation = s.isolation(n).towardsAll()
 	slices.SortFunc(status.Conditions, func(a, b model.Condition) int { return cmp.Compare(a.Type, b.Type) })
 	for _, pool := range s.Virtual.Pools(n.Name) {
 		status.ServiceCIDRs = append(status.ServiceCIDRs, model.ServiceCIDRStatus{

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/isolation"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -108,7 +107,7 @@ func (s *Stage) noteReported(n *Network, status model.NetworkStatus) {
 		}
 	}
 	s.tellIsolation(n, status.Isolation)
-	if outward := s.isolation(n, isolation.TowardsOthers); !slices.Equal(said, n.reported) || !reflect.DeepEqual(outward, n.outward) {
+	if outward := s.isolation(n).towardsTenants(); !slices.Equal(said, n.reported) || !reflect.DeepEqual(outward, n.outward) {
 		n.reported, n.outward = said, outward
 		s.Reported.Changed(n.Name)
 	}
