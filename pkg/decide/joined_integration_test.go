@@ -3,19 +3,17 @@
 package decide_test
 
 import (
-	"encoding/binary"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/stream"
 )
 
 // jointStage is a stage with Networks red, blue and green of their own addresses, each with a pod called server that says whom it sees.
@@ -197,85 +195,6 @@ func TestJoinedWithPackets(t *testing.T) {
 	g.expect("red", "without the row that keeps the direction", blue, true)
 }
 
-// stream sends numbered datagrams from one guest to another, a thousand each second, until stop: how many were sent, and which did not
-// arrive.
-type stream struct {
-	sent atomic.Int64
-	seen sync.Map
-	stop func() (lost []int64)
-}
-
-func newStream(t *testing.T, from, to *ovn.Guest, at netip.AddrPort) *stream {
-	t.Helper()
-	s := &stream{}
-	var in, out *net.UDPConn
-	err := to.Do(func() (err error) {
-		in, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
-		return err
-	})
-	if err == nil {
-		err = from.Do(func() (err error) {
-			out, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
-			return err
-		})
-	}
-	if err == nil {
-		err = in.SetReadBuffer(4 << 20)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = in.Close(), out.Close() })
-	go func() {
-		packet := make([]byte, 8)
-		for {
-			n, _, err := in.ReadFromUDPAddrPort(packet)
-			if err != nil {
-				return
-			}
-			if n == len(packet) {
-				s.seen.Store(int64(binary.BigEndian.Uint64(packet)), true)
-			}
-		}
-	}()
-	ended, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		ticks := time.NewTicker(time.Millisecond)
-		defer ticks.Stop()
-		for {
-			select {
-			case <-ended:
-				return
-			case <-ticks.C:
-				// A refusal of an earlier one is no reason to stop.
-				if _, err := out.Write(binary.BigEndian.AppendUint64(nil, uint64(s.sent.Load()))); err == nil {
-					s.sent.Add(1)
-				}
-			}
-		}
-	}()
-	s.stop = func() (lost []int64) {
-		close(ended)
-		<-done
-		// The last ones are on their way.
-		eventually(t, patience, "all", func() string {
-			lost = nil
-			for i := range s.sent.Load() {
-				if _, seen := s.seen.Load(i); !seen {
-					lost = append(lost, i)
-				}
-			}
-			if len(lost) == 0 || s.sent.Load()-int64(len(lost)) == 0 || lost[len(lost)-1] < s.sent.Load()-10 {
-				return "all"
-			}
-			return "some"
-		})
-		return lost
-	}
-	return s
-}
-
 // Pairs that come, turn, change their mode and go lose no packet that is allowed all the while, and let none pass that is not.
 func TestJoinedUnderTraffic(t *testing.T) {
 	g := newJointStage(t)
@@ -284,14 +203,14 @@ func TestJoinedUnderTraffic(t *testing.T) {
 	at := func(network string, port uint16, v6 bool) netip.AddrPort {
 		return netip.AddrPortFrom(g.own(network[:1], "server", v6), port)
 	}
-	open := []*stream{
-		newStream(t, g.servers["blue"], g.servers["red"], at("red", 9001, false)),
-		newStream(t, g.servers["blue"], g.servers["red"], at("red", 9002, true)),
+	from := func(network, to string, port uint16, v6 bool) *stream.Stream {
+		return stream.New(t, g.servers[network].Do, g.servers[to].Do, at(to, port, v6), time.Millisecond)
 	}
-	closed := map[string]*stream{
-		"from red to green":                 newStream(t, g.servers["red"], g.servers["green"], at("green", 9001, false)),
-		"from green to red, by way of blue": newStream(t, g.servers["green"], g.servers["red"], at("red", 9003, false)),
-		"from red to blue":                  newStream(t, g.servers["red"], g.servers["blue"], at("blue", 9001, true)),
+	open := []*stream.Stream{from("blue", "red", 9001, false), from("blue", "red", 9002, true)}
+	closed := map[string]*stream.Stream{
+		"from red to green":                 from("red", "green", 9001, false),
+		"from green to red, by way of blue": from("green", "red", 9003, false),
+		"from red to blue":                  from("red", "blue", 9001, true),
 	}
 	const changes = 6
 	for range changes {
@@ -306,26 +225,22 @@ func TestJoinedUnderTraffic(t *testing.T) {
 			step()
 			g.sync()
 			// Some packets pass, or do not, in this state.
-			before := open[0].sent.Load()
-			eventually(t, patience, "100 more", func() string {
-				if open[0].sent.Load() < before+100 {
-					return "fewer"
-				}
-				return "100 more"
-			})
+			if err := open[0].Wait(100); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	sent := int64(0)
 	for i, s := range open {
-		if lost := s.stop(); len(lost) > 0 {
-			t.Errorf("of %d packets of stream %d, which are allowed all the while, %d were lost: %v", s.sent.Load(), i, len(lost), lost[:min(len(lost), 20)])
+		if lost := s.End(); len(lost) > 0 {
+			t.Errorf("of %d packets of stream %d, which are allowed all the while, %d were lost: %v", s.Sent(), i, len(lost), lost[:min(len(lost), 20)])
 		}
-		sent += s.sent.Load()
+		sent += s.Sent()
 	}
 	for what, s := range closed {
-		lost := s.stop()
-		if passed := s.sent.Load() - int64(len(lost)); passed > 0 {
-			t.Errorf("%d of %d packets passed %s", passed, s.sent.Load(), what)
+		lost := s.End()
+		if passed := s.Sent() - int64(len(lost)); passed > 0 {
+			t.Errorf("%d of %d packets passed %s", passed, s.Sent(), what)
 		}
 	}
 	if sent < 1000 {

@@ -31,7 +31,7 @@ func (t *transaction) pods(kind uint16, pods []Pod) {
 		}
 	}
 	for _, name := range names {
-		t.elements(kind, set{name: name}, bySet[name])
+		t.elements(kind, name, bySet[name])
 	}
 }
 

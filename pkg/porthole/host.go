@@ -136,18 +136,30 @@ func (k *Keeper) EnsureHost(host Host) error {
 	return k.routeHost(host)
 }
 
-// writeHostTable replaces the rules unless nobody has touched any since.
+// writeHostTable makes the rules those of host: of those that were last made what differs, and all of them if somebody else has touched any.
 func (k *Keeper) writeHostTable(host Host) error {
 	k.mu.Lock()
 	last := k.host
 	k.mu.Unlock()
-	if last.made && last.spec.equal(host) {
-		if now, err := generation(); err != nil || now == last.generation {
+	ours := false
+	if last.made {
+		now, err := generation()
+		if err != nil {
 			return err
 		}
+		if ours = now == last.generation; ours && last.spec.equal(host) {
+			return nil
+		}
 	}
-	if err := k.commit(hostRules(host)); err != nil {
-		return fmt.Errorf("write the node's rules: %w", err)
+	rules := hostRules(host)
+	if ours {
+		change, ok := rules.since(hostRules(last.spec))
+		ours = ok && k.commit(change) == nil
+	}
+	if !ours {
+		if err := k.commit(rules); err != nil {
+			return fmt.Errorf("write the node's rules: %w", err)
+		}
 	}
 	after, err := generation()
 	if err != nil {

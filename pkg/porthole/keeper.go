@@ -257,11 +257,22 @@ func (k *Keeper) renew(netns ns.NetNS, spec Spec, last known, has bool) (after u
 	return after, inside(netns, func() error { return furnish(spec, something) })
 }
 
-// renewTable replaces the rules unless they are still those of spec. It runs inside.
+// renewTable makes the rules those of spec: of those that were last made what differs, and all of them if somebody else has touched any. It
+// runs inside.
 func (k *Keeper) renewTable(spec Spec, last known, has bool) (after uint32, err error) {
-	if has && last.spec.sameButPods(spec) && slices.Equal(last.spec.Pods, spec.Pods) {
-		if now, err := generation(); err != nil || now == last.generation {
-			return now, err
+	if !has {
+		return k.writeTable(spec, something)
+	}
+	now, err := generation()
+	if err != nil {
+		return 0, err
+	}
+	if now == last.generation {
+		if last.spec.sameButPods(spec) && slices.Equal(last.spec.Pods, spec.Pods) {
+			return now, nil
+		}
+		if change, ok := portholeRules(spec, something).since(portholeRules(last.spec, something)); ok && k.commit(change) == nil {
+			return generation()
 		}
 	}
 	return k.writeTable(spec, something)

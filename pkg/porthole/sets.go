@@ -43,8 +43,17 @@ const (
 
 // addSet adds a set with elements.
 func (t *transaction) addSet(s set, elements []element) {
-	t.sets++
-	s.number = t.sets
+	t.named++
+	s.number = firstNamed + t.named
+	t.defineSet(s, len(elements))
+	t.elements(unix.NFT_MSG_NEWSETELEM, s.name, elements)
+}
+
+// firstNamed is more than there are sets without names: how many these are changes no other's number.
+const firstNamed = 1 << 16
+
+// defineSet adds a set that has so many elements, and not yet these.
+func (t *transaction) defineSet(s set, elements int) {
 	if s.data.Bytes > 0 {
 		s.flags |= unix.NFT_SET_MAP
 	}
@@ -59,12 +68,9 @@ func (t *transaction) addSet(s set, elements []element) {
 		}
 		e.Uint32(unix.NFTA_SET_ID, s.number)
 		if s.flags&unix.NFT_SET_CONSTANT != 0 {
-			e.Nested(unix.NFTA_SET_DESC, func(e *netlink.AttributeEncoder) error {
-				e.Uint32(unix.NFTA_SET_DESC_SIZE, uint32(len(elements)))
-				return nil
-			})
+			s.size = uint32(elements)
 		}
-		if s.size > 0 {
+		if s.size > 0 || s.flags&unix.NFT_SET_CONSTANT != 0 {
 			e.Nested(unix.NFTA_SET_DESC, func(e *netlink.AttributeEncoder) error {
 				e.Uint32(unix.NFTA_SET_DESC_SIZE, s.size)
 				return nil
@@ -76,19 +82,25 @@ func (t *transaction) addSet(s set, elements []element) {
 		}
 		e.Bytes(unix.NFTA_SET_USERDATA, userdata.AppendUint32(nil, userdata.NFTNL_UDATA_SET_KEYBYTEORDER, order))
 	})
-	t.elements(unix.NFT_MSG_NEWSETELEM, s, elements)
 }
 
 // atATime is how many elements one message has: an attribute, here the list of them, has no more than 64 KiB.
 const atATime = 500
 
-// elements adds elements to a set or takes them out.
-func (t *transaction) elements(kind uint16, s set, elements []element) {
-	for some := range slices.Chunk(elements, atATime) {
-		t.say(kind, netlink.Create, func(e *netlink.AttributeEncoder) {
-			e.String(unix.NFTA_SET_ELEM_LIST_SET, s.name)
-			if s.number > 0 {
-				e.Uint32(unix.NFTA_SET_ELEM_LIST_SET_ID, s.number)
+// elements adds elements to a set that has a name, or takes them out.
+func (t *transaction) elements(kind uint16, set string, elements []element) {
+	if len(elements) > 0 {
+		t.contents = append(t.contents, content{set: set, elements: elements, kind: kind})
+	}
+}
+
+// say has the elements in a transaction. number is that of a set which has no name.
+func (c content) say(t *transaction, number uint32) {
+	for some := range slices.Chunk(c.elements, atATime) {
+		t.say(c.kind, netlink.Create, func(e *netlink.AttributeEncoder) {
+			e.String(unix.NFTA_SET_ELEM_LIST_SET, c.set)
+			if number > 0 {
+				e.Uint32(unix.NFTA_SET_ELEM_LIST_SET_ID, number)
 			}
 			e.Nested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func(e *netlink.AttributeEncoder) error {
 				for _, one := range some {
@@ -125,8 +137,15 @@ func (t *transaction) anonymous(s set, elements []element) *expr.Lookup {
 		s.name = "__map%d"
 	}
 	s.flags |= unix.NFT_SET_ANONYMOUS | unix.NFT_SET_CONSTANT
-	t.addSet(s, elements)
-	return &expr.Lookup{SourceRegister: first, SetName: s.name, SetID: t.sets}
+	t.nameless++
+	s.number = t.nameless
+	before := len(t.statements)
+	t.defineSet(s, len(elements))
+	content{set: s.name, elements: elements, kind: unix.NFT_MSG_NEWSETELEM}.say(t, s.number)
+	for i := range t.statements[before:] {
+		t.statements[before+i].chain = nextRule
+	}
+	return &expr.Lookup{SourceRegister: first, SetName: s.name, SetID: s.number}
 }
 
 // addressSets adds an empty set of single addresses per family.

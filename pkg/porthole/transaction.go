@@ -17,11 +17,27 @@ const tableName = "atoll"
 // transaction is a change of our table, which the kernel makes as a whole or not at all. (linux/netfilter/nf_tables.h;
 // nfnetlink_rcv_batch in net/netfilter/nfnetlink.c.)
 type transaction struct {
-	messages []netlink.Message
-	// sets is how many sets it adds: each has a number, by which its rules find those without a name.
-	sets uint32
+	statements []statement
+	// contents are the elements of the sets that have names, which come after all else.
+	contents []content
+	// named and nameless are how many sets it adds: each has a number, by which a rule finds its own, which has no name.
+	named, nameless uint32
 	// err is of what could not be put into words.
 	err error
+}
+
+// statement is a message about the table.
+type statement struct {
+	netlink.Message
+	// chain whose rules it is of; empty when all stands on it: the table, a chain, a set that has a name.
+	chain string
+}
+
+// content are elements of a set, to be added or to be taken out of it.
+type content struct {
+	set      string
+	elements []element
+	kind     uint16
 }
 
 // say adds a message about the table. Each kind of message has attributes of its own, but the first is always the table's name.
@@ -36,7 +52,7 @@ func (t *transaction) say(kind uint16, flags netlink.HeaderFlags, attributes fun
 	if err != nil && t.err == nil {
 		t.err = fmt.Errorf("encode nftables message %d: %w", kind, err)
 	}
-	t.messages = append(t.messages, message(unix.NFNL_SUBSYS_NFTABLES<<8|kind, flags, unix.NFPROTO_INET, 0, encoded))
+	t.statements = append(t.statements, statement{Message: message(unix.NFNL_SUBSYS_NFTABLES<<8|kind, flags, unix.NFPROTO_INET, 0, encoded)})
 }
 
 // message is one of netfilter's, with its header. (struct nfgenmsg, linux/netfilter/nfnetlink.h.)
@@ -52,15 +68,16 @@ func message(kind uint16, flags netlink.HeaderFlags, family byte, resource uint1
 const patience = 10 * time.Second
 
 // commit makes the change, in the namespace of the calling thread.
-func (t *transaction) commit() (err error) {
-	if t.err != nil || len(t.messages) == 0 {
+func (t *transaction) commit() error {
+	messages := t.messages()
+	if t.err != nil || len(messages) == 0 {
 		return t.err
 	}
 	// Told of every message, the kernel could have more to say than the socket can hold. The last one's success is that of all,
 	// and what fails is told in any case, in the order of the messages.
-	t.messages[len(t.messages)-1].Header.Flags |= netlink.Acknowledge
+	messages[len(messages)-1].Header.Flags |= netlink.Acknowledge
 	batch := []netlink.Message{message(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, nil)}
-	batch = append(batch, t.messages...)
+	batch = append(batch, messages...)
 	batch = append(batch, message(unix.NFNL_MSG_BATCH_END, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, nil))
 
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
@@ -154,7 +171,14 @@ func (t *transaction) rule(chain string, rule ...words) {
 			return nil
 		})
 	})
+	// The sets of its own came right before it.
+	for i := len(t.statements) - 1; i >= 0 && (i == len(t.statements)-1 || t.statements[i].chain == nextRule); i-- {
+		t.statements[i].chain = chain
+	}
 }
+
+// nextRule stands for the chain of the next rule.
+const nextRule = "?"
 
 // both adds a rule for each family of addresses.
 func (t *transaction) both(chain string, rule func(f family) []words) {
