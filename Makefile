@@ -17,6 +17,9 @@ PROGRAMS := atoll-controller atoll-agent atoll-dns atoll-cni atoll-sandbox atoll
 FUZZTIME ?= 5s
 SCALE    ?= -soak=60s
 TENANTS  ?=
+REGISTRY ?=
+TAGS     ?=
+FRESH    ?=
 SERVICES ?=
 CONFORMANCE ?= -network=default,vpc
 HISTORIES ?= 200000
@@ -46,9 +49,15 @@ demo-down: build ## remove the demo's cluster; only its cache stays
 	bin/atoll-sandbox down
 
 ##@ Build
-.PHONY: build generate fix
+.PHONY: build images push generate fix
 build: ## the programs, into bin/
 	$(build_go) -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+
+images: ## container images for clusters, into bin/images, without Docker; FRESH=1 fetches Debian's newest packages
+	go run ./images/release build $(if $(FRESH),-fresh)
+
+push: ## what make images made, to a registry: REGISTRY=registry.example.com/atoll; TAGS=latest,stable are further tags
+	go run ./images/release push -registry="$(REGISTRY)" -tags="$(TAGS)"
 
 generate: ## what is made from pkg/apis (deep copies and CustomResourceDefinitions) and from OVN's schema (row types)
 	$(call tool,controller-gen) object crd paths=./pkg/apis/... output:crd:dir=dist/crds
@@ -59,7 +68,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
+.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -97,6 +106,9 @@ conformance-gateway: build ## upstream's conformance tests of Gateway API, as fa
 
 test-kernel: ## tests of packets on the kernel's datapath, in a kernel of their own; the first time builds it (as root)
 	$(suites) kernel
+
+test-images: ## all images of this commit, built twice in two directories: the same, and their programs start (as root)
+	go test -tags integration -count=1 -timeout=60m -v -run='^TestImages$$' ./images/release -twice
 
 fuzz: ## each fuzz test for FUZZTIME (5s)
 	$(suites) fuzz

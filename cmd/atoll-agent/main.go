@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/atoll-net/atoll/pkg/agent"
+	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/names/call"
@@ -33,6 +34,7 @@ func command() *cobra.Command {
 	kubeconfig, level := "", slog.LevelInfo
 	cmd := &cobra.Command{
 		Use:           "atoll-agent",
+		Version:       build.Version(),
 		Short:         "Gives the pods of this node their interfaces",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

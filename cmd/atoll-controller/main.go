@@ -52,6 +52,7 @@ func command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:           "atoll-controller",
+		Version:       build.Version(),
 		Short:         "Turns Networks and pods into rows of the OVN northbound database",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

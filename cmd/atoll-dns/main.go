@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/names"
 	"github.com/atoll-net/atoll/pkg/names/call"
@@ -30,6 +31,7 @@ func command() *cobra.Command {
 	kubeconfig, level := "", slog.LevelInfo
 	cmd := &cobra.Command{
 		Use:           "atoll-dns",
+		Version:       build.Version(),
 		Short:         "Answers for names in the Networks of this node",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

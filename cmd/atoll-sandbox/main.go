@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/sandbox"
 )
 
@@ -38,8 +39,9 @@ func (e statusError) Error() string { return fmt.Sprintf("the command ended with
 func root() *cobra.Command {
 	opts := &sandbox.Options{}
 	cmd := &cobra.Command{
-		Use:   "atoll-sandbox",
-		Short: "A real Kubernetes cluster with OVN and Atoll on one machine",
+		Use:     "atoll-sandbox",
+		Version: build.Version(),
+		Short:   "A real Kubernetes cluster with OVN and Atoll on one machine",
 		Long: `A real Kubernetes cluster with OVN and Atoll on one machine, without Docker and kernel modules.
 
 Its places are the control plane (central), the nodes (n1, n2, ...), and the rest of the world (outside). Each is a set of

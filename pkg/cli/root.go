@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/atoll-net/atoll/pkg/build"
 )
 
 // pluginName is what kubectl calls us when it is asked for `kubectl atoll`.
@@ -35,6 +37,7 @@ func ExitStatus(err error) int {
 func Command(program string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "atoll",
+		Version:       build.Version(),
 		Short:         "For those who run Atoll",
 		SilenceUsage:  true,
 		SilenceErrors: true,

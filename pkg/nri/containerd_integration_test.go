@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/atoll-net/atoll/pkg/sandbox/image"
+	"github.com/atoll-net/atoll/pkg/image"
 )
 
 // What the tests need of other projects: the directory of containerd's programs, and runc.

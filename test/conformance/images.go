@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/atoll-net/atoll/pkg/image"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 )
 
@@ -24,7 +24,7 @@ const repository = "atoll.dev/e2e"
 const repositoryVariable = "KUBE_TEST_REPO=" + repository
 
 // packing is part of the archive's name: it changes with how an image is made of its recipe.
-const packing = 2
+const packing = 3
 
 // recipe says what an image of upstream's is made of here.
 type recipe struct {
@@ -123,28 +123,21 @@ func write(path string, e parts.E2E, list []recipe, tags [][]name.Tag) error {
 	}
 	defer os.RemoveAll(scratch)
 	// The images share it, so that it is in the archive and on a node once.
-	base, err := treeLayer(e.Tree, filepath.Join(scratch, "tree.tar"))
+	base, err := treeLayer(e.Tree, scratch)
 	if err != nil {
 		return err
 	}
 	images := map[name.Tag]v1.Image{}
 	for i, r := range list {
-		image, err := pack(r, base, filepath.Join(scratch, fmt.Sprintf("%d.tar", i)))
+		packed, err := pack(r, base, scratch)
 		if err != nil {
 			return fmt.Errorf("pack image %s: %w", tags[i][0], err)
 		}
 		for _, tag := range tags[i] {
-			images[tag] = image
+			images[tag] = packed
 		}
 	}
-	partial := filepath.Join(scratch, "archive.tar")
-	if err := tarball.MultiWriteToFile(partial, images); err != nil {
-		return fmt.Errorf("write archive: %w", err)
-	}
-	if err := os.Rename(partial, path); err != nil {
-		return fmt.Errorf("keep archive: %w", err)
-	}
-	return nil
+	return image.WriteAll(path, images)
 }
 
 // tagsOf are an image's names.

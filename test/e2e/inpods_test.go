@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +22,6 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/image"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
@@ -45,7 +45,8 @@ func TestInPods(t *testing.T) {
 	}
 
 	var names, agent appsv1.DaemonSet
-	shipped(t, "dns", node, image.Image{Program: "atoll-dns"}, &names, &names.Spec.Template)
+	image := atollImage(t, node)
+	shipped(t, "dns", node, image, &names, &names.Spec.Template)
 	runs(t, &names, "daemonsets")
 	away(cluster.Daemon{Place: node, Name: "atoll-dns"})
 	env.Resolves(t, client, name, address)
@@ -59,7 +60,7 @@ func TestInPods(t *testing.T) {
 		}
 	}
 
-	shipped(t, "agent", node, image.Image{Program: "atoll-agent", Others: map[string]string{"atoll-cni": "atoll-cni"}}, &agent, &agent.Spec.Template)
+	shipped(t, "agent", node, image, &agent, &agent.Spec.Template)
 	away(cluster.Daemon{Place: node, Name: "atoll-agent"})
 	reports := env.Clients.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource("nodereports"))
 	if err := reports.Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
@@ -71,9 +72,14 @@ func TestInPods(t *testing.T) {
 		return err
 	})
 
+	rules, err := env.Program(t.Context(), "kubectl", "exec", "-n", agent.Namespace, "ds/"+agent.Name, "--", "nft", "list", "ruleset").CombinedOutput()
+	if err != nil || !strings.Contains(string(rules), "table ") {
+		t.Errorf("nft in the agent's pod shows no rules of the node: %v\n%s", err, rules)
+	}
+
 	// The sandbox's control plane is no node: its database's socket is where the node's files are.
 	var controller appsv1.Deployment
-	shipped(t, "controller", node, image.Image{Program: "atoll-controller"}, &controller, &controller.Spec.Template)
+	shipped(t, "controller", node, image, &controller, &controller.Spec.Template)
 	one := int32(1)
 	controller.Spec.Replicas = &one
 	socket := strings.TrimPrefix(env.Box.NBAddress(), "unix:")
@@ -86,8 +92,34 @@ func TestInPods(t *testing.T) {
 	env.Resolves(t, other, name, address)
 }
 
-// shipped reads what a directory of dist ships, and moves its pods to a node, which gets their image: programs of bin/, at their places in it.
-func shipped(t *testing.T, which, node string, content image.Image, into any, template *corev1.PodTemplateSpec) {
+// atollImage builds the image that make images makes, for this machine, and imports it on a node. It returns its name there.
+func atollImage(t *testing.T, node string) string {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "run", "./images/release", "build", "-own", "-images=atoll", "-out="+dir)
+	build.Dir = env.Options.Source
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the image: %v\n%s", err, out)
+	}
+	out, err := env.Box.Exec(t.Context(), node, "ctr", "-n", "k8s.io", "images", "import", "--local", filepath.Join(dir, "atoll.tar"))
+	if err != nil {
+		t.Fatalf("import the image: %v\n%s", err, out)
+	}
+	names, err := env.Box.Exec(t.Context(), node, "ctr", "-n", "k8s.io", "images", "ls", "-q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(names)) {
+		if strings.HasPrefix(name, "ghcr.io/atoll-net/atoll:") {
+			return name
+		}
+	}
+	t.Fatalf("the node has only %s", names)
+	return ""
+}
+
+// shipped reads what a directory of dist ships, and moves its pods to a node, where they run from the image.
+func shipped(t *testing.T, which, node, image string, into any, template *corev1.PodTemplateSpec) {
 	t.Helper()
 	text, err := env.Program(t.Context(), "kubectl", "kustomize", "dist/"+which).Output()
 	if err != nil {
@@ -97,19 +129,7 @@ func shipped(t *testing.T, which, node string, content image.Image, into any, te
 		t.Fatal(err)
 	}
 	template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
-	const place = "usr/local/bin/"
-	bin := func(program string) string { return filepath.Join(filepath.Dir(env.Options.Program), program) }
-	packed := image.Image{Reference: template.Spec.Containers[0].Image, Name: place + content.Program, Program: bin(content.Program), Others: map[string]string{}}
-	for name, program := range content.Others {
-		packed.Others[place+name] = bin(program)
-	}
-	archive := filepath.Join(t.TempDir(), which+".tar")
-	if err := image.Write(archive, packed); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := env.Box.Exec(t.Context(), node, "ctr", "-n", "k8s.io", "images", "import", "--local", archive); err != nil {
-		t.Fatalf("import the image: %v\n%s", err, out)
-	}
+	template.Spec.Containers[0].Image = image
 }
 
 // runs makes a DaemonSet or a Deployment, which is deleted when the test ends, and waits until a pod of it is ready.

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,6 +50,19 @@ func newAptRoot(dir, suite string) (aptRoot, error) {
 	return a, nil
 }
 
+// addSecurity adds what Debian mends in a suite between its releases.
+func (a aptRoot) addSecurity(suite string) error {
+	list, err := os.OpenFile(filepath.Join(a.dir, "sources.list"), os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("make apt root: %w", err)
+	}
+	_, err = fmt.Fprintf(list, "deb [signed-by=%s] %s %s-security main\n", archiveKeyring, mirrorOf("/etc/apt", "debian-security"), suite)
+	if err := errors.Join(err, list.Close()); err != nil {
+		return fmt.Errorf("make apt root: %w", err)
+	}
+	return nil
+}
+
 func (a aptRoot) archives() string { return filepath.Join(a.dir, "cache/archives") }
 
 // run calls apt-get or apt-cache.
@@ -74,9 +88,11 @@ func (a aptRoot) runIn(ctx context.Context, dir string, argv ...string) (string,
 	return command(ctx, dir, []string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"}, full...)
 }
 
-// mirror finds the Debian mirror that the machine uses, in either format of source lists (sources.list(5)).
-func mirror(etc string) string {
-	const public = "http://deb.debian.org/debian"
+// mirror finds the mirror of Debian's main archive that the machine uses.
+func mirror(etc string) string { return mirrorOf(etc, "debian") }
+
+// mirrorOf finds the mirror of one of Debian's archives that the machine uses, in either format of source lists (sources.list(5)).
+func mirrorOf(etc, archive string) string {
 	files, _ := filepath.Glob(filepath.Join(etc, "sources.list.d", "*"))
 	for _, file := range append([]string{filepath.Join(etc, "sources.list")}, files...) {
 		data, err := os.ReadFile(file)
@@ -84,22 +100,22 @@ func mirror(etc string) string {
 			continue
 		}
 		for line := range strings.Lines(string(data)) {
-			if uri := debianURI(line); uri != "" {
+			if uri := debianURI(line, archive); uri != "" {
 				return uri
 			}
 		}
 	}
-	return public
+	return "http://deb.debian.org/" + archive
 }
 
-// debianURI returns the address of Debian's main archive if the line of a source list names one.
-func debianURI(line string) string {
+// debianURI returns the address of one of Debian's archives if the line of a source list names it.
+func debianURI(line, archive string) string {
 	fields := strings.Fields(line)
 	if len(fields) < 2 || (fields[0] != "URIs:" && fields[0] != "deb") {
 		return ""
 	}
 	for _, field := range fields[1:] {
-		if strings.Contains(field, "://") && strings.HasSuffix(strings.TrimRight(field, "/"), "/debian") {
+		if strings.Contains(field, "://") && strings.HasSuffix(strings.TrimRight(field, "/"), "/"+archive) {
 			return strings.TrimRight(field, "/")
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/atoll-net/atoll/pkg/sandbox/image"
+	"github.com/atoll-net/atoll/pkg/image"
 )
 
 // References of the images that the sandbox brings.

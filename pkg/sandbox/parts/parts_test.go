@@ -52,6 +52,13 @@ func TestMirror(t *testing.T) {
 			if got := mirror(etc); got != c.want {
 				t.Errorf("mirror is %s, want %s", got, c.want)
 			}
+			want := "http://deb.debian.org/debian-security"
+			if name == "security" {
+				want = "http://deb.example/debian-security"
+			}
+			if got := mirrorOf(etc, "debian-security"); got != want {
+				t.Errorf("mirror of the security archive is %s, want %s", got, want)
+			}
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/image"
+	"github.com/atoll-net/atoll/pkg/image"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/pkg/sandbox/progress"
 )
