@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,14 +19,16 @@ const (
 	defaultNetwork network = "default"
 	// vpcNetwork is a Network of its own addresses: the namespaces get its label when they are made.
 	vpcNetwork network = "vpc"
+	// joinedNetworks are three of them that mode Routed joins: the namespaces are spread over them.
+	joinedNetworks network = "joined"
 )
 
 func networkNamed(name string) (network, error) {
 	switch n := network(name); n {
-	case defaultNetwork, vpcNetwork:
+	case defaultNetwork, vpcNetwork, joinedNetworks:
 		return n, nil
 	}
-	return "", fmt.Errorf("find network %q: there are %s and %s", name, defaultNetwork, vpcNetwork)
+	return "", fmt.Errorf("find network %q: there are %s, %s and %s", name, defaultNetwork, vpcNetwork, joinedNetworks)
 }
 
 // The objects that make the tests' namespaces infrastructure, those that put them into a vpc Network, and a namespace such as
@@ -37,15 +40,29 @@ var (
 	vpcManifest []byte
 	//go:embed vpc/policy.yaml
 	policyManifest []byte
+	//go:embed joined/networks.yaml
+	joinedManifest []byte
+	//go:embed joined/policy.yaml
+	spreadManifest []byte
 	//go:embed vpc/probe.yaml
 	probeManifest []byte
 )
 
-const (
-	// vpcName is the Network's name in the manifests.
-	vpcName    = "conformance"
-	placeLimit = 2 * time.Minute
-)
+const placeLimit = 2 * time.Minute
+
+// places are what puts the tests' namespaces into Networks.
+type places struct {
+	networks, policy []byte
+	// names are those of the Networks. The last one is that of a namespace without a number.
+	names []string
+}
+
+func placesOf(n network) places {
+	if n == joinedNetworks {
+		return places{joinedManifest, spreadManifest, []string{"conformance-a", "conformance-b", "conformance-c"}}
+	}
+	return places{vpcManifest, policyManifest, []string{"conformance"}}
+}
 
 // place decides where namespaces that the tests make from now on belong.
 func (c *cluster) place(ctx context.Context, n network) error {
@@ -55,16 +72,25 @@ func (c *cluster) place(ctx context.Context, n network) error {
 	if n == defaultNetwork {
 		return c.unplace(ctx)
 	}
-	if _, err := c.kubectl(ctx, vpcManifest, "apply", "--server-side", "-f", "-"); err != nil {
+	to := placesOf(n)
+	if _, err := c.kubectl(ctx, to.networks, "apply", "--server-side", "-f", "-"); err != nil {
 		return err
 	}
-	if _, err := c.kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout="+placeLimit.String(), "network/"+vpcName); err != nil {
+	for _, name := range to.names {
+		if _, err := c.kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout="+placeLimit.String(), "network/"+name); err != nil {
+			return err
+		}
+		if n != joinedNetworks {
+			continue
+		}
+		if _, err := c.kubectl(ctx, nil, "wait", "--for=jsonpath={.status.joined}="+strconv.Itoa(len(to.names)), "--timeout="+placeLimit.String(), "network/"+name); err != nil {
+			return err
+		}
+	}
+	if _, err := c.kubectl(ctx, to.policy, "apply", "--server-side", "-f", "-"); err != nil {
 		return err
 	}
-	if _, err := c.kubectl(ctx, policyManifest, "apply", "--server-side", "-f", "-"); err != nil {
-		return err
-	}
-	return c.waitPlaced(ctx, vpcName)
+	return c.waitPlaced(ctx, to.names[len(to.names)-1])
 }
 
 // unplace undoes place. Namespaces that exist stay where they are.
