@@ -122,8 +122,16 @@ func TestOwnAddressesOfAProvider(t *testing.T) {
 		}
 	}
 
+	outward, _, err := dial(a.client.inside, "tcp", outside[0], 0, 3*time.Second)
+	must(t, err)
+	defer outward.Close()
+	must(t, says(outward, "before"))
+
 	a.offers(true, "blue")
 	a.want("an own address", own(a.server), "server")
+	if err := says(outward, "after"); err == nil {
+		t.Error("a connection to a server outside goes on when its address is the provider's")
+	}
 	a.want("a face", faces(a.server), "server")
 	a.want("another's own address", own(a.other), "other")
 	a.want("a server outside, of which the provider has the addresses", outside, "")
@@ -174,6 +182,11 @@ func TestOwnAddressesOfAProvider(t *testing.T) {
 	must(t, err)
 	defer conn.Close()
 	must(t, says(conn, "before"))
+	a.offers(false, "blue")
+	a.want("a server outside, when faces alone are dialled", outside, "outside")
+	if err := says(conn, "still"); err != nil {
+		t.Errorf("a connection does not go on when faces alone are dialled: %v", err)
+	}
 	a.offers(true)
 	if err := says(conn, "after"); err == nil {
 		t.Error("a connection goes on when compatibility has ended")
