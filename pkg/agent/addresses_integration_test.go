@@ -92,7 +92,9 @@ func (a *abroad) want(what string, at [2]netip.Addr, who string) {
 		if who == "outside" {
 			want = who
 		}
-		is := func(told string) bool { return told == want || who == "outside" && strings.HasPrefix(told, "outside sees") }
+		is := func(told string) bool {
+			return told == want || who == "outside" && strings.HasPrefix(told, "outside sees")
+		}
 		await(a.t, func() *bool {
 			if is(a.told("tcp", to)) {
 				return new(bool)
@@ -177,26 +179,26 @@ func TestOwnAddressesOfAProvider(t *testing.T) {
 	a.wantPolicy("when abroad receives of the client", "server other")
 	a.withdraw(meeting("abroad", model.PolicyIngress, match.Pods{}))
 
-	// A connection ends with compatibility, and what is outside means itself again.
-	conn, _, err := dial(a.client.inside, "tcp", own(a.server)[0], 0, 3*time.Second)
-	must(t, err)
-	defer conn.Close()
-	must(t, says(conn, "before"))
-	a.offers(false, "blue")
-	a.want("a server outside, when faces alone are dialled", outside, "outside")
-	if err := says(conn, "still"); err != nil {
-		t.Errorf("a connection does not go on when faces alone are dialled: %v", err)
+	// A connection ends with compatibility, and when own addresses are dialled no more. What is outside means itself again.
+	for what, end := range map[string]func(){
+		"compatibility has ended": func() { a.offers(true) },
+		"faces alone are dialled": func() { a.offers(false, "blue") },
+	} {
+		conn, _, err := dial(a.client.inside, "tcp", own(a.server)[0], 0, 3*time.Second)
+		must(t, err)
+		must(t, says(conn, "before"))
+		end()
+		a.want("a server outside, when "+what, outside, "outside")
+		if err := says(conn, "after"); err == nil {
+			t.Errorf("a connection goes on when %s", what)
+		}
+		conn.Close()
+		a.offers(true, "blue")
+		a.want("an own address again", own(a.server), "server")
+		a.want("a server outside again", outside, "")
 	}
-	a.offers(true)
-	if err := says(conn, "after"); err == nil {
-		t.Error("a connection goes on when compatibility has ended")
-	}
-	a.want("a server outside, when it has ended", outside, "outside")
 
 	// The control: without what keeps it inside, what no pod has leaves the cluster all the same.
-	a.offers(true, "blue")
-	a.want("an own address again", own(a.server), "server")
-	a.want("a server outside again", outside, "")
 	door := porthole.IDOf(uidOf("blue")).Name()
 	without(t, wall{door, "flush set inet atoll addressed4"}, wall{door, "flush set inet atoll addressed6"})
 	a.want("a server outside, without the wall", outside, "outside")
