@@ -159,7 +159,7 @@ func dial(inside func(func() error) error, network string, to netip.Addr, from i
 	return conn, strings.TrimSpace(told), conn.SetDeadline(time.Time{})
 }
 
-// ping reports whether an address answers an echo request.
+// ping reports whether an address answers an echo request: each is another one, since what is alike is one connection.
 func ping(inside func(func() error) error, to netip.Addr, patience time.Duration) error {
 	network, from, protocol, request, reply := "ip4:icmp", "0.0.0.0", 1, icmp.Type(ipv4.ICMPTypeEcho), icmp.Type(ipv4.ICMPTypeEchoReply)
 	if to.Is6() {
@@ -171,7 +171,7 @@ func ping(inside func(func() error) error, to netip.Addr, patience time.Duration
 			return err
 		}
 		defer conn.Close()
-		question, err := (&icmp.Message{Type: request, Body: &icmp.Echo{ID: 4711, Seq: 1, Data: []byte(to.String())}}).Marshal(nil)
+		question, err := (&icmp.Message{Type: request, Body: &icmp.Echo{ID: int(texts.Add(1)), Seq: 1, Data: []byte(to.String())}}).Marshal(nil)
 		if err != nil {
 			return err
 		}

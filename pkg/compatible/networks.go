@@ -17,6 +17,9 @@ type Settings struct {
 	DefaultSubnet netip.Prefix
 	// Default is the name of the cluster's default Network, whose pods have no faces, whatever its type.
 	Default string
+	// Taken are the ranges whose addresses mean the same to pods of all Networks: the cluster's Services, its Gateways, its infrastructure.
+	// They decide about nothing but own addresses that are dialled with mode ByFace (Addressed).
+	Taken []netip.Prefix
 }
 
 // Networks are all Networks, and who of them reaches whom. One goroutine uses them.
@@ -30,8 +33,11 @@ type Networks struct {
 	// naming are those that are compatible with a Network by its name, admitting those that are with a whole tenant, and open those that
 	// are with all, by their own tenant.
 	naming, admitting, open index
-	// using are those that list a Network in their uses.
+	// using are those that list a Network in their uses, or in their usesAddressesOf.
 	using index
+	// flats are the flat Networks, and kept what any have addresses of that they do not list (Keep).
+	flats map[string]struct{}
+	kept  map[string][]netip.Prefix
 	// judged are the Networks that a consumer asks for or is offered, as if all of them were known by faces. asking are the pairs that
 	// ask to be joined, each with how many directions do, and joints are those that are.
 	judged map[string][]peer
@@ -46,7 +52,9 @@ type Networks struct {
 type peer struct {
 	network string
 	mode    model.CompatibilityMode
-	state   model.CompatibilityState
+	// addresses: the consumer's pods dial its pods by their own addresses, too; of one that is judged they do if no address conflicts.
+	addresses bool
+	state     model.CompatibilityState
 	// problem is what the consumer's owner is told, toProvider what the provider's is.
 	problem, toProvider model.Problem
 }
@@ -72,14 +80,14 @@ func New(settings Settings) *Networks {
 	return &Networks{
 		settings: settings, known: map[string]*model.Network{}, ranges: map[string][]netip.Prefix{},
 		tenants: index{}, naming: index{}, admitting: index{}, open: index{}, using: index{},
-		judged: map[string][]peer{}, asking: map[pair]int{}, joints: joints{with: index{}},
+		flats: map[string]struct{}{}, kept: map[string][]netip.Prefix{}, judged: map[string][]peer{}, asking: map[pair]int{}, joints: joints{with: index{}},
 		peers: map[string][]peer{}, consumers: index{},
 	}
 }
 
 // Set takes a Network as it is now; nil: it has gone. It returns the Networks about which something else is true than before, sorted.
 func (n *Networks) Set(name string, m *model.Network) (changed []string) {
-	touched := map[string]struct{}{name: {}}
+	touched, before := map[string]struct{}{name: {}}, n.ranges[name]
 	if old := n.known[name]; old != nil {
 		maps.Copy(touched, n.consumersAsked(old))
 		n.enter(old, index.drop)
@@ -91,6 +99,7 @@ func (n *Networks) Set(name string, m *model.Network) (changed []string) {
 		n.enter(m, index.add)
 		maps.Copy(touched, n.consumersAsked(m))
 	}
+	n.flatChanged(name, before, touched)
 	told := map[string]struct{}{name: {}}
 	rejoin := false
 	for consumer := range touched {
@@ -151,7 +160,7 @@ func (n *Networks) enter(m *model.Network, do func(i index, key, value string)) 
 			do(n.naming, p.Network, m.Name)
 		}
 	}
-	for _, provider := range m.Uses {
+	for _, provider := range used(m) {
 		do(n.using, provider, m.Name)
 	}
 }
@@ -214,12 +223,13 @@ func (n *Networks) settled(consumer string) []peer {
 		refused, is := n.joints.refused[which]
 		switch {
 		case n.JoinedTo(consumer, p.network):
-			out[i].mode, out[i].toProvider = model.Routed, model.Problem{}
+			out[i].mode, out[i].addresses, out[i].problem, out[i].toProvider = model.Routed, true, model.Problem{}, model.Problem{}
 		case p.mode == model.Routed && is:
-			out[i].state = model.CompatibilityRefused
+			out[i].state, out[i].addresses = model.CompatibilityRefused, false
 			out[i].problem, out[i].toProvider = refused.to(which, consumer), refused.to(which, p.network)
 		}
 	}
+	n.dial(consumer, out)
 	return out
 }
 
@@ -263,7 +273,7 @@ func (n *Networks) peersOf(m *model.Network) []peer {
 		return nil
 	}
 	names := map[string]struct{}{}
-	for _, provider := range m.Uses {
+	for _, provider := range used(m) {
 		names[provider] = struct{}{}
 	}
 	for _, offered := range []map[string]struct{}{n.naming[m.Name], n.admitting[m.Tenant], n.open[m.Tenant]} {
@@ -303,9 +313,10 @@ func (n *Networks) peersOf(m *model.Network) []peer {
 				if p.mode != model.Routed && asksToJoin(provider, m) {
 					p.toProvider = notJoined(m.Name)
 				}
+				askForAddresses(&p, provider, m)
 			}
 		}
-		if p.problem.Reason == model.ReasonFlatNetwork && !slices.Contains(m.Uses, name) && !named(provider, m) {
+		if p.problem.Reason == model.ReasonFlatNetwork && !slices.Contains(used(m), name) && !named(provider, m) {
 			// A flat Network is not meant where a tenant's Networks or all are.
 			continue
 		}
@@ -361,9 +372,17 @@ func asksToJoin(m, other *model.Network) bool {
 	return slices.ContainsFunc(m.CompatibleWith, func(p model.CompatiblePeer) bool { return p.Mode == model.Routed && means(p, m, other) })
 }
 
+// used are the Networks of other tenants that a Network says it wants to reach, by whatever addresses. The caller does not change them.
+func used(m *model.Network) []string {
+	if len(m.UsesAddressesOf) == 0 {
+		return m.Uses
+	}
+	return slices.Concat(m.Uses, m.UsesAddressesOf)
+}
+
 // accepts reports whether a consumer wants to reach a provider: its own tenant's it does, another's it must name.
 func accepts(consumer, provider *model.Network) bool {
-	return consumer.Tenant == provider.Tenant || slices.Contains(consumer.Uses, provider.Name)
+	return consumer.Tenant == provider.Tenant || slices.Contains(consumer.Uses, provider.Name) || slices.Contains(consumer.UsesAddressesOf, provider.Name)
 }
 
 // Providers are the Networks whose pods a Network's pods reach, sorted.

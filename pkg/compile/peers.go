@@ -16,6 +16,10 @@ type Peers struct {
 	Offers bool
 	// Uses are the Networks whose pods this one's reach, sorted by name.
 	Uses []Home
+	// Addressed are those of them whose pods this one's dial by their own addresses, too, though no routers are joined, sorted by name.
+	Addressed []Home
+	// OffersAddresses: pods of other Networks dial this one's so.
+	OffersAddresses bool
 	// Joined are the Networks whose routers are joined to this one's, sorted by name.
 	Joined []Joint
 }
@@ -25,7 +29,7 @@ func (p Peers) None() bool { return !p.Offers && len(p.Uses) == 0 }
 
 // Equal reports whether two are the same.
 func (p Peers) Equal(o Peers) bool {
-	return p.Offers == o.Offers && slices.Equal(p.Uses, o.Uses) && slices.EqualFunc(p.Joined, o.Joined, func(a, b Joint) bool {
+	return p.Offers == o.Offers && p.OffersAddresses == o.OffersAddresses && slices.Equal(p.Uses, o.Uses) && slices.Equal(p.Addressed, o.Addressed) && slices.EqualFunc(p.Joined, o.Joined, func(a, b Joint) bool {
 		return a.Home == b.Home && a.Comes == b.Comes && slices.Equal(a.Ranges, b.Ranges)
 	})
 }
@@ -91,6 +95,9 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 	for _, way := range peers.Ways(l) {
 		facts.Rows = append(facts.Rows, offeredGroup(way))
 	}
+	if peers.OffersAddresses {
+		facts.Rows = append(facts.Rows, offeredGroup(addressed(l)))
+	}
 	for _, j := range peers.Joined {
 		facts.Add(b.joint(l, j))
 	}
@@ -102,6 +109,10 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 				known = Joined(of)
 			}
 			facts.Members = append(facts.Members, switchRef(l, s.Name).Holds(nb.ColumnLoadBalancerGroups, groupRef(known).UUID))
+		}
+		for _, provider := range peers.Addressed {
+			group := groupRef(addressed(Layout{Name: provider.Name, UID: provider.UID}))
+			facts.Members = append(facts.Members, switchRef(l, s.Name).Holds(nb.ColumnLoadBalancerGroups, group.UUID))
 		}
 	}
 	return facts
@@ -131,6 +142,10 @@ func Offers(l Layout, peers Peers) map[nb.Owner]nb.Facts {
 			row.(*nb.LoadBalancer).ExternalIDs = ids(owner, l.UID, l.Name)
 		}
 		out[owner] = facts
+	}
+	owner := nb.OfferOwner(l.Name, addressedName)
+	if out[owner] = (nb.Facts{}); peers.OffersAddresses {
+		out[owner] = addressBalancers(l, owner)
 	}
 	return out
 }

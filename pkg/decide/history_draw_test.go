@@ -266,8 +266,9 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 	n.Ingress = rapid.SampledFrom([]model.InfraIngress{model.InfraIngressInfrastructure, model.InfraIngressNone, model.InfraIngressAll}).Draw(t, "ingress")
 	n.Infra = rapid.SampledFrom([]model.InfraAccess{model.InfraServices, model.InfraServices, model.InfraServices, model.InfraDirect}).Draw(t, "infrastructure")
 	if n.Type == model.VPC {
-		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}, {{Tenant: "acme", Mode: model.Routed}}, {{Network: "red", Mode: model.Routed}}}).Draw(t, "compatible")
+		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}, {{Tenant: "acme", Mode: model.Routed}}, {{Network: "red", Mode: model.Routed}}, {{All: true, Addresses: true}}, {{Network: "red", Addresses: true}}}).Draw(t, "compatible")
 		n.Uses = rapid.SampledFrom([][]string{nil, {"red"}, {"blue"}}).Draw(t, "uses")
+		n.UsesAddressesOf = rapid.SampledFrom([][]string{nil, nil, {"red"}, {"blue"}}).Draw(t, "uses addresses of")
 		if h.settings.peered {
 			peer(&n, func(what string) bool { return rapid.Bool().Draw(t, what) })
 		}

@@ -14,13 +14,16 @@ var peeredNames = []string{"red", "blue", "acme"}
 
 // peer makes a Network one of a tenant of its own, which serves and uses others if a coin says so: each end may end it.
 func peer(n *model.Network, coin func(what string) bool) {
-	n.Tenant, n.Allowed, n.Uses, n.CompatibleWith = "of-"+n.Name, &match.Selector{}, nil, nil
+	n.Tenant, n.Allowed, n.Uses, n.UsesAddressesOf, n.CompatibleWith = "of-"+n.Name, &match.Selector{}, nil, nil, nil
 	for _, other := range peeredNames {
 		if other != n.Name && coin("serves "+other) {
-			n.CompatibleWith = append(n.CompatibleWith, model.CompatiblePeer{Network: other})
+			n.CompatibleWith = append(n.CompatibleWith, model.CompatiblePeer{Network: other, Addresses: coin("by addresses, too")})
 		}
 		if other != n.Name && coin("uses "+other) {
 			n.Uses = append(n.Uses, other)
+			if coin("by addresses") {
+				n.UsesAddressesOf = append(n.UsesAddressesOf, other)
+			}
 		}
 	}
 }
@@ -34,6 +37,10 @@ func peeredSteps(small bool) []step {
 	var out []step
 	for i, name := range peeredNames {
 		n := network(name, "s", cidr)
+		if i == 0 {
+			// One whose pods others may dial by their own addresses.
+			n.Subnets[0].CIDRs[0] = netip.PrefixFrom(netip.MustParseAddr("10.5.0.0"), n.Subnets[0].CIDRs[0].Bits())
+		}
 		peer(&n, func(string) bool { return true })
 		out = append(out, step{"Network " + name, func(w *world) { w.makeNetwork(n) }})
 		p := asking("x", somePods[i], name, model.NICRequest{})

@@ -72,7 +72,7 @@ func northd(b *testing.B, c *ovn.Central, args ...string) string {
 }
 
 // northdCPU is the processor time that ovn-northd has used. (proc_pid_stat(5).)
-func northdCPU(b *testing.B, c *ovn.Central) time.Duration {
+func northdCPU(b testing.TB, c *ovn.Central) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", c.PID("northd")))
 	if err != nil {

@@ -91,7 +91,7 @@ type Path struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	Port uint16 `json:"port,omitempty"`
-	// Dialled is the address of the Service that led to To.
+	// Dialled is what led to To: a Service's address and port, or another address of the pod.
 	Dialled string `json:"dialled,omitempty"`
 	// Refused: the Service has no endpoints.
 	Refused bool `json:"refused,omitempty"`

@@ -3,6 +3,7 @@ package inspect
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -235,6 +236,58 @@ func TestTraceIntoAnotherNetwork(t *testing.T) {
 	w := peeredWorld(t)
 	if _, err := w.traced(w.all, "red/web-0", "blue/web-0", model.TCP, 80); err == nil || !strings.Contains(err.Error(), "do not reach") {
 		t.Errorf("a provider's pod is followed to its consumer's: %v", err)
+	}
+}
+
+// Who dials a pod of another Network by its own address is followed to the pod's face, and judged as if that had been dialled.
+func TestTraceToAnotherNetworksOwnAddress(t *testing.T) {
+	t.Parallel()
+	w := peeredWorld(t)
+	w.objects.Networks["blue"].Subnets = []model.Subnet{{Name: "front", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24")}}}
+	for key, p := range w.objects.Pods {
+		if key.Namespace == "blue" {
+			p.Assigned = nil
+		}
+	}
+	w.objects.Networks["red"].CompatibleWith[0].Addresses = true
+	for key, list := range compileAll(w.settings, w.objects).decided.attachments {
+		w.objects.Pods[key].Assigned = list
+	}
+	clear(w.rows)
+	w.write(3)
+	db := w.objects.Pods[model.PodKey{Namespace: "red", Name: "web-1"}].Assigned[0]
+	own, face := db.Addresses[0].Addr().String(), db.Faces[0].String()
+	const in, out = "NetworkPolicy/red/db-from-blue, rule 0 of Ingress", "no rule is about it, and no policy isolates the pod"
+	ways := func(protocol model.Protocol, from, to string, port uint16) (texts []string) {
+		t.Helper()
+		got, err := w.traced(w.all, from, to, protocol, port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range got.Paths {
+			text := p.Dialled + " at " + p.To
+			for _, s := range p.Steps {
+				text += "; " + s.Reason
+			}
+			texts = append(texts, text)
+		}
+		return texts
+	}
+	for _, test := range []struct {
+		protocol model.Protocol
+		from, to string
+		port     uint16
+		want     []string
+	}{
+		{model.TCP, "blue/web-0", own, 5432, []string{own + ":5432 at " + face + "; " + out + "; " + in}},
+		{model.TCP, "blue/web-0", "red/web-1", 5432, []string{own + ":5432 at " + face + "; " + out + "; " + in, " at " + face + "; " + out + "; " + in}},
+		{model.TCP, "blue/web-1", own, 5432, []string{own + ":5432 at " + face + "; " + out + "; isolation: no policy allows it"}},
+		{trace.ICMP, "blue/web-0", own, 0, []string{own + " at " + face + "; " + out + "; isolation: no policy allows it"}},
+		{model.TCP, "red/web-0", face, 5432, []string{face + ":5432 at " + own + "; " + out + "; NetworkPolicy/red/db-from-web, rule 0 of Ingress"}},
+	} {
+		if got := ways(test.protocol, test.from, test.to, test.port); !slices.Equal(got, test.want) {
+			t.Errorf("%s to %s by %s: got %q, want %q", test.from, test.to, test.protocol, got, test.want)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func (t *tracer) objects() (model.Changes, error) {
 type route struct {
 	from, to netip.Addr
 	port     uint16
-	// dialled is the Service's address and port; not valid where none is dialled.
+	// dialled is the address and port that led there, a Service's or a pod's; not valid where none did.
 	dialled netip.AddrPort
 	// refused: the Service has no endpoints.
 	refused bool
@@ -147,6 +147,8 @@ func (t *tracer) routes(q TraceQuery, from, to *nb.LogicalSwitchPort) ([]route, 
 		// Where the two are joined, the pod has two kinds of addresses for the other.
 		if t.rows.Joined(networkOf(from), networkOf(to)) {
 			targets = trace.Addresses(to)
+		} else {
+			targets = t.dialled(from, to)
 		}
 		if t.reaches(from, to) {
 			targets = append(targets, t.rows.Faces(to)...)
@@ -179,13 +181,29 @@ func (t *tracer) routes(q TraceQuery, from, to *nb.LogicalSwitchPort) ([]route, 
 	return out, nil
 }
 
+// dialled are a pod's own addresses that lead to it from another Network, whose router is not joined to its own.
+func (t *tracer) dialled(from, to *nb.LogicalSwitchPort) (out []netip.Addr) {
+	for _, own := range trace.Addresses(to) {
+		if holder, _ := t.rows.WithFace(t.rows.Instead(from, own)); holder == to {
+			out = append(out, own)
+		}
+	}
+	return out
+}
+
 // ways are those to an address: to itself, or to each endpoint that it leads to.
 func (t *tracer) ways(q TraceQuery, from *nb.LogicalSwitchPort, source, target netip.Addr) ([]route, error) {
 	plain := []route{{from: source, to: target, port: q.Port}}
-	if from == nil || q.Protocol == trace.ICMP {
+	if from == nil {
 		return plain, nil
 	}
 	dialled := netip.AddrPortFrom(target, q.Port)
+	if instead := t.rows.Instead(from, target); instead.IsValid() {
+		plain = []route{{from: source, to: instead, port: q.Port, dialled: dialled}}
+	}
+	if q.Protocol == trace.ICMP {
+		return plain, nil
+	}
 	endpoints, known := t.rows.Balance(from, dialled, q.Protocol)
 	switch {
 	case !known && q.To.Service != (model.ServiceKey{}):
@@ -222,7 +240,9 @@ func (t *tracer) addressesOf(key model.ServiceKey, network string) ([]netip.Addr
 func (t *tracer) follow(q TraceQuery, r route, from *nb.LogicalSwitchPort, network string) (Path, error) {
 	path := Path{From: r.from.String(), To: r.to.String(), Port: r.port, Refused: r.refused}
 	if r.dialled.IsValid() {
-		path.Dialled = r.dialled.String()
+		if path.Dialled = r.dialled.String(); r.port == 0 {
+			path.Dialled = r.dialled.Addr().String()
+		}
 	}
 	if r.refused {
 		return path, nil

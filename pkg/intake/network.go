@@ -48,7 +48,8 @@ func Network(in *v1alpha1.Network) *model.Network {
 	}
 	reach(out, in.Spec)
 	out.ServiceCIDRs, out.ServiceCIDRsError = serviceCIDRs(in.Spec.ServiceCIDRs)
-	out.CompatibleWith, out.Uses = peers(in.Spec)
+	out.CompatibleWith = peers(in.Spec)
+	out.Uses, out.UsesAddressesOf = used(in.Spec.Uses), used(in.Spec.UsesAddressesOf)
 	for i, s := range in.Spec.Subnets {
 		if i == maxSubnets {
 			out.Subnets[i-1].Error = fmt.Sprintf("the Network has %d subnets; at most %d are read", len(in.Spec.Subnets), maxSubnets)
@@ -103,8 +104,8 @@ func reach(out *model.Network, in v1alpha1.NetworkSpec) {
 	}
 }
 
-// peers reads whose pods reach a Network, and whom its pods reach. What names nobody, or more than the API allows, opens nothing.
-func peers(in v1alpha1.NetworkSpec) (compatibleWith []model.CompatiblePeer, uses []string) {
+// peers reads whose pods reach a Network. What names nobody, or more than the API allows, opens nothing.
+func peers(in v1alpha1.NetworkSpec) (compatibleWith []model.CompatiblePeer) {
 	for _, p := range in.CompatibleWith[:min(len(in.CompatibleWith), maxPeers)] {
 		peer := model.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All}
 		if peer == (model.CompatiblePeer{Network: p.Network}) && p.Network != "" || peer == (model.CompatiblePeer{Tenant: p.Tenant}) && p.Tenant != "" ||
@@ -112,11 +113,15 @@ func peers(in v1alpha1.NetworkSpec) (compatibleWith []model.CompatiblePeer, uses
 			if peer.Mode = model.ByFace; p.Mode == v1alpha1.CompatibilityRouted {
 				peer.Mode = model.Routed
 			}
+			peer.Addresses = p.Addresses
 			compatibleWith = append(compatibleWith, peer)
 		}
 	}
-	return compatibleWith, slices.Clone(in.Uses[:min(len(in.Uses), maxPeers)])
+	return compatibleWith
 }
+
+// used reads whom a Network's pods reach, of which there are no more than the API allows.
+func used(names []string) []string { return slices.Clone(names[:min(len(names), maxPeers)]) }
 
 func subnet(in v1alpha1.Subnet) model.Subnet {
 	out := model.Subnet{Name: in.Name}

@@ -36,7 +36,7 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 			direction = v1alpha1.CompatibilityUses
 		}
 		out.Compatibility = append(out.Compatibility, v1alpha1.CompatibilityStatus{
-			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityMode(c.Mode), State: string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
+			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityMode(c.Mode), Addresses: c.Addresses, State: string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
 		})
 	}
 	return out

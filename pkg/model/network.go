@@ -44,9 +44,11 @@ type Network struct {
 	DNS               DNSMode
 	// DNSService answers in mode DNSService.
 	DNSService ServiceRef
-	// CompatibleWith are those whose pods reach this Network's, and Uses the Networks of other tenants that its pods reach.
-	CompatibleWith []CompatiblePeer
-	Uses           []string
+	// CompatibleWith are those whose pods reach this Network's, and Uses the Networks of other tenants that its pods reach. UsesAddressesOf
+	// are those that they reach by pods' own addresses, too; they need not be among Uses.
+	CompatibleWith  []CompatiblePeer
+	Uses            []string
+	UsesAddressesOf []string
 	// Served are the ranges of subnets that its status says are served: what an earlier decision made of it.
 	Served []ServedRange
 	// Isolated is the verdict that its status tells; empty: none.
@@ -62,6 +64,8 @@ type CompatiblePeer struct {
 	Network, Tenant string
 	All             bool
 	Mode            CompatibilityMode
+	// Addresses: with mode ByFace they know pods by their own addresses, too.
+	Addresses bool
 }
 
 // CompatibilityMode says by which way the pods of one Network reach those of another.

@@ -47,7 +47,9 @@ type CompatibilityStatus struct {
 	Uses bool
 	// Mode is the way, or the one that is asked for.
 	Mode CompatibilityMode
-	// State is one of the words below. Problem says why it is not active.
+	// Addresses: pods are dialled by their own addresses, too.
+	Addresses bool
+	// State is one of the words below. Problem says why it is not active, or not all that is asked for.
 	State   CompatibilityState
 	Problem Problem
 }
@@ -177,6 +179,8 @@ const (
 	ReasonAddressConflict       = "AddressConflict"
 	ReasonTooManyJoined         = "TooManyJoined"
 	ReasonNotJoined             = "NotJoined"
+	ReasonAddressesNotUsed      = "AddressesNotUsed"
+	ReasonAddressesNotOffered   = "AddressesNotOffered"
 	ReasonNotUsed               = "NotUsed"
 	ReasonNotOffered            = "NotOffered"
 	ReasonFlatNetwork           = "FlatNetwork"

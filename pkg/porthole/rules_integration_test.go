@@ -25,12 +25,13 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // TestRules writes whole tables, and compares what nft shows of them with the files in testdata: what a person judges them by.
 func TestRules(t *testing.T) {
 	for name, change := range map[string]func(*Spec){
-		"services": func(*Spec) {},
-		"closed":   func(s *Spec) { s.Egress, s.Infra, s.DNS = model.EgressNone, model.InfraNone, nil },
-		"direct":   func(s *Spec) { s.Infra = model.InfraDirect },
-		"consumer": func(s *Spec) { s.Consumer = true },
-		"provider": func(s *Spec) { s.Provider, s.Egress = true, model.EgressNone },
-		"both":     func(s *Spec) { s.Consumer, s.Provider = true, true },
+		"services":  func(*Spec) {},
+		"closed":    func(s *Spec) { s.Egress, s.Infra, s.DNS = model.EgressNone, model.InfraNone, nil },
+		"direct":    func(s *Spec) { s.Infra = model.InfraDirect },
+		"consumer":  func(s *Spec) { s.Consumer = true },
+		"addressed": func(s *Spec) { s.Consumer, s.Addressed = true, parsed("10.3.0.0/24", "10.3.0.0/25", "fd00:3::/64") },
+		"provider":  func(s *Spec) { s.Provider, s.Egress = true, model.EgressNone },
+		"both":      func(s *Spec) { s.Consumer, s.Provider = true, true },
 		"ipv4": func(s *Spec) {
 			six := func(p netip.Prefix) bool { return p.Addr().Is6() }
 			s.Subnets, s.ServiceRanges = slices.DeleteFunc(s.Subnets, six), nil

@@ -18,6 +18,9 @@ type Spec struct {
 	// ServiceRanges are where the Network's Services, and those of its providers, have addresses of their own. OVN leads these to pods; what arrives here
 	// is for an address or a port that no Service has, and leads nowhere.
 	ServiceRanges []netip.Prefix
+	// Addressed are the subnets of providers whose pods the Network's pods dial by their own addresses. OVN makes faces of these; what arrives here is
+	// for an address that no pod has, and leads nowhere outside of the cluster.
+	Addressed []netip.Prefix
 	// Pods are the Network's pods on this node.
 	Pods []Pod
 	// Egress and Infra are the Network's choices.
@@ -72,6 +75,7 @@ func (s Spec) hasIPv6() bool {
 func (s Spec) normal() Spec {
 	s.Subnets = model.Outermost(s.Subnets)
 	s.ServiceRanges = model.Outermost(s.ServiceRanges)
+	s.Addressed = model.Outermost(s.Addressed)
 	s.Cluster.Faces = model.Outermost(s.Cluster.Faces)
 	s.Cluster.Infra = model.Outermost(s.Cluster.Infra)
 	s.Cluster.Closed = model.Outermost(s.Cluster.Closed)
@@ -92,7 +96,8 @@ func (s Spec) sameButPods(o Spec) bool {
 	return s.UID == o.UID && s.Network == o.Network && s.Egress == o.Egress && s.Infra == o.Infra &&
 		s.Consumer == o.Consumer && s.Provider == o.Provider &&
 		s.MTU == o.MTU && s.Offload == o.Offload &&
-		slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.ServiceRanges, o.ServiceRanges) && slices.Equal(s.DNS, o.DNS) && slices.Equal(s.API, o.API) && slices.Equal(s.Relayed, o.Relayed) &&
+		slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.ServiceRanges, o.ServiceRanges) && slices.Equal(s.Addressed, o.Addressed) &&
+		slices.Equal(s.DNS, o.DNS) && slices.Equal(s.API, o.API) && slices.Equal(s.Relayed, o.Relayed) &&
 		s.Cluster.equal(o.Cluster)
 }
 

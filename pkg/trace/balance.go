@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,27 +13,49 @@ import (
 // Balance finds where connections that a port begins are led to: the endpoints of the virtual address that they dial. known
 // is false when that is no virtual address; one without endpoints refuses connections.
 func (db *Database) Balance(port *nb.LogicalSwitchPort, dialled netip.AddrPort, protocol model.Protocol) (endpoints []netip.AddrPort, known bool) {
-	sw := db.switches[port.UUID]
-	if sw == nil {
-		return nil, false
-	}
-	for _, group := range sw.LoadBalancerGroups {
-		g := db.shared[group]
-		if g == nil {
+	for lb := range db.balancersAt(port) {
+		// Without a protocol it is for TCP. (ovn-nb(5), Load_Balancer.)
+		if protocolOf(lb) != protocol {
 			continue
 		}
-		for _, id := range g.LoadBalancers {
-			lb := db.balancers[id]
-			// Without a protocol it is for TCP. (ovn-nb(5), Load_Balancer.)
-			if lb == nil || protocolOf(lb) != protocol {
-				continue
-			}
-			if text, has := lb.Vips[dialled.String()]; has {
-				return endpointsOf(text), true
-			}
+		if text, has := lb.Vips[dialled.String()]; has {
+			return endpointsOf(text), true
 		}
 	}
 	return nil, false
+}
+
+// Instead is the address that a port's switch makes of one that it sends to, whatever the protocol: of a face in its Network the pod's own, of an own
+// address in a Network that it uses the face. Not valid where it makes none. A virtual address with a port goes before it. (ovn-northd(8), Ingress
+// Table: LB.)
+func (db *Database) Instead(port *nb.LogicalSwitchPort, dialled netip.Addr) netip.Addr {
+	for lb := range db.balancersAt(port) {
+		if to, err := netip.ParseAddr(lb.Vips[dialled.String()]); err == nil {
+			return to
+		}
+	}
+	return netip.Addr{}
+}
+
+// balancersAt are the load balancers of a port's switch.
+func (db *Database) balancersAt(port *nb.LogicalSwitchPort) iter.Seq[*nb.LoadBalancer] {
+	return func(yield func(*nb.LoadBalancer) bool) {
+		sw := db.switches[port.UUID]
+		if sw == nil {
+			return
+		}
+		for _, group := range sw.LoadBalancerGroups {
+			g := db.shared[group]
+			if g == nil {
+				continue
+			}
+			for _, id := range g.LoadBalancers {
+				if lb := db.balancers[id]; lb != nil && !yield(lb) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func protocolOf(lb *nb.LoadBalancer) model.Protocol {

@@ -13,8 +13,12 @@ type place struct {
 	own     netip.Addr
 }
 
-// addFaces takes in the pairs of a load balancer without ports: those by which a Network leads faces to its pods.
+// addFaces takes in the pairs of a load balancer without ports: those by which a Network leads faces to its pods. What it offers to others leads
+// the other way.
 func (db *Database) addFaces(lb *nb.LoadBalancer) {
+	if owner, _ := nb.ParseOwner(lb.ExternalIDs[nb.KeyOwner]); owner.Kind == nb.KindOffer {
+		return
+	}
 	for face, to := range lb.Vips {
 		from, err := netip.ParseAddr(face)
 		own, err2 := netip.ParseAddr(to)

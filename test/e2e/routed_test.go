@@ -4,27 +4,31 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
 // TestRouted: two Networks that mode Routed joins know each other's pods by their own addresses and by those that Kubernetes knows, on two
-// nodes; a third that is joined to the one does not reach the other; and what cannot be joined says why.
+// nodes; a third that is joined to the one does not reach the other; and what cannot be joined says why. By face they know own addresses where
+// that is offered, of both families, and answers come from these.
 func TestRouted(t *testing.T) {
 	t.Parallel()
 	const shop, near, third, same = "routed-shop", "routed-near", "routed-third", "routed-same"
 	pods := map[string]*corev1.Pod{}
 	for i, ns := range []string{shop, near, third} {
-		spec := v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{v1alpha1.CIDR(fmt.Sprintf("10.3%d.0.0/24", i))}}}}
+		spec := v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{v1alpha1.CIDR(fmt.Sprintf("10.3%d.0.0/24", i)), v1alpha1.CIDR(fmt.Sprintf("fd00:3%d::/64", i))}}}}
 		switch ns {
 		case shop:
 			spec.CompatibleWith = []v1alpha1.CompatiblePeer{{Network: near, Mode: v1alpha1.CompatibilityRouted}}
@@ -69,7 +73,11 @@ func TestRouted(t *testing.T) {
 				return err
 			}
 			for _, c := range n.Status.Compatibility {
-				if got := fmt.Sprintf("%s %s %s, %d joined", c.Mode, c.State, c.Reason, n.Status.Joined); c.Network == other && got != want {
+				got := fmt.Sprintf("%s %s %s", c.Mode, c.State, c.Reason)
+				if c.Addresses && c.Mode == v1alpha1.CompatibilityByFace {
+					got += " addresses"
+				}
+				if got += fmt.Sprintf(", %d joined", n.Status.Joined); c.Network == other && got != want {
 					return fmt.Errorf("it says %q: %s", got, c.Message)
 				} else if c.Network == other {
 					return nil
@@ -86,6 +94,33 @@ func TestRouted(t *testing.T) {
 	reaches(near, shop, own[shop], wire.DefaultPort, false)
 	reaches(near, shop, netip.MustParseAddr(service.Spec.ClusterIP), 80, true)
 	says(shop, near, "ByFace Active , 0 joined")
+	env.ChangeNetwork(t, shop, func(s *v1alpha1.NetworkSpec) { s.CompatibleWith[0].Addresses = true })
+	reaches(near, shop, own[shop], wire.DefaultPort, true)
+	says(shop, near, "ByFace Active  addresses, 0 joined")
+	says(near, shop, "ByFace Active  addresses, 2 joined")
+	var echoes []wire.Target
+	for _, a := range cluster.AddressesOfPod(t, pods[shop]) {
+		for _, p := range []wire.Protocol{wire.TCP, wire.UDP} {
+			echoes = append(echoes, wire.Target{Address: a, Protocol: p, Port: wire.DefaultPort})
+		}
+		echoes = append(echoes, wire.Target{Address: a, Protocol: wire.ICMP})
+	}
+	if len(echoes) != 6 {
+		t.Fatalf("the pod has %d addresses to ask at", len(echoes)/3)
+	}
+	env.AwaitProbes(t, pods[near], echoes, func(r wire.Result) error {
+		if !r.Answered {
+			return errors.New(r.Error)
+		}
+		return nil
+	})
+	reaches(shop, near, own[near], wire.DefaultPort, false)
+	reaches(third, shop, own[shop], wire.DefaultPort, false)
+	var followed inspect.Trace
+	err := policyCommand(t.Context(), &followed, "trace", near+"/web", own[shop].String(), "--port", strconv.Itoa(wire.DefaultPort), "--nb-address", env.Box.NBAddress())
+	if err != nil || followed.Dropped() > 0 || len(followed.Paths) != 1 || followed.Paths[0].To != pods[shop].Status.PodIP {
+		t.Errorf("a trace says %+v, %v", followed, err)
+	}
 
 	// What has the same addresses is refused, and its owner hears which.
 	env.Network(t, same, v1alpha1.NetworkSpec{
@@ -93,4 +128,8 @@ func TestRouted(t *testing.T) {
 		CompatibleWith: []v1alpha1.CompatiblePeer{{Network: near, Mode: v1alpha1.CompatibilityRouted}},
 	})
 	says(same, near, "Routed Refused "+model.ReasonAddressConflict+", 0 joined")
+	env.ChangeNetwork(t, same, func(s *v1alpha1.NetworkSpec) {
+		s.CompatibleWith[0].Mode, s.CompatibleWith[0].Addresses = v1alpha1.CompatibilityByFace, true
+	})
+	says(same, near, "ByFace Active "+model.ReasonAddressConflict+", 0 joined")
 }

@@ -19,7 +19,10 @@ type peers struct {
 // newPeers are those of some Networks.
 func newPeers(infra Infrastructure, networks map[string]*model.Network) *peers {
 	p := &peers{
-		rule: compatible.New(compatible.Settings{Faces: infra.Faces, DefaultSubnet: infra.DefaultSubnet, Default: infra.Default}),
+		rule: compatible.New(compatible.Settings{
+			Faces: infra.Faces, DefaultSubnet: infra.DefaultSubnet, Default: infra.Default,
+			Taken: slices.Concat(infra.Services, infra.Gateways, infra.Others, infra.Closed, infra.Balancers),
+		}),
 		uids: map[string]string{},
 	}
 	// Of two that have one name, which are there until the watch has told of the end of one, the result must not be another each time.
@@ -49,6 +52,17 @@ func (p *peers) providers(n *model.Network) (uids []string) {
 		return nil
 	}
 	for _, provider := range p.rule.Providers(n.Name) {
+		uids = append(uids, p.uids[provider])
+	}
+	return uids
+}
+
+// addressed are those of them whose pods it dials by their own addresses though no routers are joined, by UID.
+func (p *peers) addressed(n *model.Network) (uids []string) {
+	if p.uids[n.Name] != n.UID {
+		return nil
+	}
+	for _, provider := range p.rule.Addressed(n.Name) {
 		uids = append(uids, p.uids[provider])
 	}
 	return uids

@@ -115,6 +115,60 @@ func TestServicesOfProvidersLeadNowhereElse(t *testing.T) {
 	}
 }
 
+// TestAddressesOfProvidersLeadNowhereElse: where pods of a provider are dialled by their own addresses, one that no pod has is nobody's outside; where
+// they are not, the provider's subnets mean what they meant before.
+func TestAddressesOfProvidersLeadNowhereElse(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		do   func(a, b *model.Network, infra *Infrastructure)
+		want string
+	}{
+		{"offered", func(_, _ *model.Network, _ *Infrastructure) {}, "[10.8.0.0/24 fd00:8::/64]"},
+		{"not offered", func(a, _ *model.Network, _ *Infrastructure) { a.CompatibleWith[0].Addresses = false }, "[]"},
+		{"the consumer's own", func(_, b *model.Network, _ *Infrastructure) {
+			b.Subnets[0].CIDRs = []netip.Prefix{netip.MustParsePrefix("fd00:8::/64")}
+		}, "[]"},
+		{"another tenant's that does not want it", func(_, b *model.Network, _ *Infrastructure) {
+			b.Tenant, b.Uses = "other", []string{"a"}
+		}, "[]"},
+		{"another tenant's that does", func(_, b *model.Network, _ *Infrastructure) {
+			b.Tenant, b.UsesAddressesOf = "other", []string{"a"}
+		}, "[10.8.0.0/24 fd00:8::/64]"},
+		{"of the range of Gateways", func(_, _ *model.Network, infra *Infrastructure) {
+			infra.Gateways = []netip.Prefix{netip.MustParsePrefix("10.8.0.0/16")}
+		}, "[]"},
+		{"of the infrastructure", func(_, _ *model.Network, infra *Infrastructure) {
+			infra.Others = []netip.Prefix{netip.MustParsePrefix("10.8.0.7/32")}
+		}, "[]"},
+		{"of load balancers", func(_, _ *model.Network, infra *Infrastructure) {
+			infra.Balancers = []netip.Prefix{netip.MustParsePrefix("10.8.0.0/28")}
+		}, "[]"},
+		{"closed to all", func(_, _ *model.Network, infra *Infrastructure) {
+			infra.Closed = []netip.Prefix{netip.MustParsePrefix("10.8.0.0/28")}
+		}, "[]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := testWorld()
+			a, b, infra := peer("a", "b"), peer("b"), w.infra
+			a.Subnets[0].CIDRs = []netip.Prefix{netip.MustParsePrefix("10.8.0.0/24"), netip.MustParsePrefix("fd00:8::/64")}
+			a.CompatibleWith[0].Addresses = true
+			test.do(a, b, &infra)
+			w.SetInfrastructure(infra)
+			w.SetNetwork(a)
+			w.SetNetwork(b)
+			spec, err := w.Porthole(uidOf("b"))
+			if got := fmt.Sprint(spec.Addressed); err != nil || got != test.want {
+				t.Errorf("b's porthole has %s (error %v), want %s", got, err, test.want)
+			}
+			if spec, err := w.Porthole(uidOf("a")); err != nil || len(spec.Addressed) > 0 {
+				t.Errorf("a's porthole has %v (error %v)", spec.Addressed, err)
+			}
+		})
+	}
+}
+
 // TestOnlyOneOfANameIsMeant: one that was made anew under its name takes the place of the last one, which has no part in anything while it is still known.
 func TestOnlyOneOfANameIsMeant(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,8 @@ type Infrastructure struct {
 	Services, Faces, Others, Closed []netip.Prefix
 	// Balancers are the ranges of load balancers' addresses that pods of flat Networks reach by way of kube-proxy.
 	Balancers []netip.Prefix
+	// Gateways are the ranges of addresses that each Network's Gateways have.
+	Gateways []netip.Prefix
 	// DefaultSubnet is what a Network that lists no subnet gets from the controller.
 	DefaultSubnet netip.Prefix
 	// Default is the name of the cluster's default Network.
@@ -311,6 +313,10 @@ func (w *World) Porthole(networkUID string) (porthole.Spec, error) {
 	for _, provider := range providers {
 		// OVN leads its Services' addresses to pods here, too.
 		spec.ServiceRanges = append(spec.ServiceRanges, w.infra.serviceRangesOf(w.networks[provider])...)
+	}
+	for _, provider := range w.peers.addressed(n) {
+		// And its pods' own.
+		spec.Addressed = append(spec.Addressed, w.infra.subnetsOf(w.networks[provider])...)
 	}
 	if n.DNS == model.DNSNode {
 		spec.DNS = w.infra.DNS

@@ -2,6 +2,8 @@
 package defaults
 
 import (
+	"slices"
+
 	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/decide"
 )
@@ -11,7 +13,8 @@ func Of(s config.Settings) decide.Defaults {
 	return decide.Defaults{
 		Network: s.Network, Subnet: s.Subnet,
 		Faces: s.Faces, Services: s.Services, Gateways: s.Gateways,
-		DNS: s.DNS.Service, Infrastructure: s.InfraNamespaces, Connections: s.Inside,
+		Others: slices.Concat(s.Infra, s.Closed, s.Balancers),
+		DNS:    s.DNS.Service, Infrastructure: s.InfraNamespaces, Connections: s.Inside,
 		TenantNetwork: s.TenantNetwork,
 	}
 }

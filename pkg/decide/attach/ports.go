@@ -37,7 +37,7 @@ func (s *Stage) writePort(p *pod) {
 	}
 	facts.Members = append(facts.Members, s.Policies.RemotePlacesOf(p.Key, *p.attachment)...)
 	facts.Members = append(facts.Members, s.Networks.GuardPlaces(n, p.Key.Namespace, port, p.attachment.Faces)...)
-	facts.Members = append(facts.Members, s.Networks.PeerPlaces(n, p.attachment.Faces)...)
+	facts.Members = append(facts.Members, s.Networks.PeerPlaces(n, *p.attachment)...)
 	s.Graph.Set(nb.PodOwner(p.Key.Namespace, p.Key.Name), facts)
 }
 

@@ -30,6 +30,8 @@ type Settings struct {
 	// Gateways are the ranges of the addresses of Gateways, in each Network anew: at most one per IP family. They are used
 	// by nothing else: a subnet keeps its part of them from its Network's Gateways.
 	Gateways []netip.Prefix
+	// Others are further ranges whose addresses mean the same to pods of all Networks: infrastructure's, and load balancers'.
+	Others []netip.Prefix
 	// Infrastructure are the namespaces that are infrastructure without a label.
 	Infrastructure []string
 	// TenantNetwork is what the default Networks of Tenants are made from that have no template of their own.

@@ -24,6 +24,7 @@ func (s *Stage) serviceChanged(key model.ServiceKey) {
 		return
 	}
 	s.allUnserved, s.infraChanged = true, true
+	s.infrastructureMoved()
 	for name, n := range s.networks {
 		if through := s.through(n); !slices.Equal(through, n.Layout.Through) {
 			n.Layout.Through, n.routed = through, false

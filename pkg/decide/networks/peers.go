@@ -41,9 +41,18 @@ func (s *Stage) joinPeers() {
 		if n == nil {
 			continue
 		}
+		for _, other := range s.compatible.Keep(name, n.kept()) {
+			s.rejoin(other)
+		}
 		peering, ranges := s.serves(n), n.routable()
 		if peering == n.peering && slices.Equal(ranges, n.known) {
 			continue
+		}
+		if n.peers.OffersAddresses {
+			s.PlacesChanged.Changed(name)
+			for _, consumer := range n.consumers {
+				s.Served.Changed(consumer)
+			}
 		}
 		n.peering, n.known = peering, ranges
 		for _, other := range slices.Concat([]string{name}, s.compatible.Providers(name), s.compatible.Consumers(name)) {
@@ -63,14 +72,21 @@ func (s *Stage) joinPeer(n *Network) {
 	var now compile.Peers
 	var consumers []string
 	if n.peering {
+		addressed := s.compatible.Addressed(n.Name)
 		consumers = slices.DeleteFunc(s.compatible.Consumers(n.Name), func(name string) bool { return !s.Serves(name) })
 		for _, provider := range s.compatible.Providers(n.Name) {
 			if p := s.networks[provider]; s.serves(p) {
-				now.Uses = append(now.Uses, compile.Home{Name: provider, UID: p.Model.UID})
+				home := compile.Home{Name: provider, UID: p.Model.UID}
+				if now.Uses = append(now.Uses, home); slices.Contains(addressed, provider) {
+					now.Addressed = append(now.Addressed, home)
+				}
 			}
 		}
 	}
 	now.Offers = len(consumers) > 0
+	now.OffersAddresses = slices.ContainsFunc(consumers, func(consumer string) bool {
+		return slices.Contains(s.compatible.Addressed(consumer), n.Name)
+	})
 	for _, name := range s.joined(n) {
 		other := s.networks[name]
 		now.Joined = append(now.Joined, compile.Joint{
@@ -113,6 +129,31 @@ func (n *Network) routable() []netip.Prefix {
 	return out
 }
 
+// Abroad are the ranges in which a Network's pods dial those of other Networks by their own addresses.
+func (s *Stage) Abroad(n *Network) (out []netip.Prefix) {
+	for _, j := range n.peers.Joined {
+		out = append(out, j.Ranges...)
+	}
+	for _, provider := range n.peers.Addressed {
+		if p := s.networks[provider.Name]; p != nil {
+			out = append(out, p.known...)
+		}
+	}
+	return out
+}
+
+// kept are the ranges of its subnets that it does not list any more.
+func (n *Network) kept() (out []netip.Prefix) {
+	for _, subnet := range n.Layout.Subnets {
+		if subnet.Former {
+			for _, r := range subnet.Ranges {
+				out = append(out, r.CIDR)
+			}
+		}
+	}
+	return out
+}
+
 // JoinedInAll is how many Networks are joined to one directly and by others, itself among them; 0 when none are.
 func (s *Stage) JoinedInAll(name string) int { return s.compatible.JoinedInAll(name) }
 
@@ -138,9 +179,38 @@ func (s *Stage) peerRows(n *Network) nb.Facts {
 	return compile.PeerRows(n.Layout, n.peers, s.Cluster.Faces)
 }
 
-// PeerPlaces are the places of a pod's faces with its Network's peers.
-func (s *Stage) PeerPlaces(n *Network, faces []netip.Addr) []nb.Member {
-	return compile.PeerPlaces(n.Layout, n.peers, faces)
+// PeerPlaces are the places of a pod with its Network's peers: of its faces, and of its own addresses where these are dialled. An address that
+// nodes, or pods of all Networks, mean otherwise stays theirs.
+func (s *Stage) PeerPlaces(n *Network, a model.Attachment) []nb.Member {
+	out := compile.PeerPlaces(n.Layout, n.peers, a.Faces)
+	if !n.peers.OffersAddresses {
+		return out
+	}
+	return append(out, compile.AddressPlaces(n.Layout, a, func(own netip.Addr) bool {
+		return contain(n.known, own) && !s.Cluster.IsNode(own) && !s.MeansInfrastructure(own)
+	})...)
+}
+
+// hostChanged has the places of pods looked at again whose own addresses others dial, where one may be a node's now, or no more.
+func (s *Stage) hostChanged(a netip.Addr) {
+	for name, n := range s.networks {
+		if n.peers.OffersAddresses && contain(n.known, a) {
+			s.PlacesChanged.Changed(name)
+		}
+	}
+}
+
+// infrastructureMoved does so in all Networks: any may be the infrastructure's.
+func (s *Stage) infrastructureMoved() {
+	for name, n := range s.networks {
+		if n.peers.OffersAddresses {
+			s.PlacesChanged.Changed(name)
+		}
+	}
+}
+
+func contain(ranges []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) })
 }
 
 // Consumers are the Networks whose pods reach a Network's, sorted. The caller does not change them.

@@ -125,6 +125,7 @@ func (s *Stage) Close() {
 	if _, changed := s.replanned[s.Cluster.Network]; changed || s.serves(home) != s.housed {
 		s.infraChanged, s.housed = true, s.serves(home)
 		s.HomeChanged.Changed(struct{}{})
+		s.infrastructureMoved()
 	}
 	s.findConflicts()
 }

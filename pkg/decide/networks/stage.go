@@ -163,7 +163,7 @@ type Network struct {
 	peers                compile.Peers
 	providers, consumers []string
 	peering              bool
-	// known are its ranges as those know them that are joined to it.
+	// known are its ranges as those know them that dial own addresses of it.
 	known []netip.Prefix
 }
 
@@ -180,9 +180,12 @@ func New(w World, stages Stages) *Stage {
 		networks: map[string]*Network{}, byVPC: pass.Index[string, string]{}, admitting: map[string][]string{},
 		answered: pass.Index[model.ServiceKey, string]{}, former: map[string]struct{}{}, replanned: map[string]struct{}{},
 		guard: guard{faced: map[string]struct{}{}}, flats: flats{names: map[string]struct{}{}},
-		rejoined:   map[string]struct{}{},
-		compatible: compatible.New(compatible.Settings{Faces: w.Cluster.Faces, DefaultSubnet: w.Cluster.Subnet, Default: w.Cluster.Network}),
-		unrouted:   pass.NewQueue[string](stages.Routers), unserved: pass.NewQueue[string](stages.Ranges),
+		rejoined: map[string]struct{}{},
+		compatible: compatible.New(compatible.Settings{
+			Faces: w.Cluster.Faces, DefaultSubnet: w.Cluster.Subnet, Default: w.Cluster.Network,
+			Taken: slices.Concat(w.Cluster.Services, w.Cluster.Gateways, w.Cluster.Others),
+		}),
+		unrouted: pass.NewQueue[string](stages.Routers), unserved: pass.NewQueue[string](stages.Ranges),
 		unreported: pass.NewQueue[string](stages.Statuses), answering: pass.NewQueue[model.ServiceKey](stages.Statuses),
 	}
 	w.Cluster.NamespaceChanged.Follow(stages.Objects, func(name string) { delete(s.admitting, name) })
@@ -191,6 +194,7 @@ func New(w World, stages Stages) *Stage {
 		s.infraChanged = true
 		s.flats.stale = s.flats.stale || len(s.flats.names) > 0
 	})
+	w.Cluster.HostChanged.Follow(stages.Routers, s.hostChanged)
 	w.Cluster.NamelessChanged.Follow(stages.Statuses, func(struct{}) { s.reportAll() })
 	w.Catalog.ServiceChanged.Follow(stages.Routers, s.serviceChanged)
 	w.Virtual.Ranges.Follow(stages.Ranges, s.Served.Changed)

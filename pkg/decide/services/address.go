@@ -200,7 +200,7 @@ func (l look) addressesIn(n Network) []netip.Addr {
 
 // publishedIn are the addresses of a Service's load balancer that lead to the Service inside a Network, too, where pods dial
 // them because its public name does: without leaving the Network, whatever its egress. Not those that mean something else
-// there: an address of the Network's own, of the default Network, or of the cluster's Services.
+// there: an address of the Network's own or of another's pods, of the default Network, or of the cluster's Services.
 //
 // In the default Network kube-proxy does it, on the pod's node.
 func (l look) publishedIn(service model.Service, n Network) []netip.Addr {
@@ -214,6 +214,6 @@ func (l look) meansElse(n Network, a netip.Addr) bool {
 	holds := func(p netip.Prefix) bool { return p.Contains(a) }
 	return slices.ContainsFunc(n.Layout.Subnets, func(subnet compile.SubnetLayout) bool {
 		return slices.ContainsFunc(subnet.Ranges, func(r compile.Range) bool { return r.CIDR.Contains(a) })
-	}) || slices.ContainsFunc(l.world.Virtual.Served(n.Name), holds) || slices.ContainsFunc(l.world.Cluster.Gateways, holds) ||
+	}) || slices.ContainsFunc(n.Abroad, holds) || slices.ContainsFunc(l.world.Virtual.Served(n.Name), holds) || slices.ContainsFunc(l.world.Cluster.Gateways, holds) ||
 		l.meansInfrastructure(a)
 }

@@ -51,6 +51,8 @@ type Network struct {
 	Uses      func(provider string) bool
 	// Joined reports whether another's router is joined to its own, so that pods know each other by their own addresses. Nil: none is.
 	Joined func(other string) bool
+	// Abroad are the ranges in which its pods dial those of other Networks by their own addresses.
+	Abroad []netip.Prefix
 	// Ways are how its consumers know it.
 	Ways []compile.Layout
 	// Space is the Network whose load balancers its pods meet: flat Networks share the default one's.

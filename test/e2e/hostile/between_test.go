@@ -40,9 +40,11 @@ func TestRandomCompatibility(t *testing.T) {
 	changed := scene.Change(*seed)
 	for i, n := range changed.Networks {
 		world.Networks[i].Network = n
-		if said, before := specOf(n), specOf(scene.Networks[i]); !slices.Equal(said.CompatibleWith, before.CompatibleWith) || !slices.Equal(said.Uses, before.Uses) {
+		if said, before := specOf(n), specOf(scene.Networks[i]); !slices.Equal(said.CompatibleWith, before.CompatibleWith) || !slices.Equal(said.Uses, before.Uses) || !slices.Equal(said.UsesAddressesOf, before.UsesAddressesOf) {
 			t.Log(n)
-			env.ChangeNetwork(t, n.Name, func(s *v1alpha1.NetworkSpec) { s.CompatibleWith, s.Uses = said.CompatibleWith, said.Uses })
+			env.ChangeNetwork(t, n.Name, func(s *v1alpha1.NetworkSpec) {
+				s.CompatibleWith, s.Uses, s.UsesAddressesOf = said.CompatibleWith, said.Uses, said.UsesAddressesOf
+			})
 		}
 	}
 	second, seen, more := askBetween(t, world, "after the change", false)
@@ -60,7 +62,7 @@ const lookingUp = 6
 
 // specOf is a drawn Network as its owner writes it. What it does not know must not be answered from outside of the cluster.
 func specOf(n between.Network) v1alpha1.NetworkSpec {
-	spec := v1alpha1.NetworkSpec{Tenant: n.Tenant, Uses: n.Uses, Egress: v1alpha1.EgressNone}
+	spec := v1alpha1.NetworkSpec{Tenant: n.Tenant, Uses: n.Uses, UsesAddressesOf: n.UsesAddressesOf, Egress: v1alpha1.EgressNone}
 	for _, r := range n.Plan.Services {
 		spec.ServiceCIDRs = append(spec.ServiceCIDRs, v1alpha1.CIDR(r.String()))
 	}
@@ -70,7 +72,7 @@ func specOf(n between.Network) v1alpha1.NetworkSpec {
 	}
 	spec.Subnets = []v1alpha1.Subnet{subnet}
 	for _, p := range n.CompatibleWith {
-		peer := v1alpha1.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All, Mode: v1alpha1.CompatibilityByFace}
+		peer := v1alpha1.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All, Mode: v1alpha1.CompatibilityByFace, Addresses: p.Addresses}
 		if p.Routed {
 			peer.Mode = v1alpha1.CompatibilityRouted
 		}
@@ -162,7 +164,8 @@ func served(t *testing.T, n between.Network) between.Service {
 func askBetween(t *testing.T, world between.World, when string, closed bool) (paths []random.Path, seen []random.Seen, found int) {
 	t.Helper()
 	edges := between.Edges(world.Networks)
-	cluster.Eventually(t, cluster.Patience, "who reaches whom "+when, func(ctx context.Context) error { return says(ctx, world, edges) })
+	dialled := between.Dialled(world.Networks)
+	cluster.Eventually(t, cluster.Patience, "who reaches whom "+when, func(ctx context.Context) error { return says(ctx, world, edges, dialled) })
 	placed := world.Placed()
 	paths = world.Paths()
 	seen = make([]random.Seen, len(paths))
@@ -218,8 +221,8 @@ func askBetween(t *testing.T, world between.World, when string, closed bool) (pa
 }
 
 // says compares what Networks say of whom they reach with what they should.
-func says(ctx context.Context, world between.World, edges map[between.Edge]bool) error {
-	got := map[between.Edge]bool{}
+func says(ctx context.Context, world between.World, edges, dialled map[between.Edge]bool) error {
+	got, addresses := map[between.Edge]bool{}, map[between.Edge]bool{}
 	var reasons []string
 	for _, n := range world.Networks {
 		now, err := env.Clients.Network(ctx, n.Name)
@@ -232,7 +235,7 @@ func says(ctx context.Context, world between.World, edges map[between.Edge]bool)
 			switch {
 			case c.Direction != v1alpha1.CompatibilityUses:
 			case c.State == string(model.CompatibilityActive):
-				got[e] = c.Mode == v1alpha1.CompatibilityRouted
+				got[e], addresses[e] = c.Mode == v1alpha1.CompatibilityRouted, c.Addresses
 			case wanted:
 				reasons = append(reasons, fmt.Sprintf("%s: %s", n.Name, c.Message))
 			}
@@ -240,8 +243,8 @@ func says(ctx context.Context, world between.World, edges map[between.Edge]bool)
 	}
 	var wrong []string
 	for e, routed := range edges {
-		if now, there := got[e]; !there || now != routed {
-			wrong = append(wrong, fmt.Sprintf("%s reaches %s: %t, routed %t, want routed %t", e.Consumer, e.Provider, there, now, routed))
+		if now, there := got[e]; !there || now != routed || addresses[e] != dialled[e] {
+			wrong = append(wrong, fmt.Sprintf("%s reaches %s: %t, routed %t, by own addresses %t, want %t and %t", e.Consumer, e.Provider, there, now, addresses[e], routed, dialled[e]))
 		}
 	}
 	for e := range got {

@@ -3,6 +3,7 @@ package between
 import (
 	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +34,15 @@ func TestTheProductAgreesOnEdges(t *testing.T) {
 					got[Edge{Provider: provider, Consumer: n.Name}] = rule.JoinedTo(provider, n.Name)
 				}
 			}
+			dialled := map[Edge]bool{}
+			for e := range got {
+				if got[e] || slices.Contains(rule.Addressed(e.Consumer), e.Provider) {
+					dialled[e] = true
+				}
+			}
+			if want := Dialled(known); !maps.Equal(dialled, want) {
+				t.Fatalf("seed %d: own addresses are dialled on %v, want %v, of %v", seed, dialled, want, s.Networks)
+			}
 			if want := Edges(known); !maps.Equal(got, want) {
 				t.Fatalf("seed %d: the product has %v, want %v, of %v", seed, got, want, s.Networks)
 			}
@@ -42,10 +52,10 @@ func TestTheProductAgreesOnEdges(t *testing.T) {
 
 // asModel is a Network as the product reads it.
 func asModel(n Known) *model.Network {
-	m := &model.Network{Name: n.Name, UID: n.Name, Created: n.Created, Type: model.VPC, Tenant: n.Tenant, ServiceCIDRs: n.Plan.Services, Uses: n.Uses}
+	m := &model.Network{Name: n.Name, UID: n.Name, Created: n.Created, Type: model.VPC, Tenant: n.Tenant, ServiceCIDRs: n.Plan.Services, Uses: n.Uses, UsesAddressesOf: n.UsesAddressesOf}
 	m.Subnets = []model.Subnet{{Name: "a", CIDRs: n.Plan.Subnet}}
 	for _, p := range n.CompatibleWith {
-		peer := model.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All, Mode: model.ByFace}
+		peer := model.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All, Mode: model.ByFace, Addresses: p.Addresses}
 		if p.Routed {
 			peer.Mode = model.Routed
 		}

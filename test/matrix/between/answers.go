@@ -47,11 +47,13 @@ type Answer struct {
 type asker struct {
 	World
 	routed map[Edge]bool
-	rules  oracle.Cluster
+	// dialled are the edges on which own addresses are dialled.
+	dialled map[Edge]bool
+	rules   oracle.Cluster
 }
 
 func (w World) asker() asker {
-	a := asker{World: w, routed: Edges(w.Networks), rules: oracle.Cluster{Policies: w.Policies}}
+	a := asker{World: w, routed: Edges(w.Networks), dialled: Dialled(w.Networks), rules: oracle.Cluster{Policies: w.Policies}}
 	a.rules.Compatible = a.compatible()
 	for _, n := range w.Networks {
 		a.rules.Namespaces = append(a.rules.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{corev1.LabelMetadataName: n.Name}}})
@@ -82,7 +84,7 @@ func (a asker) reaches(network, other string) bool {
 func (a asker) answer(from Placed, to netip.Addr, protocol wire.Protocol) Answer {
 	for _, p := range a.Pods {
 		own, face := slices.Contains(p.Own, to), slices.Contains(p.Faces, to)
-		known := own && (p.Network == from.Network || a.routed[Edge{Provider: p.Network, Consumer: from.Network}])
+		known := own && (p.Network == from.Network || a.dialled[Edge{Provider: p.Network, Consumer: from.Network}])
 		if known || face && a.reaches(from.Network, p.Network) {
 			return a.judged(from, to, protocol, p)
 		}

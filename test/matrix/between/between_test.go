@@ -53,7 +53,7 @@ func settle(s Scene) World {
 
 // A seed says everything, and what it draws is worth asking: edges of both modes, refusals, guests, and an address that pods of several Networks have.
 func TestDraw(t *testing.T) {
-	var edges, joined, refused, guests int
+	var edges, joined, addressed, refused, guests int
 	const seeds = 200
 	for seed := range uint64(seeds) {
 		s := Draw(seed, nodes)
@@ -70,6 +70,7 @@ func TestDraw(t *testing.T) {
 		w := settle(s)
 		found := Edges(w.Networks)
 		edges += len(found)
+		addressed += len(Dialled(w.Networks))
 		for _, with := range found {
 			if with {
 				joined++
@@ -92,8 +93,9 @@ func TestDraw(t *testing.T) {
 			t.Errorf("seed %d: %d edges, and the same after the change", seed, len(found))
 		}
 	}
-	t.Logf("of %d scenes: %d edges, %d of them joined, %d refused, %d guests", seeds, edges, joined, refused, guests)
-	if edges < 10*seeds || joined < 2*seeds || refused < 2*seeds || guests < 2*seeds {
+	addressed -= joined
+	t.Logf("of %d scenes: %d edges, %d of them joined, %d by own addresses without that, %d refused, %d guests", seeds, edges, joined, addressed, refused, guests)
+	if edges < 10*seeds || joined < 2*seeds || addressed < seeds || refused < 2*seeds || guests < 2*seeds {
 		t.Error("that is too few to be worth asking")
 	}
 }
@@ -147,6 +149,35 @@ func TestEdges(t *testing.T) {
 		}, map[Edge]bool{{"c", "a"}: false}},
 	} {
 		if got := Edges(networksOf(test.change)); !maps.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestDialled(t *testing.T) {
+	all := []Peer{{Network: "a", Addresses: true}, {Network: "b", Addresses: true}, {Network: "c", Addresses: true}, {Network: "d", Addresses: true}}
+	for name, test := range map[string]struct {
+		change func(a, b, c, d *Network)
+		want   map[Edge]bool
+	}{
+		"not offered":        {func(a, _, _, _ *Network) { a.CompatibleWith = []Peer{{Network: "c"}} }, map[Edge]bool{}},
+		"joined":             {func(a, _, _, _ *Network) { a.CompatibleWith = []Peer{{Network: "c", Routed: true}} }, map[Edge]bool{{"a", "c"}: true}},
+		"offered":            {func(a, _, _, _ *Network) { a.CompatibleWith = all }, map[Edge]bool{{"a", "c"}: true, {"a", "d"}: true}},
+		"the same addresses": {func(_, b, _, _ *Network) { b.CompatibleWith = all[:1] }, map[Edge]bool{}},
+		"the older of two that are the same to a third": {func(a, b, _, _ *Network) {
+			a.CompatibleWith, b.CompatibleWith = all[2:3], all[2:]
+		}, map[Edge]bool{{"a", "c"}: true, {"b", "d"}: true}},
+		"a joined one goes before an older": {func(a, b, _, _ *Network) {
+			a.CompatibleWith, b.CompatibleWith = all[2:3], []Peer{{Network: "c", Routed: true}}
+		}, map[Edge]bool{{"b", "c"}: true}},
+		"another tenant that only uses it": {func(a, _, c, _ *Network) {
+			a.CompatibleWith, c.Tenant, c.Uses = all, "t", []string{"a"}
+		}, map[Edge]bool{{"a", "d"}: true}},
+		"another tenant that wants it": {func(a, _, c, _ *Network) {
+			a.CompatibleWith, c.Tenant, c.UsesAddressesOf = all, "t", []string{"a"}
+		}, map[Edge]bool{{"a", "c"}: true, {"a", "d"}: true}},
+	} {
+		if got := Dialled(networksOf(test.change)); !maps.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
@@ -262,7 +293,7 @@ func seenIn(paths []random.Path) []random.Seen {
 	return out
 }
 
-// A cluster that keeps another rule than it is asked to is found out: with one edge less or more, without direction, in the other mode, without
+// A cluster that keeps another rule than it is asked to is found out: with one edge less or more, without direction, by other addresses, without
 // policies.
 func TestWrongWorldsAreFound(t *testing.T) {
 	found := map[string]int{}
@@ -279,10 +310,13 @@ func TestWrongWorldsAreFound(t *testing.T) {
 			t.Fatalf("seed %d: what is as it must be is wrong: %q", seed, wrong)
 		}
 		for name, mutate := range map[string]func(a *asker, e Edge){
-			"one edge less":     func(a *asker, e Edge) { delete(a.routed, e) },
-			"without direction": func(a *asker, e Edge) { a.routed[Edge{e.Consumer, e.Provider}] = a.routed[e] },
-			"in the other mode": func(a *asker, e Edge) { a.routed[e] = !a.routed[e] },
-			"without policies":  func(a *asker, _ Edge) { a.rules.Policies = nil },
+			"one edge less": func(a *asker, e Edge) {
+				delete(a.routed, e)
+				delete(a.dialled, e)
+			},
+			"without direction":  func(a *asker, e Edge) { a.routed[Edge{e.Consumer, e.Provider}] = a.routed[e] },
+			"by other addresses": func(a *asker, e Edge) { a.dialled[e] = !a.dialled[e] },
+			"without policies":   func(a *asker, _ Edge) { a.rules.Policies = nil },
 			"passed on": func(a *asker, e Edge) {
 				for next := range maps.Clone(a.routed) {
 					if next.Consumer == e.Provider && next.Provider != e.Consumer {

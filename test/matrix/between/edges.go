@@ -49,7 +49,7 @@ func Edges(networks []Known) (routed map[Edge]bool) {
 // another tenant's has to want as well.
 func (n Known) offers(consumer Known) (asks, join bool) {
 	foreign := n.Tenant != consumer.Tenant
-	if foreign && !slices.Contains(consumer.Uses, n.Name) {
+	if foreign && !consumer.uses(n) {
 		return false, false
 	}
 	asks, join = n.names(consumer)
@@ -63,12 +63,58 @@ func (n Known) offers(consumer Known) (asks, join bool) {
 // tenants that use it.
 func (n Known) names(other Known) (asks, join bool) {
 	for _, p := range n.CompatibleWith {
-		all := p.All && (n.Tenant == other.Tenant || slices.Contains(other.Uses, n.Name))
-		if all || p.Network == other.Name || p.Tenant != "" && p.Tenant == other.Tenant {
+		if n.means(p, other) {
 			asks, join = true, join || p.Routed
 		}
 	}
 	return asks, join
+}
+
+// means reports whether an entry of what a Network says is about another.
+func (n Known) means(p Peer, other Known) bool {
+	all := p.All && (n.Tenant == other.Tenant || other.uses(n))
+	return all || p.Network == other.Name || p.Tenant != "" && p.Tenant == other.Tenant
+}
+
+// uses reports whether a Network says that it wants to reach another, by whatever addresses.
+func (n Known) uses(other Known) bool {
+	return slices.Contains(n.Uses, other.Name) || slices.Contains(n.UsesAddressesOf, other.Name)
+}
+
+// Dialled are those of the edges on which a consumer's pods dial the provider's by their own addresses: where routers are joined; and where the
+// provider offers it, the consumer, if it is another tenant's, wants it, and no address of the provider's pods means anything else to the consumer. Of
+// two providers with the same addresses that is the older one.
+func Dialled(networks []Known) map[Edge]bool {
+	older := slices.Clone(networks)
+	slices.SortFunc(older, func(a, b Known) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+	})
+	edges, dialled := Edges(networks), map[Edge]bool{}
+	for _, consumer := range older {
+		taken := consumer.Plan.ranges()
+		for _, other := range older {
+			there, here := Edge{other.Name, consumer.Name}, Edge{consumer.Name, other.Name}
+			if edges[there] || edges[here] {
+				taken = append(taken, other.Plan.ranges()...)
+			}
+			if joined, reached := edges[there]; joined {
+				dialled[there] = true
+			} else if reached {
+				taken = append(taken, other.Plan.Services...)
+			}
+		}
+		for _, provider := range older {
+			e := Edge{provider.Name, consumer.Name}
+			_, reached := edges[e]
+			offered := slices.ContainsFunc(provider.CompatibleWith, func(p Peer) bool { return p.Addresses && provider.means(p, consumer) })
+			wanted := provider.Tenant == consumer.Tenant || slices.Contains(consumer.UsesAddressesOf, provider.Name)
+			if reached && !dialled[e] && offered && wanted && !overlap(provider.Plan.Subnet, taken) {
+				dialled[e] = true
+				taken = append(taken, provider.Plan.Subnet...)
+			}
+		}
+	}
+	return dialled
 }
 
 // pair are the two, without a direction.

@@ -45,6 +45,8 @@ const (
 type Peer struct {
 	Network, Tenant string
 	All, Routed     bool
+	// Addresses: pods are dialled by their own addresses, too, where no routers are joined.
+	Addresses bool
 }
 
 // String is the entry for people.
@@ -59,6 +61,9 @@ func (p Peer) String() string {
 	if p.Routed {
 		text += " Routed"
 	}
+	if p.Addresses {
+		text += " addresses"
+	}
 	return text
 }
 
@@ -67,13 +72,13 @@ type Network struct {
 	Name, Tenant   string
 	Plan           Plan
 	CompatibleWith []Peer
-	// Uses are Networks of other tenants.
-	Uses []string
+	// Uses are Networks of other tenants, and UsesAddressesOf those that it uses by their pods' own addresses, too.
+	Uses, UsesAddressesOf []string
 }
 
 // String is the Network for the report of a failure.
 func (n Network) String() string {
-	return fmt.Sprintf("%s of %q (%s): compatible with %v, uses %v", n.Name, n.Tenant, n.Plan.Name, n.CompatibleWith, n.Uses)
+	return fmt.Sprintf("%s of %q (%s): compatible with %v, uses %v, addresses of %v", n.Name, n.Tenant, n.Plan.Name, n.CompatibleWith, n.Uses, n.UsesAddressesOf)
 }
 
 // Pod is one of a scene's.
@@ -147,7 +152,7 @@ func Draw(seed uint64, nodes []string) Scene {
 // add has a Network say one more thing of itself.
 func (s Scene) add(r *rand.Rand, i int) {
 	n := &s.Networks[i]
-	p := Peer{Routed: r.IntN(5) < 2}
+	p := Peer{Routed: r.IntN(9) < 4, Addresses: r.IntN(2) == 0}
 	switch kind := r.IntN(10); {
 	case kind == 0 && n.Tenant != "": // without a tenant it would mean Networks that are no part of the scene
 		p.All = true
@@ -165,10 +170,18 @@ func (s Scene) add(r *rand.Rand, i int) {
 func (s Scene) use(r *rand.Rand) {
 	for i := range s.Networks {
 		n := &s.Networks[i]
-		n.Uses = nil
+		n.Uses, n.UsesAddressesOf = nil, nil
 		for _, other := range s.Networks {
-			if other.Tenant != n.Tenant && r.IntN(3) > 0 {
+			if other.Tenant == n.Tenant {
+				continue
+			}
+			// What it uses by addresses it need not say that it uses.
+			how := r.IntN(6)
+			if how > 1 && how < 5 {
 				n.Uses = append(n.Uses, other.Name)
+			}
+			if how > 3 {
+				n.UsesAddressesOf = append(n.UsesAddressesOf, other.Name)
 			}
 		}
 	}
@@ -195,6 +208,8 @@ func (s Scene) Change(seed uint64) Scene {
 				}
 			case 2:
 				p.Routed = !p.Routed
+			case 3:
+				p.Addresses = !p.Addresses
 			}
 			if said := &out.Networks[to].CompatibleWith; !slices.Contains(*said, p) {
 				*said = append(*said, p)

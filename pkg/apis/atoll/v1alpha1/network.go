@@ -66,6 +66,7 @@ type NetworkList struct {
 // +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.serviceCIDRs) || self.serviceCIDRs.size() == 0",fieldPath=".serviceCIDRs",message="only a Network of type vpc has service ranges of its own; Services of a flat one have their ClusterIPs"
 // +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.compatibleWith) || self.compatibleWith.size() == 0",fieldPath=".compatibleWith",message="only a Network of type vpc is compatible with others; who reaches a flat one's pods is infraAccess of theirs"
 // +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.uses) || self.uses.size() == 0",fieldPath=".uses",message="only a Network of type vpc uses others"
+// +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.usesAddressesOf) || self.usesAddressesOf.size() == 0",fieldPath=".usesAddressesOf",message="only a Network of type vpc uses others"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.vpcID) || (has(self.vpcID) && self.vpcID == oldSelf.vpcID)",fieldPath=".vpcID",message="vpcID cannot change once it is set"
 type NetworkSpec struct {
 	// flat: one address space that the nodes share; a pod cannot ask for a subnet or an address.
@@ -179,6 +180,18 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Uses []string `json:"uses,omitempty"`
+
+	// The Networks of other tenants that this Network's pods are to reach by the addresses that pods have there, too, by name: what is
+	// said of uses holds for each, which need not be listed there as well. What this Network's pods send to any address of such a
+	// Network's subnets, now and whenever it gets others, reaches that Network's pods or nobody: nothing outside of the cluster. It is
+	// so where that Network offers it (addresses of its compatibleWith), and no address conflicts. Only for type vpc.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	UsesAddressesOf []string `json:"usesAddressesOf,omitempty"`
 }
 
 // CompatiblePeer names Networks whose pods reach a Network: one of its fields is set.
@@ -207,6 +220,13 @@ type CompatiblePeer struct {
 	//
 	// +optional
 	Mode CompatibilityMode `json:"mode,omitempty"`
+
+	// With mode ByFace, their pods dial this Network's pods by the addresses that these have here, too, where those do not conflict
+	// with what else these addresses mean to them. A Network of another tenant must list this one in its usesAddressesOf. With mode
+	// Routed it is so in any case.
+	//
+	// +optional
+	Addresses bool `json:"addresses,omitempty"`
 }
 
 // CompatibilityMode says by which way pods reach those of another Network.

@@ -122,6 +122,12 @@ type CompatibilityStatus struct {
 	//
 	// +required
 	Mode CompatibilityMode `json:"mode"`
+
+	// Whether the pods that reach the other ones dial them by their own addresses, too: always with mode Routed, and with ByFace
+	// where it is offered and wanted and no address conflicts.
+	//
+	// +optional
+	Addresses bool `json:"addresses,omitempty"`
 	// Active: it is so. Waiting: the other Network does not want it. Refused: it cannot be.
 	//
 	// +required
