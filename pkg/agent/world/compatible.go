@@ -19,7 +19,9 @@ type peers struct {
 // newPeers are those of some Networks.
 func newPeers(infra Infrastructure, networks map[string]*model.Network) *peers {
 	p := &peers{
-		rule: compatible.New(compatible.Settings{Faces: infra.Faces, DefaultSubnet: infra.DefaultSubnet, Default: infra.Default}),
+		rule: compatible.New(compatible.Settings{
+			Faces: infra.Faces, DefaultSubnet: infra.DefaultSubnet, Gateways: infra.Gateways, MaxJoined: infra.MaxJoined, Default: infra.Default,
+		}),
 		uids: map[string]string{},
 	}
 	// Of two that have one name, which are there until the watch has told of the end of one, the result must not be another each time.

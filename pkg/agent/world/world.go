@@ -33,6 +33,9 @@ type Infrastructure struct {
 	DefaultSubnet netip.Prefix
 	// Default is the name of the cluster's default Network.
 	Default string
+	// Gateways are the ranges of the addresses of Gateways, and MaxJoined is how many Networks mode Routed joins: both decide who reaches whom.
+	Gateways  []netip.Prefix
+	MaxJoined int
 	// MaxConnections is how many connections a pod may have at a time past its Network; 0 is any number.
 	MaxConnections uint32
 }

@@ -11,7 +11,7 @@ func Of(s config.Settings) decide.Defaults {
 	return decide.Defaults{
 		Network: s.Network, Subnet: s.Subnet,
 		Faces: s.Faces, Services: s.Services, Gateways: s.Gateways,
-		DNS: s.DNS.Service, Infrastructure: s.InfraNamespaces, Connections: s.Inside,
+		DNS: s.DNS.Service, Infrastructure: s.InfraNamespaces, Connections: s.Inside, MaxJoined: s.MaxJoined,
 		TenantNetwork: s.TenantNetwork,
 	}
 }

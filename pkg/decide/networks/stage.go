@@ -190,9 +190,11 @@ func New(w World, stages Stages) *Stage {
 		networks: map[string]*Network{}, byVPC: pass.Index[string, string]{}, admitting: map[string][]string{},
 		answered: pass.Index[model.ServiceKey, string]{}, former: map[string]struct{}{}, replanned: map[string]struct{}{},
 		guard: guard{faced: map[string]struct{}{}}, flats: flats{names: map[string]struct{}{}},
-		rejoined:   map[string]struct{}{},
-		compatible: compatible.New(compatible.Settings{Faces: w.Cluster.Faces, DefaultSubnet: w.Cluster.Subnet, Default: w.Cluster.Network}),
-		unrouted:   pass.NewQueue[string](stages.Routers), unserved: pass.NewQueue[string](stages.Ranges),
+		rejoined: map[string]struct{}{},
+		compatible: compatible.New(compatible.Settings{
+			Faces: w.Cluster.Faces, DefaultSubnet: w.Cluster.Subnet, Gateways: w.Cluster.Gateways, MaxJoined: w.Cluster.MaxJoined, Default: w.Cluster.Network,
+		}),
+		unrouted: pass.NewQueue[string](stages.Routers), unserved: pass.NewQueue[string](stages.Ranges),
 		unreported: pass.NewQueue[string](stages.Statuses), answering: pass.NewQueue[model.ServiceKey](stages.Statuses),
 	}
 	w.Cluster.NamespaceChanged.Follow(stages.Objects, func(name string) { delete(s.admitting, name) })
