@@ -18,12 +18,12 @@ type Place func(func() error) error
 
 // Stream sends numbered datagrams until it is ended.
 type Stream struct {
-	sent    atomic.Int64
-	seen    sync.Map
-	in, out *net.UDPConn
-	end     chan struct{}
-	ended   sync.WaitGroup
-	pace    time.Duration
+	sent              atomic.Int64
+	seen              sync.Map
+	arriving, leaving *net.UDPConn
+	end               chan struct{}
+	ended             sync.WaitGroup
+	pace              time.Duration
 }
 
 // New begins to send from one place to an address of another, where what comes to its port is taken: a datagram each time that pace has passed. It
@@ -32,24 +32,24 @@ func New(t testing.TB, from, to Place, target netip.AddrPort, pace time.Duration
 	t.Helper()
 	s := &Stream{end: make(chan struct{}), pace: pace}
 	err := to(func() (err error) {
-		s.in, err = net.ListenUDP("udp", &net.UDPAddr{Port: int(target.Port())})
+		s.arriving, err = net.ListenUDP("udp", &net.UDPAddr{Port: int(target.Port())})
 		return err
 	})
 	if err == nil {
 		err = from(func() (err error) {
-			s.out, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
+			s.leaving, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
 			return err
 		})
 	}
 	if err == nil {
-		err = s.in.SetReadBuffer(4 << 20)
+		err = s.arriving.SetReadBuffer(4 << 20)
 	}
 	if err != nil {
 		t.Fatalf("send datagrams to %s: %v", target, err)
 	}
 	go s.take() // ends with the socket
 	s.ended.Go(s.send)
-	t.Cleanup(func() { s.stop(); _ = s.in.Close() })
+	t.Cleanup(func() { s.stop(); _ = s.arriving.Close() })
 	return s
 }
 
@@ -60,13 +60,13 @@ func (s *Stream) stop() {
 		close(s.end)
 	}
 	s.ended.Wait()
-	_ = s.out.Close()
+	_ = s.leaving.Close()
 }
 
 func (s *Stream) take() {
 	packet := make([]byte, 8)
 	for {
-		n, _, err := s.in.ReadFromUDPAddrPort(packet)
+		n, _, err := s.arriving.ReadFromUDPAddrPort(packet)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -85,7 +85,7 @@ func (s *Stream) send() {
 			return
 		case <-ticks.C:
 			// That an earlier one was refused is no reason to stop: this one was not sent then.
-			if _, err := s.out.Write(binary.BigEndian.AppendUint64(nil, uint64(s.sent.Load()))); err == nil {
+			if _, err := s.leaving.Write(binary.BigEndian.AppendUint64(nil, uint64(s.sent.Load()))); err == nil {
 				s.sent.Add(1)
 			}
 		}
