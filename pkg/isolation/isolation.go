@@ -68,7 +68,7 @@ func (n Network) findings(consumers, providers []Peer) (out []finding) {
 	add(n.Infra == model.InfraDirect, finding{model.ReasonInfraAccessDirect, "spec.infraAccess is direct: its pods reach nodes, the pods of the default Network and the cluster's DNS: set it to services or none", true})
 	add(n.Type == model.VPC && !n.Default && n.Ingress == model.InfraIngressAll, finding{model.ReasonInfraIngressAll, "spec.infraIngress is All: every pod of the default Network reaches its pods: set it to Infrastructure or None", false})
 	add(len(consumers) > 0, finding{model.ReasonServesOthers, fmt.Sprintf("spec.compatibleWith lets pods of %s reach its pods, and know its names: take them out of it", list(consumers)), true})
-	add(len(providers) > 0, finding{model.ReasonUsesOthers, fmt.Sprintf("its pods reach pods of %s, and know their names: take these out of spec.uses, or this one out of their spec.compatibleWith", list(providers)), true})
+	add(len(providers) > 0, finding{model.ReasonUsesOthers, fmt.Sprintf("its pods reach pods of %s, and know their names: take these out of spec.uses and spec.usesAddressesOf, or this one out of their spec.compatibleWith", list(providers)), true})
 	return out
 }
 
