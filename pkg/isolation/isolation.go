@@ -73,7 +73,7 @@ func (n Network) findings() (out []finding) {
 	add(n.Infra == model.InfraDirect, finding{model.ReasonInfraAccessDirect, "spec.infraAccess is direct: its pods reach nodes, the pods of the default Network and the cluster's DNS: set it to services or none", true})
 	add(n.Type == model.VPC && !n.Default && n.Ingress == model.InfraIngressAll, finding{model.ReasonInfraIngressAll, "spec.infraIngress is All: every pod of the default Network reaches its pods: set it to Infrastructure or None", false})
 	add(len(n.Consumers) > 0, finding{model.ReasonServesOthers, fmt.Sprintf("spec.compatibleWith lets pods of %s reach its pods, and know its names: take them out of it", list(n.Consumers)), true})
-	add(len(n.Providers) > 0, finding{model.ReasonUsesOthers, fmt.Sprintf("its pods reach pods of %s, and know their names: take these out of spec.uses, or this one out of their spec.compatibleWith", list(n.Providers)), true})
+	add(len(n.Providers) > 0, finding{model.ReasonUsesOthers, fmt.Sprintf("its pods reach pods of %s, and know their names: take these out of spec.uses and spec.usesAddressesOf, or this one out of their spec.compatibleWith", list(n.Providers)), true})
 	add(len(n.Answering) > 0, finding{model.ReasonAnsweredByOthers, fmt.Sprintf("pods of %s answer its questions for names (spec.dns.service): they learn what its pods ask for, and say where they go: name a Service of its own, or set spec.dns.mode to node", list(n.Answering)), true})
 	return out
 }
