@@ -20,8 +20,6 @@ type Backends struct {
 	// Left: for each port, endpoints by UDP that take none any more, and that nodes are to forget when they are not named here
 	// any more; nil when there are none.
 	Left [][]netip.AddrPort
-	// DNS are addresses at which the Network's pods ask for names, when this Service answers.
-	DNS []netip.Addr
 	// Idle: its load balancers are there and lead nowhere. One that was deleted could not come back for ten seconds.
 	Idle bool
 }
@@ -81,11 +79,6 @@ func vipsOf(s model.Service, b Backends) []vip {
 			out = append(out, vip{netip.AddrPortFrom(ip, port.Port), i})
 		}
 	}
-	for _, i := range DNSPorts(s) {
-		for _, ip := range b.DNS {
-			out = append(out, vip{netip.AddrPortFrom(ip, dnsPort), i})
-		}
-	}
 	return out
 }
 
@@ -106,31 +99,6 @@ func leftOf(s model.Service, b Backends) nb.Facts {
 		return nb.Facts{}
 	}
 	return drainLoadBalancer(b.Layout, loadBalancer(s, b.Layout, model.UDP), b.Layout.UID+"/"+s.UID, pairs)
-}
-
-// dnsPort is the port of DNS. (RFC 1035.)
-const dnsPort = 53
-
-// DNSPorts are the places of the ports of a Service that answer questions for names: for UDP and for TCP the one called
-// dns, with or without the protocol behind it, else port 53.
-func DNSPorts(s model.Service) []int {
-	var out []int
-	for _, protocol := range []model.Protocol{model.UDP, model.TCP} {
-		found := -1
-		for i, p := range s.Ports {
-			switch {
-			case p.Protocol != protocol:
-			case p.Name == "dns", p.Name == "dns-"+string(protocol):
-				found = i
-			case p.Port == dnsPort && found < 0:
-				found = i
-			}
-		}
-		if found >= 0 {
-			out = append(out, found)
-		}
-	}
-	return out
 }
 
 // clientField tells a client by its MAC address, which port security makes sure of: in the switch where a virtual address is

@@ -34,14 +34,17 @@ func labelledApp(app string) match.Pods {
 }
 
 // doors are where askingNames lets pods of red ask: address, protocol and port, in order.
-func (w *world) doors() []string {
+func (w *world) doors() []string { return w.doorsOf(askingNames().Key, "red") }
+
+// doorsOf are where a policy lets pods of a Network ask.
+func (w *world) doorsOf(policy model.PolicyKey, network string) []string {
 	w.settle()
-	facts, _ := w.graph.Facts(compile.PolicyOwner(askingNames().Key, "red"))
+	facts, _ := w.graph.Facts(compile.PolicyOwner(policy, network))
 	var out []string
 	for _, row := range facts.Rows {
 		match, _, _ := strings.Cut(row.(*nb.ACL).Match, " /*")
 		words := strings.Split(match, " && ")
-		if address, isDoor := strings.CutPrefix(words[1], "ip4.dst == "); isDoor && !strings.HasPrefix(address, "$") {
+		if address, isDoor := strings.CutPrefix(words[1], "ip4.dst == "); isDoor && !strings.Contains(address, "$") {
 			out = append(out, fmt.Sprint(address, " ", words[2]))
 		}
 	}

@@ -55,6 +55,8 @@ var (
 	somePods     = []string{"a", "b", "c", "d"}
 	someNodes    = []string{"n1", "n2", "n3"}
 	someServices = []string{"web", "api", "db"}
+	// somePublished are addresses of load balancers, which several Services may have.
+	somePublished = []string{"203.0.113.5", "10.0.1.3", "10.9.0.5", "10.244.0.9"}
 )
 
 func drawHistory(t *rapid.T) *history {
@@ -266,6 +268,9 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 	n.Ingress = rapid.SampledFrom([]model.InfraIngress{model.InfraIngressInfrastructure, model.InfraIngressNone, model.InfraIngressAll}).Draw(t, "ingress")
 	n.Infra = rapid.SampledFrom([]model.InfraAccess{model.InfraServices, model.InfraServices, model.InfraServices, model.InfraDirect}).Draw(t, "infrastructure")
 	if n.Type == model.VPC {
+		if rapid.IntRange(0, 2).Draw(t, "asks a Service") == 0 {
+			n.DNS, n.DNSService = model.DNSService, model.ServiceRef{Namespace: rapid.SampledFrom(someSpaces).Draw(t, "its namespace"), Name: "web"}
+		}
 		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}, {{Tenant: "acme", Mode: model.Routed}}, {{Network: "red", Mode: model.Routed}}, {{All: true, Addresses: true}}, {{Network: "red", Addresses: true}}}).Draw(t, "compatible")
 		n.Uses = rapid.SampledFrom([][]string{nil, {"red"}, {"blue"}}).Draw(t, "uses")
 		n.UsesAddressesOf = rapid.SampledFrom([][]string{nil, nil, {"red"}, {"blue"}}).Draw(t, "uses addresses of")
@@ -373,17 +378,18 @@ func (w *world) makeNode(n model.Node, same bool) {
 }
 
 func (h *history) drawService(t *rapid.T, ns string) model.Service {
-	s := service(ns, rapid.SampledFrom(someServices).Draw(t, "service"), "10.96.0.9")
+	name := rapid.SampledFrom(someServices).Draw(t, "service")
+	s := service(ns, name, fmt.Sprintf("10.96.0.%d", 9+slices.Index(someSpaces, ns)*len(someServices)+slices.Index(someServices, name)))
 	s.UID = fmt.Sprintf("%s-%d", s.UID, h.serial)
 	s.Created = time.Unix(int64(rapid.IntRange(0, 3).Draw(t, "age")), 0)
 	if rapid.Bool().Draw(t, "by UDP, too") {
-		s.Ports = append(s.Ports, model.ServicePort{Protocol: model.UDP, Port: 80})
+		s.Ports = append(s.Ports, model.ServicePort{Protocol: model.UDP, Port: rapid.SampledFrom([]uint16{80, 53}).Draw(t, "UDP port")})
 	}
 	if rapid.Bool().Draw(t, "wants") {
 		s.Wanted = []netip.Addr{at(fmt.Sprintf("10.9.0.%d", rapid.IntRange(0, 7).Draw(t, "wanted")))}
 	}
 	if rapid.Bool().Draw(t, "published") {
-		s.Published = []netip.Addr{at(rapid.SampledFrom([]string{"203.0.113.5", "10.0.1.3", "10.9.0.5", "10.244.0.9"}).Draw(t, "at"))}
+		s.Published = []netip.Addr{at(rapid.SampledFrom(somePublished).Draw(t, "at"))}
 	}
 	s.Local = rapid.IntRange(0, 4).Draw(t, "local") == 0
 	return s

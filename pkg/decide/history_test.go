@@ -8,9 +8,11 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"github.com/atoll-net/atoll/pkg/decide"
@@ -67,6 +69,7 @@ func (h *history) play(t *rapid.T, how string, batches []batch, dice *rand.Rand)
 	// What is left for a while only has been.
 	w.turn(time.Unix(1e6, 0))
 	distinct(t, how, w)
+	unambiguous(t, how, w)
 	fresh := h.world(t, how+", a fresh start")
 	fresh.begin(w.clone())
 	fresh.settle()
@@ -103,6 +106,7 @@ func (h *history) world(t *rapid.T, how string) *world {
 		settings = withFaces("100.64.0.0/29")
 		settings.FaceBlock = 2
 	}
+	settings.DNS = model.ServiceKey{Namespace: "x", Name: "db"}
 	w := &world{cluster: newCluster(), settings: settings}
 	w.showing = func(name string, s model.NetworkStatus) {
 		if n := w.networks[name]; n != nil && s.ObservedGeneration == n.Generation {
@@ -260,6 +264,36 @@ func distinct(t *rapid.T, how string, w *world) {
 	for key := range w.gateways {
 		for place := range w.listens(key) {
 			hold("listens on "+place, "Gateway "+key.Namespace+"/"+key.Name)
+		}
+	}
+}
+
+// unambiguous fails when a virtual address is in two load balancers of one switch: OVN would take either. What is published of Services outside of
+// the cluster is left out: whoever gives that out may give it out twice.
+func unambiguous(t *rapid.T, how string, w *world) {
+	for _, ref := range w.graph.Refs() {
+		if ref.Table != nb.TableLogicalSwitch {
+			continue
+		}
+		held := map[string]string{}
+		for _, group := range w.graph.Elements(nb.Set{Row: ref, Column: nb.ColumnLoadBalancerGroups}) {
+			in := nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: group}
+			for _, uuid := range w.graph.Elements(nb.Set{Row: in, Column: nb.ColumnLoadBalancers}) {
+				row, _ := w.graph.Row(nb.Ref{Table: nb.TableLoadBalancer, UUID: uuid})
+				lb, is := row.(*nb.LoadBalancer)
+				if !is {
+					continue
+				}
+				for _, pair := range w.graph.Elements(nb.Set{Row: nb.RefOf(lb), Column: nb.ColumnVips}) {
+					vip, _ := nb.SplitPair(pair)
+					host, _, _ := strings.Cut(vip, ":")
+					place := ptr.Deref(lb.Protocol, "") + " " + vip
+					if other, taken := held[place]; taken && !slices.Contains(somePublished, host) {
+						t.Fatalf("%s: %s is in %s and in %s", how, place, other, lb.Name)
+					}
+					held[place] = lb.Name
+				}
+			}
 		}
 	}
 }

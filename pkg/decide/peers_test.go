@@ -212,3 +212,26 @@ func TestWhatIsOfferedToJoined(t *testing.T) {
 	w.says("red", model.CompatiblePeer{Network: "blue"})
 	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face), "red:offered": leads(face)})
 }
+
+// TestAThirdNetworksPods: a Service whose pods are in a Network that its own reaches leads a consumer there if that one reaches it, too, and
+// nobody else; and no switch has its address twice.
+func TestAThirdNetworksPods(t *testing.T) {
+	w, _ := peeredWorld(t)
+	w.setNetwork(network("green", "front", "10.0.0.0/24"))
+	w.setNetwork(network("black", "front", "10.0.0.0/24"))
+	w.says("red", model.CompatiblePeer{Network: "blue"}, model.CompatiblePeer{Network: "black"})
+	w.says("green", model.CompatiblePeer{Network: "red"})
+	third := pod("r", "third", "green")
+	w.setPod(third)
+	w.settle()
+	face, own := w.attachment(third.Key).Faces[0].String()+":8080", w.attachment(third.Key).Addresses[0].Addr().String()+":8080"
+	s := slice("r", "web-1", "web")
+	s.Endpoints = []model.Endpoint{endpoint("r", "third", w.attachment(third.Key).Faces[0].String())}
+	w.setSlice(s)
+	leads := func(to string) map[string]string { return map[string]string{"10.96.0.5:80": to} }
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(face), "green": leads(own), "default": leads(face), "red:offered": leads("")})
+	w.says("green", model.CompatiblePeer{Network: "red"}, model.CompatiblePeer{Network: "blue"})
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(face), "green": leads(own), "default": leads(face), "blue": leads(face), "black": leads("")})
+	w.says("green", model.CompatiblePeer{Network: "red"})
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(face), "green": leads(own), "default": leads(face), "red:offered": leads("")})
+}

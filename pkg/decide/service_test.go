@@ -258,17 +258,15 @@ func TestATenantsServiceAnswersForNames(t *testing.T) {
 	}
 	w.setService(service("kube-system", "kube-dns", "10.96.0.10"))
 	w.settle()
-	own["10.96.0.10:53"] = "10.0.0.2:53"
 	if diff := cmp.Diff(own, w.lbs("r", "names")["red"]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("the Service's own addresses (-want +got):\n%s", diff)
 	}
-	if at, elsewhere := w.lbs("r", "names")["default"]["10.96.0.10:53"]; elsewhere {
-		t.Errorf("it answers in the default Network too: %s", at)
-	}
+	w.wantNames(t, "once there is one", "red", "udp 10.96.0.10:53=10.0.0.2:53", "tcp 10.96.0.10:53=10.0.0.2:53")
+	w.wantNames(t, "in the default Network", "default")
 	n.DNS = model.DNSNode
 	w.setNetwork(n)
 	w.settle()
-	delete(own, "10.96.0.10:53")
+	w.wantNames(t, "when it answers no more", "red")
 	if diff := cmp.Diff(own, w.lbs("r", "names")["red"]); diff != "" {
 		t.Errorf("when it answers no more (-want +got):\n%s", diff)
 	}

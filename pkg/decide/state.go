@@ -140,7 +140,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 	s.tenants = s.newTenants(sink)
 	s.handlers = s.newHandlers()
 	// Some read results of stages that are made after them, in a later stage of theirs.
-	s.networks.Pods, s.networks.Resolvers = s.pods, s.services
+	s.networks.Pods, s.networks.Resolvers = s.pods, resolvers{s.services}
 	s.pods.Nodes, s.pods.Policies = s.nodes, s.policies
 	s.nodes.Policies = s.policies
 	s.follow()

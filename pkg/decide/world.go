@@ -58,6 +58,18 @@ func (v servicesView) MayBeFace(a netip.Addr) bool { return v.faces.Contains(a) 
 
 func (v servicesView) WithFace(face netip.Addr) (model.PodKey, bool) { return v.faces.Holder(face) }
 
+func (v servicesView) Asking(service model.ServiceKey) map[string]struct{} {
+	return v.networks.Asking(service)
+}
+
+// resolvers are who answers questions for names.
+type resolvers struct{ *services.Stage }
+
+func (r resolvers) Answering(service model.ServiceKey, network string) networks.Answering {
+	a := r.AnsweringOf(service, network)
+	return networks.Answering{Reached: a.Reached, Answered: len(a.Answers) > 0, Home: a.Home, From: a.From}
+}
+
 // behind is what is behind routes and doors: Services, and where they lead.
 type behind struct {
 	*cluster.Catalog

@@ -27,13 +27,15 @@ type Network struct {
 	Default bool
 	// Consumers are the Networks whose pods reach its own, and Providers those whose pods its own reach.
 	Consumers, Providers []Peer
+	// Answering are others whose pods answer its pods' questions for names.
+	Answering []Peer
 }
 
 // Equal reports whether the verdicts on two are the same, since what decides is. What a Network's owner wrote is one and the same, or else taken for
 // something else.
 func (n Network) Equal(other Network) bool {
 	return n.Network == other.Network && n.Default == other.Default &&
-		slices.Equal(n.Consumers, other.Consumers) && slices.Equal(n.Providers, other.Providers)
+		slices.Equal(n.Consumers, other.Consumers) && slices.Equal(n.Providers, other.Providers) && slices.Equal(n.Answering, other.Answering)
 }
 
 // Peer is another Network.
@@ -47,16 +49,19 @@ type finding struct {
 
 // OfNetwork judges a Network towards all who are not in it.
 func OfNetwork(n Network) model.Isolation {
-	return verdict(n.findings(n.Consumers, n.Providers))
+	return verdict(n.findings())
 }
 
 // TowardsOthers judges a Network towards all who are not its tenant's.
 func TowardsOthers(n Network) model.Isolation {
 	own := func(p Peer) bool { return p.Tenant == n.Tenant }
-	return verdict(n.findings(slices.DeleteFunc(slices.Clone(n.Consumers), own), slices.DeleteFunc(slices.Clone(n.Providers), own)))
+	for _, peers := range []*[]Peer{&n.Consumers, &n.Providers, &n.Answering} {
+		*peers = slices.DeleteFunc(slices.Clone(*peers), own)
+	}
+	return verdict(n.findings())
 }
 
-func (n Network) findings(consumers, providers []Peer) (out []finding) {
+func (n Network) findings() (out []finding) {
 	add := func(is bool, f finding) {
 		if is {
 			out = append(out, f)
@@ -67,8 +72,9 @@ func (n Network) findings(consumers, providers []Peer) (out []finding) {
 	add(!n.admitsOwn(), finding{model.ReasonForeignNamespaces, fmt.Sprintf("spec.allowedNamespaces may admit namespaces that are not those of tenant %q: leave it out, or add %s: %s to its matchLabels", n.Tenant, model.LabelTenant, n.Tenant), true})
 	add(n.Infra == model.InfraDirect, finding{model.ReasonInfraAccessDirect, "spec.infraAccess is direct: its pods reach nodes, the pods of the default Network and the cluster's DNS: set it to services or none", true})
 	add(n.Type == model.VPC && !n.Default && n.Ingress == model.InfraIngressAll, finding{model.ReasonInfraIngressAll, "spec.infraIngress is All: every pod of the default Network reaches its pods: set it to Infrastructure or None", false})
-	add(len(consumers) > 0, finding{model.ReasonServesOthers, fmt.Sprintf("spec.compatibleWith lets pods of %s reach its pods, and know its names: take them out of it", list(consumers)), true})
-	add(len(providers) > 0, finding{model.ReasonUsesOthers, fmt.Sprintf("its pods reach pods of %s, and know their names: take these out of spec.uses, or this one out of their spec.compatibleWith", list(providers)), true})
+	add(len(n.Consumers) > 0, finding{model.ReasonServesOthers, fmt.Sprintf("spec.compatibleWith lets pods of %s reach its pods, and know its names: take them out of it", list(n.Consumers)), true})
+	add(len(n.Providers) > 0, finding{model.ReasonUsesOthers, fmt.Sprintf("its pods reach pods of %s, and know their names: take these out of spec.uses, or this one out of their spec.compatibleWith", list(n.Providers)), true})
+	add(len(n.Answering) > 0, finding{model.ReasonAnsweredByOthers, fmt.Sprintf("pods of %s answer its questions for names (spec.dns.service): they learn what its pods ask for, and say where they go: name a Service of its own, or set spec.dns.mode to node", list(n.Answering)), true})
 	return out
 }
 

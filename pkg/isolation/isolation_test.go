@@ -69,6 +69,14 @@ func TestHardAndSoft(t *testing.T) {
 		{"it reaches another tenant's", func(n *Network) { n.Providers = []Peer{{"red", "other"}} }, "Soft Soft Soft UsesOtherNetworks", "Soft Soft Soft UsesOtherNetworks"},
 		{"it reaches the cluster's", func(n *Network) { n.Providers = []Peer{{"red", ""}} }, "Soft Soft Soft UsesOtherNetworks", "Soft Soft Soft UsesOtherNetworks"},
 		{
+			"the tenant's own pods answer its questions for names", func(n *Network) { n.Providers, n.Answering = []Peer{{"acme--dns", "acme"}}, []Peer{{"acme--dns", "acme"}} },
+			"Soft Soft Soft AnsweredByOthers UsesOtherNetworks", allHard,
+		},
+		{
+			"another tenant's do", func(n *Network) { n.Providers, n.Answering = []Peer{{"red", "other"}}, []Peer{{"red", "other"}} },
+			"Soft Soft Soft AnsweredByOthers UsesOtherNetworks", "Soft Soft Soft AnsweredByOthers UsesOtherNetworks",
+		},
+		{
 			"of both", func(n *Network) { n.Infra, n.Consumers = model.InfraDirect, []Peer{{"acme--web", "acme"}} },
 			"Soft Soft Soft InfraAccessDirect ServesOtherNetworks", "Soft Soft Soft InfraAccessDirect",
 		},
@@ -93,7 +101,7 @@ func TestReasonsNameAField(t *testing.T) {
 	for i := range 100 {
 		n.Consumers = append(n.Consumers, Peer{fmt.Sprintf("n%02d", i), "other"})
 	}
-	n.Providers = n.Consumers[:1]
+	n.Providers, n.Answering = n.Consumers[:1], n.Consumers[:1]
 	vpc := network()
 	vpc.Ingress = model.InfraIngressAll
 	for _, r := range append(OfNetwork(n).Reasons, OfNetwork(vpc).Reasons...) {
@@ -102,7 +110,7 @@ func TestReasonsNameAField(t *testing.T) {
 		}
 	}
 	want := `spec.compatibleWith lets pods of Network "n00" (tenant other), Network "n01" (tenant other), Network "n02" (tenant other), and 97 more reach its pods, and know its names: take them out of it`
-	if got := OfNetwork(n).Reasons[3]; got.Message != want {
+	if got := OfNetwork(n).Reasons[4]; got.Message != want {
 		t.Errorf("got  %+v\nwant %s", got, want)
 	}
 }

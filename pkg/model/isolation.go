@@ -26,6 +26,8 @@ const (
 	// ReasonServesOthers: other Networks' pods reach this one's. ReasonUsesOthers: this one's reach those of others.
 	ReasonServesOthers = "ServesOtherNetworks"
 	ReasonUsesOthers   = "UsesOtherNetworks"
+	// ReasonAnsweredByOthers: pods of another Network answer its pods' questions for names.
+	ReasonAnsweredByOthers = "AnsweredByOthers"
 	// ReasonPodsElsewhere: a Tenant's namespaces or pods are in Networks that are not its own.
 	ReasonPodsElsewhere = "PodsElsewhere"
 )

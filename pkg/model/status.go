@@ -144,6 +144,7 @@ const (
 	ReasonClusterDNSNotFound         = "ClusterDNSNotFound"
 	ReasonClusterDNSNotSet           = "ClusterDNSNotSet"
 	ReasonDNSServiceNotFound         = "DNSServiceNotFound"
+	ReasonDNSServiceNotReached       = "DNSServiceNotReached"
 	ReasonDNSServiceWithoutEndpoints = "DNSServiceWithoutEndpoints"
 	ReasonNamesNotServed             = "NamesNotServed"
 	ReasonSubnetInUse                = "SubnetInUse"

@@ -17,6 +17,7 @@ const (
 	KindGateway              Kind = "Gateway"
 	KindPortGroup            Kind = "PortGroup"
 	KindOffer                Kind = "Offer"
+	KindNames                Kind = "Names"
 	KindLog                  Kind = "Log"
 	KindNetworkPolicy        Kind = "NetworkPolicy"
 	KindClusterNetworkPolicy Kind = "ClusterNetworkPolicy"
@@ -29,7 +30,7 @@ type shape struct{ part, namespace bool }
 
 func shapeOf(k Kind) (shape, bool) {
 	switch k {
-	case KindNetwork, KindNode, KindEvicted:
+	case KindNetwork, KindNames, KindNode, KindEvicted:
 		return shape{}, true
 	case KindPod, KindService, KindGateway:
 		return shape{namespace: true}, true
@@ -130,6 +131,9 @@ func PortGroupOwner(network, name string) Owner {
 func OfferOwner(network, name string) Owner {
 	return Owner{Kind: KindOffer, Part: network, Name: name}
 }
+
+// NamesOwner is the owner of what leads a Network's questions for names to a Service.
+func NamesOwner(network string) Owner { return Owner{Kind: KindNames, Name: network} }
 
 // LogOwner is the owner of what bounds the logs of a namespace's policies; of those of the cluster when it is empty.
 func LogOwner(namespace string) Owner {

@@ -136,15 +136,7 @@ func TestDNSModes(t *testing.T) {
 		env.ChangeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.DNS = &step.dns })
 		began := time.Now()
 		for name, status := range map[string]string{"only.tenant.test": step.tenant, "web." + ns + ".svc.cluster.local": step.cluster} {
-			for _, way := range []string{"-tcp=false", "-tcp=true"} {
-				cluster.Eventually(t, cluster.Patience, fmt.Sprintf("mode %s, %s %s", step.dns.Mode, name, way), func(ctx context.Context) error {
-					said, err := env.Dig(ctx, pods[0], way, "A", name)
-					if err == nil && (said.Status != status || (said.Error == "") != (status != "")) {
-						err = fmt.Errorf("got %+v, want %q", said, status)
-					}
-					return err
-				})
-			}
+			wantStatus(t, fmt.Sprintf("mode %s", step.dns.Mode), pods[0], name, status)
 		}
 		t.Logf("mode %s counts after %s", step.dns.Mode, time.Since(began).Round(time.Millisecond))
 	}
@@ -164,9 +156,14 @@ func ownDNS(t *testing.T, namespace string) *corev1.Pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object := cluster.PodSpec{Namespace: namespace, Name: "own-dns", App: "own-dns", Node: "n2"}.Object()
+	return nameServer(cluster.PodSpec{Namespace: namespace, Name: "own-dns", App: "own-dns", Node: "n2"}, "own-dns")
+}
+
+// nameServer is a pod with CoreDNS, as a ConfigMap of its namespace has it.
+func nameServer(s cluster.PodSpec, config string) *corev1.Pod {
+	object := s.Object()
 	object.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: "own-dns"},
+		LocalObjectReference: corev1.LocalObjectReference{Name: config},
 	}}}}
 	container := &object.Spec.Containers[0]
 	container.Image, container.Command, container.Args = "atoll.dev/coredns:sandbox", nil, []string{"-conf", "/config/Corefile"}

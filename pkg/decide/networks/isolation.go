@@ -23,6 +23,7 @@ func (s *Stage) isolation(n *Network) *walls {
 	from := isolation.Network{
 		Network: n.Model, Default: n.Default,
 		Consumers: s.owned(s.compatible.Consumers(n.Name)), Providers: s.owned(s.compatible.Providers(n.Name)),
+		Answering: s.owned(s.Resolvers.Answering(model.ServiceKey(n.Model.DNSService), n.Name).From),
 	}
 	if n.walls == nil || !n.walls.drawn.Equal(from) {
 		n.walls = &walls{drawn: from, all: isolation.OfNetwork(from), outward: isolation.TowardsOthers(from)}

@@ -15,6 +15,7 @@ func (s *Stage) dnsReady(n *Network) (model.Condition, bool) {
 		return c, false
 	}
 	key := model.ServiceKey(n.Model.DNSService)
+	answering := s.Resolvers.Answering(key, n.Name)
 	switch {
 	case len(s.Resolvers.NameServers(n.Model)) == 0:
 		c.Unknown, c.Reason = true, model.ReasonClusterDNSNotFound
@@ -25,10 +26,14 @@ func (s *Stage) dnsReady(n *Network) (model.Condition, bool) {
 			nodesOf(s.Cluster.Nameless()))
 	case n.Model.DNS != model.DNSService:
 		return c, false
-	case s.Catalog.Service(key) == nil:
+	case !answering.Reached && s.ofSameTenant(n, answering.Home):
+		c.Reason = model.ReasonDNSServiceNotReached
+		c.Message = fmt.Sprintf("Service %s, which shall answer for names (spec.dns.service), is of Network %q, which this one does not reach: see spec.compatibleWith of that one, and status.compatibility", key, answering.Home)
+	case !answering.Reached:
+		// Of others' Services nobody learns which there are.
 		c.Reason = model.ReasonDNSServiceNotFound
-		c.Message = fmt.Sprintf("Service %s, which shall answer for names (spec.dns.service), does not exist", key)
-	case !s.Resolvers.Answered(key, n.Name):
+		c.Message = fmt.Sprintf("Service %s, which shall answer for names (spec.dns.service), does not exist, or is of no Network that this one reaches", key)
+	case !answering.Answered:
 		c.Reason = model.ReasonDNSServiceWithoutEndpoints
 		c.Message = fmt.Sprintf("Service %s, which shall answer for names (spec.dns.service), has no ready endpoint for the Network behind its ports for DNS", key)
 	default:
@@ -36,6 +41,15 @@ func (s *Stage) dnsReady(n *Network) (model.Condition, bool) {
 	}
 	return c, true
 }
+
+// ofSameTenant reports whether another Network is there, and of a Network's tenant.
+func (s *Stage) ofSameTenant(n *Network, other string) bool {
+	m := s.Model(other)
+	return m != nil && other != n.Name && m.Tenant == n.Model.Tenant
+}
+
+// Asking are the Networks whose owners want a Service to answer for names. Nobody changes them who reads them.
+func (s *Stage) Asking(service model.ServiceKey) map[string]struct{} { return s.answered[service] }
 
 // nodesOf names the first of some nodes.
 func nodesOf(names []string) string {

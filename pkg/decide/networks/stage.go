@@ -51,8 +51,18 @@ type Members struct {
 type Resolvers interface {
 	// NameServers are the addresses at which a Network's pods ask.
 	NameServers(n *model.Network) []netip.Addr
-	// Answered reports whether a Service has endpoints that answer a Network's questions.
-	Answered(service model.ServiceKey, network string) bool
+	// Answering is how a Service answers a Network's questions.
+	Answering(service model.ServiceKey, network string) Answering
+}
+
+// Answering is how a Service answers the questions for names of a Network's pods.
+type Answering struct {
+	// Reached: they know the Service. Answered: it has endpoints that answer.
+	Reached, Answered bool
+	// Home is the Network of the Service's namespace; empty while that is not known.
+	Home string
+	// From are other Networks whose pods may answer, sorted.
+	From []string
 }
 
 // Sink takes what is decided. A kube.Writer is one.

@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/drain"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 // Answer is an endpoint of a tenant's Service that answers a Network's questions for names.
@@ -14,14 +16,39 @@ type Answer struct {
 	Protocol model.Protocol
 }
 
-// Answers are those of a Service in a Network. The caller does not change them.
-func (s *Stage) Answers(service model.ServiceKey, network string) []Answer {
-	return s.answers[service][network]
+// Answering is how a Service answers a Network's questions for names.
+type Answering struct {
+	// Reached: the Network's pods know the Service. Nobody answers otherwise.
+	Reached bool
+	// Home is the Network of the Service's namespace; empty while that is not known.
+	Home string
+	// From are the other Networks whose pods may answer, sorted.
+	From []string
+	// Answers are the endpoints that do.
+	Answers []Answer
 }
 
-// Answered reports whether a Service has endpoints that answer a Network's questions.
-func (s *Stage) Answered(service model.ServiceKey, network string) bool {
-	return len(s.Answers(service, network)) > 0
+func (a Answering) equal(other Answering) bool {
+	return a.Reached == other.Reached && a.Home == other.Home && slices.Equal(a.From, other.From) && slices.Equal(a.Answers, other.Answers)
+}
+
+// answering is a Service that is to answer, and how it does.
+type answering struct {
+	service model.ServiceKey
+	Answering
+}
+
+// Answers are the endpoints of a Service that answer a Network's questions. The caller does not change them.
+func (s *Stage) Answers(service model.ServiceKey, network string) []Answer {
+	return s.AnsweringOf(service, network).Answers
+}
+
+// AnsweringOf is how a Service answers a Network's questions; the zero value while it is not known to be asked.
+func (s *Stage) AnsweringOf(service model.ServiceKey, network string) Answering {
+	if a, asks := s.answers[network]; asks && a.service == service {
+		return a.Answering
+	}
+	return Answering{}
 }
 
 // NameServers are the addresses at which the pods of a Network ask for names.
@@ -36,29 +63,92 @@ func (s *Stage) NameServers(n *model.Network) []netip.Addr {
 	return dns.ClusterIPs
 }
 
-// noteAnswers notes, of a Service that may answer questions for names, where these lead in each Network.
-func (s *Stage) noteAnswers(key model.ServiceKey, known []compile.Backends) {
-	now := map[string][]Answer{}
-	for _, b := range known {
-		if len(b.DNS) == 0 {
-			continue
+// answer makes the rows that lead a Network's questions for names to the Service that its owner names, if its pods know that: as one of their
+// own Network's, or as one that another offers them. It leads them where the Service's own addresses would.
+func (s *Stage) answer(network string) {
+	n, owner := s.world.Networks.Network(network), nb.NamesOwner(network)
+	if !n.asks() {
+		if _, asked := s.answers[network]; asked {
+			s.noteAnswers(network, nil)
+			s.world.Balancers.Delete(owner)
 		}
-		service := s.world.Catalog.Service(key)
-		for _, i := range compile.DNSPorts(*service) {
-			for _, endpoint := range b.Ports[i] {
-				now[b.Layout.Name] = append(now[b.Layout.Name], Answer{endpoint, service.Ports[i].Protocol})
+		return
+	}
+	l := s.look(model.ServiceKey(n.Model.DNSService))
+	n = l.network(network)
+	rows := compile.NameService{Layout: n.Layout, Dial: l.nameServers(n)}
+	now := answering{service: l.service}
+	service, ns := l.world.Catalog.Service(l.service), l.namespace(l.service.Namespace)
+	var going []netip.AddrPort
+	if service != nil && ns != nil {
+		home, endpoints := l.network(l.world.Cluster.HomeOf(*ns)), l.resolve(*ns)
+		offered := l.offers(home, *ns) && slices.Contains(home.Consumers, network)
+		now.Home, now.Reached = home.Name, offered || l.knows(n, ns, home, endpoints)
+		if now.Reached && l.world.Quotas.Beyond(l.service) == nil {
+			now.From = from(n, home, offered, endpoints)
+			lead, left := l.backends(*service, n, home.Space, endpoints)
+			for _, i := range compile.DNSPorts(*service) {
+				protocol := service.Ports[i].Protocol
+				if protocol == model.UDP {
+					rows.UDP, going = lead[i], left[i]
+				} else {
+					rows.TCP = lead[i]
+				}
+				for _, endpoint := range lead[i] {
+					now.Answers = append(now.Answers, Answer{endpoint, protocol})
+				}
 			}
+			rows.Affinity = service.Affinity > 0
 		}
 	}
-	before := s.answers[key]
-	if s.answers[key] = now; len(now) == 0 {
-		delete(s.answers, key)
+	s.noteAnswers(network, &now)
+	rows.Left = s.drainNames(network, rows.UDP, going)
+	s.world.Balancers.Set(owner, rows.Rows())
+}
+
+// from are the other Networks whose pods may answer a Network's questions: the one that offers the Service, and those that its endpoints are in.
+func from(n, home Network, offered bool, endpoints []resolved) []string {
+	var out []string
+	if offered {
+		out = append(out, home.Name)
 	}
-	for _, answers := range []map[string][]Answer{before, now} {
-		for network := range answers {
-			if !slices.Equal(before[network], now[network]) {
-				s.Answering.Changed(network)
-			}
+	for _, e := range endpoints {
+		if e.network != "" && e.network != n.Name && n.uses(e.network) {
+			out = append(out, e.network)
 		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// drainNames are the endpoints by UDP that have been left and whose clients nodes are to forget. Those in going still serve.
+func (s *Stage) drainNames(network string, lead, going []netip.AddrPort) []netip.AddrPort {
+	leads, serving := map[drain.Endpoint]struct{}{}, map[drain.Endpoint]struct{}{}
+	for _, list := range []struct {
+		endpoints []netip.AddrPort
+		in        map[drain.Endpoint]struct{}
+	}{{lead, leads}, {going, serving}} {
+		for _, e := range list.endpoints {
+			list.in[drain.Endpoint{Network: network, Port: compile.DNSPort, Address: e}] = struct{}{}
+		}
+	}
+	var out []netip.AddrPort
+	for left := range s.world.Balancers.Leave(nb.NamesOwner(network), leads, serving) {
+		out = append(out, left.Address)
+	}
+	return out
+}
+
+// noteAnswers notes who answers a Network's questions; nil: no Service is to.
+func (s *Stage) noteAnswers(network string, now *answering) {
+	before, had := s.answers[network]
+	switch {
+	case now == nil:
+		delete(s.answers, network)
+	default:
+		s.answers[network] = *now
+	}
+	if had != (now != nil) || had && (before.service != now.service || !before.equal(now.Answering)) {
+		s.Answering.Changed(network)
 	}
 }

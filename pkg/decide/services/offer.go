@@ -9,16 +9,17 @@ import (
 )
 
 // offer decides how the Networks that use the one of a Service's namespace know the Service: by rows that they share, which lead to
-// the faces of its pods, or to their own addresses for those that are joined to the Network; or, if it has endpoints in any of them, each by
-// its own, which lead to these, too. The same virtual address in two rows of one switch would be either of them. So the shared rows stay, and
-// lead nowhere then.
+// the faces of its pods, or to their own addresses for those that are joined to the Network; or, if it has endpoints in any of them, or in a
+// third Network that any of them reaches by itself, each by its own, which lead to these, too. The same virtual address in two rows of one
+// switch would be either of them. So the shared rows stay, and lead nowhere then.
 //
-// They know what the Network itself knows as its own: not what leads into it from elsewhere.
+// They know what the Network itself knows as its own: not what leads into it from elsewhere. That the Network reaches a third one is nothing to
+// them: they are led there if they reach it, too.
 func (l look) offer(service *model.Service, ns model.Namespace, home Network, endpoints []resolved) (apart []string, shared []compile.Backends) {
-	if service == nil || !home.Serves || !home.offers() || !l.admits(home, ns) {
+	if service == nil || !l.offers(home, ns) {
 		return nil, nil
 	}
-	idle := slices.ContainsFunc(endpoints, func(e resolved) bool { return slices.Contains(home.Consumers, e.network) })
+	idle := l.leadsApart(home, endpoints)
 	if idle {
 		apart = home.Consumers
 	}
@@ -28,6 +29,28 @@ func (l look) offer(service *model.Service, ns model.Namespace, home Network, en
 		shared = append(shared, b)
 	}
 	return apart, shared
+}
+
+// leadsApart reports whether a Service of a Network leads any of its consumers elsewhere than to the Network's own pods.
+func (l look) leadsApart(home Network, endpoints []resolved) bool {
+	elsewhere := map[string]struct{}{}
+	for _, e := range endpoints {
+		if e.network != "" && e.network != home.Name {
+			elsewhere[e.network] = struct{}{}
+		}
+	}
+	for other := range elsewhere {
+		if slices.Contains(home.Consumers, other) || slices.ContainsFunc(home.Consumers, func(c string) bool { return l.network(c).uses(other) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// offers reports whether the Network of a namespace offers the Service to others. What the cluster's DNS address means every Network decides
+// for itself.
+func (l look) offers(home Network, ns model.Namespace) bool {
+	return home.Serves && home.offers() && l.admits(home, ns) && l.service != l.world.Cluster.DNS
 }
 
 // known is a Network as others know it in some way (compile.Peers.Ways), as one in which Services lead somewhere: to its pods.

@@ -14,7 +14,7 @@ import (
 
 // Stage decides about Services.
 type Stage struct {
-	// Compiled tells of Services that may lead elsewhere, and Answering of Networks where others answer questions for names.
+	// Compiled tells of Services that may lead elsewhere, and Answering of Networks where others answer questions for names, or nobody.
 	Compiled  *pass.Topic[model.ServiceKey]
 	Answering *pass.Topic[string]
 
@@ -23,8 +23,9 @@ type Stage struct {
 	// queue holds the Services that something has changed about, and rows those whose rows are to be made.
 	queue, rows *pass.Queue[model.ServiceKey]
 	reads       reads
-	// answers are the endpoints of Services that answer questions for names, by Network.
-	answers map[model.ServiceKey]map[string][]Answer
+	// asking are Networks whose questions for names others answer, perhaps, and answers who does where it is a Service.
+	asking  *pass.Queue[string]
+	answers map[string]answering
 	// told is what the owners of Services know is wrong with their addresses.
 	told map[model.ServiceKey]told
 	// local are those whose owners have been told that clients reach endpoints of other nodes, too, by their UIDs; foreign those
@@ -38,7 +39,7 @@ func New(w World, sink Sink, claims, rows pass.Stage) *Stage {
 	s := &Stage{
 		Compiled: pass.NewTopic[model.ServiceKey](rows), Answering: pass.NewTopic[string](rows),
 		world: w, sink: sink, queue: pass.NewQueue[model.ServiceKey](claims), rows: pass.NewQueue[model.ServiceKey](rows),
-		answers: map[model.ServiceKey]map[string][]Answer{}, told: map[model.ServiceKey]told{},
+		asking: pass.NewQueue[string](rows), answers: map[string]answering{}, told: map[model.ServiceKey]told{},
 		local: map[model.ServiceKey]string{}, foreign: map[model.ServiceKey]string{},
 	}
 	s.reads = newReads(s.queue, w)
@@ -46,10 +47,14 @@ func New(w World, sink Sink, claims, rows pass.Stage) *Stage {
 	w.Catalog.SlicesChanged.Follow(claims, s.queue.Mark)
 	w.Quotas.Turned.Follow(claims, s.queue.Mark)
 	mark := func(owner nb.Owner) {
-		if owner.Kind == nb.KindService {
+		switch owner.Kind {
+		case nb.KindService:
 			s.rows.Mark(keyOf(owner))
+		case nb.KindNames:
+			s.asking.Mark(owner.Name)
 		}
 	}
+	w.NetworkChanged.Follow(rows, s.asking.Mark)
 	w.Virtual.Granted.Follow(rows, mark)
 	w.Balancers.Elapsed.Follow(rows, mark)
 	return s
@@ -70,9 +75,13 @@ func (s *Stage) Compile() {
 		s.sayAddresses(key)
 		s.reads.forget(key)
 		l := s.look(key)
-		s.noteAnswers(key, l.serve())
+		l.serve()
+		s.asking.MarkAll(s.world.Networks.Asking(key))
 		mirrors[key] = l.mirrors()
 		s.Compiled.Changed(key)
+	}
+	for network := range s.asking.Take() {
+		s.answer(network)
 	}
 	s.sink.WriteMirrors(mirrors)
 }
@@ -84,8 +93,8 @@ func (s *Stage) Refused(owner nb.Owner, problem model.Problem) {
 	}
 }
 
-// serve compiles a Service and returns what it leads to, by Network.
-func (l look) serve() []compile.Backends {
+// serve compiles a Service.
+func (l look) serve() {
 	service, ns := l.world.Catalog.Service(l.service), l.namespace(l.service.Namespace)
 	if service == nil {
 		delete(l.local, l.service)
@@ -93,7 +102,7 @@ func (l look) serve() []compile.Backends {
 	}
 	if ns == nil || !l.world.Catalog.Known(l.service) {
 		l.world.Balancers.Delete(ownerOf(l.service))
-		return nil
+		return
 	}
 	if l.world.Quotas.Beyond(l.service) != nil {
 		service = nil
@@ -106,8 +115,11 @@ func (l look) serve() []compile.Backends {
 	known = append(known, offered...)
 	for _, name := range l.networksOf(home, consumers, endpoints) {
 		n := l.network(name)
-		seen := visible.Service{Namespace: ns, Home: home.Space, Behind: behind(endpoints, name)}
-		if service == nil || !n.Serves || !l.looker(n).Sees(seen) && !slices.Contains(consumers, name) {
+		if service == nil || !n.Serves || !l.knows(n, ns, home, endpoints) && !slices.Contains(consumers, name) {
+			continue
+		}
+		if n.asks() && l.service == l.world.Cluster.DNS {
+			// At its address another one answers there.
 			continue
 		}
 		b := compile.Backends{Layout: n.Layout, VIPs: slices.Concat(l.addressesIn(n), l.publishedIn(*service, n))}
@@ -115,9 +127,6 @@ func (l look) serve() []compile.Backends {
 			b.VIPs = l.addressesIn(home)
 		}
 		b.Ports, b.Left = l.backends(*service, n, home.Space, endpoints)
-		if n.Model.DNS == model.DNSService && n.Model.DNSService == model.ServiceRef(l.service) {
-			b.DNS = l.nameServers(n)
-		}
 		known = append(known, b)
 		if n.Guard != nil {
 			guarded = l.guardPlaces(*service, n, b, endpoints)
@@ -125,7 +134,7 @@ func (l look) serve() []compile.Backends {
 	}
 	if len(known) == 0 {
 		l.world.Balancers.Delete(ownerOf(l.service))
-		return nil
+		return
 	}
 	l.drain(*service, known)
 	facts := compile.Service(*service, known)
@@ -133,7 +142,11 @@ func (l look) serve() []compile.Backends {
 	l.world.Balancers.Set(ownerOf(l.service), facts)
 	l.warnOfLocal(service)
 	l.warnOfFamily(service, home)
-	return known
+}
+
+// knows reports whether the pods of a Network know the Service by themselves, and not by compatibility with another.
+func (l look) knows(n Network, ns *model.Namespace, home Network, endpoints []resolved) bool {
+	return l.looker(n).Sees(visible.Service{Namespace: ns, Home: home.Space, Behind: behind(endpoints, n.Name)})
 }
 
 // drain replaces the endpoints that have been left by those whose clients by UDP nodes are to forget.

@@ -34,6 +34,8 @@ func (w *world) Network(name string) services.Network {
 	return n
 }
 
+func (*world) Asking(model.ServiceKey) map[string]struct{} { return nil }
+
 func (w *world) MeansInfrastructure(netip.Addr) bool { return false }
 
 func (w *world) Pod(key model.PodKey) (services.Pod, bool) {

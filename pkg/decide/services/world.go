@@ -34,6 +34,8 @@ type World struct {
 type Networks interface {
 	// Network is what is known of one, by its name.
 	Network(name string) Network
+	// Asking are those whose owners want a Service to answer questions for names. Nobody changes them.
+	Asking(service model.ServiceKey) map[string]struct{}
 	// MeansInfrastructure reports whether an address is one of the infrastructure's or of the cluster's own Services.
 	MeansInfrastructure(netip.Addr) bool
 }
@@ -63,6 +65,11 @@ type Network struct {
 
 // offers reports whether pods of other Networks reach this one's.
 func (n Network) offers() bool { return len(n.Consumers) > 0 }
+
+// asks reports whether a Service is to answer its pods' questions for names.
+func (n Network) asks() bool {
+	return n.Model != nil && n.Serves && n.Layout.Faces && n.Model.DNS == model.DNSService
+}
 
 // uses reports whether its pods reach another's.
 func (n Network) uses(provider string) bool { return n.Uses != nil && n.Uses(provider) }

@@ -281,7 +281,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.mode != 'service' || has(self.service)",fieldPath=".service",message="mode service needs the Service that answers"
 type NetworkDNS struct {
 	// node (the default): the pod's node answers, with the names of this Network, of the Kubernetes API, and those outside of
-	// the cluster if egress allows. service: a Service in one of the Network's namespaces answers. none: nobody does.
+	// the cluster if egress allows. service: a Service of the Network, or of one whose pods it reaches (compatibleWith), answers.
+	// none: nobody does.
 	//
 	// +optional
 	// +default="node"

@@ -1,0 +1,120 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
+)
+
+// TestATenantsNameServers: the example of docs/dns.md. The pods of a tenant's default Network ask name servers that run in his service
+// Network, at the cluster's DNS address, by faces and joined; under policies that admit the cluster's DNS; and nobody when there is no way
+// there. Somebody else's Network that names the same Service asks nobody, whatever its owner writes.
+func TestATenantsNameServers(t *testing.T) {
+	t.Parallel()
+	const service, home, servers, web, thief = "garden--service", "garden", "garden-dns", "garden-web", "garden-thief"
+	env.Apply(t, example(t, "tenant-dns/garden.yaml"))
+	t.Cleanup(func() {
+		for _, what := range [][]string{{"namespace", servers}, {"namespace", web}, {"network.atoll.dev", service}, {"tenant.atoll.dev", home}} {
+			if out, err := env.Program(context.Background(), append([]string{"kubectl", "delete", "--wait=false", "--ignore-not-found"}, what...)...).CombinedOutput(); err != nil {
+				t.Errorf("delete %v: %v\n%s", what, err, out)
+			}
+		}
+	})
+	env.Network(t, thief, v1alpha1.NetworkSpec{Uses: []string{service}, DNS: &v1alpha1.NetworkDNS{
+		Mode: v1alpha1.DNSService, Service: &v1alpha1.ServiceReference{Namespace: servers, Name: "dns"},
+	}})
+	env.Namespace(t, thief, thief)
+	server := nameServer(cluster.PodSpec{Namespace: servers, Name: "dns", App: "dns", Node: "n2"}, "dns")
+	pods := env.WaitReady(t,
+		env.Pod(t, cluster.PodSpec{Namespace: web, Name: "near", Node: "n2"}), env.Pod(t, cluster.PodSpec{Namespace: web, Name: "far", Node: "n1"}),
+		env.Pod(t, cluster.PodSpec{Namespace: thief, Name: "client", Node: "n1"}), env.Make(t, server),
+	)
+	clients, stranger, server := pods[:2], pods[2], pods[3]
+	// What the tenant's server has itself, and what it asks its node for.
+	const own, asked = "gate.garden.test", "dns." + servers + ".svc.cluster.local"
+	expect := func(when, status string, names ...string) {
+		t.Helper()
+		for _, from := range clients {
+			for _, name := range names {
+				wantStatus(t, when, from, name, status)
+			}
+		}
+	}
+	env.WaitCondition(t, home, model.ConditionDNSReady, metav1.ConditionTrue, "")
+	expect("by faces", "NOERROR", own, asked)
+	env.WaitCondition(t, thief, model.ConditionDNSReady, metav1.ConditionFalse, model.ReasonDNSServiceNotFound)
+	wantStatus(t, "of a stranger", stranger, own, "")
+
+	// The clients may ask the cluster's DNS and nobody else, the servers be asked by the tenant's pods alone.
+	env.Apply(t, `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: names, namespace: garden-web}, spec: {podSelector: {}, policyTypes: [Egress], egress: [
+		{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}, podSelector: {matchLabels: {k8s-app: kube-dns}}}],
+		ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]}]}}`)
+	admits := func(namespace string) {
+		t.Helper()
+		env.Apply(t, `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: asked, namespace: garden-dns}, spec: {podSelector: {matchLabels: {app: dns}}, policyTypes: [Ingress], ingress: [
+			{from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+namespace+`}}}], ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]}]}}`)
+	}
+	admits("kube-system")
+	expect("when the servers' own policy does not admit them", "", own)
+	admits(web)
+	expect("under policies that admit them", "NOERROR", own, asked)
+
+	// Without a way there nobody answers, neither the node nor the cluster's DNS, and the Network says so.
+	until := func(what string, began time.Time) {
+		t.Helper()
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%s is said after %s", what, took)
+		}
+	}
+	began := time.Now()
+	env.ChangeNetwork(t, service, func(s *v1alpha1.NetworkSpec) { s.CompatibleWith = nil })
+	env.WaitCondition(t, home, model.ConditionDNSReady, metav1.ConditionFalse, model.ReasonDNSServiceNotReached)
+	until("the end of the way there", began)
+	expect("without a way there", "", own, asked)
+	env.ChangeNetwork(t, service, func(s *v1alpha1.NetworkSpec) {
+		s.CompatibleWith = []v1alpha1.CompatiblePeer{{Tenant: home, Mode: v1alpha1.CompatibilityRouted}}
+	})
+	env.WaitCondition(t, home, model.ConditionDNSReady, metav1.ConditionTrue, "")
+	expect("joined", "NOERROR", own, asked)
+	began = time.Now()
+	env.DeletePod(t, server)
+	env.WaitCondition(t, home, model.ConditionDNSReady, metav1.ConditionFalse, model.ReasonDNSServiceWithoutEndpoints)
+	until("that the server has gone", began)
+	expect("without a server", "", own, asked)
+}
+
+// wantStatus waits until a question gets an answer with a status, by UDP and by TCP; empty: none at all.
+func wantStatus(t *testing.T, when string, from *corev1.Pod, name, status string) {
+	t.Helper()
+	for _, way := range []string{"-tcp=false", "-tcp=true"} {
+		cluster.Eventually(t, cluster.Patience, fmt.Sprintf("%s: %s/%s asks for %s %s", when, from.Namespace, from.Name, name, way), func(ctx context.Context) error {
+			said, err := env.Dig(ctx, from, way, "A", name)
+			if err == nil && (said.Status != status || (said.Error == "") != (status != "")) {
+				err = fmt.Errorf("got %+v, want %q", said, status)
+			}
+			return err
+		})
+	}
+}
+
+// example reads one of the files of docs/examples.
+func example(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(env.Root, "docs/examples", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
