@@ -9,7 +9,7 @@ import (
 // conflict says why a consumer's pods cannot reach a provider's although both want it; nil when they can. ranges are those of all Networks.
 //
 // Pods know each other by their faces, so that the subnets of both may be the same. What a consumer's pods dial must mean one thing to
-// them: a face, and an address of the provider's service ranges, must not be the consumer's own, nor another provider's. And what a provider's
+// them: a face, and an address of the provider's service ranges, must not be the consumer's own, nor its Gateways', nor another provider's. And what a provider's
 // pods see must mean one thing to them: whose address among faces is a pod of their own Network, nobody could tell.
 func (s Settings) conflict(provider, consumer *model.Network, ranges map[string][]netip.Prefix) *model.Problem {
 	for _, m := range []*model.Network{provider, consumer} {
@@ -30,6 +30,9 @@ func (s Settings) conflict(provider, consumer *model.Network, ranges map[string]
 	for _, offered := range provider.ServiceCIDRs {
 		if with, overlaps := overlapping(offered, own); overlaps {
 			return conflicting("service range %s of Network %q overlaps %s of Network %q: give one of them other addresses", offered, provider.Name, with, consumer.Name)
+		}
+		if with, overlaps := overlapping(offered, s.Gateways); overlaps {
+			return conflicting("service range %s of Network %q overlaps %s, of which Gateways of Network %q have addresses (gatewayCIDRs of the AtollConfig): give it other addresses", offered, provider.Name, with, consumer.Name)
 		}
 	}
 	return nil

@@ -9,9 +9,14 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// MaxJoined bounds how many Networks are joined by mode Routed, directly and by others: each node of any of them carries all of them, by
-// about 700 logical flows and 1.8 MB for each. (docs/design/measurements.md.)
-const MaxJoined = 32
+// The bounds on how many Networks are joined by mode Routed, directly and by others, where nothing else is said, and the least and the most
+// that may be said: each node of any of them carries all of them, by about 700 logical flows and 1.8 MB for each.
+// (docs/design/measurements.md.)
+const (
+	MaxJoined      = 32
+	LeastMaxJoined = 2
+	MostMaxJoined  = 256
+)
 
 // pair are two Networks, of which one asks to be joined to the other. The first one's name is the lesser.
 type pair struct{ a, b string }
@@ -59,9 +64,9 @@ func (n *Networks) join() joints {
 	for _, p := range asked {
 		one, other := find(p.a), find(p.b)
 		size := max(count[one], 1) + max(count[other], 1)
-		if one != other && size > MaxJoined {
+		if one != other && size > n.settings.MaxJoined {
 			problem := model.Problemf(model.ReasonTooManyJoined,
-				"mode Routed between Networks %q and %q would join %d Networks directly and by others, of at most %d: use mode ByFace, or join fewer", p.a, p.b, size, MaxJoined)
+				"mode Routed between Networks %q and %q would join %d Networks directly and by others, of at most %d: use mode ByFace, or join fewer", p.a, p.b, size, n.settings.MaxJoined)
 			out.refused[p] = refusal{problem, problem}
 			continue
 		}

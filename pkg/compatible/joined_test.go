@@ -184,12 +184,38 @@ func TestJoinedAreBounded(t *testing.T) {
 	}
 }
 
+// The bound is a setting: with a lesser one the older pairs stay joined, and the others are refused.
+func TestTheBoundOnJoinedIsASetting(t *testing.T) {
+	t.Parallel()
+	for bound, want := range map[int]string{0: "d>c c>b b>a", 4: "d>c c>b b>a", 3: "c>b b>a", 2: "d>c b>a"} {
+		settings := testSettings()
+		settings.MaxJoined = bound
+		n := New(settings)
+		for i, name := range []string{"a", "b", "c", "d"} {
+			m := routed("t/"+name, string(rune('b'+i)), "", fmt.Sprintf("10.%d.0.0/16", i))
+			m.Created = time.Unix(int64(i), 0)
+			n.Set(name, m)
+		}
+		var got []string
+		for _, pair := range []string{"d>c", "c>b", "b>a"} {
+			if consumer, provider, _ := strings.Cut(pair, ">"); n.Reaches(consumer, provider) && n.JoinedTo(consumer, provider) {
+				got = append(got, pair)
+			}
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("of at most %d: %q, want %q", bound, text, want)
+		}
+	}
+}
+
 // Whatever came before, what is joined is what it is from the beginning, and whoever is concerned is told.
 func TestJoinedDependOnTheStateAlone(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "d", "e"}
 	rapid.Check(t, func(t *rapid.T) {
-		n, now := New(testSettings()), map[string]*model.Network{}
+		settings := testSettings()
+		settings.MaxJoined = rapid.SampledFrom([]int{0, 2, 3}).Draw(t, "at most")
+		n, now := New(settings), map[string]*model.Network{}
 		draw := func(name string) *model.Network {
 			m := network(rapid.SampledFrom([]string{"t/", "t/", "u/"}).Draw(t, "tenant")+name, "", "a b c d")
 			for _, other := range names {
@@ -225,7 +251,7 @@ func TestJoinedDependOnTheStateAlone(t *testing.T) {
 			if now[name] = m; m == nil {
 				delete(now, name)
 			}
-			fresh := New(testSettings())
+			fresh := New(settings)
 			for _, name := range names {
 				if now[name] != nil {
 					fresh.Set(name, now[name])

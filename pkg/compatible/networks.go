@@ -15,6 +15,10 @@ type Settings struct {
 	Faces []netip.Prefix
 	// DefaultSubnet is what a Network has that lists no subnet.
 	DefaultSubnet netip.Prefix
+	// Gateways are the ranges of the addresses of Gateways, in each Network anew.
+	Gateways []netip.Prefix
+	// MaxJoined is how many Networks may be joined, directly and by others; 0: MaxJoined of this package.
+	MaxJoined int
 	// Default is the name of the cluster's default Network, whose pods have no faces, whatever its type.
 	Default string
 	// Taken are the ranges whose addresses mean the same to pods of all Networks: the cluster's Services, its Gateways, its infrastructure.
@@ -77,6 +81,7 @@ func (i index) drop(key, value string) {
 
 // New makes an index without Networks.
 func New(settings Settings) *Networks {
+	settings.MaxJoined = cmp.Or(settings.MaxJoined, MaxJoined)
 	return &Networks{
 		settings: settings, known: map[string]*model.Network{}, ranges: map[string][]netip.Prefix{},
 		tenants: index{}, naming: index{}, admitting: index{}, open: index{}, using: index{},

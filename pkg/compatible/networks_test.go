@@ -246,3 +246,27 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		}
 	})
 }
+
+// TestServiceRangesAmongThoseOfGateways: a provider's service range may not be where consumers have addresses for their own Gateways, which would mean
+// both.
+func TestServiceRangesAmongThoseOfGateways(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ services, says string }{
+		{"198.18.4.0/24", `Refused AddressConflict service range 198.18.4.0/24 of Network "a" overlaps 198.18.0.0/16, of which Gateways of Network "b" have addresses (gatewayCIDRs of the AtollConfig): give it other addresses`},
+		{"198.19.0.0/24", "Active  "},
+	} {
+		settings := testSettings()
+		settings.Gateways = prefixes("198.18.0.0/16", "fd64:a702::/64")
+		n := New(settings)
+		a := network("t/a", "b", "")
+		a.ServiceCIDRs = prefixes(test.services)
+		n.Set("a", a)
+		n.Set("b", network("t/b", "", ""))
+		for name, other := range map[string]string{"a": "b", "b": "a"} {
+			statuses, _ := n.Statuses(name)
+			if s := statuses[0]; s.Network != other || fmt.Sprint(s.State, " ", s.Problem.Reason, " ", s.Problem.Message) != test.says {
+				t.Errorf("%s: %s says %+v", test.services, name, s)
+			}
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/compatible"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -33,6 +34,8 @@ type Settings struct {
 	DNS             DNS
 	// Inside and Outside are how many connections a pod may have at a time, inside its Network and past it. 0: any number.
 	Inside, Outside uint32
+	// MaxJoined is how many Networks mode Routed joins, directly and by others.
+	MaxJoined int
 	// TenantNetwork is what the default Networks of Tenants are made from that have no template of their own.
 	TenantNetwork model.NetworkTemplate
 }
@@ -62,6 +65,7 @@ func Defaults() v1alpha1.AtollConfigSpec {
 		},
 		// A quarter of the table that nodes usually have, and a sixteenth.
 		MaxPodConnections: v1alpha1.MaxPodConnections{InsideNetwork: 65536, OutsideNetwork: 16384},
+		Compatibility:     v1alpha1.ClusterCompatibility{MaxJoined: compatible.MaxJoined},
 	}
 }
 
@@ -78,6 +82,7 @@ func Parse(spec v1alpha1.AtollConfigSpec) (Settings, error) {
 		},
 		Inside: p.count("maxPodConnections.insideNetwork", spec.MaxPodConnections.InsideNetwork), Outside: p.count("maxPodConnections.outsideNetwork", spec.MaxPodConnections.OutsideNetwork),
 	}
+	s.MaxJoined = p.joined("compatibility.maxJoined", spec.Compatibility.MaxJoined)
 	s.TenantNetwork = intake.NetworkTemplate(spec.TenantNetworkTemplate)
 	s.Subnet = p.prefix("defaultSubnet", string(spec.DefaultSubnet))
 	pods, nodes := list(p, "podCIDRs", spec.PodCIDRs), list(p, "nodeCIDRs", spec.NodeCIDRs)
@@ -151,6 +156,17 @@ func (p *parser) count(field string, n int64) uint32 {
 		return 0
 	}
 	return uint32(n)
+}
+
+// joined reads a bound on joined Networks. An object of an earlier schema has none.
+func (p *parser) joined(field string, n int32) int {
+	switch {
+	case n == 0:
+		return compatible.MaxJoined
+	case n < compatible.LeastMaxJoined || n > compatible.MostMaxJoined:
+		p.wrong(field, fmt.Sprintf("%d is not between %d and %d", n, compatible.LeastMaxJoined, compatible.MostMaxJoined))
+	}
+	return int(n)
 }
 
 func (p *parser) prefix(field, text string) netip.Prefix {

@@ -84,22 +84,24 @@ func TestParse(t *testing.T) {
 	if want := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/108")}; !reflect.DeepEqual(got.Services, want) {
 		t.Errorf("Services: %v", got.Services)
 	}
-	if got.Inside != 65536 || got.Outside != 16384 || got.DNS.Service.String() != "kube-system/kube-dns" || got.DNS.Addresses[0].String() != "10.96.0.10" {
+	if got.Inside != 65536 || got.MaxJoined != 32 || got.Outside != 16384 || got.DNS.Service.String() != "kube-system/kube-dns" || got.DNS.Addresses[0].String() != "10.96.0.10" {
 		t.Errorf("%+v", got)
 	}
 	for want, change := range map[string]func(*v1alpha1.AtollConfigSpec){
-		"defaultSubnet: ":                                    func(s *v1alpha1.AtollConfigSpec) { s.DefaultSubnet = "10.0.0.0" },
-		"defaultNetwork: it is empty":                        func(s *v1alpha1.AtollConfigSpec) { s.DefaultNetwork = "" },
-		"closedCIDRs[1]: 10.0.0.1/24 has host bits":          func(s *v1alpha1.AtollConfigSpec) { s.ClosedCIDRs = []v1alpha1.IPBlock{"10.1.0.0/24", "10.0.0.1/24"} },
-		"faceCIDRs[1]: 100.80.0.0/16 is a second range":      func(s *v1alpha1.AtollConfigSpec) { s.FaceCIDRs = []v1alpha1.CIDR{"100.64.0.0/16", "100.80.0.0/16"} },
-		"gatewayCIDRs[1]: fd01::/64 is a second range":       func(s *v1alpha1.AtollConfigSpec) { s.GatewayCIDRs = []v1alpha1.CIDR{"fd00::/64", "fd01::/64"} },
-		"100.64.0.0/24 has not the 512 addresses":            func(s *v1alpha1.AtollConfigSpec) { s.FaceCIDRs = []v1alpha1.CIDR{"100.64.0.0/24"} },
-		"faceCIDRs: 100.64.0.0/10 overlaps 100.96.0.0/12 of": func(s *v1alpha1.AtollConfigSpec) { s.ServiceCIDRs = []v1alpha1.IPBlock{"100.96.0.0/12"} },
-		"overlaps 100.64.0.0/16 of gatewayCIDRs":             func(s *v1alpha1.AtollConfigSpec) { s.GatewayCIDRs = []v1alpha1.CIDR{"100.64.0.0/16"} },
-		"overlaps 100.64.9.0/24 of nodeCIDRs":                func(s *v1alpha1.AtollConfigSpec) { s.NodeCIDRs = []v1alpha1.IPBlock{"100.64.9.0/24"} },
-		"dns.addresses[0]: ":                                 func(s *v1alpha1.AtollConfigSpec) { s.DNS.Addresses = []v1alpha1.IP{"kube-dns"} },
-		"dns.service.name: it is empty":                      func(s *v1alpha1.AtollConfigSpec) { s.DNS.Service.Name = "" },
-		"maxPodConnections.insideNetwork: -1 is not between": func(s *v1alpha1.AtollConfigSpec) { s.MaxPodConnections.InsideNetwork = -1 },
+		"defaultSubnet: ":                                     func(s *v1alpha1.AtollConfigSpec) { s.DefaultSubnet = "10.0.0.0" },
+		"defaultNetwork: it is empty":                         func(s *v1alpha1.AtollConfigSpec) { s.DefaultNetwork = "" },
+		"closedCIDRs[1]: 10.0.0.1/24 has host bits":           func(s *v1alpha1.AtollConfigSpec) { s.ClosedCIDRs = []v1alpha1.IPBlock{"10.1.0.0/24", "10.0.0.1/24"} },
+		"faceCIDRs[1]: 100.80.0.0/16 is a second range":       func(s *v1alpha1.AtollConfigSpec) { s.FaceCIDRs = []v1alpha1.CIDR{"100.64.0.0/16", "100.80.0.0/16"} },
+		"gatewayCIDRs[1]: fd01::/64 is a second range":        func(s *v1alpha1.AtollConfigSpec) { s.GatewayCIDRs = []v1alpha1.CIDR{"fd00::/64", "fd01::/64"} },
+		"100.64.0.0/24 has not the 512 addresses":             func(s *v1alpha1.AtollConfigSpec) { s.FaceCIDRs = []v1alpha1.CIDR{"100.64.0.0/24"} },
+		"faceCIDRs: 100.64.0.0/10 overlaps 100.96.0.0/12 of":  func(s *v1alpha1.AtollConfigSpec) { s.ServiceCIDRs = []v1alpha1.IPBlock{"100.96.0.0/12"} },
+		"overlaps 100.64.0.0/16 of gatewayCIDRs":              func(s *v1alpha1.AtollConfigSpec) { s.GatewayCIDRs = []v1alpha1.CIDR{"100.64.0.0/16"} },
+		"overlaps 100.64.9.0/24 of nodeCIDRs":                 func(s *v1alpha1.AtollConfigSpec) { s.NodeCIDRs = []v1alpha1.IPBlock{"100.64.9.0/24"} },
+		"dns.addresses[0]: ":                                  func(s *v1alpha1.AtollConfigSpec) { s.DNS.Addresses = []v1alpha1.IP{"kube-dns"} },
+		"dns.service.name: it is empty":                       func(s *v1alpha1.AtollConfigSpec) { s.DNS.Service.Name = "" },
+		"compatibility.maxJoined: 1 is not between 2 and 256": func(s *v1alpha1.AtollConfigSpec) { s.Compatibility.MaxJoined = 1 },
+		"compatibility.maxJoined: 257 is not between":         func(s *v1alpha1.AtollConfigSpec) { s.Compatibility.MaxJoined = 257 },
+		"maxPodConnections.insideNetwork: -1 is not between":  func(s *v1alpha1.AtollConfigSpec) { s.MaxPodConnections.InsideNetwork = -1 },
 	} {
 		if _, err := Parse(with(change)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)

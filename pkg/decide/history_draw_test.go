@@ -41,6 +41,8 @@ type settings struct {
 	// small: nodes have few faces, and then Networks have many addresses, of which nobody asks for a certain one: who lacks both is
 	// told of the one that was used up first.
 	small bool
+	// joined is how many Networks mode Routed joins at most.
+	joined int
 	// crowded: it is pods, most of all, that come and go.
 	crowded bool
 	// peered: Networks serve each other, and it is they, pods and policies that change.
@@ -64,6 +66,7 @@ func drawHistory(t *rapid.T) *history {
 		flat:    rapid.SampledFrom([]string{"", "blue"}).Draw(t, "flat"),
 		small:   rapid.Bool().Draw(t, "few faces"),
 		crowded: rapid.Bool().Draw(t, "crowded"),
+		joined:  rapid.SampledFrom([]int{0, 2}).Draw(t, "joined at most"),
 	}}
 	if h.settings.peered = !h.settings.crowded && rapid.IntRange(0, 2).Draw(t, "peered") == 0; h.settings.peered {
 		h.settings.flat = ""
@@ -278,7 +281,7 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 			peer(&n, func(what string) bool { return rapid.Bool().Draw(t, what) })
 		}
 	}
-	if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30"}).Draw(t, "services"); cidr != "" {
+	if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30", "198.18.0.0/30"}).Draw(t, "services"); cidr != "" {
 		n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(cidr)}
 	}
 	return n

@@ -106,6 +106,7 @@ func (h *history) world(t *rapid.T, how string) *world {
 		settings = withFaces("100.64.0.0/29")
 		settings.FaceBlock = 2
 	}
+	settings.MaxJoined = h.settings.joined
 	settings.DNS = model.ServiceKey{Namespace: "x", Name: "db"}
 	w := &world{cluster: newCluster(), settings: settings}
 	w.showing = func(name string, s model.NetworkStatus) {

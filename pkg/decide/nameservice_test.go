@@ -60,8 +60,8 @@ func namesBehind(pods ...string) model.Slice {
 	return s
 }
 
-// asks is where questions lead that go to one endpoint; empty: to nobody.
-func asks(endpoint string) []string {
+// questionsTo is where questions lead that go to one endpoint; empty: to nobody.
+func questionsTo(endpoint string) []string {
 	return []string{"udp 10.96.0.10:53=" + endpoint, "tcp 10.96.0.10:53=" + endpoint}
 }
 
@@ -78,7 +78,7 @@ func TestAProvidersServiceAnswersForNames(t *testing.T) {
 	w := askedWorld(t)
 	expect := func(when, endpoint, reason string) {
 		t.Helper()
-		w.wantNames(t, when, "blue", asks(endpoint)...)
+		w.wantNames(t, when, "blue", questionsTo(endpoint)...)
 		w.wantDNSReady(t, when, "blue", reason)
 	}
 	expect("without a way there", "", model.ReasonDNSServiceNotReached)
@@ -127,13 +127,13 @@ func TestNobodyElseIsAskedForNames(t *testing.T) {
 	w := askedWorld(t)
 	w.rewrite("red", func(n *model.Network) { n.Tenant, n.CompatibleWith = "acme", []model.CompatiblePeer{{Network: "blue"}} })
 	w.setNamespace("r", map[string]string{model.LabelNetwork: "red", model.LabelTenant: "acme"})
-	w.wantNames(t, "without the consumer's wish", "blue", asks("")...)
+	w.wantNames(t, "without the consumer's wish", "blue", questionsTo("")...)
 	w.wantDNSReady(t, "without the consumer's wish", "blue", model.ReasonDNSServiceNotFound)
 	there := w.condition("blue", model.ConditionDNSReady).Message
 	w.rewrite("blue", func(n *model.Network) { n.Uses = []string{"red"} })
-	w.wantNames(t, "with it", "blue", asks("100.64.0.1:53")...)
+	w.wantNames(t, "with it", "blue", questionsTo("100.64.0.1:53")...)
 	w.rewrite("red", func(n *model.Network) { n.CompatibleWith = nil })
-	w.wantNames(t, "without the provider's", "blue", asks("")...)
+	w.wantNames(t, "without the provider's", "blue", questionsTo("")...)
 	w.deleteService(model.ServiceKey{Namespace: "r", Name: "names"})
 	w.settle()
 	if not := w.condition("blue", model.ConditionDNSReady).Message; not != there {
@@ -152,10 +152,10 @@ func TestNobodyElseIsAskedForNames(t *testing.T) {
 	s := namesBehind()
 	s.Endpoints = []model.Endpoint{endpoint("r", "third", face.String())}
 	w.setSlice(s)
-	w.wantNames(t, "a third Network's pod", "blue", asks("")...)
+	w.wantNames(t, "a third Network's pod", "blue", questionsTo("")...)
 	w.wantDNSReady(t, "a third Network's pod", "blue", model.ReasonDNSServiceWithoutEndpoints)
 	w.says("green", model.CompatiblePeer{Network: "blue"})
-	w.wantNames(t, "of a Network that it reaches, too", "blue", asks(netip.AddrPortFrom(face, 53).String())...)
+	w.wantNames(t, "of a Network that it reaches, too", "blue", questionsTo(netip.AddrPortFrom(face, 53).String())...)
 }
 
 // Rules of a consumer that mean the cluster's DNS mean who answers there.

@@ -69,7 +69,9 @@ func TestHardAndSoft(t *testing.T) {
 		{"it reaches another tenant's", func(n *Network) { n.Providers = []Peer{{"red", "other"}} }, "Soft Soft Soft UsesOtherNetworks", "Soft Soft Soft UsesOtherNetworks"},
 		{"it reaches the cluster's", func(n *Network) { n.Providers = []Peer{{"red", ""}} }, "Soft Soft Soft UsesOtherNetworks", "Soft Soft Soft UsesOtherNetworks"},
 		{
-			"the tenant's own pods answer its questions for names", func(n *Network) { n.Providers, n.Answering = []Peer{{"acme--dns", "acme"}}, []Peer{{"acme--dns", "acme"}} },
+			"the tenant's own pods answer its questions for names", func(n *Network) {
+				n.Providers, n.Answering = []Peer{{"acme--dns", "acme"}}, []Peer{{"acme--dns", "acme"}}
+			},
 			"Soft Soft Soft AnsweredByOthers UsesOtherNetworks", allHard,
 		},
 		{

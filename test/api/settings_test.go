@@ -56,6 +56,8 @@ func testSettings(t *testing.T, s *apiserver.Server) {
 		{`{"dns":{"addresses":["kube-dns"]}}`, "must be an IP address"},
 		{`{"dns":{"domain":"Cluster_Local"}}`, "should match"},
 		{`{"maxPodConnections":{"insideNetwork":-1}}`, "greater than or equal to 0"},
+		{`{"compatibility":{"maxJoined":1}}`, "greater than or equal to 2"},
+		{`{"compatibility":{"maxJoined":257}}`, "less than or equal to 256"},
 		// Nothing is in force yet.
 		{`{"faceCIDRs":["100.64.0.0/16"],"defaultSubnet":"10.0.0.0/8","defaultNetwork":"first"}`, ""},
 	} {
@@ -155,6 +157,7 @@ func testSettingsKept(t *testing.T, s *apiserver.Server) {
 		`{"dns":{"addresses":["10.96.0.11"]}}`:  "",
 		`{"infraNamespaces":["kube-system"]}`:   "",
 		`{"maxPodConnections":null,"dns":null}`: "",
+		`{"compatibility":{"maxJoined":2}}`:     "",
 	} {
 		expect(t, change(t, s, fmt.Sprintf(`{"spec":%s}`, spec), "--dry-run=server"), refusal)
 	}

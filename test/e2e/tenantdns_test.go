@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
@@ -24,7 +25,7 @@ import (
 func TestATenantsNameServers(t *testing.T) {
 	t.Parallel()
 	const service, home, servers, web, thief = "garden--service", "garden", "garden-dns", "garden-web", "garden-thief"
-	env.Apply(t, example(t, "tenant-dns/garden.yaml"))
+	env.Apply(t, manifest(t, "tenant-dns/garden.yaml"))
 	t.Cleanup(func() {
 		for _, what := range [][]string{{"namespace", servers}, {"namespace", web}, {"network.atoll.dev", service}, {"tenant.atoll.dev", home}} {
 			if out, err := env.Program(context.Background(), append([]string{"kubectl", "delete", "--wait=false", "--ignore-not-found"}, what...)...).CombinedOutput(); err != nil {
@@ -32,7 +33,8 @@ func TestATenantsNameServers(t *testing.T) {
 			}
 		}
 	})
-	env.Network(t, thief, v1alpha1.NetworkSpec{Uses: []string{service}, DNS: &v1alpha1.NetworkDNS{
+	// Its pods could dial the cluster's DNS, if their questions were not refused before.
+	env.Network(t, thief, v1alpha1.NetworkSpec{Uses: []string{service}, InfraAccess: v1alpha1.InfraDirect, DNS: &v1alpha1.NetworkDNS{
 		Mode: v1alpha1.DNSService, Service: &v1alpha1.ServiceReference{Namespace: servers, Name: "dns"},
 	}})
 	env.Namespace(t, thief, thief)
@@ -56,6 +58,7 @@ func TestATenantsNameServers(t *testing.T) {
 	expect("by faces", "NOERROR", own, asked)
 	env.WaitCondition(t, thief, model.ConditionDNSReady, metav1.ConditionFalse, model.ReasonDNSServiceNotFound)
 	wantStatus(t, "of a stranger", stranger, own, "")
+	wantStatus(t, "of a stranger", stranger, asked, "")
 
 	// The clients may ask the cluster's DNS and nobody else, the servers be asked by the tenant's pods alone.
 	env.Apply(t, `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: names, namespace: garden-web}, spec: {podSelector: {}, policyTypes: [Egress], egress: [
@@ -70,6 +73,14 @@ func TestATenantsNameServers(t *testing.T) {
 	expect("when the servers' own policy does not admit them", "", own)
 	admits(web)
 	expect("under policies that admit them", "NOERROR", own, asked)
+	cluster.Eventually(t, cluster.Patience, "atoll policy trace follows a question", func(ctx context.Context) error {
+		var said inspect.Trace
+		err := policyCommand(ctx, &said, "trace", web+"/far", clusterDNS.Addr().String(), "--port", "53", "--protocol", "udp", "--nb-address", env.Box.NBAddress())
+		if err == nil && (len(said.Paths) != 1 || said.Paths[0].To != server.Status.PodIP || said.Paths[0].Dialled != clusterDNS.String() || said.Paths[0].Steps[0].Verdict != "allow") {
+			err = fmt.Errorf("it says %+v", said)
+		}
+		return err
+	})
 
 	// Without a way there nobody answers, neither the node nor the cluster's DNS, and the Network says so.
 	until := func(what string, began time.Time) {
@@ -109,8 +120,8 @@ func wantStatus(t *testing.T, when string, from *corev1.Pod, name, status string
 	}
 }
 
-// example reads one of the files of docs/examples.
-func example(t *testing.T, file string) string {
+// manifest reads one of the files of docs/examples.
+func manifest(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(env.Root, "docs/examples", file))
 	if err != nil {

@@ -20,7 +20,7 @@ type peers struct {
 func newPeers(infra Infrastructure, networks map[string]*model.Network) *peers {
 	p := &peers{
 		rule: compatible.New(compatible.Settings{
-			Faces: infra.Faces, DefaultSubnet: infra.DefaultSubnet, Default: infra.Default,
+			Faces: infra.Faces, DefaultSubnet: infra.DefaultSubnet, Gateways: infra.Gateways, MaxJoined: infra.MaxJoined, Default: infra.Default,
 			Taken: slices.Concat(infra.Services, infra.Gateways, infra.Others, infra.Closed, infra.Balancers),
 		}),
 		uids: map[string]string{},

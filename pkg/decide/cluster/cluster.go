@@ -41,6 +41,8 @@ type Settings struct {
 	// Connections is how many connections a pod may have at a time that its node follows inside the Network, made by it or to it. 0: any
 	// number.
 	Connections uint32
+	// MaxJoined is how many Networks mode Routed joins, directly and by others; 0: compatible.MaxJoined.
+	MaxJoined int
 }
 
 // Layout is what of the settings decides what a Network serves.

@@ -220,15 +220,13 @@ func (n *Network) Consumers() []string { return n.consumers }
 func (n *Network) Providers() []string { return n.providers }
 
 // Offered are the service ranges of a Network that others use: a virtual address of theirs means the same to those others, since compatibility
-// is refused where it would not. Of the ranges that all Networks have for their Gateways, each to itself, that cannot be said.
+// is refused where it would not. The caller does not change them.
 func (s *Stage) Offered(name string) []netip.Prefix {
 	n := s.Get(name)
 	if n == nil || len(n.consumers) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(n.Model.ServiceCIDRs), func(offered netip.Prefix) bool {
-		return slices.ContainsFunc(s.Cluster.Gateways, offered.Overlaps)
-	})
+	return n.Model.ServiceCIDRs
 }
 
 // Ways are how those know a Network that use it: by faces, and those that are joined to it by own addresses.

@@ -162,6 +162,12 @@ type AtollConfigSpec struct {
 	// +kubebuilder:default={}
 	MaxPodConnections MaxPodConnections `json:"maxPodConnections"`
 
+	// What Networks are to one another.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Compatibility ClusterCompatibility `json:"compatibility"`
+
 	// What the default Networks of Tenants are made from that have no template of their own. None: Networks of type vpc.
 	//
 	// +optional
@@ -222,6 +228,18 @@ type MaxPodConnections struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4294967295
 	OutsideNetwork int64 `json:"outsideNetwork"`
+}
+
+// ClusterCompatibility bounds what Networks are to one another.
+type ClusterCompatibility struct {
+	// How many Networks mode Routed joins, directly and by others: each node of any of them carries all of them. Where more ask for it, the
+	// older pairs have it.
+	//
+	// +optional
+	// +kubebuilder:default=32
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=256
+	MaxJoined int32 `json:"maxJoined"`
 }
 
 // IPBlock is an IP range in CIDR notation, with no bit set after the prefix. A single address is a range, too.
