@@ -35,7 +35,7 @@ type Infrastructure struct {
 	DefaultSubnet netip.Prefix
 	// Default is the name of the cluster's default Network.
 	Default string
-	// MaxJoined is how many Networks mode Routed joins: it decides who reaches whom.
+	// MaxJoined is how many Networks mode Routed joins, directly and by others.
 	MaxJoined int
 	// MaxConnections is how many connections a pod may have at a time past its Network; 0 is any number.
 	MaxConnections uint32

@@ -126,10 +126,10 @@ func (s *Stage) drainNames(network string, lead, going []netip.AddrPort) []netip
 	leads, serving := map[drain.Endpoint]struct{}{}, map[drain.Endpoint]struct{}{}
 	for _, list := range []struct {
 		endpoints []netip.AddrPort
-		in        map[drain.Endpoint]struct{}
+		into      map[drain.Endpoint]struct{}
 	}{{lead, leads}, {going, serving}} {
 		for _, e := range list.endpoints {
-			list.in[drain.Endpoint{Network: network, Port: compile.DNSPort, Address: e}] = struct{}{}
+			list.into[drain.Endpoint{Network: network, Port: compile.DNSPort, Address: e}] = struct{}{}
 		}
 	}
 	var out []netip.AddrPort
