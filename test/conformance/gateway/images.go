@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/pkg/image"
+	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/pkg/sandbox/progress"
 )
