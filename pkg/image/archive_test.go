@@ -3,6 +3,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -56,7 +57,7 @@ func TestArchivesThatLie(t *testing.T) {
 		w := tar.NewWriter(&out)
 		for files := tar.NewReader(bytes.NewReader(read(t, good))); ; {
 			header, err := files.Next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

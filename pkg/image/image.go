@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -97,9 +98,7 @@ func Write(path string, image Image) error {
 	}
 	defer os.RemoveAll(scratch)
 	programs := map[string]string{image.Name: image.Program}
-	for name, program := range image.Others {
-		programs[name] = program
-	}
+	maps.Copy(programs, image.Others)
 	packed, err := Pack(Content{
 		Layers: []Layer{{
 			Dirs:     map[string]fs.FileMode{"etc": 0o755, "tmp": 0o777 | fs.ModeSticky},

@@ -31,8 +31,7 @@ func Push(ctx context.Context, reference string, index v1.ImageIndex) error {
 
 // explained says what an error means where a person can do something about it.
 func explained(err error, registry string) error {
-	var refused *transport.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*transport.Error](err); ok {
 		switch refused.StatusCode {
 		case http.StatusUnauthorized:
 			return fmt.Errorf("%s refuses the credentials that docker's configuration has for it, or wants some: docker login %s writes them: %w", registry, registry, err)

@@ -109,7 +109,7 @@ func atollImage(t *testing.T, node string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range strings.Fields(string(names)) {
+	for name := range strings.FieldsSeq(string(names)) {
 		if strings.HasPrefix(name, "ghcr.io/atoll-net/atoll:") {
 			return name
 		}
