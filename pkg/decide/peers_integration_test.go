@@ -166,8 +166,10 @@ func TestPeersWithPackets(t *testing.T) {
 	// The control: without the rows that refuse, everything passes.
 	g.engine.stop()
 	for row := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action=reject")) {
-		for group := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "Port_Group", "acls{>=}"+row)) {
-			nbctl(t, g.central, "remove", "Port_Group", group, "acls", row)
+		for _, table := range []string{"Port_Group", "Logical_Switch"} {
+			for holder := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", table, "acls{>=}"+row)) {
+				nbctl(t, g.central, "remove", table, holder, "acls", row)
+			}
 		}
 	}
 	g.letStrangersIn()
