@@ -38,10 +38,12 @@ func newMarket(t testing.TB, networks int) *market {
 		p := pod(name, "pod", "")
 		p.Node = fmt.Sprint("n", i/500)
 		m.setPod(p)
+		if made := i + 1; made%100 == 0 || made == networks {
+			m.await(fmt.Sprint(made, " pods have ports"), func() bool {
+				return strings.Count(m.north("--bare", "--columns=name", "list", "Logical_Switch_Port"), "/pod\n") == made
+			})
+		}
 	}
-	m.await("all pods have ports", func() bool {
-		return strings.Count(m.north("--bare", "--columns=name", "list", "Logical_Switch_Port"), "/pod\n") == networks
-	})
 	return m
 }
 
@@ -59,7 +61,7 @@ func (m *market) north(args ...string) string {
 // await waits until something is so and ovn-northd has carried it on.
 func (m *market) await(what string, so func() bool) {
 	m.t.Helper()
-	tick, limit := time.NewTicker(10*time.Millisecond), time.After(5*time.Minute)
+	tick, limit := time.NewTicker(50*time.Millisecond), time.After(5*time.Minute)
 	defer tick.Stop()
 	for !so() {
 		select {
@@ -138,6 +140,36 @@ func TestAConsumerIsIncremental(t *testing.T) {
 		if diff := cmp.Diff(strings.Split(m.flows(), "\n"), strings.Split(before, "\n")); diff != "" {
 			t.Errorf("%s: what ovn-northd has computed of it alone is something else (-of all, +of it alone):\n%s", step.what, diff)
 		}
+	}
+}
+
+// What a provider has for its consumers, and where it hangs, comes back when somebody takes it away: from one consumer, from the provider, and from
+// all, so that the rows themselves are gone.
+func TestWhatConsumersHoldComesBack(t *testing.T) {
+	m := newMarket(t, 4)
+	m.serve(2)
+	look := func() string {
+		lines := strings.Split(m.north("--no-headings", "--format=csv", "--columns=name,acls", "list", "Port_Group"), "\n")
+		lines = append(lines, strings.Split(m.north("--no-headings", "--format=csv", "--columns=name,acls", "list", "Logical_Switch"), "\n")...)
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	want := look()
+	group := strings.TrimSpace(m.north("--bare", "--columns=_uuid", "list", "Port_Group"))
+	if len(strings.Fields(group)) != 1 {
+		t.Fatalf("there are other port groups than the provider's: %s", group)
+	}
+	first := []string{"clear", "Logical_Switch", marketName(1) + "/default", "acls"}
+	second := []string{"clear", "Logical_Switch", marketName(2) + "/default", "acls"}
+	own := []string{"clear", "Logical_Switch", marketProvider + "/default", "acls"}
+	away := []string{"destroy", "Port_Group", group}
+	for what, taken := range map[string][]string{
+		"from a consumer": first, "from the provider": away,
+		"from all": slices.Concat(first, []string{"--"}, second, []string{"--"}, own, []string{"--"}, away),
+	} {
+		m.north(taken...)
+		eventually(t, 30*time.Second, want, look)
+		t.Log("it is there again after it was taken ", what)
 	}
 }
 
