@@ -83,19 +83,35 @@ type aclBuilder struct {
 	origin nb.Origin
 	// dialled: what a pod sends is judged before load balancing, by what it dials.
 	dialled bool
+	// common: they are the same whichever Network's ports they judge, and name none.
+	common bool
 	// name is what logs say; meter, if not empty, bounds them: the ACLs write them.
 	name, meter string
 }
 
 // acl gives one ACL of a port group. key tells it from the owner's others.
+func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, tier, priority int, match string) nb.Facts {
+	row := b.row(key, d, action, tier, priority, match)
+	return nb.Facts{Rows: []nb.Row{row}, Members: []nb.Member{GroupRef(b.layout, g).Holds(nb.ColumnACLs, row.UUID)}}
+}
+
+// uuid is that of an ACL.
+func (b aclBuilder) uuid(key string) string {
+	return nb.UUID(nb.TableACL, b.layout.UID+"/"+b.owner.String()+"/"+b.uid+"/"+key)
+}
+
+// row gives one ACL, which hangs on nothing yet.
 //
 // What a pod sends is judged after load balancing (apply-after-lb): by the endpoint that a Service led to, not by the
 // Service's address, as the API means it; but for a builder of what is dialled. (ovn-nb(5).)
-func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, tier, priority int, match string) nb.Facts {
+func (b aclBuilder) row(key string, d model.Direction, action string, tier, priority int, match string) *nb.ACL {
 	origin := b.origin
-	origin.Network, origin.Direction, origin.Verdict = b.layout.Name, d.String(), verdictIn(action)
+	origin.Direction, origin.Verdict = d.String(), verdictIn(action)
+	if !b.common {
+		origin.Network = b.layout.Name
+	}
 	row := &nb.ACL{
-		UUID: nb.UUID(nb.TableACL, b.layout.UID+"/"+b.owner.String()+"/"+b.uid+"/"+key), Tier: tier, Priority: priority,
+		UUID: b.uuid(key), Tier: tier, Priority: priority,
 		Direction: "to-lport", Match: match + origin.Comment(), Action: action,
 		ExternalIDs: ids(b.owner, b.uid, b.layout.Name),
 	}
@@ -111,10 +127,7 @@ func (b aclBuilder) acl(g Group, key string, d model.Direction, action string, t
 	if b.meter != "" {
 		row.Log, row.Meter = true, new(b.meter)
 	}
-	return nb.Facts{
-		Rows:    []nb.Row{row},
-		Members: []nb.Member{GroupRef(b.layout, g).Holds(nb.ColumnACLs, row.UUID)},
-	}
+	return row
 }
 
 // fromItself lets a pod reach itself through a Service, a Gateway or its face, whatever a policy says: no pod is kept from

@@ -76,8 +76,8 @@ func (b aclBuilder) joint(l Layout, j Joint) nb.Facts {
 		facts.Rows = append(facts.Rows, policy)
 		facts.Members = append(facts.Members, routerRef(l).Holds(nb.ColumnPolicies, policy.UUID))
 		if !j.Comes && len(from) > 0 {
-			facts.Add(b.acl(PeersGroup(), fmt.Sprintf("peers/answers/%s/%s", j.UID, family), model.PolicyIngress, verdictOf(model.Deny), TierPlatform, PriorityPlatform-2,
-				fmt.Sprintf("%s.src == {%s}", family, strings.Join(from, ", "))))
+			facts.Add(b.onSwitches(b.row("peers/answers/"+j.UID+"/"+family, model.PolicyIngress, verdictOf(model.Deny), TierPlatform, PriorityPlatform-2,
+				fmt.Sprintf("%s.src == {%s}", family, strings.Join(from, ", ")))))
 		}
 	}
 	return facts

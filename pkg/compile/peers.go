@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -44,8 +43,8 @@ func (p Peers) comes() bool {
 	return slices.ContainsFunc(p.Joined, func(j Joint) bool { return j.Comes })
 }
 
-// PeersGroup are the ports that lead from a Network's switches to its router: what is judged there concerns all its pods.
-func PeersGroup() Group { return "peers" }
+// ConsumersGroup holds the ACLs that a Network has for those that use it. It has no port: they judge where they hang on a switch, too.
+func ConsumersGroup() Group { return "for consumers" }
 
 // The address sets of a Network that others reach.
 const (
@@ -55,42 +54,40 @@ const (
 )
 
 // PeerRows give the rows by which pods of other Networks reach those of l by their faces, and its pods those of others. faces are all
-// faces' ranges. Their number depends on nothing but the IP families and how many Networks l uses.
+// faces' ranges. Their number depends on nothing but the IP families: what a Network that uses l needs, l has (forConsumers), and only hangs it
+// on its switches.
 //
 // Both ends judge, each packet, by its destination and its source: what a pod sends to a face passes if that is one of a Network that
 // its own uses, and what comes from a face if it is a pod's that may; from any other face nothing comes in to any Network, with
 // peers or without (strangers). What passes is left to the tiers of policies. Answers pass before any of these rows, as in FaceGuard.
 func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
-	owner := nb.NetworkOwner(l.Name)
-	facts := groupRow(l, PeersGroup(), owner)
-	b := aclBuilder{layout: l, owner: owner, uid: l.UID, origin: nb.Origin{Policy: nb.Itself}}
-	for _, s := range l.Subnets {
-		facts.Members = append(facts.Members, GroupPlace(GroupRef(l, PeersGroup()), peerPortUUID(l, s.Name)))
-	}
-	// It is in the last tier, so that there is more than one: OVN follows what a tier has no row about, or allows. What passes in a switch's
-	// only tier it lets in without following the connection, and judges the answers like connections of the pod's own. Policies, which could
-	// forbid it before, allow it in the first tier (fromItself).
-	facts.Add(b.acl(PeersGroup(), "peers/itself", model.PolicyIngress, verdictOf(model.Allow), TierBaseline, PriorityFirst+1, "flags.loopback && ip"))
-	b.origin.Policy = nb.Peers
-	pass := verdictOf(model.Pass)
-	for _, r := range faces {
-		v4 := r.Addr().Is4()
-		family := familyOf(v4)
-		if peers.Offers {
+	b := aclBuilder{layout: l, owner: nb.NetworkOwner(l.Name), uid: l.UID, origin: nb.Origin{Policy: nb.Peers}}
+	var facts nb.Facts
+	if peers.Offers {
+		facts.Add(b.forConsumers(faces))
+		facts.Members = append(facts.Members, l.hangs(lentBy(Home{l.Name, l.UID}).uuid(lentItself))...)
+		for _, r := range faces {
+			v4 := r.Addr().Is4()
+			family := familyOf(v4)
 			for _, set := range []string{facesOffered, FacesTaken} {
-				facts.Rows = append(facts.Rows, guardSet(l, set, v4, owner))
+				facts.Rows = append(facts.Rows, guardSet(l, set, v4, b.owner))
 			}
-			facts.Add(b.acl(PeersGroup(), "peers/taken/"+family, model.PolicyIngress, pass, TierPlatform, priorityTaken, family+".src == $"+guardSetName(l, FacesTaken, v4)))
+			facts.Add(b.onSwitches(b.row("peers/taken/"+family, model.PolicyIngress, verdictOf(model.Pass), TierPlatform, priorityTaken, family+".src == $"+guardSetName(l, FacesTaken, v4))))
 		}
-		if len(peers.Uses) == 0 {
-			continue
+	}
+	for i, provider := range peers.Uses {
+		lent := lentBy(provider)
+		// What does not tell providers apart is wanted once, and the first one's will do.
+		if i == 0 && !peers.Offers {
+			facts.Members = append(facts.Members, l.hangs(lent.uuid(lentItself))...)
 		}
-		to := family + ".dst == "
-		for _, provider := range peers.Uses {
-			of := Layout{Name: provider.Name, UID: provider.UID}
-			facts.Add(b.acl(PeersGroup(), fmt.Sprintf("peers/uses/%s/%s", provider.UID, family), model.PolicyEgress, pass, TierPlatform, PriorityPlatform-1, to+"$"+guardSetName(of, facesOffered, v4)))
+		for _, r := range faces {
+			family := familyOf(r.Addr().Is4())
+			facts.Members = append(facts.Members, l.hangs(lent.uuid(lentUses+family))...)
+			if i == 0 {
+				facts.Members = append(facts.Members, l.hangs(lent.uuid(lentTo+family))...)
+			}
 		}
-		facts.Add(b.acl(PeersGroup(), "peers/to/"+family, model.PolicyEgress, actionReject, TierPlatform, PriorityPlatform-2, to+r.String()))
 	}
 	for _, way := range peers.Ways(l) {
 		facts.Rows = append(facts.Rows, offeredGroup(way))
@@ -116,6 +113,55 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 		}
 	}
 	return facts
+}
+
+// The ACLs that a Network has for those that use it.
+const (
+	lentItself = "consumers/itself"
+	lentUses   = "consumers/uses/"
+	lentTo     = "consumers/to/"
+)
+
+// lentBy makes the ACLs that a Network has for those that use it.
+func lentBy(h Home) aclBuilder {
+	return aclBuilder{layout: Layout{Name: h.Name, UID: h.UID}, owner: nb.NetworkOwner(h.Name), uid: h.UID, common: true}
+}
+
+// forConsumers gives what the switches need of a Network that uses the builder's. They are the provider's rows, and the same for all who use it, since
+// ovn-northd computes all logical flows of all Networks anew when an ACL or a port group comes, goes or changes; where an ACL that is there
+// hangs, or hangs no more, it computes that switch alone. None names a consumer, so that OVN has their logical flows once.
+func (b aclBuilder) forConsumers(faces []netip.Prefix) nb.Facts {
+	group := ConsumersGroup()
+	facts := groupRow(b.layout, group, b.owner)
+	lent := lentBy(Home{b.layout.Name, b.layout.UID})
+	lent.origin.Policy = nb.Itself
+	// It is in the last tier, so that there is more than one: OVN follows what a tier has no row about, or allows. What passes in a switch's
+	// only tier it lets in without following the connection, and judges the answers like connections of the pod's own. Policies, which could
+	// forbid it before, allow it in the first tier (fromItself).
+	facts.Add(lent.acl(group, lentItself, model.PolicyIngress, verdictOf(model.Allow), TierBaseline, PriorityFirst+1, "flags.loopback && ip"))
+	lent.origin.Policy = nb.Peers
+	for _, r := range faces {
+		v4 := r.Addr().Is4()
+		family := familyOf(v4)
+		to := family + ".dst == "
+		facts.Add(lent.acl(group, lentUses+family, model.PolicyEgress, verdictOf(model.Pass), TierPlatform, PriorityPlatform-1, to+"$"+guardSetName(b.layout, facesOffered, v4)))
+		facts.Add(lent.acl(group, lentTo+family, model.PolicyEgress, actionReject, TierPlatform, PriorityPlatform-2, to+r.String()))
+	}
+	return facts
+}
+
+// onSwitches has an ACL of the builder's hang on all of its Network's switches.
+func (b aclBuilder) onSwitches(row *nb.ACL) nb.Facts {
+	return nb.Facts{Rows: []nb.Row{row}, Members: b.layout.hangs(row.UUID)}
+}
+
+// hangs are the places of an ACL on the switches of a Network's subnets.
+func (l Layout) hangs(acl string) []nb.Member {
+	var out []nb.Member
+	for _, s := range l.Subnets {
+		out = append(out, switchRef(l, s.Name).Holds(nb.ColumnACLs, acl))
+	}
+	return out
 }
 
 // offeredGroup gives the group of the load balancers that others know of a Network.

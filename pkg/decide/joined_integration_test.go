@@ -190,7 +190,7 @@ func TestJoinedWithPackets(t *testing.T) {
 	g.sync()
 	fourth("with routes, and without tables of routes", false)
 	without("Logical_Router_Policy", "policies", "Logical_Router", "action=drop")
-	without("ACL", "acls", "Port_Group", "action=drop", "direction=to-lport", `external_ids:"atoll.dev/network"=blue`)
+	without("ACL", "acls", "Logical_Switch", "action=drop", "direction=to-lport", "name=[]", `external_ids:"atoll.dev/network"=blue`)
 	fourth("without anything", true)
 	g.expect("red", "without the row that keeps the direction", blue, true)
 }

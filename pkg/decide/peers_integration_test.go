@@ -83,6 +83,16 @@ func (g *peerStage) letStrangersIn() {
 	}
 }
 
+// unhang takes an ACL away from wherever it hangs.
+func (g *peerStage) unhang(acl string) {
+	g.t.Helper()
+	for _, table := range []string{"Port_Group", "Logical_Switch"} {
+		for holder := range strings.FieldsSeq(nbctl(g.t, g.central, "--bare", "--columns=_uuid", "find", table, "acls{>=}"+acl)) {
+			nbctl(g.t, g.central, "remove", table, holder, "acls", acl)
+		}
+	}
+}
+
 // enters has somebody in red's porthole ask red's server from the faces of a pod: the node has let the packets in.
 func (g *peerStage) enters(what, ns, name string, want bool) {
 	g.t.Helper()
@@ -166,9 +176,7 @@ func TestPeersWithPackets(t *testing.T) {
 	// The control: without the rows that refuse, everything passes.
 	g.engine.stop()
 	for row := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "ACL", "action=reject")) {
-		for group := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "Port_Group", "acls{>=}"+row)) {
-			nbctl(t, g.central, "remove", "Port_Group", group, "acls", row)
-		}
+		g.unhang(row)
 	}
 	g.letStrangersIn()
 	g.sync()

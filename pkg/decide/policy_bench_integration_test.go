@@ -62,7 +62,7 @@ func BenchmarkPoliciesInOVN(b *testing.B) {
 	}
 }
 
-func northd(b *testing.B, c *ovn.Central, args ...string) string {
+func northd(b testing.TB, c *ovn.Central, args ...string) string {
 	b.Helper()
 	out, err := c.Ask(b.Context(), "northd", args...)
 	if err != nil {

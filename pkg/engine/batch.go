@@ -116,13 +116,13 @@ func (r *round) consider(b *batch, w graph.Work) {
 	}
 }
 
-// letGo has groups of load balancers that go leave the switches of others, which do not want them any more either. The database
+// letGo has groups of load balancers and ACLs of Networks that go leave the switches of others, which do not want them any more either. The database
 // refuses to take a row away that another one refers to; and two that refer to each other's, in two transactions, would wait for one another.
 func (r *round) letGo(units []plan.Unit) {
 	going := map[nb.Ref]int{}
 	for i, u := range units {
 		for _, ref := range u.Deletes {
-			if ref.Table == nb.TableLoadBalancerGroup {
+			if ref.Table == nb.TableLoadBalancerGroup || ref.Table == nb.TableACL && u.Owner.Kind == nb.KindNetwork {
 				going[ref] = i
 			}
 		}
@@ -131,11 +131,13 @@ func (r *round) letGo(units []plan.Unit) {
 		return
 	}
 	for _, row := range r.session.Rows(nb.TableLogicalSwitch) {
-		set := nb.Set{Row: nb.RefOf(row), Column: nb.ColumnLoadBalancerGroups}
-		for _, group := range nb.Members(row, set.Column) {
-			m := nb.Member{Set: set, Value: group}
-			if i, goes := going[m.Ref()]; goes && !r.graph.Wants(m) && !slices.Contains(units[i].Leaves, m) {
-				units[i].Leaves = append(units[i].Leaves, m)
+		for _, column := range []string{nb.ColumnLoadBalancerGroups, nb.ColumnACLs} {
+			set := nb.Set{Row: nb.RefOf(row), Column: column}
+			for _, held := range nb.Members(row, column) {
+				m := nb.Member{Set: set, Value: held}
+				if i, goes := going[m.Ref()]; goes && !r.graph.Wants(m) && !slices.Contains(units[i].Leaves, m) {
+					units[i].Leaves = append(units[i].Leaves, m)
+				}
 			}
 		}
 	}

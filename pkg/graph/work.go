@@ -26,7 +26,7 @@ func (w Work) Grouped() bool {
 	return false
 }
 
-// Judges reports whether the work names ACLs, port groups or address sets themselves.
+// Judges reports whether the work names ACLs, where they hang, port groups or address sets themselves.
 func (w Work) Judges() bool { return w.judges }
 
 // work is a queue of owners, each once, those that bring containers before the others: a pod's port needs its
@@ -58,16 +58,29 @@ func (w *work) of(owner nb.Owner) *Work {
 func (w *work) touch(owner nb.Owner, ref nb.Ref) {
 	p := w.of(owner)
 	p.Refs[ref] = struct{}{}
-	if nb.Judges(ref.Table) && !p.judges {
-		p.judges = true
-		w.judging++
+	if nb.Judges(ref.Table) {
+		w.judge(p)
 	}
 	if nb.IsRoot(ref.Table) {
 		w.rank(owner, true)
 	}
 }
 
-func (w *work) touchMember(owner nb.Owner, m nb.Member) { w.of(owner).Members[m] = struct{}{} }
+func (w *work) touchMember(owner nb.Owner, m nb.Member) {
+	p := w.of(owner)
+	p.Members[m] = struct{}{}
+	// The ACL itself may be another owner's.
+	if m.Column == nb.ColumnACLs {
+		w.judge(p)
+	}
+}
+
+func (w *work) judge(p *Work) {
+	if !p.judges {
+		p.judges = true
+		w.judging++
+	}
+}
 
 // rank puts an owner with containers into the first queue too; Next takes each owner where it comes first.
 func (w *work) rank(owner nb.Owner, holdsRoot bool) {

@@ -7,7 +7,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// Work judges from the moment an ACL or a port group is touched until it is taken, and again when it is given back; a port's
+// Work judges from the moment an ACL, where one hangs, or a port group is touched until it is taken, and again when it is given back; a port's
 // place in a group does not judge, but belongs to what does.
 func TestWorkThatJudgesIsCounted(t *testing.T) {
 	g := graph.New()
@@ -26,6 +26,9 @@ func TestWorkThatJudgesIsCounted(t *testing.T) {
 	want(1)
 	g.Set(nb.NetworkOwner("group"), nb.Facts{Rows: []nb.Row{&nb.PortGroup{UUID: "group"}}})
 	want(2)
+	hangs := nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: "switch"}, Column: nb.ColumnACLs}
+	g.Set(nb.NetworkOwner("user"), nb.Facts{Members: []nb.Member{{Set: hangs, Value: "one"}}})
+	want(3)
 	grouped := map[nb.Owner]bool{}
 	var policy graph.Work
 	for {
@@ -38,7 +41,7 @@ func TestWorkThatJudgesIsCounted(t *testing.T) {
 		}
 	}
 	want(0)
-	for owner, is := range map[string]bool{"pod": true, "policy": true, "group": true, "switch": false} {
+	for owner, is := range map[string]bool{"pod": true, "policy": true, "group": true, "user": true, "switch": false} {
 		if grouped[nb.NetworkOwner(owner)] != is {
 			t.Errorf("%s belongs to what decides what passes: %v, want %v", owner, grouped[nb.NetworkOwner(owner)], is)
 		}

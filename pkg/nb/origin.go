@@ -6,7 +6,8 @@ import "strings"
 // by word: so the logical flows of the southbound database say it too, and who counts their packets on a node needs
 // nothing of the northbound database, which no node can read. (ovn-sb(5), Logical_Flow: comments.)
 type Origin struct {
-	// Network of the ports that the ACL judges; empty for the guard, and for what keeps strangers out, which are the same in all.
+	// Network of the ports that the ACL judges; empty for those that are the same in all: the guard, what keeps strangers out, and what
+	// consumers have of a provider.
 	Network string
 	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Faces, Peers and Apart.
 	Policy string
