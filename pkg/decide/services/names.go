@@ -142,10 +142,7 @@ func (s *Stage) drainNames(network string, lead, going []netip.AddrPort) []netip
 // noteAnswers notes who answers a Network's questions; nil: no Service is to.
 func (s *Stage) noteAnswers(network string, now *answering) {
 	before, had := s.answers[network]
-	switch {
-	case now == nil:
-		delete(s.answers, network)
-	default:
+	if delete(s.answers, network); now != nil {
 		s.answers[network] = *now
 	}
 	if had != (now != nil) || had && (before.service != now.service || !before.equal(now.Answering)) {
