@@ -37,6 +37,7 @@ func TestOnlyWhatDiffersIsChanged(t *testing.T) {
 			spec(func(*Spec) {}),
 			spec(func(s *Spec) { s.Egress, s.Infra, s.DNS = model.EgressNone, model.InfraNone, nil }),
 			spec(func(s *Spec) { s.Infra, s.Consumer = model.InfraDirect, true }),
+			spec(func(s *Spec) { s.Consumer, s.Addressed = true, parsed("10.7.0.0/16", "fd07::/64") }),
 			spec(func(s *Spec) { s.Consumer, s.Provider, s.Pods = true, true, s.Pods[:2] }),
 			spec(func(s *Spec) { s.Subnets, s.Cluster.Servers, s.Pods = s.Subnets[:1], nil, nil }),
 			// Ranges that touch each other, of which a part stays.

@@ -34,9 +34,7 @@ func portholeRules(spec Spec, upon before) *transaction {
 		never = append(never, spec.Cluster.Faces...)
 	}
 	t.prefixSets("never", append(never, behind...))
-	if len(spec.Addressed) > 0 {
-		t.prefixSets("addressed", slices.Concat(spec.Addressed, translated(spec.Addressed)))
-	}
+	t.prefixSets("addressed", slices.Concat(spec.Addressed, translated(spec.Addressed)))
 	t.endpointSets("servers", spec.Cluster.Servers)
 
 	writeEntrance(t)
@@ -170,10 +168,8 @@ func writeForward(t *transaction, spec Spec) {
 		rest = accept()
 	}
 	t.both("out", func(f family) []words { return []words{f.daddr(), in("infra" + f.version), infra} })
-	if len(spec.Addressed) > 0 {
-		// After the infrastructure's: a node may get an address in a provider's subnet.
-		t.both("out", func(f family) []words { return []words{f.daddr(), in("addressed" + f.version), goTo("refuse")} })
-	}
+	// After the infrastructure's: a node may get an address in a provider's subnet.
+	t.both("out", func(f family) []words { return []words{f.daddr(), in("addressed" + f.version), goTo("refuse")} })
 	t.rule("out", rest)
 }
 
