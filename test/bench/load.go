@@ -18,8 +18,8 @@ const (
 	// namespace holds the pods that are measured, rawNamespace those of the API server alone.
 	namespace    = "default"
 	rawNamespace = "bench-raw"
-	// nodes is how many nodes the pods name; none of them exists.
-	nodes = 10
+	// nodes is how many nodes the pods name; none of them exists. A node has faces for 510 pods, so that these have room for 10,200.
+	nodes = 20
 	// creators is how many pods of a burst are made at once.
 	creators = 32
 	// burst500 is how many pods the small burst has.
