@@ -38,9 +38,13 @@ func main() {
 	flag.StringVar(&o.dist, "dist", "dist", "directory of the manifests")
 	flag.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
 	flag.IntVar(&o.networks, "networks", 10, "Networks that the pods are spread over")
-	flag.IntVar(&o.burst, "burst", 5000, "pods of the large burst")
+	flag.IntVar(&o.burst, "burst", 5000, "pods of the large burst, 9,000 at most: its nodes have room for no more")
 	flag.BoolVar(&o.agent, "agent", true, "also run the agent's benchmark (go test, as root)")
 	flag.Parse()
+	if o.burst > 9000 {
+		fmt.Fprintln(os.Stderr, "bench: -burst is 9,000 at most: its nodes have no faces for more")
+		os.Exit(2)
+	}
 
 	harness.Main("bench", func(ctx context.Context) error { return run(ctx, o) })
 }
