@@ -82,6 +82,11 @@ func TestAProvidersServiceAnswersForNames(t *testing.T) {
 		w.wantDNSReady(t, when, "blue", reason)
 	}
 	expect("without a way there", "", model.ReasonDNSServiceNotReached)
+	red := *w.networks["red"]
+	w.change(func() { delete(w.networks, "red"); w.changes.Networks["red"] = nil })
+	expect("without its Network", "", model.ReasonDNSServiceNotFound)
+	w.setNetwork(red)
+	expect("without a way there, again", "", model.ReasonDNSServiceNotReached)
 	w.says("red", model.CompatiblePeer{Network: "blue"})
 	expect("by faces", "100.64.0.1:53", "Answered")
 	// What the Service's own addresses mean is in the rows that all consumers share.

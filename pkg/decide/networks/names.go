@@ -60,8 +60,18 @@ func nodesOf(names []string) string {
 	return text
 }
 
-// reportAnswered has Networks tell anew who answers for names in them, whose Service has changed or the cluster's own DNS has.
+// reportAnswered has Networks tell anew who answers for names in them, whose Service has changed or the cluster's own DNS has, or whose
+// Service is of a Network that has moved.
 func (s *Stage) reportAnswered() {
+	if moved := s.moved.Take(); len(moved) > 0 {
+		for key, asking := range s.answered {
+			for name := range asking {
+				if _, ok := moved[s.Resolvers.Answering(key, name).Home]; ok {
+					s.unreported.Mark(name)
+				}
+			}
+		}
+	}
 	for key := range s.answering.Take() {
 		for name := range s.answered[key] {
 			s.unreported.Mark(name)

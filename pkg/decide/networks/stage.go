@@ -122,8 +122,9 @@ type Stage struct {
 	// rejoined are those whose peers may be others than their rows say.
 	rejoined map[string]struct{}
 	// unrouted may have other rows, unserved other service ranges, all of them when the infrastructure has changed. unreported
-	// have other statuses, perhaps; so have those for whose names the answering Services answer.
-	unrouted, unserved, unreported *pass.Queue[string]
+	// have other statuses, perhaps; so have those for whose names the answering Services answer. Those that moved came, went, or are
+	// another tenant's.
+	unrouted, unserved, unreported, moved *pass.Queue[string]
 	allUnserved                    bool
 	answering                      *pass.Queue[model.ServiceKey]
 }
@@ -196,7 +197,7 @@ func New(w World, stages Stages) *Stage {
 			Taken: slices.Concat(w.Cluster.Services, w.Cluster.Gateways, w.Cluster.Others),
 		}),
 		unrouted: pass.NewQueue[string](stages.Routers), unserved: pass.NewQueue[string](stages.Ranges),
-		unreported: pass.NewQueue[string](stages.Statuses), answering: pass.NewQueue[model.ServiceKey](stages.Statuses),
+		unreported: pass.NewQueue[string](stages.Statuses), moved: pass.NewQueue[string](stages.Statuses), answering: pass.NewQueue[model.ServiceKey](stages.Statuses),
 	}
 	w.Cluster.NamespaceChanged.Follow(stages.Objects, func(name string) { delete(s.admitting, name) })
 	w.Cluster.TenantChanged.Follow(stages.Objects, s.tenantChanged)
@@ -271,6 +272,9 @@ func (s *Stage) Take(changed map[string]*model.Network) {
 			n.written, n.observed, n.reported, n.isolated, n.outward = false, 0, nil, "", nil
 			s.Subnets.Drop(name)
 			s.Replaced.Changed(name)
+		}
+		if (n.Model == nil) != (m == nil) || tenantOf(n.Model) != tenantOf(m) {
+			s.moved.Mark(name)
 		}
 		s.takePeers(n, m)
 		n.Model = m
