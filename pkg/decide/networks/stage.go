@@ -125,8 +125,8 @@ type Stage struct {
 	// have other statuses, perhaps; so have those for whose names the answering Services answer. Those that moved came, went, or are
 	// another tenant's.
 	unrouted, unserved, unreported, moved *pass.Queue[string]
-	allUnserved                    bool
-	answering                      *pass.Queue[model.ServiceKey]
+	allUnserved                           bool
+	answering                             *pass.Queue[model.ServiceKey]
 }
 
 // Network is a Network and what it serves. Nobody changes it who reads it.
