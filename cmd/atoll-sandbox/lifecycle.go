@@ -32,6 +32,7 @@ func upCommand(opts *sandbox.Options) *cobra.Command {
 	partFlags(cmd, opts)
 	cmd.Flags().IntVar(&opts.Nodes, "nodes", sandbox.DefaultNodes, "number of nodes")
 	cmd.Flags().BoolVar(&opts.WithoutAtoll, "without-atoll", false, "start Kubernetes and OVN only; the nodes register and stay NotReady")
+	cmd.Flags().BoolVar(&opts.Bare, "bare", false, "start Kubernetes only, on nodes without a network that have the images of Atoll and OVN: a cluster to install Atoll in")
 	return cmd
 }
 
@@ -81,20 +82,26 @@ func initCommand() *cobra.Command {
 	}
 }
 
-// bridgesCommand runs on a node after each start of its switch.
+// bridgesCommand runs on a node after each start of its switch, or all the time where that is in a pod.
 func bridgesCommand() *cobra.Command {
-	return &cobra.Command{
+	var keep bool
+	cmd := &cobra.Command{
 		Use:    "bridges ADDRESS",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			tunnel, err := netip.ParsePrefix(args[0])
 			if err != nil {
 				return fmt.Errorf("parse address: %w", err)
 			}
+			if keep {
+				return sandbox.KeepBridges(cmd.Context(), tunnel)
+			}
 			return sandbox.MakeBridges(tunnel)
 		},
 	}
+	cmd.Flags().BoolVar(&keep, "keep", false, "make them whenever the switch has lost them, until told to end")
+	return cmd
 }
 
 // relayCommand runs on the control plane and on every node.

@@ -1,10 +1,15 @@
 package sandbox
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
+	"time"
 
 	"github.com/digitalocean/go-openvswitch/ovs"
 	"github.com/vishvananda/netlink"
@@ -47,6 +52,59 @@ func MakeBridges(tunnel netip.Prefix) error {
 		return fmt.Errorf("bring up %s: %w", physicalBridge, err)
 	}
 	return nil
+}
+
+// lookForSwitch is how often KeepBridges looks whether a switch has come anew.
+const lookForSwitch = 200 * time.Millisecond
+
+// KeepBridges makes a node's bridges whenever its switch, which runs in a pod, has come anew. It ends with ctx.
+func KeepBridges(ctx context.Context, tunnel netip.Prefix) error {
+	var config net.ListenConfig
+	mark, err := config.Listen(ctx, "unix", tunnelSocket)
+	if err != nil {
+		return fmt.Errorf("say that it is there: %w", err)
+	}
+	defer mark.Close()
+	tick := time.NewTicker(lookForSwitch)
+	defer tick.Stop()
+	said := ""
+	for {
+		if !haveBridges(tunnel) && listens(switchSocket) {
+			problem := ""
+			if err := MakeBridges(tunnel); err != nil {
+				problem = err.Error()
+			}
+			if problem != said {
+				fmt.Fprintln(os.Stderr, cmp.Or(problem, "the bridges are there"))
+			}
+			said = problem
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// haveBridges reports whether the tunnels' interface is there, up and with its address. The process of the switch has it.
+func haveBridges(tunnel netip.Prefix) bool {
+	link, err := netlink.LinkByName(physicalBridge)
+	if err != nil || link.Attrs().Flags&net.FlagUp == 0 {
+		return false
+	}
+	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	return err == nil && slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.IPNet.String() == netipx.PrefixIPNet(tunnel).String() })
+}
+
+// listens reports whether somebody accepts connections at a socket.
+func listens(socket string) bool {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 // userspace runs a command for the Open vSwitch client, and makes each new bridge one of the userspace datapath.

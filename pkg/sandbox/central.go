@@ -25,8 +25,12 @@ func centralSpec(r record) place.Spec {
 		// The databases are where OVN's tools look for them, as well as in the state directory.
 		Binds:       []place.Bind{{Source: ovn, Target: "/run/ovn"}},
 		Environment: environment(r),
-		Daemons:     append(kubernetesDaemons(r), ovnDaemons(r)...),
+		Daemons:     kubernetesDaemons(r),
 	}
+	if r.Options.Bare {
+		return spec
+	}
+	spec.Daemons = append(spec.Daemons, ovnDaemons(r)...)
 	if !r.Options.WithoutAtoll {
 		spec.Daemons = append(spec.Daemons, controllerDaemon(r))
 	}

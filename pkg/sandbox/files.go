@@ -38,12 +38,7 @@ func makeFiles(ctx context.Context, r record) error {
 	if err := makeIdentities(r); err != nil {
 		return err
 	}
-	databases := map[string]string{
-		l.in(Central, "ovn/ovnnb_db.db"): r.Parts.OVN.NorthboundSchema,
-		l.in(Central, "ovn/ovnsb_db.db"): r.Parts.OVN.SouthboundSchema,
-	}
 	for _, n := range nodesUpTo(r.Options.Nodes) {
-		databases[l.in(n.name, "openvswitch/conf.db")] = r.Parts.OVN.SwitchSchema
 		kubelet, err := kubeletConfig(r, n)
 		if err != nil {
 			return err
@@ -79,6 +74,22 @@ func makeFiles(ctx context.Context, r record) error {
 		if err := os.WriteFile(l.in(Outside, name), content, 0o644); err != nil {
 			return fmt.Errorf("write configuration: %w", err)
 		}
+	}
+	if r.Options.Bare {
+		return nil
+	}
+	return makeDatabases(ctx, r)
+}
+
+// makeDatabases makes empty databases of OVN and Open vSwitch.
+func makeDatabases(ctx context.Context, r record) error {
+	l := r.layout()
+	databases := map[string]string{
+		l.in(Central, "ovn/ovnnb_db.db"): r.Parts.OVN.NorthboundSchema,
+		l.in(Central, "ovn/ovnsb_db.db"): r.Parts.OVN.SouthboundSchema,
+	}
+	for _, n := range nodesUpTo(r.Options.Nodes) {
+		databases[l.in(n.name, "openvswitch/conf.db")] = r.Parts.OVN.SwitchSchema
 	}
 	for path, schema := range databases {
 		tool := r.Parts.OVN.Program("ovsdb-tool")

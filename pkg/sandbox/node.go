@@ -17,6 +17,8 @@ const (
 	nriConfDir       = "/run/nri/conf.d"
 	agentSocket      = "/run/atoll/cni.sock"
 	namesSocket      = "/run/atoll/dns.sock"
+	// tunnelSocket is an abstract one, which says only that who listens is there.
+	tunnelSocket = "@tunnels"
 	cniConfDir       = "/etc/cni/net.d"
 	cniBinDir        = "/opt/cni/bin"
 	resolverFile     = "/etc/resolv.conf"
@@ -32,6 +34,7 @@ var nodeDirs = map[string]string{
 	"cni-bin":     cniBinDir,
 	"pod-logs":    "/var/log/pods",
 	"openvswitch": "/etc/openvswitch",
+	"atoll":       "/var/lib/atoll",
 }
 
 // kernelValues are machine-wide values that kubelet sets at its start (it calls them kernel defaults), with
@@ -63,11 +66,15 @@ func nodeSpec(r record, n node) place.Spec {
 		Settings:    nodeSettings,
 		Files:       map[string]string{resolverFile: "nameserver " + outsideDNS.String() + "\n"},
 		Environment: environment(r),
-		Daemons:     append(switchDaemons(r, n), kubeletDaemons(r, n)...),
 	}
 	for _, dir := range sortedKeys(nodeDirs) {
 		spec.Binds = append(spec.Binds, place.Bind{Source: l.in(n.name, dir), Target: nodeDirs[dir]})
 	}
+	if r.Options.Bare {
+		spec.Daemons = append(kubeletDaemons(r, n), tunnelDaemon(r, n))
+		return spec
+	}
+	spec.Daemons = append(switchDaemons(r, n), kubeletDaemons(r, n)...)
 	if !r.Options.WithoutAtoll {
 		spec.Daemons = append(spec.Daemons, agentDaemon(r, n), namesDaemon(r))
 	}
@@ -125,6 +132,15 @@ func switchDaemons(r record, n node) []place.DaemonSpec {
 			Ready: place.Check{Socket: controllerSocket},
 			Nice:  switchNice,
 		},
+	}
+}
+
+// tunnelDaemon keeps what carries tunnels on a node whose switch is in a pod.
+func tunnelDaemon(r record, n node) place.DaemonSpec {
+	return place.DaemonSpec{
+		Name:  "tunnels",
+		Argv:  []string{r.Options.Program, "bridges", "--keep", n.tunnel().String()},
+		Ready: place.Check{Socket: tunnelSocket},
 	}
 }
 

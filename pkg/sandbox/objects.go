@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -60,8 +63,16 @@ func (s *Sandbox) apply(ctx context.Context, dir string) error {
 	return nil
 }
 
-// importImages puts the images on all nodes.
+// importImages puts the images on all nodes. A bare sandbox gets those of Atoll and OVN too.
 func (s *Sandbox) importImages(ctx context.Context) error {
+	archives := s.record.Parts.Images
+	if s.record.Options.Bare {
+		release, err := s.releaseImages(ctx)
+		if err != nil {
+			return err
+		}
+		archives = append(slices.Clone(archives), release...)
+	}
 	if err := s.waitDaemons(ctx, s.Nodes(), "containerd"); err != nil {
 		return err
 	}
@@ -71,7 +82,7 @@ func (s *Sandbox) importImages(ctx context.Context) error {
 	ctr := filepath.Join(s.record.Parts.Containerd, "ctr")
 	for _, node := range s.Nodes() {
 		group.Go(func() error {
-			for _, archive := range s.record.Parts.Images {
+			for _, archive := range archives {
 				if _, err := s.Exec(ctx, node, ctr, "--address", containerdSocket, "-n", "k8s.io", "images", "import", "--local", archive); err != nil {
 					return err
 				}
@@ -80,6 +91,40 @@ func (s *Sandbox) importImages(ctx context.Context) error {
 		})
 	}
 	return group.Wait()
+}
+
+// releaseImages makes the images that clusters get (make images), for this machine's processor, and returns their archives.
+func (s *Sandbox) releaseImages(ctx context.Context) ([]string, error) {
+	out := s.record.layout().in(Central, "images")
+	build := exec.CommandContext(ctx, "go", "run", "./images/release", "build", "-own", "-out="+out)
+	build.Dir = s.record.Options.Source
+	if told, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build images: %w\n%s", err, told)
+	}
+	archives, err := filepath.Glob(filepath.Join(out, "*.tar"))
+	if err == nil && len(archives) == 0 {
+		err = fmt.Errorf("none in %s", out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find images: %w", err)
+	}
+	return archives, nil
+}
+
+// labelNodes makes all nodes of the control plane's kind, on which the databases and the controller run. It cannot be kubelet's doing,
+// which may not give itself such a label.
+func (s *Sandbox) labelNodes(ctx context.Context) error {
+	clients, err := s.clients()
+	if err != nil {
+		return err
+	}
+	for _, node := range s.Nodes() {
+		patch := []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`)
+		if _, err := clients.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("label node %s: %w", node, err)
+		}
+	}
+	return nil
 }
 
 func (s *Sandbox) clients() (*kubernetes.Clientset, error) {

@@ -53,6 +53,8 @@ type Options struct {
 
 	// WithoutAtoll starts Kubernetes and OVN only. The nodes register and stay NotReady.
 	WithoutAtoll bool
+	// Bare starts Kubernetes only, on nodes without any network, which have Atoll's images: a cluster to install Atoll in.
+	Bare bool
 }
 
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
@@ -68,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Name, DefaultName)
 	setDefault(&o.Cache, DefaultCache)
 	setDefault(&o.State, DefaultState)
+	if o.Bare && o.WithoutAtoll {
+		return o, errors.New("check options: a bare sandbox has no OVN, and one without Atoll has")
+	}
 	if o.Nodes == 0 {
 		o.Nodes = DefaultNodes
 	}

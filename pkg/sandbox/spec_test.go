@@ -76,6 +76,27 @@ func TestWithoutAtoll(t *testing.T) {
 	}
 }
 
+// A bare sandbox is what Atoll is installed in: nothing of it, of OVN or of Open vSwitch runs.
+func TestBare(t *testing.T) {
+	r := testRecord(t)
+	r.Options.Bare = true
+	for _, spec := range []place.Spec{centralSpec(r), nodeSpec(r, nodeAt(1))} {
+		for _, d := range spec.Daemons {
+			if strings.HasPrefix(d.Name, "atoll-") || strings.HasPrefix(d.Name, "ov") {
+				t.Errorf("%s has %s", spec.Name, d.Name)
+			}
+			for _, other := range d.After {
+				if !slices.ContainsFunc(spec.Daemons, func(d place.DaemonSpec) bool { return d.Name == other }) {
+					t.Errorf("%s: %s waits for %s, which is not there", spec.Name, d.Name, other)
+				}
+			}
+		}
+	}
+	if _, err := (Options{Bare: true, WithoutAtoll: true}).withDefaults(); err == nil {
+		t.Error("a sandbox may be bare and have OVN")
+	}
+}
+
 // Nothing of the control plane may listen on all addresses but the API server, which asks for certificates.
 func TestListeners(t *testing.T) {
 	for _, d := range centralSpec(testRecord(t)).Daemons {

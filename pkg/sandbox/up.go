@@ -155,6 +155,13 @@ func (u *starter) phases(opts Options) []phase {
 		{"places: control plane, outside, nodes", u.launch},
 		{"etcd and Kubernetes API", u.waitAPI},
 	}
+	if opts.Bare {
+		return append(list,
+			phase{"the outside", u.waitOutside},
+			phase{"images of Atoll and OVN on the nodes", u.waitImages},
+			phase{"nodes registered", u.waitRegistered},
+			phase{"nodes may run the control plane", func(ctx context.Context) error { return u.labelNodes(ctx) }})
+	}
 	if !opts.WithoutAtoll {
 		list = append(list, phase{"types, rules and default Network", u.define})
 	}
@@ -237,11 +244,15 @@ func (u *starter) define(ctx context.Context) error {
 	return nil
 }
 
+func (u *starter) waitOutside(ctx context.Context) error {
+	return u.waitDaemons(ctx, []string{Outside}, "dns", "netprobe")
+}
+
 func (u *starter) waitOVN(ctx context.Context) error {
 	if err := u.waitDaemons(ctx, []string{Central}, "ovn-nb", "ovn-sb", "ovn-northd"); err != nil {
 		return err
 	}
-	if err := u.waitDaemons(ctx, []string{Outside}, "dns", "netprobe"); err != nil {
+	if err := u.waitOutside(ctx); err != nil {
 		return err
 	}
 	return u.waitDaemons(ctx, u.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller")
