@@ -90,7 +90,9 @@ func (e *explainer) leaving(lb *nb.LoadBalancer, a netip.Addr) string {
 }
 
 // owns reports whether an address is a pod's own.
-func (e *explainer) owns(key model.PodKey, a netip.Addr) bool { return slices.Contains(e.ownings[a], key) }
+func (e *explainer) owns(key model.PodKey, a netip.Addr) bool {
+	return slices.Contains(e.ownings[a], key)
+}
 
 // noEndpoints says why a virtual address refuses connections.
 func (e *explainer) noEndpoints(from *party, dialled packet, lb *nb.LoadBalancer) Hop {

@@ -104,7 +104,9 @@ func (db *Database) Joined(network, other string) bool {
 func (db *Database) Port(name string) *nb.LogicalSwitchPort { return db.ports[name] }
 
 // SwitchOf is the switch that holds a port; nil when none does.
-func (db *Database) SwitchOf(port *nb.LogicalSwitchPort) *nb.LogicalSwitch { return db.switches[port.UUID] }
+func (db *Database) SwitchOf(port *nb.LogicalSwitchPort) *nb.LogicalSwitch {
+	return db.switches[port.UUID]
+}
 
 // At finds the port of a Network's pod with an address; nil when there is none.
 func (db *Database) At(network string, a netip.Addr) *nb.LogicalSwitchPort {
