@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -367,12 +368,9 @@ func (e *explainer) begin(from *party) Hop {
 }
 
 func joinAddresses(all []netip.Addr) string {
-	text := ""
-	for i, a := range all {
-		if i > 0 {
-			text += " and "
-		}
-		text += a.String()
+	texts := make([]string, 0, len(all))
+	for _, a := range all {
+		texts = append(texts, a.String())
 	}
-	return text
+	return strings.Join(texts, " and ")
 }

@@ -21,7 +21,7 @@ func (e *explainer) walk(from *party, p packet) []Way {
 	dialled := p
 	if instead := e.table.Instead(from.port, p.dst); instead.IsValid() {
 		p.dst = instead
-		first.ok(LayerBalancer, from.node, from.network, "%s becomes %s, %s", dialled.dst, instead, e.meaning(instead, dialled.dst))
+		first.ok(LayerBalancer, from.node, from.network, "%s becomes %s, %s", dialled.dst, instead, e.meaning(dialled.dst))
 	}
 	if p.protocol != trace.ICMP {
 		lb, endpoints, known := e.table.Balancer(from.port, netip.AddrPortFrom(dialled.dst, p.port), p.protocol)
@@ -148,7 +148,7 @@ func (e *explainer) whyNone(from *party, key model.ServiceKey) string {
 }
 
 // meaning says why an address becomes another.
-func (e *explainer) meaning(now, dialled netip.Addr) string {
+func (e *explainer) meaning(dialled netip.Addr) string {
 	if _, face := e.faces[dialled]; face {
 		return "the own address of the pod whose face that is"
 	}
@@ -344,7 +344,7 @@ func (e *explainer) routerOf(network string) string {
 
 // hasRouter looks whether a router has a port, and a switch port leads there; without, the way ends.
 func (e *explainer) hasRouter(way *Way, at *party, router, port, peer string) bool {
-	missing := ""
+	var missing string
 	r, there := e.names[nb.TableLogicalRouter][router].(*nb.LogicalRouter)
 	p, has := e.names[nb.TableLogicalRouterPort][port].(*nb.LogicalRouterPort)
 	_, leads := e.names[nb.TableLogicalSwitchPort][peer]

@@ -329,8 +329,8 @@ func (e *explainer) domain() string {
 // searched are the full names that a pod's resolver asks for, in its order: its search path first, since names of Services have fewer than five
 // dots. (Kubernetes: DNS for Services and Pods; resolv.conf(5).)
 func (e *explainer) searched(from *party, name string) []string {
-	if strings.HasSuffix(name, ".") {
-		return []string{strings.TrimSuffix(name, ".")}
+	if full, is := strings.CutSuffix(name, "."); is {
+		return []string{full}
 	}
 	const ndots = 5
 	d := e.domain()

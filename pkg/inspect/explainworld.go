@@ -3,7 +3,6 @@ package inspect
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -183,7 +182,7 @@ func (w *World) holdings() (out []holding) {
 	return out
 }
 
-// holder is what of the infrastructure an address is; empty when it is none.
+// infrastructure is what of it an address is; empty when it is none.
 func (w *World) infrastructure(a netip.Addr) string {
 	for _, h := range w.infra {
 		if h.of.Contains(a) {
@@ -283,12 +282,4 @@ func (e *explainer) concerns(o nb.Owner) bool {
 		}
 	}
 	return slices.Contains(e.met.owners, o) || o.Kind == ""
-}
-
-// network is one by its name, for words about it.
-func (w *World) network(name string) (*model.Network, error) {
-	if n := w.objects.Networks[name]; n != nil {
-		return n, nil
-	}
-	return nil, fmt.Errorf("there is no Network %s. Next: kubectl get networks", name)
 }

@@ -34,7 +34,7 @@ func ParsePlace(text string) (End, error) {
 	case isNode && isName(node):
 		return End{Node: node}, nil
 	case isName(strings.TrimSuffix(text, ".")):
-		if _, err := netip.ParseAddr(text); err != nil {
+		if a, _ := netip.ParseAddr(text); !a.IsValid() {
 			return End{Name: text}, nil
 		}
 	}
