@@ -41,7 +41,7 @@ type World struct {
 
 // holding is a range that means the same to pods of all Networks, and what it is.
 type holding struct {
-	of   netip.Prefix
+	cidr netip.Prefix
 	what string
 }
 
@@ -164,20 +164,20 @@ func (w *World) holdings() (out []holding) {
 		}
 	}
 	for _, list := range []struct {
-		what string
-		of   []netip.Prefix
+		what  string
+		cidrs []netip.Prefix
 	}{
 		{"a range of the cluster's Services", w.settings.Services},
 		{"a range of the AtollConfig's infraCIDRs", w.settings.Infra},
 		{"a range of the AtollConfig's loadBalancerCIDRs", w.settings.Balancers},
 		{"a range of the AtollConfig's closedCIDRs", w.settings.Closed},
 	} {
-		for _, r := range list.of {
+		for _, r := range list.cidrs {
 			out = append(out, holding{r, list.what})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b holding) int {
-		return cmp.Or(cmp.Compare(b.of.Bits(), a.of.Bits()), cmp.Compare(a.what, b.what))
+		return cmp.Or(cmp.Compare(b.cidr.Bits(), a.cidr.Bits()), cmp.Compare(a.what, b.what))
 	})
 	return out
 }
@@ -185,7 +185,7 @@ func (w *World) holdings() (out []holding) {
 // infrastructure is what of it an address is; empty when it is none.
 func (w *World) infrastructure(a netip.Addr) string {
 	for _, h := range w.infra {
-		if h.of.Contains(a) {
+		if h.cidr.Contains(a) {
 			return h.what
 		}
 	}
