@@ -28,7 +28,11 @@ func TestGolden(t *testing.T) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		for _, format := range []string{formatTable, formatJSON} {
+		formats := []string{formatTable, formatJSON}
+		if strings.HasPrefix(name, "explain-") {
+			formats = append(formats, formatWide)
+		}
+		for _, format := range formats {
 			t.Run(name+"."+format, func(t *testing.T) {
 				t.Parallel()
 				text, err := os.ReadFile(file)
@@ -39,6 +43,8 @@ func TestGolden(t *testing.T) {
 				switch {
 				case strings.HasPrefix(name, "trace-"):
 					err = printTrace(&got, read[inspect.Trace](t, text), format)
+				case strings.HasPrefix(name, "explain-"):
+					err = printExplanation(&got, read[inspect.Explanation](t, text), format)
 				case strings.HasPrefix(name, "verdicts-"):
 					err = printVerdicts(&got, read[inspect.Verdicts](t, text), format)
 				default:

@@ -27,7 +27,7 @@ func ExitStatus(err error) int {
 	switch {
 	case err == nil:
 		return statusDone
-	case errors.Is(err, ErrDifferences), errors.Is(err, ErrDropped):
+	case errors.Is(err, ErrDifferences), errors.Is(err, ErrDropped), errors.Is(err, ErrStopped):
 		return statusDifferences
 	}
 	return statusFailed
@@ -45,6 +45,6 @@ func Command(program string) *cobra.Command {
 	if program == pluginName {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
-	root.AddCommand(checkCommand(), policyCommand())
+	root.AddCommand(checkCommand(), policyCommand(), explainCommand())
 	return root
 }

@@ -71,6 +71,9 @@ type desired struct {
 	decided *recorder
 	// pending pods, nodes and Gateways may have rows, and nothing on them says which address: only the controller can tell.
 	pending map[nb.Owner]bool
+	// found are the differences of rows, once they were compared.
+	found    []Difference
+	compared bool
 }
 
 func compileAll(defaults decide.Defaults, objects model.Changes) desired {

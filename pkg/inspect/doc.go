@@ -2,6 +2,7 @@
 //
 //	Check     does OVN have what the cluster's objects ask for?  -> Report
 //	Follow    which policy's rule decides about a packet?        -> Trace
+//	Explain   does a packet arrive, and what stops it?           -> Explanation
 //	Count     what has each policy's rule admitted and dropped?  -> Verdicts
 //
 // Check compiles every object afresh, with the controller's own code and nothing that a controller remembers, and compares the

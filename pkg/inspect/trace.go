@@ -24,6 +24,9 @@ type End struct {
 	Pod     model.PodKey
 	Service model.ServiceKey
 	Address netip.Addr
+	// Node is a node's name, Name one that the DNS knows, Outside: no more than outside of the cluster. A trace knows none of them.
+	Node, Name string
+	Outside    bool
 }
 
 func (e End) String() string {
@@ -32,6 +35,12 @@ func (e End) String() string {
 		return e.Address.String()
 	case e.Service != (model.ServiceKey{}):
 		return "svc/" + e.Service.String()
+	case e.Node != "":
+		return "node/" + e.Node
+	case e.Name != "":
+		return e.Name
+	case e.Outside:
+		return outsideWord
 	}
 	return e.Pod.String()
 }

@@ -338,8 +338,12 @@ func TestTraceThatCannotFollow(t *testing.T) {
 
 // foreignACL hangs an ACL of somebody else on a port group with a port of red's.
 func (w *world) foreignACL(direction, action string, priority int, match string) {
+	w.foreignACLOn("red/web-2", direction, action, priority, match)
+}
+
+func (w *world) foreignACLOn(port, direction, action string, priority int, match string) {
 	a := &nb.ACL{UUID: "acl-" + match, Direction: direction, Action: action, Priority: priority, Match: match}
-	g := &nb.PortGroup{UUID: "group-" + match, Name: "theirs" + match, Ports: []string{find[*nb.LogicalSwitchPort](w, "red/web-2").UUID}, ACLs: []string{a.UUID}}
+	g := &nb.PortGroup{UUID: "group-" + match, Name: "theirs" + match, Ports: []string{find[*nb.LogicalSwitchPort](w, port).UUID}, ACLs: []string{a.UUID}}
 	w.rows[nb.RefOf(a)], w.rows[nb.RefOf(g)] = a, g
 }
 

@@ -18,8 +18,8 @@ import (
 type Access struct {
 	// Kubeconfig says how to reach the API server; empty: as kubectl does.
 	Kubeconfig string
-	// Northbound are the servers of the northbound database.
-	Northbound []string
+	// Northbound are the servers of the northbound database, and Southbound those of the southbound one, which an explanation can do without.
+	Northbound, Southbound []string
 }
 
 // Follow follows a packet through the ACLs that the northbound database has.

@@ -33,6 +33,17 @@ func PortholeAddresses() [2]netip.Prefix {
 	return [2]netip.Prefix{netip.MustParsePrefix("169.254.100.2/30"), netip.MustParsePrefix("fe80::a701:2/64")}
 }
 
+// ErrandAddress is the one of a porthole, of an IP family, under which a vpc Network's pods see a client whose own address lies in one of the
+// Network's subnets: they would look for that one among their neighbours.
+func ErrandAddress(v4 bool) netip.Addr {
+	if v4 {
+		return PortholeAddresses()[0].Addr()
+	}
+	// A link-local address cannot be answered through a router. This one is routed to the porthole like everything that
+	// is no subnet of the Network. (RFC 4193; the middle is random.)
+	return netip.MustParseAddr("fdd7:5e3c:91a4::a701:2")
+}
+
 // OwnNodeAddresses are those under which a vpc Network's pods see their own node, in each Network and on each node; IPv4
 // first. Nobody else has them: the node gives them to what it sends itself into a porthole, and lets in nobody who has them
 // already. (RFC 3927; RFC 4193, the middle is random.)

@@ -81,3 +81,11 @@ func nth(a netip.Addr, n int) netip.Addr {
 	out, _ := netip.AddrFromSlice(bytes)
 	return out
 }
+
+func parsed(texts ...string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range texts {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}

@@ -24,7 +24,7 @@ func hostRules(host Host) *transaction {
 	t.prefixSets("default", host.Default)
 	t.prefixSets("hidden", slices.Concat(host.Blocks, host.Default))
 	t.prefixSets("infra", host.Cluster.Infra)
-	t.prefixSets("never", slices.Concat(never4(), never6(), host.Cluster.Faces))
+	t.prefixSets("never", slices.Concat(model.Never4(), model.Never6(), host.Cluster.Faces))
 	t.endpointSets("servers", host.Cluster.Servers)
 	for _, f := range both {
 		var self []element

@@ -118,7 +118,7 @@ func furnish(spec Spec, upon before) error {
 	edges, own := model.EdgeAddresses(), model.PortholeAddresses()
 	wanted := []netip.Prefix{own[0]}
 	if spec.hasIPv6() {
-		wanted = append(wanted, own[1], host(errandAddress(own[1].Addr())))
+		wanted = append(wanted, own[1], host(model.ErrandAddress(false)))
 		for _, at := range spec.Relayed {
 			wanted = append(wanted, host(at.Addr()))
 		}

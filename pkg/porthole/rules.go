@@ -28,7 +28,7 @@ func portholeRules(spec Spec, upon before) *transaction {
 	t.prefixSets("subnets", spec.Subnets)
 	t.prefixSets("faces", spec.Cluster.Faces)
 	t.prefixSets("infra", spec.Cluster.Infra)
-	never := slices.Concat(never4(), never6(), spec.Cluster.Closed, spec.ServiceRanges)
+	never := slices.Concat(model.Never4(), model.Never6(), spec.Cluster.Closed, spec.ServiceRanges)
 	behind := translated(slices.Concat(never, spec.Cluster.Faces, spec.Cluster.Infra))
 	if !spec.Consumer {
 		never = append(never, spec.Cluster.Faces...)
@@ -109,7 +109,7 @@ func writeTranslation(t *transaction, spec Spec) {
 	})
 	// The client's address is kept, unless the Network would look for it among its own.
 	t.both("disguise", func(f family) []words {
-		return []words{oifname(networkSide), f.saddr(), in("subnets" + f.version), snatTo(errandAddress(f.any))}
+		return []words{oifname(networkSide), f.saddr(), in("subnets" + f.version), snatTo(model.ErrandAddress(f.any.Is4()))}
 	})
 }
 

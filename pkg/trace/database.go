@@ -103,6 +103,11 @@ func (db *Database) Joined(network, other string) bool {
 // Port is a switch port by its name; nil when there is none.
 func (db *Database) Port(name string) *nb.LogicalSwitchPort { return db.ports[name] }
 
+// SwitchOf is the switch that holds a port; nil when none does.
+func (db *Database) SwitchOf(port *nb.LogicalSwitchPort) *nb.LogicalSwitch {
+	return db.switches[port.UUID]
+}
+
 // At finds the port of a Network's pod with an address; nil when there is none.
 func (db *Database) At(network string, a netip.Addr) *nb.LogicalSwitchPort {
 	for _, port := range db.ports {

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// ErrStopped is the error of an explanation that worked and found that a packet does not arrive; why has been printed.
+var ErrStopped = errors.New("the packet is stopped")
+
+// formatWide is the table with the way back.
+const formatWide = "wide"
+
+type explainOptions struct {
+	kubeconfig, nbAddress, sbAddress string
+	network, protocol, output        string
+	port                             uint16
+	timeout                          time.Duration
+}
+
+func explainCommand() *cobra.Command {
+	var o explainOptions
+	cmd := &cobra.Command{
+		Use:   "explain FROM TO",
+		Short: "Say the whole way between two ends, and the first thing that stops it",
+		Long: `Follows the first packet of a connection the whole way, and the answer: the name that is looked up, the load balancer, the switch and the
+router, compatibility of Networks, policies at either end, portholes, and what a Network may reach past itself. Where it is stopped,
+it names the first thing that stops it, and what to change.
+
+FROM is a pod (NAMESPACE/NAME), node/NAME, an address, or outside. TO is any of these, svc/NAMESPACE/NAME, or a name that the DNS knows.
+An address that is dialled is what it means to the sender, unless --network says whose it is.
+
+It says what the rows of the northbound database do, and where they differ from what the cluster's objects ask for. It writes nothing, and sends nothing.
+
+It ends with status 0 when the packet arrives on every way that it may take, 1 when it is stopped on one, 2 when it cannot tell.`,
+		Example: `  atoll explain red/web-0 red/db-0 --port 5432
+  atoll explain red/web-0 db.red.svc --port 5432
+  atoll explain blue/web-0 svc/red/db --port 5432 -o wide
+  atoll explain node/n1 red/web-0 --port 8080
+  atoll explain red/web-0 outside --port 443
+  atoll explain 10.0.0.2 red/db-0 --network red --protocol icmp`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runExplain(cmd.Context(), o, args[0], args[1], cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	f.StringVar(&o.nbAddress, "nb-address", defaultNB, "servers of the northbound database, separated by commas")
+	f.StringVar(&o.sbAddress, "sb-address", "", "servers of the southbound database, separated by commas; without any nobody looks whether ports are up")
+	f.StringVar(&o.network, "network", "", "in which Network an address is")
+	f.Uint16Var(&o.port, "port", 0, "port that is dialled")
+	f.StringVar(&o.protocol, "protocol", string(model.TCP), "tcp, udp, sctp or icmp")
+	f.StringVarP(&o.output, "output", "o", formatTable, "table, wide or json")
+	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long it may take")
+	return cmd
+}
+
+// runExplain answers the question, prints the answer, and returns ErrStopped when the packet does not arrive.
+func runExplain(ctx context.Context, o explainOptions, from, to string, out io.Writer) error {
+	q, err := parseExplain(o, from, to)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	access := inspect.Access{Kubeconfig: o.kubeconfig, Northbound: strings.Split(o.nbAddress, ",")}
+	if o.sbAddress != "" {
+		access.Southbound = strings.Split(o.sbAddress, ",")
+	}
+	world, err := inspect.ReadWorld(ctx, access)
+	if err != nil {
+		return fmt.Errorf("explain: %w", err)
+	}
+	defer world.Close()
+	answer, err := inspect.Explain(world, q)
+	if err != nil {
+		return fmt.Errorf("explain: %w", err)
+	}
+	if err := printExplanation(out, answer, o.output); err != nil {
+		return err
+	}
+	if !answer.Reached {
+		return ErrStopped
+	}
+	return nil
+}
+
+func parseExplain(o explainOptions, from, to string) (inspect.Question, error) {
+	q := inspect.Question{Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port, Network: o.network}
+	if formats := []string{formatTable, formatWide, formatJSON}; !slices.Contains(formats, o.output) {
+		return q, fmt.Errorf("--output: %q is none of %s", o.output, strings.Join(formats, ", "))
+	}
+	var err error
+	if q.From, err = inspect.ParsePlace(from); err != nil {
+		return q, err
+	}
+	if q.To, err = inspect.ParsePlace(to); err != nil {
+		return q, err
+	}
+	return q, q.Check()
+}
+
+// printExplanation writes an explanation in a format: table, wide or json.
+func printExplanation(out io.Writer, e inspect.Explanation, format string) error {
+	if format != formatJSON {
+		return printTable(out, "explanation", func(text *strings.Builder) { explanationTable(text, e, format == formatWide) })
+	}
+	return printJSON(out, "explanation", struct {
+		inspect.Explanation
+		Verdict string `json:"verdict"`
+	}{e, e.Verdict()})
+}
+
+// The marks of steps.
+const (
+	markOK   = "ok"
+	markStop = "STOP"
+)
+
+func explanationTable(text *strings.Builder, e inspect.Explanation, wide bool) {
+	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	line := func(h inspect.Hop) {
+		mark := markOK
+		if !h.OK {
+			mark = markStop
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", mark, h.Layer, cell(h.Network), cell(h.Node), inspect.Printable(h.What))
+	}
+	fmt.Fprintln(table, "\tLAYER\tNETWORK\tNODE\tWHAT HAPPENS")
+	for i, w := range e.Ways {
+		if len(e.Ways) > 1 {
+			fmt.Fprintf(table, "way %d of %d\t\t\t\t%s\n", i+1, len(e.Ways), w.Dialled)
+		}
+		for _, h := range w.There {
+			line(h)
+		}
+		if wide && len(w.Back) > 0 {
+			fmt.Fprintln(table, "back\t\t\t\t")
+			for _, h := range w.Back {
+				line(h)
+			}
+		}
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	for i, d := range e.Drift {
+		if i == 0 {
+			fmt.Fprintf(text, "\nThe rows differ from what the objects ask for (atoll check says what lasts):\n")
+		}
+		if i == maxDrift {
+			fmt.Fprintf(text, "  and %d more (-o json has all)\n", len(e.Drift)-maxDrift)
+			break
+		}
+		fmt.Fprintf(text, "  %s\n", inspect.Printable(strings.TrimSpace(fmt.Sprintf("%s: %s %s %s, want %s, have %s", d.Owner, d.Kind, d.Object, d.Column, cell(d.Want), cell(d.Have)))))
+	}
+	fmt.Fprintf(text, "\n%s\n", inspect.Printable(e.Verdict()))
+	if wide {
+		fmt.Fprintf(text, "Read: %s.\n", e.Sources)
+	}
+}
+
+// maxDrift is how many differences the table has.
+const maxDrift = 10

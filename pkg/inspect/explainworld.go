@@ -1,0 +1,285 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/compatible"
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/config"
+	defaultsof "github.com/atoll-net/atoll/pkg/config/defaults"
+	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/trace"
+)
+
+// World is what an explanation is made from: what the API server and the databases held at one moment. It is for one goroutine.
+type World struct {
+	rows     northbound
+	objects  model.Changes
+	settings config.Settings
+	// bindings are those of the southbound database; nil when it was not read.
+	bindings map[string]ovsdb.Binding
+
+	table    *trace.Database
+	names    map[nb.Table]map[string]nb.Row
+	peers    *compatible.Networks
+	faces    map[netip.Addr]model.PodKey
+	ownings  map[netip.Addr][]model.PodKey
+	slicesOf map[model.ServiceKey][]*model.Slice
+	infra    []holding
+	// wanted is what the objects ask for, once somebody has asked.
+	wanted *desired
+	close  func()
+}
+
+// holding is a range that means the same to pods of all Networks, and what it is.
+type holding struct {
+	cidr netip.Prefix
+	what string
+}
+
+// ReadWorld reads what explanations are made from. The southbound database is read where the access has one. Whoever has it closes it.
+func ReadWorld(ctx context.Context, from Access) (*World, error) {
+	heard := &lastWarning{}
+	log := slog.New(heard)
+	cfg, err := kube.UserConfig(from.Kubeconfig, userAgent)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := config.Read(ctx, cfg)
+	if err != nil {
+		return nil, heard.explain(err)
+	}
+	session, err := ovsdb.Open(ctx, ovsdb.Config{Addresses: from.Northbound, Log: log})
+	if err != nil {
+		return nil, heard.explain(err)
+	}
+	session.Take()
+	objects, err := clusterObjects(ctx, from.Kubeconfig, heard)
+	if err != nil {
+		session.Close()
+		return nil, heard.explain(err)
+	}
+	var bindings map[string]ovsdb.Binding
+	if len(from.Southbound) > 0 {
+		if bindings, err = readBindings(ctx, from.Southbound, log); err != nil {
+			session.Close()
+			return nil, heard.explain(err)
+		}
+	}
+	w := makeWorld(session, objects, settings, bindings)
+	w.close = session.Close
+	return w, nil
+}
+
+func readBindings(ctx context.Context, servers []string, log *slog.Logger) (map[string]ovsdb.Binding, error) {
+	southbound, err := ovsdb.OpenSouthbound(ctx, ovsdb.Config{Addresses: servers, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	defer southbound.Close()
+	return southbound.Bindings(ctx)
+}
+
+// Close ends what it was read from.
+func (w *World) Close() {
+	if w.close != nil {
+		w.close()
+	}
+}
+
+func makeWorld(rows northbound, objects model.Changes, settings config.Settings, bindings map[string]ovsdb.Binding) *World {
+	w := &World{
+		rows: rows, objects: objects, settings: settings, bindings: bindings, table: trace.New(rows.Rows),
+		names: map[nb.Table]map[string]nb.Row{}, faces: map[netip.Addr]model.PodKey{}, ownings: map[netip.Addr][]model.PodKey{},
+		slicesOf: map[model.ServiceKey][]*model.Slice{},
+		peers: compatible.New(compatible.Settings{
+			Faces: settings.Faces, DefaultSubnet: settings.Subnet, Gateways: settings.Gateways, MaxJoined: settings.MaxJoined, Default: settings.Network,
+			Taken: slices.Concat(settings.Services, settings.Gateways, settings.Infra, settings.Closed, settings.Balancers),
+		}),
+	}
+	for _, table := range []nb.Table{nb.TableLogicalRouter, nb.TableLogicalRouterPort, nb.TableLogicalSwitchPort} {
+		w.names[table] = map[string]nb.Row{}
+		for _, row := range rows.Rows(table) {
+			w.names[table][columnValue(row, "name").String()] = row
+		}
+	}
+	for name, n := range objects.Networks {
+		w.peers.Set(name, n)
+	}
+	for key, p := range objects.Pods {
+		for _, a := range p.Assigned {
+			for _, face := range a.Faces {
+				w.faces[face] = key
+			}
+			for _, own := range a.Addresses {
+				w.ownings[own.Addr()] = append(w.ownings[own.Addr()], key)
+			}
+		}
+	}
+	for _, pods := range w.ownings {
+		slices.SortFunc(pods, model.PodKey.Compare)
+	}
+	for _, s := range objects.Slices {
+		key := model.ServiceKey{Namespace: s.Key.Namespace, Name: s.Service}
+		w.slicesOf[key] = append(w.slicesOf[key], s)
+	}
+	w.infra = w.holdings()
+	return w
+}
+
+// holdings are what counts as infrastructure, what is nearest first.
+func (w *World) holdings() (out []holding) {
+	single := func(what string, addresses ...netip.Addr) {
+		for _, a := range addresses {
+			out = append(out, holding{netip.PrefixFrom(a, a.BitLen()), what})
+		}
+	}
+	for _, n := range w.objects.Nodes {
+		single("node "+n.Name, n.Addresses...)
+		if n.Assigned != nil {
+			for _, p := range n.Assigned.Addresses {
+				single("node "+n.Name, p.Addr())
+			}
+		}
+	}
+	for _, r := range w.objects.Reports {
+		single("node "+r.Node, slices.Concat(r.Addresses, r.Tunnels)...)
+	}
+	for _, server := range w.apiServers() {
+		single("a server of the Kubernetes API", server.Addr())
+	}
+	for _, n := range w.objects.Networks {
+		if n.Type == model.Flat {
+			for _, r := range w.subnetsOf(n) {
+				out = append(out, holding{r, "Network " + n.Name})
+			}
+		}
+	}
+	for _, list := range []struct {
+		what  string
+		cidrs []netip.Prefix
+	}{
+		{"a range of the cluster's Services", w.settings.Services},
+		{"a range of the AtollConfig's infraCIDRs", w.settings.Infra},
+		{"a range of the AtollConfig's loadBalancerCIDRs", w.settings.Balancers},
+		{"a range of the AtollConfig's closedCIDRs", w.settings.Closed},
+	} {
+		for _, r := range list.cidrs {
+			out = append(out, holding{r, list.what})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b holding) int {
+		return cmp.Or(cmp.Compare(b.cidr.Bits(), a.cidr.Bits()), cmp.Compare(a.what, b.what))
+	})
+	return out
+}
+
+// infrastructure is what of it an address is; empty when it is none.
+func (w *World) infrastructure(a netip.Addr) string {
+	for _, h := range w.infra {
+		if h.cidr.Contains(a) {
+			return h.what
+		}
+	}
+	return ""
+}
+
+func (w *World) layout() compile.Cluster {
+	return compile.Cluster{DefaultSubnet: w.settings.Subnet, Services: w.settings.Services}
+}
+
+func (w *World) subnetsOf(n *model.Network) (out []netip.Prefix) {
+	layout, _ := compile.Plan(*n, w.layout())
+	for _, r := range layout.Ranges() {
+		out = append(out, r.CIDR)
+	}
+	return out
+}
+
+func (w *World) serviceRangesOf(n *model.Network) []netip.Prefix {
+	ranges, _ := compile.PlanServices(*n, w.layout())
+	return ranges
+}
+
+// apiKey is the Service of the Kubernetes API.
+func apiKey() model.ServiceKey { return model.ServiceKey{Namespace: "default", Name: "kubernetes"} }
+
+// apiServers are where the Kubernetes API is served from.
+func (w *World) apiServers() (out []netip.AddrPort) {
+	for key, s := range w.objects.Slices {
+		if key.Namespace != apiKey().Namespace || s.Service != apiKey().Name {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			for _, p := range s.Ports {
+				out = append(out, netip.AddrPortFrom(e.Address, p.Port))
+			}
+		}
+	}
+	slices.SortFunc(out, netip.AddrPort.Compare)
+	return out
+}
+
+// resolvers are the cluster's DNS addresses.
+func (w *World) resolvers() []netip.Addr {
+	out := slices.Clone(w.settings.DNS.Addresses)
+	if s := w.objects.Services[w.settings.DNS.Service]; s != nil {
+		out = append(out, s.ClusterIPs...)
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
+}
+
+// desired is what the objects ask for.
+func (w *World) desired() *desired {
+	if w.wanted == nil {
+		all := compileAll(defaultsof.Of(w.settings), w.objects)
+		w.wanted = &all
+	}
+	return w.wanted
+}
+
+func (w *World) sources() string {
+	text := "the northbound database and the API server"
+	if w.bindings == nil {
+		return text + "; no southbound database was asked, so whether ports are up is not known"
+	}
+	return text + ", and the southbound database"
+}
+
+// drift are the differences between rows and objects that concern the ends.
+func (e *explainer) drift() (out []Difference) {
+	for _, d := range e.desired().differences(e.rows) {
+		if e.concerns(d.Owner) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// differences are those of the rows, found once.
+func (w *desired) differences(have northbound) []Difference {
+	if !w.compared {
+		w.found, w.compared = w.compareRows(have), true
+		slices.SortFunc(w.found, compareDifferences)
+	}
+	return w.found
+}
+
+// concerns reports whether an owner's rows are on the way.
+func (e *explainer) concerns(o nb.Owner) bool {
+	for _, n := range e.met.networks {
+		if (o.Kind == nb.KindNetwork || o.Kind == nb.KindNames || o.Kind == nb.KindOffer) && strings.HasPrefix(o.Name+"/", n+"/") || o.Part == n {
+			return true
+		}
+	}
+	return slices.Contains(e.met.owners, o) || o.Kind == ""
+}

@@ -1,0 +1,91 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/trace"
+)
+
+// Question asks for the whole way between two ends.
+type Question struct {
+	From, To End
+	// Network says in which Network an address among the ends is. Empty: a destination is what it means to the sender; a sender's must be
+	// somebody's alone.
+	Network string
+	// Protocol is trace.ICMP or a transport protocol.
+	Protocol model.Protocol
+	// Port that is dialled: of a Service, the Service's; 0 for ICMP, which has none.
+	Port uint16
+}
+
+// outsideWord is how an end says that it is outside of the cluster.
+const outsideWord = "outside"
+
+// ParsePlace reads an end as people write it: what ParseEnd reads, node/NAME, outside, or a name that the DNS knows.
+func ParsePlace(text string) (End, error) {
+	switch node, isNode := strings.CutPrefix(text, "node/"); {
+	case text == outsideWord:
+		return End{Outside: true}, nil
+	case isNode && isName(node):
+		return End{Node: node}, nil
+	case isName(strings.TrimSuffix(text, ".")):
+		if a, _ := netip.ParseAddr(text); !a.IsValid() {
+			return End{Name: text}, nil
+		}
+	}
+	end, err := ParseEnd(text)
+	if err != nil && !strings.Contains(err.Error(), "is neither") {
+		return end, err
+	}
+	if err != nil {
+		return End{}, fmt.Errorf("%q is none of NAMESPACE/POD, svc/NAMESPACE/NAME, node/NAME, a DNS name, an address, and outside", text)
+	}
+	return end, nil
+}
+
+// isName reports whether a text may be a host's name. (RFC 1123, section 2.1; underscores: RFC 2782.)
+func isName(text string) bool {
+	return text != "" && len(text) <= 253 && !strings.HasPrefix(text, ".") && !strings.HasPrefix(text, "-") && !strings.Contains(text, "..") &&
+		!strings.ContainsFunc(text, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
+		})
+}
+
+// Check says what is wrong with a question.
+func (q Question) Check() error {
+	sends := q.From.Pod != (model.PodKey{}) || q.From.Node != "" || q.From.Outside || q.From.Address.IsValid()
+	switch {
+	case !slices.Contains([]model.Protocol{model.TCP, model.UDP, model.SCTP, trace.ICMP}, q.Protocol):
+		return fmt.Errorf("--protocol: %q is none of tcp, udp, sctp and icmp", q.Protocol)
+	case q.Protocol == trace.ICMP && q.Port != 0:
+		return errors.New("--port: icmp has no ports")
+	case q.Protocol != trace.ICMP && q.Port == 0:
+		return fmt.Errorf("--port: name the port that is dialled by %s", q.Protocol)
+	case !sends:
+		return fmt.Errorf("%s begins no connections: ask from a pod, a node, an address or %s", q.From, outsideWord)
+	case q.From == q.To && !q.From.Address.IsValid():
+		return fmt.Errorf("%s: both ends are the same, and what is sent to itself never leaves it", q.From)
+	case q.From.Outside && (q.To.Outside || q.To.Name != "" || q.To.Node != ""), q.From.Node != "" && (q.To.Outside || q.To.Name != "" || q.To.Node != ""):
+		return fmt.Errorf("from %s to %s: nothing of Atoll's is on that way; one end must be a pod or a Service", q.From, q.To)
+	case q.Network != "" && !q.From.Address.IsValid() && !q.To.Address.IsValid():
+		return errors.New("--network says whose an address is: neither end is an address")
+	}
+	return nil
+}
+
+// AmbiguousError says that an address is that of several.
+type AmbiguousError struct {
+	Address netip.Addr
+	// Holders are in words, sorted.
+	Holders []string
+}
+
+// Error implements error.
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%s is the address of %s. Next: say which Network with --network, or name the pod", e.Address, strings.Join(e.Holders, ", and of "))
+}
