@@ -23,7 +23,7 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("Grafana's schema does not miss %s: %s", known, wrong)
 		}
 	}
-	var d dashboard.Dashboard
+	var d dashboard.Dashboard //nolint:staticcheck // the form that Grafana imports and provisions from files
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestDashboard(t *testing.T) {
 // unknownToGrafana is what the schema does not know, or misses, in a dashboard; empty if nothing. (The reader gives a list of errors, also an empty one, and then
 // leaves panels out.)
 func unknownToGrafana(text string) string {
-	var d dashboard.Dashboard
+	var d dashboard.Dashboard //nolint:staticcheck // the form that Grafana imports and provisions from files
 	if err := d.UnmarshalJSONStrict([]byte(text)); err != nil {
 		return err.Error()
 	}
