@@ -59,9 +59,10 @@ images: ## container images for clusters, into bin/images, without Docker; FRESH
 push: ## what make images made, to a registry: REGISTRY=registry.example.com/atoll; TAGS=latest,stable are further tags
 	go run ./images/release push -registry="$(REGISTRY)" -tags="$(TAGS)"
 
-generate: ## what is made from pkg/apis (deep copies and CustomResourceDefinitions) and from OVN's schema (row types)
+generate: ## what is made from pkg/apis (deep copies and CustomResourceDefinitions), OVN's schema (row types) and alerts (PrometheusRule)
 	$(call tool,controller-gen) object crd paths=./pkg/apis/... output:crd:dir=dist/crds
 	go run ./test/rowgen pkg/nb/zz_generated.rows.go
+	go test -count=1 -run='^TestPrometheusRule$$' ./test/monitoring -update
 
 fix: ## format, and mend what the linter can mend by itself
 	$(call tool,gofumpt) -w cmd pkg test images

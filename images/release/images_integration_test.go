@@ -50,7 +50,7 @@ func TestImages(t *testing.T) {
 			c.run(t, tree)
 		}
 		if b.name == "atoll" && b.version != unknown {
-			for _, program := range []string{"atoll", "atoll-agent", "atoll-controller", "atoll-dns"} {
+			for _, program := range []string{"atoll", "atoll-agent", "atoll-cni", "atoll-controller", "atoll-dns"} {
 				command{65532, program + " version " + b.version + "\n", "", []string{"/usr/local/bin/" + program, "--version"}}.run(t, tree)
 			}
 		}

@@ -154,7 +154,7 @@ func (a *Agent) restoreBounds(at netdev.Post, node map[string]netdev.Bounded) (n
 		return present, nil
 	}
 	err := at.Set(a.bounds.wanted)
-	a.metrics.swept("bounds", err)
+	a.metrics.swept(sweptBounds, err)
 	return netdev.Bounded{Bounds: a.bounds.wanted}, err
 }
 

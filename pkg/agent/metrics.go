@@ -12,6 +12,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/cni"
+	"github.com/atoll-net/atoll/pkg/netdev"
 )
 
 // The phases of an ADD.
@@ -34,6 +35,27 @@ const (
 func phases() []string {
 	return []string{phaseAttachment, phasePorthole, phaseLink, phasePort, phaseInstalled, phaseAnswered}
 }
+
+// What sweeps and garbage collections repair.
+const (
+	// sweptPort: a port of a pod that has gone.
+	sweptPort = "port"
+	// sweptLink: a link of a pod that has gone.
+	sweptLink = "link"
+	// sweptLostPort: a port of a living pod, which the database had lost.
+	sweptLostPort = "lost port"
+	// sweptBounds: what a pod may send, which was not bounded as it should be.
+	sweptBounds = "bounds"
+	// sweptCollected: what the container runtime asked to be removed.
+	sweptCollected = "gc"
+)
+
+func sweptThings() []string {
+	return []string{sweptPort, sweptLink, sweptLostPort, sweptBounds, sweptCollected, portholes.Swept}
+}
+
+// What became of a repair.
+const repaired, failedRepair = "repaired", "failed"
 
 type metrics struct {
 	phases    *prometheus.HistogramVec
@@ -103,6 +125,15 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			return nil, err
 		}
 	}
+	// From 0, so that the first one is seen as an increase.
+	for _, bound := range []netdev.Bound{netdev.BoundBroadcasts, netdev.BoundRequests, netdev.BoundPackets} {
+		m.dropped.WithLabelValues(string(bound))
+	}
+	for _, what := range sweptThings() {
+		m.sweeps.WithLabelValues(what, repaired)
+		m.sweeps.WithLabelValues(what, failedRepair)
+	}
+	m.requests.WithLabelValues(string(cni.Add), strconv.FormatUint(uint64(types.ErrTryAgainLater), 10))
 	return m, nil
 }
 
@@ -130,9 +161,9 @@ func (m *metrics) count(command cni.Command, err error) {
 }
 
 func (m *metrics) swept(what string, err error) {
-	result := "repaired"
+	result := repaired
 	if err != nil {
-		result = "failed"
+		result = failedRepair
 	}
 	m.sweeps.WithLabelValues(what, result).Inc()
 }

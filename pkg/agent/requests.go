@@ -144,7 +144,7 @@ func (a *Agent) GC(ctx context.Context, request cni.Request) error {
 		}
 		err := a.disconnect(ctx, owner)
 		release()
-		a.metrics.swept("gc", err)
+		a.metrics.swept(sweptCollected, err)
 		failed = append(failed, err)
 		a.log.Info("garbage collected", "container", owner.ContainerID, "port", name, "error", err)
 	}

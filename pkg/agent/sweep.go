@@ -76,14 +76,14 @@ func (a *Agent) sweep(ctx context.Context) error {
 	// Somebody may have flushed the node's rules.
 	failed := []error{netdev.Guard()}
 	for _, p := range found.ports {
-		failed = append(failed, a.tidy("port", netdev.Owner{ContainerID: p.Sandbox, Interface: p.Interface},
+		failed = append(failed, a.tidy(sweptPort, netdev.Owner{ContainerID: p.Sandbox, Interface: p.Interface},
 			func() (bool, error) { return a.dropPort(ctx, p) }))
 	}
 	for _, owner := range found.links {
-		failed = append(failed, a.tidy("link", owner, func() (bool, error) { return a.dropLink(ctx, owner) }))
+		failed = append(failed, a.tidy(sweptLink, owner, func() (bool, error) { return a.dropLink(ctx, owner) }))
 	}
 	for _, owner := range found.lost {
-		failed = append(failed, a.tidy("lost port", owner, func() (bool, error) { return a.restorePort(ctx, owner) }))
+		failed = append(failed, a.tidy(sweptLostPort, owner, func() (bool, error) { return a.restorePort(ctx, owner) }))
 	}
 	failed = append(failed, a.portholes.Sweep(ctx, seen.links), a.keepThrottle(ctx))
 	return errors.Join(failed...)

@@ -18,6 +18,8 @@ const annotationMirror = "kubernetes.io/config.mirror"
 
 // failed tells of a watch that fails.
 func (a *Agent) failed(what string) func(error) {
+	// From 0, so that the first one is seen as an increase.
+	a.metrics.watches.WithLabelValues(what)
 	return func(err error) {
 		a.metrics.watches.WithLabelValues(what).Inc()
 		a.log.Warn("watch failed; it is tried again", "of", what, "error", err)

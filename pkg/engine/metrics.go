@@ -9,6 +9,17 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
+// What became of a transaction.
+const (
+	committed = "committed"
+	// refused: the database does not accept the rows.
+	refused = "refused"
+	// deposed: another leads, which the transaction asked for.
+	deposed = "deposed"
+	// lost: nobody knows, since the connection ended.
+	lost = "lost"
+)
+
 // Metrics are what the engine counts.
 type Metrics struct {
 	connected    prometheus.Gauge
@@ -40,19 +51,23 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}),
 	}
 	registry.MustRegister(m.connected, m.owners, m.transactions, m.seconds, m.batch)
+	for _, result := range []string{committed, refused, deposed, lost} {
+		// From 0, so that the first one is seen as an increase.
+		m.transactions.WithLabelValues(result)
+	}
 	return m
 }
 
 func (m *Metrics) transaction(err error, took time.Duration) {
-	var refused *ovsdb.RefusedError
-	result := "lost"
+	var refusal *ovsdb.RefusedError
+	result := lost
 	switch {
 	case err == nil, errors.Is(err, ovsdb.ErrMissed):
-		result = "committed"
+		result = committed
 	case errors.Is(err, ovsdb.ErrGuard):
-		result = "deposed"
-	case errors.As(err, &refused):
-		result = "refused"
+		result = deposed
+	case errors.As(err, &refusal):
+		result = refused
 	}
 	m.transactions.WithLabelValues(result).Inc()
 	m.seconds.Observe(took.Seconds())

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
+	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/daemon"
 	"github.com/atoll-net/atoll/pkg/dns"
 	"github.com/atoll-net/atoll/pkg/follow"
@@ -102,6 +103,9 @@ func serveMetrics(ctx context.Context, address string, registry *prometheus.Regi
 
 // newServer prepares the program; nothing is opened yet.
 func newServer(own Config, cluster clusterSettings, registry prometheus.Registerer, log *slog.Logger) (*server, error) {
+	if err := registry.Register(build.Collector("atoll_dns")); err != nil {
+		return nil, fmt.Errorf("register the metric of the build: %w", err)
+	}
 	metrics, err := dns.NewMetrics(registry)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics of DNS: %w", err)

@@ -54,6 +54,10 @@ func newMetrics(registry prometheus.Registerer, connected func() bool) (*metrics
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
+	for _, result := range []string{adjusted, untouched, failed} {
+		// From 0, so that the first one is seen as an increase.
+		m.containers.WithLabelValues(result)
+	}
 	return m, nil
 }
 

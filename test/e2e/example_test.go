@@ -22,7 +22,7 @@ import (
 // if the machine was too busy for the first.
 const matrixWithin = 60 * time.Second
 
-// TestExampleRunsOnAllNodes: plain Deployments, started by real kubelets through the CNI plugin.
+// TestExampleRunsOnAllNodes: plain StatefulSets and Deployments, started by real kubelets through the CNI plugin.
 func TestExampleRunsOnAllNodes(t *testing.T) {
 	list, err := env.Clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil {

@@ -197,11 +197,13 @@ func restart(t *testing.T) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
 	for _, ns := range []string{"red", "blue"} {
-		for _, name := range []string{"web", "db", "same"} {
-			_, err := env.Clients.Kube.AppsV1().Deployments(ns).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
-			if err != nil {
+		for _, name := range []string{"web", "db"} {
+			if _, err := env.Clients.Kube.AppsV1().StatefulSets(ns).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if _, err := env.Clients.Kube.AppsV1().Deployments(ns).Patch(t.Context(), "same", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -17,6 +17,9 @@ const (
 	stepNames porthole.Step = "names"
 )
 
+// Swept is what sweeps call a porthole that they remove.
+const Swept = "porthole"
+
 // What was done to a porthole.
 const (
 	// made: there was none.

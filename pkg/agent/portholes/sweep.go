@@ -159,7 +159,7 @@ func (p *Portholes) removeStray(ctx context.Context, id porthole.ID) error {
 		return err
 	}
 	err = p.removePorthole(ctx, id)
-	p.Swept("porthole", err)
+	p.Swept(Swept, err)
 	if err != nil {
 		return fmt.Errorf("remove porthole %s: %w", id, err)
 	}

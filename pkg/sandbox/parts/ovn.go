@@ -186,34 +186,51 @@ func candidate(policy string) string {
 	return ""
 }
 
-// unpack extracts the packages into a directory and makes programs that run with the libraries beside them
-// once the directory has its final name.
+// unpack makes programs of OVN's packages.
 func unpack(ctx context.Context, archives, dir, final string) error {
 	debs, err := filepath.Glob(filepath.Join(archives, "*.deb"))
 	if err != nil || len(debs) == 0 {
 		return fmt.Errorf("unpack OVN: no packages in %s", archives)
 	}
-	if err := extract(ctx, debs, dir); err != nil {
+	return unpackPrograms(ctx, unpacking{
+		debs: debs, dir: dir, final: final, programs: []string{"usr/bin/ov[sn]*", "usr/sbin/ov[sn]*", "usr/lib/openvswitch-switch/ovs-vswitchd"},
+	})
+}
+
+// unpacking is packages to be unpacked into a directory, which will have a final name, and patterns of the programs that are wanted of them.
+type unpacking struct {
+	debs       []string
+	dir, final string
+	programs   []string
+}
+
+// unpackPrograms extracts the packages into a directory and makes programs that run with the libraries beside them
+// once the directory has its final name.
+func unpackPrograms(ctx context.Context, u unpacking) error {
+	if err := extract(ctx, u.debs, u.dir); err != nil {
 		return err
 	}
-	libraries, err := filepath.Glob(filepath.Join(dir, "usr/lib/*-linux-gnu"))
+	libraries, err := filepath.Glob(filepath.Join(u.dir, "usr/lib/*-linux-gnu"))
 	if err != nil || len(libraries) != 1 {
-		return fmt.Errorf("unpack OVN: expected one library directory, found %q", libraries)
+		return fmt.Errorf("unpack packages: expected one library directory, found %q", libraries)
 	}
-	relative, err := filepath.Rel(dir, libraries[0])
+	relative, err := filepath.Rel(u.dir, libraries[0])
 	if err != nil {
-		return fmt.Errorf("unpack OVN: %w", err)
+		return fmt.Errorf("unpack packages: %w", err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
-		return fmt.Errorf("unpack OVN: %w", err)
+	if err := os.Mkdir(filepath.Join(u.dir, "bin"), 0o755); err != nil {
+		return fmt.Errorf("unpack packages: %w", err)
 	}
-	for _, pattern := range []string{"usr/bin/ov[sn]*", "usr/sbin/ov[sn]*", "usr/lib/openvswitch-switch/ovs-vswitchd"} {
-		programs, err := filepath.Glob(filepath.Join(dir, pattern))
+	for _, pattern := range u.programs {
+		programs, err := filepath.Glob(filepath.Join(u.dir, pattern))
 		if err != nil {
 			return fmt.Errorf("list programs: %w", err)
 		}
+		if len(programs) == 0 {
+			return fmt.Errorf("unpack packages: none has %s", pattern)
+		}
 		for _, program := range programs {
-			if err := adopt(ctx, program, filepath.Join(dir, "bin"), filepath.Join(final, relative), final); err != nil {
+			if err := adopt(ctx, program, filepath.Join(u.dir, "bin"), filepath.Join(u.final, relative), u.final); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-// Package ready tells when what was applied to a cluster works: Networks Ready, Deployments rolled out, every
+// Package ready tells when what was applied to a cluster works: Networks Ready, Deployments and StatefulSets rolled out, every
 // pod of theirs Ready. When it does not, it says of each thing what it waits for, and a pod's last Event.
 //
 // In flow the objects of some namespaces, out flows a Report; Wait repeats it until it is done.
@@ -51,15 +51,16 @@ func NewClients(config *rest.Config) (Clients, error) {
 
 // Objects are what a Report looks at.
 type Objects struct {
-	Networks    []v1alpha1.Network
-	Deployments []appsv1.Deployment
-	Pods        []corev1.Pod
+	Networks     []v1alpha1.Network
+	Deployments  []appsv1.Deployment
+	StatefulSets []appsv1.StatefulSet
+	Pods         []corev1.Pod
 }
 
 // Report is how far a cluster has come.
 type Report struct {
 	Networks, NetworksReady int
-	// Pods counts those that Deployments want, and those that nobody else made; PodsReady those that are Ready, of Deployments those of the
+	// Pods counts those that Deployments and StatefulSets want, and those that nobody else made; PodsReady those that are Ready, of the former those of the
 	// newest template.
 	Pods, PodsReady int
 	// Waiting names what is not ready and why, one line each.
@@ -99,6 +100,17 @@ func Judge(o Objects) Report {
 		r.PodsReady += min(want, int(d.Status.ReadyReplicas))
 		if s := d.Status; s.ObservedGeneration < d.Generation || int(s.UpdatedReplicas) != want || int(s.ReadyReplicas) != want || int(s.Replicas) != want {
 			r.Waiting = append(r.Waiting, fmt.Sprintf("Deployment %s/%s: %d of %d pods Ready%s", d.Namespace, d.Name, s.ReadyReplicas, want, replicaFailure(d)))
+		}
+	}
+	for _, d := range o.StatefulSets {
+		want := 1
+		if d.Spec.Replicas != nil {
+			want = int(*d.Spec.Replicas)
+		}
+		r.Pods += want
+		r.PodsReady += min(want, int(d.Status.ReadyReplicas))
+		if s := d.Status; s.ObservedGeneration < d.Generation || int(s.UpdatedReplicas) != want || int(s.ReadyReplicas) != want || int(s.Replicas) != want {
+			r.Waiting = append(r.Waiting, fmt.Sprintf("StatefulSet %s/%s: %d of %d pods Ready", d.Namespace, d.Name, s.ReadyReplicas, want))
 		}
 	}
 	for _, p := range o.Pods {
@@ -181,6 +193,11 @@ func (c Clients) Look(ctx context.Context, networks, namespaces []string) (Repor
 			return Report{}, fmt.Errorf("list Deployments of %s: %w", ns, err)
 		}
 		o.Deployments = append(o.Deployments, deployments.Items...)
+		sets, err := c.Kube.AppsV1().StatefulSets(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return Report{}, fmt.Errorf("list StatefulSets of %s: %w", ns, err)
+		}
+		o.StatefulSets = append(o.StatefulSets, sets.Items...)
 		pods, err := c.Kube.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return Report{}, fmt.Errorf("list pods of %s: %w", ns, err)

@@ -63,6 +63,12 @@ func TestJudge(t *testing.T) {
 			objects: Objects{Networks: []v1alpha1.Network{good}, Deployments: []appsv1.Deployment{deployment(1, 0, 1, 1)}},
 			waiting: []string{"Deployment red/web: 1 of 1 pods Ready"},
 		},
+		"rollout of a StatefulSet": {
+			objects: Objects{Networks: []v1alpha1.Network{good}, StatefulSets: []appsv1.StatefulSet{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "db"}, Status: appsv1.StatefulSetStatus{ReadyReplicas: 1, Replicas: 1},
+			}}},
+			waiting: []string{"StatefulSet red/db: 1 of 1 pods Ready"},
+		},
 		"too many": {
 			objects: Objects{Networks: []v1alpha1.Network{good}, Deployments: []appsv1.Deployment{deployment(1, 1, 1, 2)}},
 			waiting: []string{"Deployment red/web: 1 of 1 pods Ready"},
