@@ -19,9 +19,9 @@ const (
 	namesSocket      = "/run/atoll/dns.sock"
 	// tunnelSocket is an abstract one, which says only that who listens is there.
 	tunnelSocket = "@tunnels"
-	cniConfDir       = "/etc/cni/net.d"
-	cniBinDir        = "/opt/cni/bin"
-	resolverFile     = "/etc/resolv.conf"
+	cniConfDir   = "/etc/cni/net.d"
+	cniBinDir    = "/opt/cni/bin"
+	resolverFile = "/etc/resolv.conf"
 )
 
 // nodeDirs are the directories of a node which lie in the state: what is in them survives a restart of the
