@@ -91,6 +91,13 @@ func StartChassis(ctx context.Context, o ChassisOptions) (_ *Chassis, err error)
 	return c, c.start("ovn-controller", 0, c.database())
 }
 
+// Adopt is a node whose daemons somebody else runs: ovs-vswitchd in the namespace inside, which the node takes over, and all with their sockets in
+// the directory.
+func Adopt(o ChassisOptions, inside netns.NsHandle) (*Chassis, error) {
+	found, err := parts.LocateOVN(os.Getenv(PrefixVariable))
+	return &Chassis{options: o, parts: found, inside: inside}, err
+}
+
 // Stop ends everything, its guests' namespaces too.
 func (c *Chassis) Stop() {
 	for _, p := range slices.Backward(c.procs) {
@@ -105,6 +112,9 @@ func (c *Chassis) Stop() {
 	}
 	c.procs, c.guests = nil, nil
 }
+
+// Do calls f on a thread that is in the node's network namespace.
+func (c *Chassis) Do(f func() error) error { return inNamespace(c.inside, f) }
 
 // VSCtl runs ovs-vsctl on the node's database and returns what it prints.
 func (c *Chassis) VSCtl(ctx context.Context, args ...string) (string, error) {

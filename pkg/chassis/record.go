@@ -1,0 +1,57 @@
+package chassis
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+const (
+	// RecordName is the ConfigMap that says where OVN's databases are, and recordKey its key of the southbound one.
+	RecordName, recordKey = "atoll-ovn", "sb"
+	// southboundPort is where the southbound database serves nodes, with role-based access.
+	southboundPort = 6642
+)
+
+// southbound reads where the southbound database's servers are, in the form of ovn-remote (ovn-controller(8)): of whatever order the record is,
+// the same. plaintext takes servers that are written as tcp:ADDRESS:PORT, too.
+func southbound(record map[string]string, plaintext Plaintext) (string, error) {
+	var read struct {
+		Members []struct{ Node, Address string }
+	}
+	text, has := record[recordKey]
+	if !has {
+		return "", fmt.Errorf("read ConfigMap %s: it has no key %s: the southbound database has not been set up", RecordName, recordKey)
+	}
+	if err := json.Unmarshal([]byte(text), &read); err != nil {
+		return "", fmt.Errorf("read key %s of ConfigMap %s: %w", recordKey, RecordName, err)
+	}
+	var out []string
+	for _, m := range read.Members {
+		if server, plain := strings.CutPrefix(m.Address, "tcp:"); plain {
+			if _, err := netip.ParseAddrPort(server); err != nil || plaintext != PlaintextForTests {
+				return "", fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName, m.Node, m.Address)
+			}
+			out = append(out, m.Address)
+			continue
+		}
+		address, err := netip.ParseAddr(m.Address)
+		if err != nil || address.Zone() != "" {
+			return "", fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName, m.Node, m.Address)
+		}
+		out = append(out, "ssl:"+netip.AddrPortFrom(address.Unmap(), southboundPort).String())
+	}
+	if len(out) == 0 {
+		return "", fmt.Errorf("read key %s of ConfigMap %s: it names no member", recordKey, RecordName)
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), ","), nil
+}
+
+// Plaintext says whether databases may be reached without TLS.
+type Plaintext bool
+
+// PlaintextForTests lets tests use a southbound database that has no certificates. No manifest of ours sets it.
+const PlaintextForTests Plaintext = true
