@@ -137,7 +137,7 @@ func (h *history) drawSteps(t *rapid.T) []step {
 		kinds = rapid.SampledFrom([]int{16, 16, 16, 16, 18, 18, 18, 18, 23, 23, 23, 23, 23, 23, 25, 25, 25, 0, 3, 6, 19, 22, 24})
 	}
 	if h.settings.peered {
-		kinds = rapid.SampledFrom([]int{0, 0, 0, 0, 0, 2, 3, 6, 6, 6, 6, 6, 11, 11, 20, 20, 20, 20, 20})
+		kinds = rapid.SampledFrom([]int{0, 0, 0, 0, 0, 2, 3, 6, 6, 6, 6, 6, 11, 11, 13, 13, 15, 20, 20, 20, 20, 20})
 	}
 	switch kinds.Draw(t, "step") {
 	case 0, 1:
@@ -271,8 +271,11 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 	n.Ingress = rapid.SampledFrom([]model.InfraIngress{model.InfraIngressInfrastructure, model.InfraIngressNone, model.InfraIngressAll}).Draw(t, "ingress")
 	n.Infra = rapid.SampledFrom([]model.InfraAccess{model.InfraServices, model.InfraServices, model.InfraServices, model.InfraDirect}).Draw(t, "infrastructure")
 	if n.Type == model.VPC {
-		if rapid.IntRange(0, 2).Draw(t, "asks a Service") == 0 {
+		switch rapid.IntRange(0, 4).Draw(t, "who answers for names") {
+		case 0, 1:
 			n.DNS, n.DNSService = model.DNSService, model.ServiceRef{Namespace: rapid.SampledFrom(someSpaces).Draw(t, "its namespace"), Name: "web"}
+		case 2:
+			n.DNS = model.DNSNone
 		}
 		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}, {{Tenant: "acme", Mode: model.Routed}}, {{Network: "red", Mode: model.Routed}}, {{All: true, Addresses: true}}, {{Network: "red", Addresses: true}}}).Draw(t, "compatible")
 		n.Uses = rapid.SampledFrom([][]string{nil, {"red"}, {"blue"}}).Draw(t, "uses")
@@ -364,7 +367,7 @@ func (h *history) drawNode(t *rapid.T) (n model.Node, same bool) {
 	n = node(rapid.SampledFrom(someNodes).Draw(t, "node"), rapid.Int64Range(1, 3).Draw(t, "age"))
 	n.UID = fmt.Sprintf("%s-%d", n.UID, h.serial)
 	n.Labels = map[string]string{"zone": rapid.SampledFrom([]string{"one", "two"}).Draw(t, "zone")}
-	for _, a := range []string{"192.168.0.1", "192.168.0.2", "10.0.1.6", "100.64.0.2"} {
+	for _, a := range []string{"192.168.0.1", "192.168.0.2", "10.0.1.6", "10.5.0.2", "100.64.0.2"} {
 		if rapid.IntRange(0, 3).Draw(t, a) == 0 {
 			n.Addresses = append(n.Addresses, at(a))
 		}

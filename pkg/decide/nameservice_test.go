@@ -118,6 +118,19 @@ func TestAProvidersServiceAnswersForNames(t *testing.T) {
 	expect("in both", "100.64.0.1:53", "Answered")
 	w.rewrite("blue", func(n *model.Network) { n.DNS = model.DNSNode })
 	w.wantNames(t, "when its nodes answer", "blue")
+	w.rewrite("blue", func(n *model.Network) { n.DNS = model.DNSNone })
+	w.wantNames(t, "when nobody is to answer", "blue", questionsTo("")...)
+	if c := w.condition("blue", model.ConditionDNSReady); c.Type != "" {
+		t.Errorf("when nobody is to answer it says %+v", c)
+	}
+	dns := *w.services[model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"}]
+	dns.ClusterIPs = []netip.Addr{at("10.96.0.11")}
+	w.setService(dns)
+	w.wantNames(t, "when pods ask elsewhere", "blue", "udp 10.96.0.11:53=", "tcp 10.96.0.11:53=")
+	dns.ClusterIPs = []netip.Addr{at("10.96.0.10")}
+	w.setService(dns)
+	w.rewrite("blue", func(n *model.Network) { n.DNS = model.DNSNode })
+	w.wantNames(t, "when its nodes answer again", "blue")
 	w.rewrite("blue", func(n *model.Network) { n.DNS = model.DNSService })
 	w.deletePod(model.PodKey{Namespace: "b", Name: "client"})
 	gone := *w.networks["blue"]

@@ -53,7 +53,9 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.chassis.Stop)
-	s.engine = startEngineOf(t, s.cluster, s.central.NBAddress(), "1", withFaces("100.64.0.0/10", "fd64:a701::/64"))
+	settings := withFaces("100.64.0.0/10", "fd64:a701::/64")
+	settings.DNS = model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"}
+	s.engine = startEngineOf(t, s.cluster, s.central.NBAddress(), "1", settings)
 	for ns, name := range map[string]string{"a": "default", "r": "red", "b": "blue"} {
 		n, labels := network(name), map[string]string{model.LabelNetwork: name}
 		cidrs := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00:10::/64")}

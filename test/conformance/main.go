@@ -4,6 +4,7 @@
 //	conformance                       every spec of the list, with pods in the default Network
 //	conformance --network=vpc         the same specs, with the pods of the tests in a vpc Network
 //	conformance --network=joined      the same, spread over three vpc Networks that mode Routed joins
+//	conformance --network=flat        the same, spread over the default Network and a flat one beside it
 //	conformance --network=default,vpc both, one after the other
 //	conformance --list=short          a few specs that tell much in little time
 //	conformance --list=netpol         those of NetworkPolicy
@@ -35,7 +36,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o := options{out: os.Stdout}
-	networks := flag.String("network", string(defaultNetwork), "where the pods of the tests live: default, vpc, joined, or several with commas between")
+	networks := flag.String("network", string(defaultNetwork), "where the pods of the tests live: default, vpc, joined, flat, or several with commas between")
 	flag.StringVar(&o.list, "list", "full", "which specs: full, short, netpol or clusternetpol")
 	focus := flag.String("focus", "", "only specs whose name matches this regular expression")
 	flag.IntVar(&o.procs, "procs", 6, "specs that run at a time")

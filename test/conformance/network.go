@@ -21,17 +21,19 @@ const (
 	vpcNetwork network = "vpc"
 	// joinedNetworks are three of them that mode Routed joins: the namespaces are spread over them.
 	joinedNetworks network = "joined"
+	// flatNetworks are the default one and a flat one beside it: the namespaces are spread over both.
+	flatNetworks network = "flat"
 )
 
 func networkNamed(name string) (network, error) {
 	switch n := network(name); n {
-	case defaultNetwork, vpcNetwork, joinedNetworks:
+	case defaultNetwork, vpcNetwork, joinedNetworks, flatNetworks:
 		return n, nil
 	}
-	return "", fmt.Errorf("find network %q: there are %s, %s and %s", name, defaultNetwork, vpcNetwork, joinedNetworks)
+	return "", fmt.Errorf("find network %q: there are %s, %s, %s and %s", name, defaultNetwork, vpcNetwork, joinedNetworks, flatNetworks)
 }
 
-// The objects that make the tests' namespaces infrastructure, those that put them into a vpc Network, and a namespace such as
+// The objects that make the tests' namespaces infrastructure, those that put them into Networks, and a namespace such as
 // the tests make.
 var (
 	//go:embed infrastructure.yaml
@@ -44,6 +46,10 @@ var (
 	joinedManifest []byte
 	//go:embed joined/policy.yaml
 	spreadManifest []byte
+	//go:embed flat/network.yaml
+	flatManifest []byte
+	//go:embed flat/policy.yaml
+	halfManifest []byte
 	//go:embed vpc/probe.yaml
 	probeManifest []byte
 )
@@ -58,8 +64,11 @@ type places struct {
 }
 
 func placesOf(n network) places {
-	if n == joinedNetworks {
+	switch n {
+	case joinedNetworks:
 		return places{joinedManifest, spreadManifest, []string{"conformance-a", "conformance-b", "conformance-c"}}
+	case flatNetworks:
+		return places{flatManifest, halfManifest, []string{"conformance-flat"}}
 	}
 	return places{vpcManifest, policyManifest, []string{"conformance"}}
 }

@@ -76,7 +76,7 @@ func TestSummaryOfNothingIsNotWell(t *testing.T) {
 }
 
 func TestExceptionFiles(t *testing.T) {
-	for _, n := range []network{defaultNetwork, vpcNetwork, joinedNetworks} {
+	for _, n := range []network{defaultNetwork, vpcNetwork, joinedNetworks, flatNetworks} {
 		if _, err := exceptionsOf(n); err != nil {
 			t.Error(err)
 		}

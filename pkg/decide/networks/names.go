@@ -48,7 +48,7 @@ func (s *Stage) ofSameTenant(n *Network, other string) bool {
 	return m != nil && other != n.Name && m.Tenant == n.Model.Tenant
 }
 
-// Asking are the Networks whose owners want a Service to answer for names. Nobody changes them who reads them.
+// Asking are the Networks whose owners want a Service to answer for names; of the cluster's own DNS also those who want nobody to. Nobody changes them who reads them.
 func (s *Stage) Asking(service model.ServiceKey) map[string]struct{} { return s.answered[service] }
 
 // nodesOf names the first of some nodes.

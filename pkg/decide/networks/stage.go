@@ -106,7 +106,7 @@ type Stage struct {
 	requoted map[string]struct{}
 	// admitting are the names of the Networks that admit a namespace, for those who were asked about.
 	admitting map[string][]string
-	// answered finds the Networks whose names a Service answers for.
+	// answered finds the Networks whose names a Service answers for, or, by the cluster's own DNS, those where nobody does.
 	answered pass.Index[model.ServiceKey, string]
 	// former Networks serve subnets that they do not list any more.
 	former map[string]struct{}
@@ -299,12 +299,25 @@ func (s *Stage) index(replan map[string]struct{}, n *Network, m *model.Network) 
 	if vpc := vpcOf(m); vpc != "" {
 		s.byVPC.Add(vpc, n.Name)
 	}
-	if n.Model != nil && n.Model.DNS == model.DNSService {
-		s.answered.Drop(model.ServiceKey(n.Model.DNSService), n.Name)
+	if service, asks := s.asked(n.Model); asks {
+		s.answered.Drop(service, n.Name)
 	}
-	if m != nil && m.DNS == model.DNSService {
-		s.answered.Add(model.ServiceKey(m.DNSService), n.Name)
+	if service, asks := s.asked(m); asks {
+		s.answered.Add(service, n.Name)
 	}
+}
+
+// asked is the Service that decides about where a Network's questions for names lead: the one that answers, or the cluster's own DNS, at whose
+// addresses nobody is to.
+func (s *Stage) asked(m *model.Network) (model.ServiceKey, bool) {
+	switch {
+	case m == nil:
+	case m.DNS == model.DNSService:
+		return model.ServiceKey(m.DNSService), true
+	case m.DNS == model.DNSNone:
+		return s.Cluster.DNS, true
+	}
+	return model.ServiceKey{}, false
 }
 
 func vpcOf(m *model.Network) string {

@@ -64,7 +64,8 @@ func (s *Stage) NameServers(n *model.Network) []netip.Addr {
 }
 
 // answer makes the rows that lead a Network's questions for names to the Service that its owner names, if its pods know that: as one of their
-// own Network's, or as one that another offers them. It leads them where the Service's own addresses would.
+// own Network's, or as one that another offers them. It leads them where the Service's own addresses would. Where nobody is to answer they lead nowhere:
+// with infraAccess direct the questions would reach the cluster's own DNS.
 func (s *Stage) answer(network string) {
 	n, owner := s.world.Networks.Network(network), nb.NamesOwner(network)
 	if !n.asks() {
@@ -74,36 +75,50 @@ func (s *Stage) answer(network string) {
 		}
 		return
 	}
-	l := s.look(model.ServiceKey(n.Model.DNSService))
+	service := s.world.Cluster.DNS
+	if n.Model.DNS == model.DNSService {
+		service = model.ServiceKey(n.Model.DNSService)
+	}
+	l := s.look(service)
 	n = l.network(network)
 	rows := compile.NameService{Layout: n.Layout, Dial: l.nameServers(n)}
-	now := answering{service: l.service}
-	service, ns := l.world.Catalog.Service(l.service), l.namespace(l.service.Namespace)
+	now := answering{service: service}
 	var going []netip.AddrPort
-	if service != nil && ns != nil {
-		home, endpoints := l.network(l.world.Cluster.HomeOf(*ns)), l.resolve(*ns)
-		offered := l.offers(home, *ns) && slices.Contains(home.Consumers, network)
-		now.Home, now.Reached = home.Name, offered || l.knows(n, ns, home, endpoints)
-		if now.Reached && l.world.Quotas.Beyond(l.service) == nil {
-			now.From = from(n, home, offered, endpoints)
-			lead, left := l.backends(*service, n, home.Space, endpoints)
-			for _, i := range compile.DNSPorts(*service) {
-				protocol := service.Ports[i].Protocol
-				if protocol == model.UDP {
-					rows.UDP, going = lead[i], left[i]
-				} else {
-					rows.TCP = lead[i]
-				}
-				for _, endpoint := range lead[i] {
-					now.Answers = append(now.Answers, Answer{endpoint, protocol})
-				}
-			}
-			rows.Affinity = service.Affinity > 0
-		}
+	if n.Model.DNS == model.DNSService {
+		going = l.byService(n, &rows, &now)
 	}
 	s.noteAnswers(network, &now)
 	rows.Left = s.drainNames(network, rows.UDP, going)
 	s.world.Balancers.Set(owner, rows.Rows())
+}
+
+// byService has the Service answer a Network's questions if its pods know it. What it returns are endpoints by UDP that still serve while they go.
+func (l look) byService(n Network, rows *compile.NameService, now *answering) (going []netip.AddrPort) {
+	service, ns := l.world.Catalog.Service(l.service), l.namespace(l.service.Namespace)
+	if service == nil || ns == nil {
+		return nil
+	}
+	home, endpoints := l.network(l.world.Cluster.HomeOf(*ns)), l.resolve(*ns)
+	offered := l.offers(home, *ns) && slices.Contains(home.Consumers, n.Name)
+	now.Home, now.Reached = home.Name, offered || l.knows(n, ns, home, endpoints)
+	if !now.Reached || l.world.Quotas.Beyond(l.service) != nil {
+		return nil
+	}
+	now.From = from(n, home, offered, endpoints)
+	lead, left := l.backends(*service, n, home.Space, endpoints)
+	for _, i := range compile.DNSPorts(*service) {
+		protocol := service.Ports[i].Protocol
+		if protocol == model.UDP {
+			rows.UDP, going = lead[i], left[i]
+		} else {
+			rows.TCP = lead[i]
+		}
+		for _, endpoint := range lead[i] {
+			now.Answers = append(now.Answers, Answer{endpoint, protocol})
+		}
+	}
+	rows.Affinity = service.Affinity > 0
+	return going
 }
 
 // from are the other Networks whose pods may answer a Network's questions: the one that offers the Service, and those that its endpoints are in.

@@ -34,7 +34,8 @@ type World struct {
 type Networks interface {
 	// Network is what is known of one, by its name.
 	Network(name string) Network
-	// Asking are those whose owners want a Service to answer questions for names. Nobody changes them.
+	// Asking are those whose owners want a Service to answer questions for names; for the cluster's own DNS also those who want nobody to. Nobody
+	// changes them.
 	Asking(service model.ServiceKey) map[string]struct{}
 	// MeansInfrastructure reports whether an address is one of the infrastructure's or of the cluster's own Services.
 	MeansInfrastructure(netip.Addr) bool
@@ -66,9 +67,9 @@ type Network struct {
 // offers reports whether pods of other Networks reach this one's.
 func (n Network) offers() bool { return len(n.Consumers) > 0 }
 
-// asks reports whether a Service is to answer its pods' questions for names.
+// asks reports whether its pods' questions for names are led by rows of its own: to a Service, or to nobody.
 func (n Network) asks() bool {
-	return n.Model != nil && n.Serves && n.Layout.Faces && n.Model.DNS == model.DNSService
+	return n.Model != nil && n.Serves && n.Layout.Faces && (n.Model.DNS == model.DNSService || n.Model.DNS == model.DNSNone)
 }
 
 // uses reports whether its pods reach another's.
