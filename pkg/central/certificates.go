@@ -34,19 +34,19 @@ type identity struct {
 // readIdentity reads a directory. fs.ErrNotExist says that it is not complete yet.
 func readIdentity(dir string, kind Kind) (*identity, error) {
 	id := &identity{}
-	trusted := caFile
-	if kind == Southbound {
-		trusted = centralCAFile
-	}
 	var central []byte
-	for name, into := range map[string]*[]byte{certificateFile: &id.certificate, keyFile: &id.key, caFile: &id.ca, trusted: &central} {
+	wanted, trusted := map[string]*[]byte{certificateFile: &id.certificate, keyFile: &id.key, caFile: &id.ca}, caFile
+	if kind == Southbound {
+		wanted[centralCAFile], trusted = &central, centralCAFile
+	}
+	for name, into := range wanted {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return nil, fmt.Errorf("read certificates: %w", err)
 		}
 		*into = text
 	}
-	if trusted == caFile {
+	if kind == Northbound {
 		central = id.ca
 	}
 	var err error
