@@ -52,6 +52,8 @@ type lab struct {
 	// central and node are the two CAs.
 	central, node authority
 	api           string
+	// starter is a thread that lives as long as the lab: keepers end with the thread that started them, and those that were in a namespace end.
+	starter chan func()
 }
 
 // place is a node.
@@ -79,7 +81,14 @@ func newLab(t *testing.T) *lab {
 	dir, err := os.MkdirTemp("", "central")
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	l := &lab{t: t, dir: dir, program: filepath.Join(dir, "atoll-ovn"), ovn: prefix, hub: fmt.Sprintf("acen%d", os.Getpid())}
+	l := &lab{t: t, dir: dir, program: filepath.Join(dir, "atoll-ovn"), ovn: prefix, hub: fmt.Sprintf("acen%d", os.Getpid()), starter: make(chan func())}
+	t.Cleanup(func() { close(l.starter) })
+	go func() {
+		runtime.LockOSThread()
+		for start := range l.starter {
+			start()
+		}
+	}()
 	out, err := exec.Command("go", "build", "-o", l.program, "github.com/atoll-net/atoll/cmd/atoll-ovn").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -265,7 +274,9 @@ func (p *place) start(what string, more ...string) {
 	cmd := p.command(p.program, append(args, more...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(p.t, cmd.Start())
+	started := make(chan error)
+	p.starter <- func() { started <- cmd.Start() }
+	must(p.t, <-started)
 	p.running[what] = cmd
 }
 
