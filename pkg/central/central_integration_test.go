@@ -264,7 +264,7 @@ func (w *writer) check(l *lab, places []*place) {
 	out, err := l.nbctl(places, "--bare", "--columns=name", "list", "Logical_Switch")
 	must(l.t, err)
 	has := map[string]bool{}
-	for _, name := range strings.Fields(out) {
+	for name := range strings.FieldsSeq(out) {
 		has[name] = true
 	}
 	lost := 0

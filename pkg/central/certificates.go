@@ -142,10 +142,8 @@ func (id *identity) shows(ctx context.Context, address string) (bool, error) {
 		Certificates: []tls.Certificate{id.pair}, MinVersion: tls.VersionTLS12,
 		// It is our own port, of which we want to see what it shows; nothing is said on this connection.
 		InsecureSkipVerify: true, //nolint:gosec // See above.
-		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
-			if len(raw) > 0 {
-				shown = raw[0]
-			}
+		VerifyConnection: func(state tls.ConnectionState) error {
+			shown = state.PeerCertificates[0].Raw
 			return nil
 		},
 	}}

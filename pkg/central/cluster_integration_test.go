@@ -248,10 +248,10 @@ func (p *place) run() string             { return p.path("run") }
 func (p *place) certify(by authority) {
 	p.t.Helper()
 	certificate, key := by.issue(p.t, p.name)
-	both := append(bytes.Clone(p.lab.central.pem), p.lab.node.pem...)
-	for dir, ca := range map[string][]byte{"certificates-nb": p.lab.central.pem, "certificates-sb": both} {
+	both := append(bytes.Clone(p.central.pem), p.node.pem...)
+	for dir, ca := range map[string][]byte{"certificates-nb": p.central.pem, "certificates-sb": both} {
 		must(p.t, os.MkdirAll(p.path(dir), 0o700))
-		for name, text := range map[string][]byte{"tls.crt": certificate, "tls.key": key, "ca.crt": ca, "central-ca.crt": p.lab.central.pem} {
+		for name, text := range map[string][]byte{"tls.crt": certificate, "tls.key": key, "ca.crt": ca, "central-ca.crt": p.central.pem} {
 			must(p.t, os.WriteFile(p.path(dir)+"/new", text, 0o600))
 			must(p.t, os.Rename(p.path(dir)+"/new", filepath.Join(p.path(dir), name)))
 		}

@@ -93,9 +93,9 @@ func TestDecide(t *testing.T) {
 func TestRecordIsRead(t *testing.T) {
 	t.Parallel()
 	for text, wrong := range map[string]string{
-		`{"clusterID": "x"}`:                         "no UUID",
-		`{"members": [{"node": "a"}]}`:               "no IP address",
-		`{"members": [{"address": "10.0.0.1"}]}`:     "no node",
+		`{"clusterID": "x"}`:                     "no UUID",
+		`{"members": [{"node": "a"}]}`:           "no IP address",
+		`{"members": [{"address": "10.0.0.1"}]}`: "no node",
 		`{"members": [{"node":"a","address":"10.0.0.1"},{"node":"a","address":"10.0.0.2"}]}`: "twice",
 		`{"members": [{"node":"a","address":"10.0.0.1"},{"node":"b","address":"10.0.0.1"}]}`: "two members",
 		`{`: "read record",

@@ -78,7 +78,7 @@ func NewKeeper(store Store, o Options) *Keeper {
 func (k *Keeper) Run(ctx context.Context) error {
 	err := k.keep(ctx)
 	if ctx.Err() != nil {
-		return nil
+		err = nil
 	}
 	if errors.Is(err, ErrRefused) {
 		if said := k.store.warn(ctx, k.o.Node, "DatabaseRefused", err.Error()); said != nil {
@@ -207,15 +207,14 @@ func (k *Keeper) serve(ctx context.Context) (err error) {
 	k.o.Log.InfoContext(ctx, "ovsdb-server runs", "pid", server.process.Pid)
 	k.said = ""
 	ctx, cancel := context.WithCancelCause(ctx)
-	proxied := make(chan error, 1)
+	proxied := make(chan struct{})
 	if k.o.Kind == Southbound {
 		go func() {
-			err := k.serveFull(ctx)
-			cancel(err)
-			proxied <- err
+			defer close(proxied)
+			cancel(k.serveFull(ctx))
 		}()
 	} else {
-		proxied <- nil
+		close(proxied)
 	}
 	go func() {
 		select {
@@ -308,10 +307,8 @@ func (k *Keeper) attend(ctx context.Context) error {
 			return err
 		}
 		s, err := status(ctx, k.o.Run, k.o.Kind)
-		now := error(nil)
-		if err != nil {
-			now = err
-		} else {
+		now := err
+		if err == nil {
 			now = s.Ready()
 		}
 		if (now == nil) != (ready == nil) {

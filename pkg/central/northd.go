@@ -31,9 +31,7 @@ func RunNorthd(ctx context.Context, store Store, o NorthdOptions) error {
 			said = err.Error()
 			o.Log.InfoContext(ctx, "ovn-northd does not run", "why", said)
 		}
-		if pause(ctx, look) != nil {
-			break
-		}
+		_ = pause(ctx, look)
 	}
 	return nil
 }

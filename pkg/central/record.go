@@ -117,8 +117,9 @@ func (d Database) Member(node string) (Member, bool) {
 // with is the same with a member added, or in the place of the one its node has.
 func (d Database) with(m Member) Database {
 	members := slices.DeleteFunc(slices.Clone(d.Members), func(o Member) bool { return o.Node == m.Node })
-	d.Members = append(members, m)
-	slices.SortFunc(d.Members, func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
+	members = append(members, m)
+	d.Members = members
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
 	return d
 }
 
