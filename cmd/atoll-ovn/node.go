@@ -14,9 +14,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/follow"
 )
 
-// nodeCommands are the parts of a node, and what asks after them.
+// nodeCommands are the parts of a node.
 func nodeCommands() []*cobra.Command {
-	return []*cobra.Command{switchDatabaseCommand(), switchCommand(), controllerCommand(), readyCommand()}
+	return []*cobra.Command{switchDatabaseCommand(), switchCommand(), controllerCommand()}
 }
 
 func runDirectories(flags *pflag.FlagSet, dirs *chassis.Directories) {
@@ -106,27 +106,5 @@ func controllerCommand() *cobra.Command {
 		c.Kube = api.Kube
 		return c.Run(cmd.Context(), log())
 	}
-	return cmd
-}
-
-// readyCommand is for probes.
-func readyCommand() *cobra.Command {
-	dirs, live := chassis.Directories{}, false
-	cmd := &cobra.Command{
-		Use:       "ready PART",
-		Short:     "Succeeds when a part of the node serves",
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{chassis.PartDatabase, chassis.PartSwitch, chassis.PartController},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			health := chassis.Serves
-			if live {
-				health = chassis.Lives
-			}
-			return chassis.Check(cmd.Context(), dirs, args[0], health)
-		},
-	}
-	flags := cmd.Flags()
-	runDirectories(flags, &dirs)
-	flags.BoolVar(&live, "live", false, "only ask whether the daemon lives")
 	return cmd
 }

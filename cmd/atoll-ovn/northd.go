@@ -1,0 +1,30 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/atoll-net/atoll/pkg/central"
+)
+
+func northdCommand() *cobra.Command {
+	s := &shared{}
+	cmd := &cobra.Command{
+		Use:   "northd",
+		Short: "Runs ovn-northd on the databases of the record: active, or ready to take over",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := s.store()
+			if err != nil {
+				return err
+			}
+			if err := keepCertificates(cmd.Context(), s); err != nil {
+				return err
+			}
+			return central.RunNorthd(cmd.Context(), store, central.NorthdOptions{
+				Run: s.run, Certificates: s.certificates, Programs: s.programs(), Log: s.log(),
+			})
+		},
+	}
+	s.flags(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,429 @@
+//go:build integration
+
+package central
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/atoll-net/atoll/test/apiserver"
+)
+
+const namespace = "atoll-system"
+
+// patience bounds each wait, on a machine that is busy with other things.
+const patience = 90 * time.Second
+
+// lab is a switch in a network namespace, nodes in others behind it, and an API server that all reach.
+type lab struct {
+	t       *testing.T
+	dir     string
+	program string
+	store   Store
+	ovn     string
+	hub     string
+	// central and node are the two CAs.
+	central, node authority
+	api           string
+	// starter is a thread that lives as long as the lab: keepers end with the thread that started them, and those that were in a namespace end.
+	starter chan func()
+}
+
+// place is a node.
+type place struct {
+	*lab
+	name    string
+	netns   string
+	address netip.Addr
+	running map[string]*exec.Cmd
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	prefix := os.Getenv("ATOLL_OVN_PREFIX")
+	if prefix == "" {
+		t.Fatal("ATOLL_OVN_PREFIX is not set: it must name a prefix with OVN's programs (make sets it)")
+	}
+	dir, err := os.MkdirTemp("", "central")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	l := &lab{t: t, dir: dir, program: filepath.Join(dir, "atoll-ovn"), ovn: prefix, hub: fmt.Sprintf("acen%d", os.Getpid()), starter: make(chan func())}
+	t.Cleanup(func() { close(l.starter) })
+	go func() {
+		runtime.LockOSThread()
+		for start := range l.starter {
+			start()
+		}
+	}()
+	out, err := exec.Command("go", "build", "-o", l.program, "github.com/atoll-net/atoll/cmd/atoll-ovn").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	l.central, l.node = newAuthority(t, "central"), newAuthority(t, "node")
+	l.namespace(l.hub)
+	l.inside(l.hub, func() {
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "hub"}}
+		must(t, netlink.LinkAdd(bridge))
+		must(t, netlink.AddrAdd(bridge, address("10.71.0.1/24")))
+		must(t, netlink.LinkSetUp(bridge))
+	})
+	server := apiserver.Start(t)
+	client, err := kubernetes.NewForConfig(server.RESTConfig())
+	must(t, err)
+	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	must(t, err)
+	must(t, server.Apply(t.Context(), filepath.Join("..", "..", "dist", "ovn-central")))
+	l.store = Store{Client: client, Namespace: namespace}
+	// The API server is on this machine's loopback, which namespaces do not reach.
+	to := strings.TrimPrefix(server.RESTConfig().Host, "https://")
+	var listener net.Listener
+	l.inside(l.hub, func() {
+		listener, err = net.Listen("tcp", "10.71.0.1:6443")
+		must(t, err)
+	})
+	t.Cleanup(func() { _ = listener.Close() })
+	go relay(listener, to)
+	as := server.As("system:serviceaccount:atoll-system:atoll-ovn-central")
+	config := clientcmdapi.NewConfig()
+	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: "https://10.71.0.1:6443", TLSServerName: "127.0.0.1", CertificateAuthority: as.CAFile}
+	config.AuthInfos["lab"] = &clientcmdapi.AuthInfo{Token: as.BearerToken, Impersonate: as.Impersonate.UserName, ImpersonateGroups: as.Impersonate.Groups}
+	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "lab"}
+	config.CurrentContext = "lab"
+	l.api = filepath.Join(dir, "kubeconfig")
+	must(t, clientcmd.WriteToFile(*config, l.api))
+	return l
+}
+
+func relay(listener net.Listener, to string) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				return
+			}
+			defer server.Close()
+			go func() {
+				_, _ = io.Copy(server, conn)
+				_ = server.Close()
+			}()
+			_, _ = io.Copy(conn, server)
+		}()
+	}
+}
+
+func address(text string) *netlink.Addr {
+	a, err := netlink.ParseAddr(text)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+// namespace makes a named network namespace for the test's time.
+func (l *lab) namespace(name string) {
+	l.t.Helper()
+	done := make(chan error)
+	go func() {
+		// A thread that made a namespace is in it, and ends with this goroutine.
+		runtime.LockOSThread()
+		ns, err := netns.NewNamed(name)
+		if err == nil {
+			err = ns.Close()
+		}
+		done <- err
+	}()
+	must(l.t, <-done)
+	l.t.Cleanup(func() { _ = netns.DeleteNamed(name) })
+	l.inside(name, func() {
+		lo, err := netlink.LinkByName("lo")
+		must(l.t, err)
+		must(l.t, netlink.LinkSetUp(lo))
+	})
+}
+
+// inside calls f in a network namespace.
+func (l *lab) inside(name string, f func()) {
+	l.t.Helper()
+	ns, err := netns.GetFromName(name)
+	must(l.t, err)
+	defer ns.Close()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := netns.Set(ns)
+		defer func() { done <- err }()
+		if err == nil {
+			f()
+		}
+	}()
+	must(l.t, <-done)
+}
+
+// place makes a node with a certificate of an authority.
+func (l *lab) place(number int, by authority) *place {
+	l.t.Helper()
+	p := &place{
+		lab: l, name: fmt.Sprintf("node-%d", number), netns: fmt.Sprintf("%s-%d", l.hub, number),
+		address: netip.AddrFrom4([4]byte{10, 71, 0, byte(10 + number)}), running: map[string]*exec.Cmd{},
+	}
+	l.namespace(p.netns)
+	l.inside(l.hub, func() {
+		hub, err := netlink.LinkByName("hub")
+		must(l.t, err)
+		ns, err := netns.GetFromName(p.netns)
+		must(l.t, err)
+		defer ns.Close()
+		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("port%d", number), MasterIndex: hub.Attrs().Index}, PeerName: "eth0", PeerNamespace: netlink.NsFd(ns)}
+		must(l.t, netlink.LinkAdd(pair))
+		must(l.t, netlink.LinkSetUp(pair))
+	})
+	l.inside(p.netns, func() {
+		eth, err := netlink.LinkByName("eth0")
+		must(l.t, err)
+		must(l.t, netlink.AddrAdd(eth, address(p.address.String()+"/24")))
+		must(l.t, netlink.LinkSetUp(eth))
+	})
+	_, err := l.store.Client.CoreV1().Nodes().Create(l.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.name}}, metav1.CreateOptions{})
+	must(l.t, err)
+	p.certify(by)
+	l.t.Cleanup(func() {
+		for what := range p.running {
+			p.kill(what)
+		}
+		if l.t.Failed() {
+			for _, what := range []string{"nb", "sb", "northd"} {
+				if text, err := os.ReadFile(p.path(what + ".log")); err == nil {
+					lines := strings.Split(string(text), "\n")
+					l.t.Logf("%s %s:\n%s", p.name, what, strings.Join(lines[max(0, len(lines)-25):], "\n"))
+				}
+			}
+		}
+	})
+	return p
+}
+
+func (p *place) path(name string) string { return filepath.Join(p.dir, p.name, name) }
+func (p *place) run() string             { return p.path("run") }
+
+// certify gives the node new certificates: those for its databases, and of its own for clients.
+func (p *place) certify(by authority) {
+	p.t.Helper()
+	certificate, key := by.issue(p.t, p.name)
+	both := append(bytes.Clone(p.central.pem), p.node.pem...)
+	for dir, ca := range map[string][]byte{"certificates-nb": p.central.pem, "certificates-sb": both} {
+		must(p.t, os.MkdirAll(p.path(dir), 0o700))
+		for name, text := range map[string][]byte{"tls.crt": certificate, "tls.key": key, "ca.crt": ca, "central-ca.crt": p.central.pem} {
+			must(p.t, os.WriteFile(p.path(dir)+"/new", text, 0o600))
+			must(p.t, os.Rename(p.path(dir)+"/new", filepath.Join(p.path(dir), name)))
+		}
+	}
+}
+
+// start runs a keeper: nb, sb or northd.
+func (p *place) start(what string, more ...string) {
+	p.t.Helper()
+	args := []string{"northd"}
+	certificates := "certificates-nb"
+	if what != "northd" {
+		args = []string{"database", what, "--node-name=" + p.name, "--address=" + p.address.String(), "--data=" + p.path("data")}
+		certificates = "certificates-" + what
+	}
+	args = append(args, "--kubeconfig="+p.api, "--namespace="+namespace, "--run="+p.run(), "--certificates="+p.path(certificates), "--schemas="+filepath.Join(p.ovn, "usr/share/ovn"))
+	log, err := os.OpenFile(p.path(what+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	must(p.t, err)
+	defer log.Close()
+	cmd := p.command(p.program, append(args, more...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	p.starter <- func() { started <- cmd.Start() }
+	must(p.t, <-started)
+	p.running[what] = cmd
+}
+
+func inNamespace(name string, prefix, program string, args ...string) *exec.Cmd {
+	cmd := exec.Command("ip", append([]string{"netns", "exec", name, program}, args...)...)
+	cmd.Env = append(os.Environ(), "PATH="+prefix+"/bin:"+os.Getenv("PATH"))
+	return cmd
+}
+
+// command runs a program in the node's network namespace, as the same process.
+func (p *place) command(program string, args ...string) *exec.Cmd {
+	return inNamespace(p.netns, p.ovn, program, args...)
+}
+
+// kill ends a keeper with no chance to say goodbye.
+func (p *place) kill(what string) {
+	if cmd := p.running[what]; cmd != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		delete(p.running, what)
+	}
+}
+
+// stop asks a keeper to end, and waits for it.
+func (p *place) stop(what string) error {
+	cmd := p.running[what]
+	delete(p.running, what)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+func (p *place) log(what string) string {
+	text, err := os.ReadFile(p.path(what + ".log"))
+	must(p.t, err)
+	return string(text)
+}
+
+func (p *place) ready(kind Kind) bool { return Ready(p.t.Context(), p.run(), kind) == nil }
+
+func (p *place) leads(kind Kind) bool {
+	s, err := status(p.t.Context(), p.run(), kind)
+	return err == nil && s.Leads()
+}
+
+// serverPID is the process of a keeper's ovsdb-server.
+func (p *place) serverPID(what string) string {
+	keeper := p.running[what].Process.Pid
+	out, err := exec.Command("pgrep", "-P", fmt.Sprint(keeper), "ovsdb-server").Output()
+	must(p.t, err)
+	return strings.TrimSpace(string(out))
+}
+
+// until waits for a condition.
+func (l *lab) until(what string, met func() bool) {
+	l.t.Helper()
+	began := time.Now()
+	for !met() {
+		if time.Since(began) > patience {
+			l.t.Fatalf("not within %v: %s", patience, what)
+		}
+		_ = pause(context.WithoutCancel(l.t.Context()), 50*time.Millisecond)
+	}
+	l.t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what)
+}
+
+func (l *lab) ready(kind Kind, places ...*place) func() bool {
+	return func() bool {
+		for _, p := range places {
+			if !p.ready(kind) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func (l *lab) leader(kind Kind, places []*place) *place {
+	l.t.Helper()
+	var found *place
+	l.until("a leader of "+string(kind), func() bool {
+		for _, p := range places {
+			if p.running[string(kind)] != nil && p.leads(kind) {
+				found = p
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
+// record is checked on the way: never more members than nodes, and none twice.
+func (l *lab) record(kind Kind) Database {
+	l.t.Helper()
+	d, err := l.store.Get(l.t.Context(), kind)
+	must(l.t, err)
+	if len(d.Members) > 3 {
+		l.t.Fatalf("%d members of three nodes", len(d.Members))
+	}
+	return d
+}
+
+// servers are those of the cluster, as a member knows them.
+func (p *place) servers(kind Kind) []Server {
+	p.t.Helper()
+	s, err := status(p.t.Context(), p.run(), kind)
+	must(p.t, err)
+	return s.Servers
+}
+
+// authority is a CA.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pem         []byte
+}
+
+func newAuthority(t *testing.T, name string) authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	certificate, err := x509.ParseCertificate(raw)
+	must(t, err)
+	return authority{certificate, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})}
+}
+
+func (a authority) issue(t *testing.T, name string) (certificate, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	must(t, err)
+	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}, a.certificate, private.Public(), a.key)
+	must(t, err)
+	der, err := x509.MarshalECPrivateKey(private)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+}

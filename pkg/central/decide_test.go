@@ -1,0 +1,190 @@
+package central
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	clusterA = "b424f0c1-7c19-44b0-a5ff-b7cc33da9657"
+	clusterB = "0f5dd8f4-4e7c-4d7e-9d51-3f6ac1c2a3b4"
+	server1  = "30d0e2d2-6877-4bab-bd08-a51f492b0941"
+	server2  = "a8de795a-1ff0-4bfb-838b-4951027e214b"
+	server3  = "4a388abe-b27b-4260-9ad1-5760819c0ee5"
+)
+
+func at(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
+
+func file(cluster, server string, n byte) Header {
+	return Header{Form: Clustered, ClusterID: cluster, ServerID: server, Address: Remote(at(n), Northbound.RaftPort())}
+}
+
+func member(n byte, server string) Member {
+	return Member{Node: string('a' + rune(n) - 1), Address: at(n), ServerID: server}
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	three := Database{ClusterID: clusterA, Bootstrap: "a", Members: []Member{member(1, server1), member(2, server2), member(3, server3)}}
+	joining := Database{ClusterID: clusterA, Bootstrap: "a", Members: []Member{member(1, server1), member(2, "")}}
+	begun := Database{Bootstrap: "a", Members: []Member{member(1, ""), member(2, "")}}
+	lostOne := three.with(Member{Node: "b", Address: at(2), ServerID: server2, Lost: true})
+	for name, c := range map[string]struct {
+		s      Situation
+		want   Action
+		record Database
+		says   string
+	}{
+		"nobody has begun":                 {s: Situation{}, want: WriteRecord, record: Database{Bootstrap: "b", Members: []Member{member(2, "")}}},
+		"another has begun":                {s: Situation{Record: Database{Bootstrap: "a", Members: []Member{member(1, "")}}}, want: WriteRecord, record: begun},
+		"another makes the cluster":        {s: Situation{Record: begun}, want: Wait, says: "node a"},
+		"and is gone":                      {s: Situation{Record: begun, Abandoned: true}, want: WriteRecord, record: Database{Bootstrap: "b", Members: []Member{member(2, "")}}},
+		"we make it":                       {s: Situation{Node: "a", Address: at(1), Record: begun}, want: CreateDraft},
+		"we made it":                       {s: Situation{Node: "a", Address: at(1), Record: begun, Draft: file(clusterA, server1, 1)}, want: WriteRecord, record: joining},
+		"the record has it":                {s: Situation{Node: "a", Address: at(1), Record: joining, Draft: file(clusterA, server1, 1)}, want: Promote},
+		"the cluster is there":             {s: Situation{Record: joining}, want: JoinDraft},
+		"a draft of a cluster not begun":   {s: Situation{Record: joining, Draft: file(clusterB, server2, 2)}, want: MoveDraft},
+		"a draft that was cut short":       {s: Situation{Record: joining, Draft: Header{Form: Foreign}}, want: MoveDraft},
+		"a draft to join with":             {s: Situation{Record: joining, Draft: file(clusterA, server2, 2)}, want: WriteRecord, record: joining.with(member(2, server2))},
+		"all fits":                         {s: Situation{Record: three, File: file(clusterA, server2, 2)}, want: Serve},
+		"a file beside a record lost":      {s: Situation{File: file(clusterA, server2, 2)}, want: Refuse, says: "knows no cluster"},
+		"a file of another cluster":        {s: Situation{Record: three, File: file(clusterB, server2, 2)}, want: Refuse, says: clusterB},
+		"a file of a server before":        {s: Situation{Record: three, File: file(clusterA, server1, 2)}, want: Refuse, says: server1},
+		"a file of another address":        {s: Situation{Record: three, File: file(clusterA, server2, 9)}, want: Refuse, says: "10.0.0.9"},
+		"a file of nothing":                {s: Situation{Record: three, File: Header{Form: Foreign}}, want: Refuse, says: "cannot be read"},
+		"a file of a node that left":       {s: Situation{Record: three.without("b"), File: file(clusterA, server2, 2)}, want: Refuse, says: "no member on this node"},
+		"an empty disk":                    {s: Situation{Record: three}, want: WriteRecord, record: lostOne},
+		"an empty disk, recorded":          {s: Situation{Record: lostOne}, want: Wait, says: server2},
+		"the disk is back":                 {s: Situation{Record: lostOne, File: file(clusterA, server2, 2)}, want: WriteRecord, record: three},
+		"the only disk is empty":           {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}}, want: Refuse, says: "no other member"},
+		"a fourth node":                    {s: Situation{Node: "d", Address: at(4), Record: three}, want: Refuse, says: "3 members"},
+		"a node with a member's address":   {s: Situation{Node: "d", Address: at(2), Record: joining}, want: Refuse, says: "node b"},
+		"another address before it joined": {s: Situation{Address: at(7), Record: joining}, want: WriteRecord, record: joining.with(Member{Node: "b", Address: at(7)})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := c.s
+			s.Kind, s.Size = Northbound, 3
+			if s.Node == "" {
+				s.Node = "b"
+			}
+			if !s.Address.IsValid() {
+				s.Address = at(2)
+			}
+			got := Decide(s)
+			if got.Action != c.want || !strings.Contains(got.Reason, c.says) {
+				t.Fatalf("action %d, %q; want %d, %q", got.Action, got.Reason, c.want, c.says)
+			}
+			if c.want == WriteRecord {
+				if !got.Record.equal(c.record) {
+					t.Errorf("writes %+v, want %+v", got.Record, c.record)
+				}
+				if err := got.Record.validate(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestRecordIsRead(t *testing.T) {
+	t.Parallel()
+	for text, wrong := range map[string]string{
+		`{"clusterID": "x"}`:                     "no UUID",
+		`{"members": [{"node": "a"}]}`:           "no IP address",
+		`{"members": [{"address": "10.0.0.1"}]}`: "no node",
+		`{"members": [{"node":"a","address":"10.0.0.1"},{"node":"a","address":"10.0.0.2"}]}`: "twice",
+		`{"members": [{"node":"a","address":"10.0.0.1"},{"node":"b","address":"10.0.0.1"}]}`: "two members",
+		`{`: "read record",
+	} {
+		if _, err := ParseDatabase(text); err == nil || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s: %v, want %s", text, err, wrong)
+		}
+	}
+	d, err := ParseDatabase(`{"members": [{"node":"b","address":"fd00::2"},{"node":"a","address":"10.0.0.1"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := d.Remotes(6641), "ssl:10.0.0.1:6641,ssl:[fd00::2]:6641"; got != want {
+		t.Errorf("remotes %s, want %s", got, want)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	const text = `30d0
+Name: OVN_Northbound
+Cluster ID: b424 (b424f0c1-7c19-44b0-a5ff-b7cc33da9657)
+Server ID: 30d0 (30d0e2d2-6877-4bab-bd08-a51f492b0941)
+Address: ssl:10.0.0.1:6643
+Status: cluster member
+Role: leader
+Term: 2
+Leader: self
+Vote: self
+
+Election timer: 4000
+Log: [2, 4]
+Connections: <-a8de ->a8de
+Servers:
+    a8de (a8de at ssl:10.0.0.2:6643) next_index=6 match_index=5 last msg 1309 ms ago
+    30d0 (30d0 at ssl:10.0.0.1:6643) (self) next_index=3 match_index=5
+`
+	s, err := ParseStatus(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Leads() || s.Ready() != nil || s.ElectionTimer != 4*time.Second || len(s.Servers) != 2 || !s.has(server2, "ssl:10.0.0.2:6643") || s.has(server3, "ssl:10.0.0.2:6643") {
+		t.Errorf("read %+v", s)
+	}
+	for was, becomes := range map[string]string{"Status: cluster member": "Status: joining cluster", "Leader: self": "Leader: unknown"} {
+		s, err := ParseStatus(strings.Replace(text, was, becomes, 1))
+		if err != nil || s.Ready() == nil {
+			t.Errorf("%s: ready, %v", becomes, err)
+		}
+	}
+	if _, err := ParseStatus("no such database"); err == nil {
+		t.Error("an answer without a status is taken")
+	}
+}
+
+// TestCompactionIsStaggered lets three members run for a week: each compacts once a day, and no two in the same hour.
+func TestCompactionIsStaggered(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	last, times := [3]time.Time{begin, begin, begin}, [3]int{}
+	for hour := range 7 * 24 {
+		now := begin.Add(time.Duration(hour) * time.Hour)
+		var due []int
+		for place := range 3 {
+			if compactionDue(now, last[place], 24*time.Hour, place, 3) {
+				due, last[place] = append(due, place), now
+				times[place]++
+			}
+		}
+		if len(due) > 1 {
+			t.Errorf("%v compact at %v", due, now)
+		}
+	}
+	if slices.Min(times[:]) < 6 || slices.Max(times[:]) > 7 {
+		t.Errorf("compacted %v times in a week", times)
+	}
+}
+
+func TestNewerVersion(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{{"20.41.0", "20.40.1", true}, {"7.3.0", "7.10.0", false}, {"7.3.0", "7.3.0", false}} {
+		if got, err := newerVersion(c.a, c.b); err != nil || got != c.want {
+			t.Errorf("%s newer than %s: %v, %v", c.a, c.b, got, err)
+		}
+	}
+	if _, err := newerVersion("7", "x"); err == nil {
+		t.Error("x is a version")
+	}
+}

@@ -1,0 +1,71 @@
+package central
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// guardTable is the nftables table that guards a raft port of this node.
+func guardTable(kind Kind) *nftables.Table {
+	return &nftables.Table{Name: "atoll-ovn-" + string(kind), Family: nftables.TableFamilyINet}
+}
+
+// guard drops what comes to the raft port from anybody but members. It stays when the member stops. Open vSwitch's TLS has one list
+// of CAs for all ports and looks at no names, so that a node's certificate would do to join the southbound cluster.
+// It may be called again at any time; the rules are replaced in one transaction.
+func guard(conn *nftables.Conn, kind Kind, members []netip.Addr) error {
+	table := conn.AddTable(guardTable(kind))
+	conn.DelTable(table)
+	table = conn.AddTable(guardTable(kind))
+	accept := nftables.ChainPolicyAccept
+	chain := conn.AddChain(&nftables.Chain{
+		Name: "raft", Table: table, Type: nftables.ChainTypeFilter,
+		Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityRaw, Policy: &accept,
+	})
+	var v4, v6 []nftables.SetElement
+	for _, a := range members {
+		if a = a.Unmap(); a.Is4() {
+			v4 = append(v4, nftables.SetElement{Key: a.AsSlice()})
+		} else {
+			v6 = append(v6, nftables.SetElement{Key: a.AsSlice()})
+		}
+	}
+	raft := []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(kind.RaftPort())},
+	}
+	for _, family := range []struct {
+		name        string
+		number      byte
+		offset, len uint32
+		key         nftables.SetDatatype
+		elements    []nftables.SetElement
+	}{
+		{"members4", unix.NFPROTO_IPV4, 12, 4, nftables.TypeIPAddr, v4},
+		{"members6", unix.NFPROTO_IPV6, 8, 16, nftables.TypeIP6Addr, v6},
+	} {
+		set := &nftables.Set{Table: table, Name: family.name, KeyType: family.key}
+		if err := conn.AddSet(set, family.elements); err != nil {
+			return fmt.Errorf("guard the raft port: %w", err)
+		}
+		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family.number}},
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: family.offset, Len: family.len},
+			&expr.Lookup{SourceRegister: 1, SetName: set.Name, SetID: set.ID},
+			&expr.Verdict{Kind: expr.VerdictReturn},
+		}})
+	}
+	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(raft, &expr.Verdict{Kind: expr.VerdictDrop})})
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("guard the raft port: %w", err)
+	}
+	return nil
+}

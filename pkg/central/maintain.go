@@ -1,0 +1,170 @@
+package central
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// electionTimer is how long a follower hears nothing until it wants to lead. A southbound server can be busy with one transaction for seconds.
+func electionTimer(kind Kind) time.Duration {
+	if kind == Northbound {
+		return 4 * time.Second
+	}
+	return 10 * time.Second
+}
+
+// maintain does what the cluster needs now and then; what fails is tried again.
+func (k *Keeper) maintain(ctx context.Context, s Status) {
+	tasks := []func(context.Context, Status) error{k.compact}
+	if s.Leads() {
+		tasks = append(tasks, k.remove, k.raiseTimer, k.convert)
+	}
+	for _, task := range tasks {
+		if err := task(ctx, s); err != nil && ctx.Err() == nil {
+			k.o.Log.WarnContext(ctx, "maintenance", "error", err)
+		}
+	}
+}
+
+// remove takes servers out of the cluster whose disk was lost, or whose node is gone. Only a leader does it: one that has a quorum.
+func (k *Keeper) remove(ctx context.Context, s Status) error {
+	for _, m := range k.seen.Members {
+		if m.Node == k.o.Node {
+			continue
+		}
+		gone, err := k.isGone(ctx, m.Node)
+		if err != nil {
+			return err
+		}
+		if !gone && !m.Lost {
+			continue
+		}
+		raft := Remote(m.Address, k.o.Kind.RaftPort())
+		if m.ServerID != "" && s.has(m.ServerID, raft) {
+			k.o.Log.WarnContext(ctx, "server removed from the cluster", "node", m.Node, "server", m.ServerID, "lost", m.Lost, "gone", gone)
+			if _, err := ask(ctx, controlSocket(k.o.Run, k.o.Kind), "cluster/kick", k.o.Kind.Schema(), m.ServerID); err != nil {
+				return err
+			}
+			// One at a time; the record follows when the cluster has agreed.
+			return nil
+		}
+		to := k.seen.without(m.Node)
+		if !gone {
+			m.ServerID, m.Lost = "", false
+			to = to.with(m)
+		}
+		if err := k.store.Swap(ctx, k.o.Kind, k.seen, to); err != nil && !errors.Is(err, errMoved) {
+			return err
+		}
+		return nil
+	}
+	return nil
+}
+
+// isGone reports whether a node has had no object for long enough.
+func (k *Keeper) isGone(ctx context.Context, node string) (bool, error) {
+	gone, err := k.store.nodeGone(ctx, node)
+	if err != nil || !gone {
+		delete(k.gone, node)
+		return false, err
+	}
+	since, known := k.gone[node]
+	if !known {
+		k.gone[node] = time.Now()
+		return false, nil
+	}
+	return time.Since(since) >= k.o.GoneAfter, nil
+}
+
+// raiseTimer brings the election timer of a cluster that was made with another one to ours: a step may at most double it.
+func (k *Keeper) raiseTimer(ctx context.Context, s Status) error {
+	want := electionTimer(k.o.Kind)
+	if s.ElectionTimer >= want || s.ElectionTimer == 0 {
+		return nil
+	}
+	next := min(want, 2*s.ElectionTimer)
+	_, err := ask(ctx, controlSocket(k.o.Run, k.o.Kind), "cluster/change-election-timer", k.o.Kind.Schema(), strconv.FormatInt(next.Milliseconds(), 10))
+	return err
+}
+
+// compact makes the file as small as its content, at a time of its own for each member, and never on the leader while there are others: it hands over first.
+func (k *Keeper) compact(ctx context.Context, s Status) error {
+	place := slices.IndexFunc(k.seen.Members, func(m Member) bool { return m.Node == k.o.Node })
+	if !compactionDue(time.Now(), k.compacted, k.o.CompactEvery, place, len(k.seen.Members)) {
+		return nil
+	}
+	if s.Leads() && len(s.Servers) > 1 {
+		return k.handOver(ctx)
+	}
+	k.compacted = time.Now()
+	k.o.Log.InfoContext(ctx, "compaction")
+	_, err := ask(ctx, controlSocket(k.o.Run, k.o.Kind), "ovsdb-server/compact", k.o.Kind.Schema())
+	return err
+}
+
+// compactionDue reports whether a member's time has come since it compacted last: each period has a part of its own for each member.
+func compactionDue(now, last time.Time, every time.Duration, place, members int) bool {
+	if place < 0 || members == 0 {
+		return false
+	}
+	slot := now.Truncate(every).Add(every * time.Duration(place) / time.Duration(members))
+	return !now.Before(slot) && last.Before(slot)
+}
+
+// convert brings the database to the image's schema when that is newer.
+func (k *Keeper) convert(ctx context.Context, _ Status) error {
+	if k.converted {
+		return nil
+	}
+	server := "unix:" + databaseSocket(k.o.Run, k.o.Kind)
+	ours, err := k.files.tool(ctx, "schema-version", k.files.schema())
+	if err != nil {
+		return err
+	}
+	theirs, err := k.files.run(ctx, "ovsdb-client", "get-schema-version", server, k.o.Kind.Schema())
+	if err != nil {
+		return err
+	}
+	newer, err := newerVersion(ours, theirs)
+	if err != nil {
+		return err
+	}
+	if newer {
+		k.o.Log.InfoContext(ctx, "the database takes the image's schema", "from", theirs, "to", ours)
+		if _, err := k.files.run(ctx, "ovsdb-client", "--timeout=600", "convert", server, k.files.schema()); err != nil {
+			return err
+		}
+	}
+	k.converted = true
+	return nil
+}
+
+// newerVersion compares versions of schemas (RFC 7047, <version>).
+func newerVersion(a, b string) (bool, error) {
+	x, err := version(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := version(b)
+	if err != nil {
+		return false, err
+	}
+	return slices.Compare(x, y) > 0, nil
+}
+
+func version(text string) ([]int, error) {
+	var out []int
+	for part := range strings.SplitSeq(text, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil, fmt.Errorf("read schema version %q", text)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}

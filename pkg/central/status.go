@@ -1,0 +1,116 @@
+package central
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Status is what a server says of its cluster (cluster/status, ovsdb-server(1)).
+type Status struct {
+	// State is "cluster member" for one that has joined.
+	State string
+	// Role is leader, follower or candidate. Leader is "unknown" while there is no quorum.
+	Role, Leader  string
+	ElectionTimer time.Duration
+	// Servers are all that the cluster has, this one too.
+	Servers []Server
+}
+
+// Server is one of a cluster, as another knows it.
+type Server struct {
+	// Short is the first four hexadecimal digits of its id.
+	Short   string
+	Address string
+}
+
+var serverLine = regexp.MustCompile(`^\s+([0-9a-f]{4}) \([0-9a-f]{4} at ([^)]+)\)`)
+
+// ParseStatus reads the answer to cluster/status.
+func ParseStatus(text string) (Status, error) {
+	var s Status
+	listing := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if listing {
+			if m := serverLine.FindStringSubmatch(line); m != nil {
+				s.Servers = append(s.Servers, Server{Short: m[1], Address: m[2]})
+			}
+			continue
+		}
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch key {
+		case "Status":
+			s.State = value
+		case "Role":
+			s.Role = value
+		case "Leader":
+			s.Leader = value
+		case "Election timer":
+			ms, err := strconv.Atoi(value)
+			if err != nil {
+				return Status{}, fmt.Errorf("read cluster/status: election timer %q", value)
+			}
+			s.ElectionTimer = time.Duration(ms) * time.Millisecond
+		case "Servers":
+			listing = true
+		}
+	}
+	if s.State == "" || s.Role == "" {
+		return Status{}, errors.New("read cluster/status: it says neither status nor role")
+	}
+	return s, nil
+}
+
+// Leads reports whether this server leads its cluster.
+func (s Status) Leads() bool { return s.State == joined && s.Role == "leader" }
+
+// Ready says what is missing until clients are served; nil if nothing is.
+func (s Status) Ready() error {
+	if s.State != joined {
+		return fmt.Errorf("not a member: %s", s.State)
+	}
+	if s.Leader == "" || s.Leader == "unknown" {
+		return errors.New("no leader: this member is not connected to a quorum")
+	}
+	return nil
+}
+
+const joined = "cluster member"
+
+// expelled reports whether the cluster has removed this server.
+func (s Status) expelled() bool {
+	return s.State == "left cluster"
+}
+
+// has reports whether the cluster has a server.
+func (s Status) has(id string, raft string) bool {
+	for _, server := range s.Servers {
+		if strings.HasPrefix(id, server.Short) && server.Address == raft {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready asks the server of a node whether it serves clients. run is its directory of sockets.
+func Ready(ctx context.Context, run string, kind Kind) error {
+	s, err := status(ctx, run, kind)
+	if err != nil {
+		return err
+	}
+	return s.Ready()
+}
+
+func status(ctx context.Context, run string, kind Kind) (Status, error) {
+	text, err := ask(ctx, controlSocket(run, kind), "cluster/status", kind.Schema())
+	if err != nil {
+		return Status{}, err
+	}
+	return ParseStatus(text)
+}

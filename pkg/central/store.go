@@ -1,0 +1,135 @@
+package central
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// apiPatience bounds a call of the API server: a member that serves must not hang on it.
+const apiPatience = 5 * time.Second
+
+// errMoved says that somebody else has written the record first.
+var errMoved = errors.New("the record has changed meanwhile")
+
+// Store is where the Record is kept.
+type Store struct {
+	Client    kubernetes.Interface
+	Namespace string
+}
+
+// Get reads a database's part of the record.
+func (s Store) Get(ctx context.Context, kind Kind) (Database, error) {
+	_, d, err := s.read(ctx, kind)
+	return d, err
+}
+
+// read returns nil for a ConfigMap that does not exist.
+func (s Store) read(ctx context.Context, kind Kind) (*corev1.ConfigMap, Database, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	object, err := s.Client.CoreV1().ConfigMaps(s.Namespace).Get(ctx, RecordName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, Database{}, nil
+	}
+	if err != nil {
+		return nil, Database{}, fmt.Errorf("read ConfigMap %s: %w", RecordName, err)
+	}
+	d, err := ParseDatabase(object.Data[string(kind)])
+	if err != nil {
+		return nil, Database{}, fmt.Errorf("ConfigMap %s, key %s: %w", RecordName, kind, err)
+	}
+	return object, d, nil
+}
+
+// Swap writes a database's part of the record if it still is what was read; else errMoved.
+func (s Store) Swap(ctx context.Context, kind Kind, from, to Database) error {
+	if err := to.validate(); err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	object, current, err := s.read(ctx, kind)
+	if err != nil {
+		return err
+	}
+	if !current.equal(from) {
+		return errMoved
+	}
+	text, err := json.MarshalIndent(to, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	maps := s.Client.CoreV1().ConfigMaps(s.Namespace)
+	if object == nil {
+		object = &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: RecordName, Labels: map[string]string{"app.kubernetes.io/part-of": "atoll"}},
+			Data:       map[string]string{string(kind): string(text)},
+		}
+		_, err = maps.Create(ctx, object, metav1.CreateOptions{})
+	} else {
+		if object.Data == nil {
+			object.Data = map[string]string{}
+		}
+		object.Data[string(kind)] = string(text)
+		// It names the version that was read, so that of two writers one is refused.
+		_, err = maps.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return errMoved
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s: %w", RecordName, err)
+	}
+	return nil
+}
+
+// nodeGone reports whether the API server knows no such node.
+func (s Store) nodeGone(ctx context.Context, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	_, err := s.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read node %s: %w", name, err)
+	}
+	return false, nil
+}
+
+// warn sends an Event about this pod, or about the record where the pod's name is unknown.
+func (s Store) warn(ctx context.Context, node, reason, message string) error {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	about := corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.Namespace, Name: RecordName}
+	if pod := os.Getenv("POD_NAME"); pod != "" {
+		about.Kind, about.Name = "Pod", pod
+	}
+	const longest = 1024
+	if len(message) > longest {
+		message = message[:longest]
+	}
+	now := metav1.Now()
+	_, err := s.Client.CoreV1().Events(s.Namespace).Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: RecordName + "-", Namespace: s.Namespace},
+		InvolvedObject: about,
+		Reason:         reason,
+		Message:        message,
+		Type:           corev1.EventTypeWarning,
+		Source:         corev1.EventSource{Component: "atoll-ovn", Host: node},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("send Event: %w", err)
+	}
+	return nil
+}
