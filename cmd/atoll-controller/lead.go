@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +17,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/atoll-net/atoll/pkg/central"
+	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/config/defaults"
 	"github.com/atoll-net/atoll/pkg/controller"
@@ -37,6 +41,8 @@ type process struct {
 	log      *slog.Logger
 	registry prometheus.Registerer
 	metrics  *engine.Metrics
+	// signer signs certificates while this process leads; nil if it shall not.
+	signer *certs.Signer
 	// engine is the newest of this process, once it leads.
 	engine atomic.Pointer[controller.Controller]
 }
@@ -90,6 +96,10 @@ func (p *process) reign(ctx context.Context, epoch string, first *side) error {
 	var keeping sync.WaitGroup
 	defer keeping.Wait()
 	defer stop()
+	if p.signer != nil {
+		// Before there is a database: its members wait for their certificates.
+		keeping.Go(func() { p.signer.Run(ctx) })
+	}
 	keeping.Go(func() {
 		var last decide.Defaults
 		config.Keep(ctx, p.settings, p.log, func(s config.Settings) {
@@ -167,4 +177,20 @@ func (p *process) open(ctx context.Context) (*side, error) {
 	running.Go(func() { _ = feed.Run(ctx) }) // It ends with ctx alone.
 	running.Go(func() { writer.Run(ctx) })
 	return &side{feed, writer, func() { stop(); running.Wait() }}, nil
+}
+
+// findDatabase says where the northbound database's servers are now, and how to reach them.
+func (p *process) findDatabase(records central.Store) func(context.Context) ([]string, *tls.Config, error) {
+	return func(ctx context.Context) ([]string, *tls.Config, error) {
+		record, err := records.Get(ctx, central.Northbound)
+		if err != nil {
+			return nil, nil, err
+		}
+		remotes := record.Remotes(central.Northbound.ClientPort())
+		if remotes == "" {
+			return nil, nil, fmt.Errorf("ConfigMap %s names no server of it yet", central.RecordName)
+		}
+		with, err := p.signer.ClientTLS()
+		return strings.Split(remotes, ","), with, err
+	}
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/build"
+	"github.com/atoll-net/atoll/pkg/central"
+	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
@@ -28,6 +30,8 @@ import (
 type options struct {
 	kubeconfig     string
 	nbAddresses    string
+	nbRecord       bool
+	sign           bool
 	leaderElect    bool
 	leaseNamespace string
 	metricsAddress string
@@ -62,6 +66,8 @@ func command() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as the pod that we run in)")
 	f.StringVar(&o.nbAddresses, "nb-address", "unix:/var/run/ovn/ovnnb_db.sock", "servers of the northbound database, separated by commas")
+	f.BoolVar(&o.nbRecord, "nb-record", false, "in place of --nb-address: the servers that the ConfigMap "+central.RecordName+" names, over TLS")
+	f.BoolVar(&o.sign, "sign-certificates", true, "answer CertificateSigningRequests of members of OVN's databases and of nodes while leading")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "write only while holding a Lease")
 	f.StringVar(&o.leaseNamespace, "leader-elect-namespace", "atoll-system", "namespace of the Lease")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
@@ -98,6 +104,16 @@ func run(ctx context.Context, o options) error {
 		options: o, cluster: cluster, settings: settings, log: log, registry: registry,
 		database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
 		metrics:  controller.NewMetrics(registry),
+	}
+	if o.sign {
+		p.signer = certs.NewSigner(certs.SignerConfig{Client: reviews, Log: log})
+		registry.MustRegister(p.signer)
+	}
+	if o.nbRecord {
+		if !o.sign {
+			return errors.New("read flags: --nb-record needs --sign-certificates: the controller signs its own certificate, too")
+		}
+		p.database.Find = p.findDatabase(central.Store{Client: reviews, Namespace: o.leaseNamespace})
 	}
 	registry.MustRegister(build.Collector("atoll_controller"), controller.NewCapacityCollector(p.engine.Load))
 	group, ctx := errgroup.WithContext(ctx)

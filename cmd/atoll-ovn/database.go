@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/atoll-net/atoll/pkg/central"
+	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/follow"
 )
 
@@ -46,9 +46,6 @@ func (s *shared) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: s.level}))
 }
 
-// keepCertificates is where the certificates are asked for and renewed (package certs). Until they are there the databases wait.
-func keepCertificates(context.Context, *shared) error { return nil }
-
 func databaseCommand() *cobra.Command {
 	s := &shared{}
 	o := central.Options{}
@@ -72,11 +69,11 @@ func databaseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := keepCertificates(cmd.Context(), s); err != nil {
-				return err
-			}
 			o.Kind, o.Run, o.Certificates, o.Programs, o.Log = kind, s.run, s.certificates, s.programs(), s.log().With("database", kind)
-			return central.NewKeeper(store, o).Run(cmd.Context())
+			return withCertificate(cmd.Context(), certs.KeeperConfig{
+				Client: store.Client, Log: o.Log, Signer: certs.SignerCentral, Node: o.Node, Addresses: []netip.Addr{o.Address},
+				TrustNodes: kind == central.Southbound, Dir: o.Certificates,
+			}, central.NewKeeper(store, o).Run)
 		},
 	}
 	flags := cmd.Flags()

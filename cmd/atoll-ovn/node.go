@@ -2,14 +2,18 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/chassis"
 	"github.com/atoll-net/atoll/pkg/follow"
 )
@@ -72,7 +76,7 @@ func datapathFlag(flags *pflag.FlagSet, datapath *chassis.Datapath) {
 
 func controllerCommand() *cobra.Command {
 	c := chassis.Controller{}
-	kubeconfig, tunnel, plaintext := "", "", false
+	kubeconfig, tunnel, network, plaintext := "", "", "", false
 	cmd := &cobra.Command{
 		Use:   chassis.PartController,
 		Short: "Makes the node a chassis of OVN (ovn-controller)",
@@ -84,6 +88,7 @@ func controllerCommand() *cobra.Command {
 	datapathFlag(flags, &c.Datapath)
 	flags.StringVar(&c.Node, "node-name", "", "the node's name in Kubernetes, which the chassis has, too")
 	flags.StringVar(&tunnel, "tunnel-address", "", "the node's address for tunnels")
+	flags.StringVar(&network, "tunnel-network", "", "in place of --tunnel-address: the network that carries tunnels, in which the node has one address")
 	flags.StringVar(&c.Certificates, "certificates", "", "directory with tls.crt, tls.key and ca.crt of the node")
 	flags.StringVar(&c.Namespace, "namespace", "atoll-system", "namespace of the ConfigMap "+chassis.RecordName+", which names the databases' servers")
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "file with the API server's address and credentials (default: those of the pod)")
@@ -96,7 +101,11 @@ func controllerCommand() *cobra.Command {
 		if c.Node == "" {
 			return fmt.Errorf("read --node-name: it is empty")
 		}
-		if c.Tunnel, err = netip.ParseAddr(tunnel); err != nil {
+		if network != "" {
+			if c.Tunnel, err = addressIn(cmd.Context(), log(), network); err != nil {
+				return err
+			}
+		} else if c.Tunnel, err = netip.ParseAddr(tunnel); err != nil {
 			return fmt.Errorf("read --tunnel-address: %w", err)
 		}
 		api, err := follow.Connect(kubeconfig, "atoll-ovn")
@@ -104,7 +113,43 @@ func controllerCommand() *cobra.Command {
 			return err
 		}
 		c.Kube = api.Kube
-		return c.Run(cmd.Context(), log())
+		run := func(ctx context.Context) error { return c.Run(ctx, log()) }
+		if plaintext {
+			return run(cmd.Context())
+		}
+		return withCertificate(cmd.Context(), certs.KeeperConfig{
+			Client: api.Kube, Log: log(), Signer: certs.SignerNode, Node: c.Node, Dir: c.Certificates,
+		}, run)
 	}
 	return cmd
+}
+
+// addressIn waits until an interface of the node has an address in a network, and returns it. On the userspace datapath that interface may be the
+// switch's own, which comes with it.
+func addressIn(ctx context.Context, log *slog.Logger, network string) (netip.Addr, error) {
+	prefix, err := netip.ParsePrefix(network)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("read --tunnel-network: %w", err)
+	}
+	var said time.Time
+	for {
+		addresses, err := net.InterfaceAddrs()
+		if err != nil {
+			return netip.Addr{}, fmt.Errorf("read the node's addresses: %w", err)
+		}
+		for _, a := range addresses {
+			if own, err := netip.ParsePrefix(a.String()); err == nil && prefix.Contains(own.Addr()) {
+				return own.Addr(), nil
+			}
+		}
+		if time.Since(said) > 5*time.Second {
+			said = time.Now()
+			log.Info("waiting for an address of the node in the network that carries tunnels", "network", prefix)
+		}
+		select {
+		case <-ctx.Done():
+			return netip.Addr{}, context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
 }

@@ -17,9 +17,7 @@ func northdCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := keepCertificates(cmd.Context(), s); err != nil {
-				return err
-			}
+			// The certificate is the northbound database's member's, which keeps it.
 			return central.RunNorthd(cmd.Context(), store, central.NorthdOptions{
 				Run: s.run, Certificates: s.certificates, Programs: s.programs(), Log: s.log(),
 			})

@@ -12,6 +12,7 @@ package ovsdb
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,7 +45,11 @@ type Config struct {
 	// Addresses of the servers of one database, as unix:PATH, tcp:IP:PORT or ssl:IP:PORT. Of a raft cluster
 	// the leader is used.
 	Addresses []string
-	Log       *slog.Logger
+	// Find says, in place of Addresses, where the servers are and what reaches them, before each connection. Nil: Addresses do.
+	Find func(context.Context) (addresses []string, with *tls.Config, err error)
+	Log  *slog.Logger
+
+	tls *tls.Config
 }
 
 // Session is one connection with its mirror of the database.
@@ -59,6 +64,12 @@ type Session struct {
 
 // Open connects and returns once the mirror holds the whole of what we look at.
 func Open(ctx context.Context, cfg Config) (*Session, error) {
+	if cfg.Find != nil {
+		var err error
+		if cfg.Addresses, cfg.tls, err = cfg.Find(ctx); err != nil {
+			return nil, fmt.Errorf("find %s: %w", nb.DatabaseName, err)
+		}
+	}
 	var problems []error
 	for _, address := range cfg.Addresses {
 		s, err := open(ctx, cfg, address)
@@ -78,7 +89,11 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 	log := logr.FromSlogHandler(cfg.Log.Handler())
 	// Only a raft cluster has a leader to look for; libovsdb leaves a goroutine behind for each such search.
 	several := len(cfg.Addresses) > 1
-	c, err := client.NewOVSDBClient(dbModel, client.WithLogger(&log), client.WithLeaderOnly(several), client.WithEndpoint(address))
+	options := []client.Option{client.WithLogger(&log), client.WithLeaderOnly(several), client.WithEndpoint(address)}
+	if cfg.tls != nil {
+		options = append(options, client.WithTLSConfig(cfg.tls))
+	}
+	c, err := client.NewOVSDBClient(dbModel, options...)
 	if err != nil {
 		return nil, fmt.Errorf("set up client: %w", err)
 	}

@@ -87,10 +87,38 @@ func (s *Sandbox) importImages(ctx context.Context) error {
 					return err
 				}
 			}
+			if s.record.Options.Bare {
+				return s.tagImages(ctx, node, ctr)
+			}
 			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// The images of a release are called by their version; in dist/overlays/sandbox they have one tag for all versions.
+const (
+	releasePrefix = "ghcr.io/atoll-net/"
+	releaseTag    = ":sandbox"
+)
+
+// tagImages gives a node's images of the release the tag by which the sandbox's manifests call them.
+func (s *Sandbox) tagImages(ctx context.Context, node, ctr string) error {
+	containerd := []string{ctr, "--address", containerdSocket, "-n", "k8s.io", "images"}
+	names, err := s.Exec(ctx, node, append(slices.Clone(containerd), "ls", "-q")...)
+	if err != nil {
+		return err
+	}
+	for name := range strings.FieldsSeq(string(names)) {
+		image, tag, _ := strings.Cut(strings.TrimPrefix(name, releasePrefix), ":")
+		if !strings.HasPrefix(name, releasePrefix) || ":"+tag == releaseTag {
+			continue
+		}
+		if _, err := s.Exec(ctx, node, append(slices.Clone(containerd), "tag", "--force", name, releasePrefix+image+releaseTag)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // releaseImages makes the images that clusters get (make images), for this machine's processor, and returns their archives.

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/atoll-net/atoll/pkg/certs"
+)
+
+// withCertificate does work while a certificate is asked for and renewed beside it. Until the files are there, work waits for them.
+func withCertificate(ctx context.Context, c certs.KeeperConfig, work func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		err := certs.Keep(ctx, c)
+		if ctx.Err() != nil {
+			return nil // it ends with the work
+		}
+		return err
+	})
+	group.Go(func() error {
+		defer stop()
+		return work(ctx)
+	})
+	return group.Wait()
+}
