@@ -55,9 +55,14 @@ type Cluster struct {
 }
 
 // Main runs a package's tests after prepare, and ends the process. It is called by TestMain.
-func Main(m *testing.M, prepare func(context.Context, *Cluster) error) {
+func Main(m *testing.M, prepare func(context.Context, *Cluster) error) { begin(m, false, prepare) }
+
+// MainBare is Main on a bare sandbox, in which prepare has to install Atoll. Its databases are not dialled: NB is nil.
+func MainBare(m *testing.M, prepare func(context.Context, *Cluster) error) { begin(m, true, prepare) }
+
+func begin(m *testing.M, bare bool, prepare func(context.Context, *Cluster) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code, err := run(ctx, m, prepare)
+	code, err := run(ctx, m, bare, prepare)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -66,7 +71,7 @@ func Main(m *testing.M, prepare func(context.Context, *Cluster) error) {
 	os.Exit(code) //nolint:forbidigo // in place of the package's TestMain, which may
 }
 
-func run(ctx context.Context, m *testing.M, prepare func(context.Context, *Cluster) error) (code int, err error) {
+func run(ctx context.Context, m *testing.M, bare bool, prepare func(context.Context, *Cluster) error) (code int, err error) {
 	root, err := repository()
 	if err != nil {
 		return 1, err
@@ -74,7 +79,7 @@ func run(ctx context.Context, m *testing.M, prepare func(context.Context, *Clust
 	bin := cmp.Or(os.Getenv("ATOLL_E2E_BIN"), filepath.Join(root, "bin"))
 	name := cmp.Or(os.Getenv("ATOLL_E2E_NAME"), defaultName)
 	options := sandbox.Options{
-		Name: name, State: stateBase + name, Source: root, Bin: bin, Program: filepath.Join(bin, "atoll-sandbox"),
+		Name: name, State: stateBase + name, Source: root, Bin: bin, Program: filepath.Join(bin, "atoll-sandbox"), Bare: bare,
 	}
 	keep := os.Getenv("ATOLL_E2E_KEEP") != ""
 	if !keep {
@@ -93,7 +98,9 @@ func run(ctx context.Context, m *testing.M, prepare func(context.Context, *Clust
 	if err != nil {
 		return 1, err
 	}
-	defer c.NB.Close()
+	if c.NB != nil {
+		defer c.NB.Close()
+	}
 	if err := prepare(upCtx, c); err != nil {
 		return 1, err
 	}
@@ -143,6 +150,9 @@ func (c *Cluster) crashes() error {
 
 // logs are the files into which Atoll's own daemons write.
 func (c *Cluster) logs() map[string]string {
+	if c.Options.Bare {
+		return nil // they are in pods
+	}
 	logs := map[string]string{"atoll-controller": c.Box.LogPath(sandbox.Central, "atoll-controller")}
 	for _, node := range c.Box.Nodes() {
 		logs["atoll-agent of "+node] = c.Box.LogPath(node, "atoll-agent")
@@ -200,6 +210,9 @@ func start(ctx context.Context, options sandbox.Options, root string) (*Cluster,
 	}
 	if c.Exec, err = matrix.NewExec(c.Config, c.Clients.Kube); err != nil {
 		return nil, err
+	}
+	if options.Bare {
+		return c, nil
 	}
 	if c.NB, err = dialNorthbound(ctx, box.NBAddress()); err != nil {
 		return nil, err
