@@ -1,0 +1,203 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/pem"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	certificates "k8s.io/api/certificates/v1"
+	core "k8s.io/api/core/v1"
+)
+
+const (
+	// SignerCentral is the signer of members' certificates: servers of databases, and ovn-northd.
+	SignerCentral = "atoll.dev/ovn-central"
+	// SignerNode is the signer of nodes' certificates: ovn-controllers.
+	SignerNode = "atoll.dev/ovn-node"
+
+	// Namespace holds the authorities, and the ServiceAccounts that may ask.
+	Namespace = "atoll-system"
+	// MemberPrefix is before the node's name in the CN of a member's certificate. No node's name has a colon, so that no node's
+	// certificate is taken for a member's.
+	MemberPrefix = "atoll-ovn-central:"
+	// ControllerName is the CN of controllers' certificates.
+	ControllerName = "atoll-controller"
+
+	// tokenNode is where the API server tells which node a token is bound to, in spec.extra.
+	tokenNode = "authentication.kubernetes.io/node-name" //nolint:gosec // The name of a key.
+	// groupNode is before the node's name in the organization of a client certificate that stands for a node's agent.
+	groupNode = "atoll.dev:node:"
+)
+
+// askers are the ServiceAccounts that each signer serves.
+var askers = map[string][]string{
+	SignerCentral: {"atoll-ovn-central"},
+	SignerNode:    {"atoll-agent", "atoll-ovn-node"},
+}
+
+// Grant is what a certificate says. Nothing else of a request gets into one.
+type Grant struct {
+	CommonName string
+	// Addresses are the node's own, of a member; sorted as asked for.
+	Addresses []netip.Addr
+	// Server: it may be a server's certificate, too.
+	Server bool
+}
+
+// Refusal says why there is no certificate, to who asked and to who looks after the cluster.
+type Refusal struct {
+	// Reason is one word, for programs.
+	Reason string
+	// Message is a sentence.
+	Message string
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+// The reasons of refusals.
+const (
+	reasonAsker   = "UnknownRequester"
+	reasonNode    = "NotOfItsNode"
+	reasonName    = "WrongName"
+	reasonAddress = "ForeignAddress"
+	reasonUsage   = "WrongUsages"
+	reasonRequest = "MalformedRequest"
+	reasonKey     = "WeakKey"
+	reasonLife    = "TooShort"
+)
+
+func refuse(reason, format string, args ...any) error {
+	return &Refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// NodeOf is the node that a request comes from: the one that its requester's token is bound to, or that is in a group of its client
+// certificate. It is an error (Refusal) if there is none, or more than one, or the requester is none that the signer serves. The API server writes all
+// that it reads.
+func NodeOf(spec *certificates.CertificateSigningRequestSpec) (string, error) {
+	account, ours := strings.CutPrefix(spec.Username, "system:serviceaccount:"+Namespace+":")
+	if !ours || !slices.Contains(askers[spec.SignerName], account) {
+		return "", refuse(reasonAsker, "%s serves the ServiceAccounts %s of namespace %s, not %q",
+			spec.SignerName, strings.Join(askers[spec.SignerName], " and "), Namespace, spec.Username)
+	}
+	nodes := slices.Clone([]string(spec.Extra[tokenNode]))
+	for _, group := range spec.Groups {
+		if node, ok := strings.CutPrefix(group, groupNode); ok {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	switch nodes = slices.Compact(nodes); {
+	case len(nodes) == 0:
+		return "", refuse(reasonNode, "the requester's token is bound to no node: use the token of a pod (Kubernetes 1.32 and newer), or one that is bound to a Node")
+	case len(nodes) > 1 || nodes[0] == "":
+		return "", refuse(reasonNode, "the requester stands for several nodes: %s", strings.Join(nodes, ", "))
+	}
+	return nodes[0], nil
+}
+
+// Judge decides what a request gets: a Grant and the key that it is for, or a Refusal. The node is the one that NodeOf names.
+func Judge(spec *certificates.CertificateSigningRequestSpec, node *core.Node) (Grant, *ecdsa.PublicKey, error) {
+	name, err := NodeOf(spec)
+	if err != nil {
+		return Grant{}, nil, err
+	}
+	if node == nil || node.Name != name {
+		return Grant{}, nil, refuse(reasonNode, "there is no Node %q, which the requester's token is bound to", name)
+	}
+	grant := Grant{CommonName: name}
+	if spec.SignerName == SignerCentral {
+		grant = Grant{CommonName: MemberPrefix + name, Server: true}
+	}
+	if err := judgeUsages(spec.Usages, grant.Server); err != nil {
+		return Grant{}, nil, err
+	}
+	if s := spec.ExpirationSeconds; s != nil && time.Duration(*s)*time.Second < MinLife {
+		return Grant{}, nil, refuse(reasonLife, "expirationSeconds is less than %d", int(MinLife.Seconds()))
+	}
+	request, key, err := readRequest(spec.Request)
+	if err != nil {
+		return Grant{}, nil, err
+	}
+	if request.Subject.CommonName != grant.CommonName || len(request.Subject.Names) != 1 {
+		return Grant{}, nil, refuse(reasonName, "the request is for %q; the requester, on node %s, gets a certificate with the subject \"CN=%s\" and no other",
+			request.Subject.String(), name, grant.CommonName)
+	}
+	if grant.Addresses, err = judgeNames(request, node, grant.Server); err != nil {
+		return Grant{}, nil, err
+	}
+	return grant, key, nil
+}
+
+// readRequest reads a request in PKCS #10 and proves that who asks has the key.
+func readRequest(text []byte) (*x509.CertificateRequest, *ecdsa.PublicKey, error) {
+	block, rest := pem.Decode(text)
+	if block == nil || block.Type != blockRequest || len(strings.TrimSpace(string(rest))) > 0 {
+		return nil, nil, refuse(reasonRequest, "spec.request is not one PEM block of type %q", blockRequest)
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, nil, refuse(reasonRequest, "spec.request cannot be read: %v", err)
+	}
+	key, ok := request.PublicKey.(*ecdsa.PublicKey)
+	if !ok || (key.Curve != elliptic.P256() && key.Curve != elliptic.P384()) {
+		return nil, nil, refuse(reasonKey, "the key is neither ECDSA P-256 nor P-384")
+	}
+	if err := request.CheckSignature(); err != nil {
+		return nil, nil, refuse(reasonRequest, "the request is not signed by its own key: %v", err)
+	}
+	return request, key, nil
+}
+
+func judgeUsages(usages []certificates.KeyUsage, server bool) error {
+	want := []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageClientAuth}
+	if server {
+		want = append(want, certificates.UsageServerAuth)
+	}
+	slices.Sort(want)
+	have := slices.Clone(usages)
+	slices.Sort(have)
+	if !slices.Equal(slices.Compact(have), want) {
+		return refuse(reasonUsage, "usages are %q, and must be %q", usages, want)
+	}
+	return nil
+}
+
+// extensionNames is the extension of alternative names.
+var extensionNames = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+// judgeNames takes addresses of the requester's own node, of a member, and no other names or extensions.
+func judgeNames(request *x509.CertificateRequest, node *core.Node, server bool) ([]netip.Addr, error) {
+	for _, extension := range request.Extensions {
+		if !extension.Id.Equal(extensionNames) {
+			return nil, refuse(reasonRequest, "the request asks for extension %s; it may ask for addresses only", extension.Id)
+		}
+	}
+	if len(request.DNSNames)+len(request.EmailAddresses)+len(request.URIs) > 0 {
+		return nil, refuse(reasonName, "the request asks for alternative names other than addresses")
+	}
+	if !server && len(request.Extensions) > 0 {
+		return nil, refuse(reasonAddress, "the request asks for alternative names; certificates of %s have none", SignerNode)
+	}
+	own := map[netip.Addr]bool{}
+	for _, address := range node.Status.Addresses {
+		if parsed, err := netip.ParseAddr(address.Address); err == nil {
+			own[parsed.Unmap()] = true
+		}
+	}
+	var granted []netip.Addr
+	for _, ip := range request.IPAddresses {
+		address, ok := netip.AddrFromSlice(ip)
+		if address = address.Unmap(); !ok || !own[address] {
+			return nil, refuse(reasonAddress, "%s is no address of node %s", ip, node.Name)
+		}
+		granted = append(granted, address)
+	}
+	return granted, nil
+}

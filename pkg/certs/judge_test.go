@@ -1,0 +1,173 @@
+package certs
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	certificates "k8s.io/api/certificates/v1"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// wish is a request as somebody may send it.
+type wish struct {
+	signer, user string
+	token        []string
+	groups       []string
+	usages       []certificates.KeyUsage
+	template     x509.CertificateRequest
+	key          crypto.Signer
+	// text is in the request's place.
+	text   string
+	spoil  bool
+	node   string
+	expire *int32
+}
+
+func (w wish) spec(t *testing.T) *certificates.CertificateSigningRequestSpec {
+	t.Helper()
+	der, err := x509.CreateCertificateRequest(rand.Reader, &w.template, w.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.spoil {
+		der[len(der)-1] ^= 1
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: blockRequest, Bytes: der})
+	if w.text != "" {
+		text = []byte(w.text)
+	}
+	spec := &certificates.CertificateSigningRequestSpec{
+		SignerName: w.signer, Username: w.user, Groups: w.groups, Usages: w.usages, Request: text, ExpirationSeconds: w.expire,
+	}
+	if w.token != nil {
+		spec.Extra = map[string]certificates.ExtraValue{tokenNode: w.token}
+	}
+	return spec
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	nodes := map[string]*core.Node{}
+	for name, address := range map[string]string{"n1": "192.0.2.1", "n2": "192.0.2.2"} {
+		nodes[name] = &core.Node{ObjectMeta: meta.ObjectMeta{Name: name}, Status: core.NodeStatus{Addresses: []core.NodeAddress{
+			{Type: core.NodeInternalIP, Address: address}, {Type: core.NodeHostName, Address: name},
+		}}}
+	}
+	p256 := newKey(t)
+	generate := func(key crypto.Signer, err error) crypto.Signer {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	p384 := generate(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))
+	p224 := generate(ecdsa.GenerateKey(elliptic.P224(), rand.Reader))
+	rsaKey := generate(rsa.GenerateKey(rand.Reader, 2048))
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageClientAuth}
+	both := append(slices.Clone(client), certificates.UsageServerAuth)
+	node := func(change func(*wish)) wish {
+		w := wish{
+			signer: SignerNode, user: "system:serviceaccount:atoll-system:atoll-ovn-node", token: []string{"n1"}, usages: client, key: p256, node: "n1",
+			template: x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1"}},
+		}
+		change(&w)
+		return w
+	}
+	member := func(change func(*wish)) wish {
+		return node(func(w *wish) {
+			w.signer, w.user, w.usages = SignerCentral, "system:serviceaccount:atoll-system:atoll-ovn-central", both
+			w.template = x509.CertificateRequest{Subject: pkix.Name{CommonName: "atoll-ovn-central:n1"}, IPAddresses: []net.IP{net.ParseIP("192.0.2.1")}}
+			change(w)
+		})
+	}
+	basic, err := asn1.Marshal(struct{ CA bool }{true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		wish   wish
+		reason string
+	}{
+		"a node":                    {node(func(*wish) {}), ""},
+		"a node's agent":            {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), ""},
+		"by a client certificate":   {node(func(w *wish) { w.token, w.groups = nil, []string{"x", "atoll.dev:node:n1"} }), ""},
+		"twice the same node":       {node(func(w *wish) { w.groups = []string{"atoll.dev:node:n1"} }), ""},
+		"P-384":                     {node(func(w *wish) { w.key = p384 }), ""},
+		"usages in another order":   {node(func(w *wish) { w.usages = []certificates.KeyUsage{client[1], client[0], client[1]} }), ""},
+		"ten minutes":               {node(func(w *wish) { w.expire = ptr.To[int32](600) }), ""},
+		"a member":                  {member(func(*wish) {}), ""},
+		"a member without address":  {member(func(w *wish) { w.template.IPAddresses = nil }), ""},
+		"another node's name":       {node(func(w *wish) { w.template.Subject.CommonName = "n2" }), reasonName},
+		"a member's name":           {node(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"no name":                   {node(func(w *wish) { w.template.Subject.CommonName = "" }), reasonName},
+		"an organization":           {node(func(w *wish) { w.template.Subject.Organization = []string{"system:masters"} }), reasonName},
+		"two names":                 {node(func(w *wish) { w.template.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "n2"}} }), reasonName},
+		"another's member":          {member(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n2" }), reasonName},
+		"a member as a node":        {member(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
+		"a controller's name":       {member(func(w *wish) { w.template.Subject.CommonName = ControllerName }), reasonName},
+		"no node":                   {node(func(w *wish) { w.token = nil }), reasonNode},
+		"an empty node":             {node(func(w *wish) { w.token = []string{""} }), reasonNode},
+		"two nodes":                 {node(func(w *wish) { w.token = []string{"n1", "n2"} }), reasonNode},
+		"two nodes by a group":      {node(func(w *wish) { w.groups = []string{"atoll.dev:node:n2"} }), reasonNode},
+		"a node that is gone":       {node(func(w *wish) { w.node = "" }), reasonNode},
+		"another Node is looked up": {node(func(w *wish) { w.node = "n2" }), reasonNode},
+		"a node asks for a member":  {node(func(w *wish) { w.signer = SignerCentral }), reasonAsker},
+		"a member asks for a node":  {member(func(w *wish) { w.signer = SignerNode }), reasonAsker},
+		"another namespace":         {node(func(w *wish) { w.user = "system:serviceaccount:team:atoll-agent" }), reasonAsker},
+		"another ServiceAccount":    {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-dns" }), reasonAsker},
+		"an admin":                  {node(func(w *wish) { w.user, w.groups = "admin", []string{"system:masters", "atoll.dev:node:n1"} }), reasonAsker},
+		"no user":                   {node(func(w *wish) { w.user = "" }), reasonAsker},
+		"another signer":            {node(func(w *wish) { w.signer = "kubernetes.io/kube-apiserver-client" }), reasonAsker},
+		"a node as a server":        {node(func(w *wish) { w.usages = both }), reasonUsage},
+		"a member as a client only": {member(func(w *wish) { w.usages = client }), reasonUsage},
+		"usage of a CA":             {member(func(w *wish) { w.usages = append(slices.Clone(both), certificates.UsageCertSign) }), reasonUsage},
+		"no usages":                 {node(func(w *wish) { w.usages = nil }), reasonUsage},
+		"a node's address":          {node(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
+		"another node's address":    {member(func(w *wish) { w.template.IPAddresses = append(w.template.IPAddresses, net.ParseIP("192.0.2.2")) }), reasonAddress},
+		"loopback":                  {member(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }), reasonAddress},
+		"a host name":               {member(func(w *wish) { w.template.DNSNames = []string{"n1"} }), reasonName},
+		"an email address":          {member(func(w *wish) { w.template.EmailAddresses = []string{"a@b"} }), reasonName},
+		"to be a CA":                {member(func(w *wish) { w.template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: basic}} }), reasonRequest},
+		"RSA":                       {node(func(w *wish) { w.key = rsaKey }), reasonKey},
+		"P-224":                     {node(func(w *wish) { w.key = p224 }), reasonKey},
+		"Ed25519":                   {node(func(w *wish) { w.key = edwards }), reasonKey},
+		"a spoiled signature":       {node(func(w *wish) { w.spoil = true }), reasonRequest},
+		"no PEM":                    {node(func(w *wish) { w.text = "request" }), reasonRequest},
+		"another block":             {node(func(w *wish) { w.text = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n" }), reasonRequest},
+		"a minute":                  {node(func(w *wish) { w.expire = ptr.To[int32](60) }), reasonLife},
+	} {
+		grant, public, err := Judge(test.wish.spec(t), nodes[test.wish.node])
+		refusal, refused := errors.AsType[*Refusal](err)
+		switch {
+		case test.reason == "" && (err != nil || public == nil || grant.CommonName != test.wish.template.Subject.CommonName || grant.Server != (test.wish.signer == SignerCentral)):
+			t.Errorf("%s: %v, %+v", name, err, grant)
+		case test.reason != "" && (!refused || refusal.Reason != test.reason || refusal.Message == ""):
+			t.Errorf("%s: %v; want a refusal: %s", name, err, test.reason)
+		case err != nil && (public != nil || grant.CommonName != ""):
+			t.Errorf("%s: a refusal comes with a grant", name)
+		}
+	}
+	grant, _, err := Judge(member(func(*wish) {}).spec(t), nodes["n1"])
+	if err != nil || !slices.Equal(grant.Addresses, []netip.Addr{netip.MustParseAddr("192.0.2.1")}) {
+		t.Errorf("a member is granted %v: %v", grant.Addresses, err)
+	}
+}
