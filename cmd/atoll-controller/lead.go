@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/config/defaults"
 	"github.com/atoll-net/atoll/pkg/controller"
@@ -37,6 +38,8 @@ type process struct {
 	log      *slog.Logger
 	registry prometheus.Registerer
 	metrics  *engine.Metrics
+	// signer signs certificates while this process leads; nil: nobody does.
+	signer *certs.Signer
 	// engine is the newest of this process, once it leads.
 	engine atomic.Pointer[controller.Controller]
 }
@@ -90,6 +93,10 @@ func (p *process) reign(ctx context.Context, epoch string, first *side) error {
 	var keeping sync.WaitGroup
 	defer keeping.Wait()
 	defer stop()
+	if p.signer != nil {
+		// The databases' servers need certificates before there is a database to write to.
+		keeping.Go(func() { p.signer.Run(ctx) })
+	}
 	keeping.Go(func() {
 		var last decide.Defaults
 		config.Keep(ctx, p.settings, p.log, func(s config.Settings) {

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/build"
+	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
@@ -35,6 +37,8 @@ type options struct {
 	pprofAddress   string
 	qps            float32
 	burst          int
+	signs          bool
+	life           time.Duration
 	logLevel       string
 }
 
@@ -69,6 +73,8 @@ func command() *cobra.Command {
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
 	f.IntVar(&o.burst, "kube-api-burst", 4000, "requests to the API server that may come at once")
+	f.BoolVar(&o.signs, "sign-certificates", true, "keep the authorities of OVN's certificates, and sign for members and nodes, while leading; without, databases are reached by sockets or unencrypted")
+	f.DurationVar(&o.life, "certificate-life", certs.MaxLife, "how long certificates are valid that ask for no less: 10m to 2160h")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }
@@ -98,6 +104,14 @@ func run(ctx context.Context, o options) error {
 		options: o, cluster: cluster, settings: settings, log: log, registry: registry,
 		database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
 		metrics:  controller.NewMetrics(registry),
+	}
+	if o.signs {
+		if o.life < certs.MinLife || o.life > certs.MaxLife {
+			return fmt.Errorf("--certificate-life: %s is not between %s and %s", o.life, certs.MinLife, certs.MaxLife)
+		}
+		p.signer = certs.NewSigner(certs.SignerConfig{Client: reviews, Log: log, Life: o.life})
+		p.database.TLS = p.signer.TLS()
+		registry.MustRegister(p.signer)
 	}
 	registry.MustRegister(build.Collector("atoll_controller"), controller.NewCapacityCollector(p.engine.Load))
 	group, ctx := errgroup.WithContext(ctx)

@@ -352,4 +352,3 @@ func run(t *testing.T, k *Keeper) {
 	running.Go(func() { _ = k.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
 }
-

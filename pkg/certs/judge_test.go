@@ -107,20 +107,22 @@ func TestJudge(t *testing.T) {
 		wish   wish
 		reason string
 	}{
-		"a node":                    {node(func(*wish) {}), ""},
-		"a node's agent":            {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), ""},
-		"by a client certificate":   {node(func(w *wish) { w.token, w.groups = nil, []string{"x", "atoll.dev:node:n1"} }), ""},
-		"twice the same node":       {node(func(w *wish) { w.groups = []string{"atoll.dev:node:n1"} }), ""},
-		"P-384":                     {node(func(w *wish) { w.key = p384 }), ""},
-		"usages in another order":   {node(func(w *wish) { w.usages = []certificates.KeyUsage{client[1], client[0], client[1]} }), ""},
-		"ten minutes":               {node(func(w *wish) { w.expire = ptr.To[int32](600) }), ""},
-		"a member":                  {member(func(*wish) {}), ""},
-		"a member without address":  {member(func(w *wish) { w.template.IPAddresses = nil }), ""},
-		"another node's name":       {node(func(w *wish) { w.template.Subject.CommonName = "n2" }), reasonName},
-		"a member's name":           {node(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
-		"no name":                   {node(func(w *wish) { w.template.Subject.CommonName = "" }), reasonName},
-		"an organization":           {node(func(w *wish) { w.template.Subject.Organization = []string{"system:masters"} }), reasonName},
-		"two names":                 {node(func(w *wish) { w.template.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "n2"}} }), reasonName},
+		"a node":                   {node(func(*wish) {}), ""},
+		"a node's agent":           {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), ""},
+		"by a client certificate":  {node(func(w *wish) { w.token, w.groups = nil, []string{"x", "atoll.dev:node:n1"} }), ""},
+		"twice the same node":      {node(func(w *wish) { w.groups = []string{"atoll.dev:node:n1"} }), ""},
+		"P-384":                    {node(func(w *wish) { w.key = p384 }), ""},
+		"usages in another order":  {node(func(w *wish) { w.usages = []certificates.KeyUsage{client[1], client[0], client[1]} }), ""},
+		"ten minutes":              {node(func(w *wish) { w.expire = ptr.To[int32](600) }), ""},
+		"a member":                 {member(func(*wish) {}), ""},
+		"a member without address": {member(func(w *wish) { w.template.IPAddresses = nil }), ""},
+		"another node's name":      {node(func(w *wish) { w.template.Subject.CommonName = "n2" }), reasonName},
+		"a member's name":          {node(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"no name":                  {node(func(w *wish) { w.template.Subject.CommonName = "" }), reasonName},
+		"an organization":          {node(func(w *wish) { w.template.Subject.Organization = []string{"system:masters"} }), reasonName},
+		"two names": {node(func(w *wish) {
+			w.template.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "n2"}}
+		}), reasonName},
 		"another's member":          {member(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n2" }), reasonName},
 		"a member as a node":        {member(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
 		"a controller's name":       {member(func(w *wish) { w.template.Subject.CommonName = ControllerName }), reasonName},
@@ -146,14 +148,16 @@ func TestJudge(t *testing.T) {
 		"loopback":                  {member(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }), reasonAddress},
 		"a host name":               {member(func(w *wish) { w.template.DNSNames = []string{"n1"} }), reasonName},
 		"an email address":          {member(func(w *wish) { w.template.EmailAddresses = []string{"a@b"} }), reasonName},
-		"to be a CA":                {member(func(w *wish) { w.template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: basic}} }), reasonRequest},
-		"RSA":                       {node(func(w *wish) { w.key = rsaKey }), reasonKey},
-		"P-224":                     {node(func(w *wish) { w.key = p224 }), reasonKey},
-		"Ed25519":                   {node(func(w *wish) { w.key = edwards }), reasonKey},
-		"a spoiled signature":       {node(func(w *wish) { w.spoil = true }), reasonRequest},
-		"no PEM":                    {node(func(w *wish) { w.text = "request" }), reasonRequest},
-		"another block":             {node(func(w *wish) { w.text = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n" }), reasonRequest},
-		"a minute":                  {node(func(w *wish) { w.expire = ptr.To[int32](60) }), reasonLife},
+		"to be a CA": {member(func(w *wish) {
+			w.template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: basic}}
+		}), reasonRequest},
+		"RSA":                 {node(func(w *wish) { w.key = rsaKey }), reasonKey},
+		"P-224":               {node(func(w *wish) { w.key = p224 }), reasonKey},
+		"Ed25519":             {node(func(w *wish) { w.key = edwards }), reasonKey},
+		"a spoiled signature": {node(func(w *wish) { w.spoil = true }), reasonRequest},
+		"no PEM":              {node(func(w *wish) { w.text = "request" }), reasonRequest},
+		"another block":       {node(func(w *wish) { w.text = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n" }), reasonRequest},
+		"a minute":            {node(func(w *wish) { w.expire = ptr.To[int32](60) }), reasonLife},
 	} {
 		grant, public, err := Judge(test.wish.spec(t), nodes[test.wish.node])
 		refusal, refused := errors.AsType[*Refusal](err)

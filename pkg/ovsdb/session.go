@@ -12,9 +12,11 @@ package ovsdb
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +46,9 @@ type Config struct {
 	// Addresses of the servers of one database, as unix:PATH, tcp:IP:PORT or ssl:IP:PORT. Of a raft cluster
 	// the leader is used.
 	Addresses []string
-	Log       *slog.Logger
+	// TLS is for addresses that begin with ssl:. It is asked anew with each connection.
+	TLS *tls.Config
+	Log *slog.Logger
 }
 
 // Session is one connection with its mirror of the database.
@@ -71,6 +75,9 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 }
 
 func open(ctx context.Context, cfg Config, address string) (*Session, error) {
+	if strings.HasPrefix(address, "ssl:") && cfg.TLS == nil {
+		return nil, errors.New("there is no certificate for it")
+	}
 	dbModel, err := clientModel()
 	if err != nil {
 		return nil, err
@@ -78,7 +85,7 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 	log := logr.FromSlogHandler(cfg.Log.Handler())
 	// Only a raft cluster has a leader to look for; libovsdb leaves a goroutine behind for each such search.
 	several := len(cfg.Addresses) > 1
-	c, err := client.NewOVSDBClient(dbModel, client.WithLogger(&log), client.WithLeaderOnly(several), client.WithEndpoint(address))
+	c, err := client.NewOVSDBClient(dbModel, client.WithLogger(&log), client.WithLeaderOnly(several), client.WithEndpoint(address), client.WithTLSConfig(cfg.TLS))
 	if err != nil {
 		return nil, fmt.Errorf("set up client: %w", err)
 	}
