@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,7 +40,7 @@ type process struct {
 	log      *slog.Logger
 	registry prometheus.Registerer
 	metrics  *engine.Metrics
-	// signer signs certificates while this process leads; nil if it shall not.
+	// signer signs certificates while this process leads; nil: nobody does.
 	signer *certs.Signer
 	// engine is the newest of this process, once it leads.
 	engine atomic.Pointer[controller.Controller]
@@ -97,7 +96,7 @@ func (p *process) reign(ctx context.Context, epoch string, first *side) error {
 	defer keeping.Wait()
 	defer stop()
 	if p.signer != nil {
-		// Before there is a database: its members wait for their certificates.
+		// The databases' servers need certificates before there is a database to write to.
 		keeping.Go(func() { p.signer.Run(ctx) })
 	}
 	keeping.Go(func() {
@@ -179,18 +178,17 @@ func (p *process) open(ctx context.Context) (*side, error) {
 	return &side{feed, writer, func() { stop(); running.Wait() }}, nil
 }
 
-// findDatabase says where the northbound database's servers are now, and how to reach them.
-func (p *process) findDatabase(records central.Store) func(context.Context) ([]string, *tls.Config, error) {
-	return func(ctx context.Context) ([]string, *tls.Config, error) {
+// findDatabase says where the northbound database's servers are now.
+func findDatabase(records central.Store) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
 		record, err := records.Get(ctx, central.Northbound)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		remotes := record.Remotes(central.Northbound.ClientPort())
 		if remotes == "" {
-			return nil, nil, fmt.Errorf("ConfigMap %s names no server of it yet", central.RecordName)
+			return nil, fmt.Errorf("ConfigMap %s names no server of it yet", central.RecordName)
 		}
-		with, err := p.signer.ClientTLS()
-		return strings.Split(remotes, ","), with, err
+		return strings.Split(remotes, ","), nil
 	}
 }

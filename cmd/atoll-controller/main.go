@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -31,7 +32,6 @@ type options struct {
 	kubeconfig     string
 	nbAddresses    string
 	nbRecord       bool
-	sign           bool
 	leaderElect    bool
 	leaseNamespace string
 	metricsAddress string
@@ -39,6 +39,8 @@ type options struct {
 	pprofAddress   string
 	qps            float32
 	burst          int
+	signs          bool
+	life           time.Duration
 	logLevel       string
 }
 
@@ -66,8 +68,7 @@ func command() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as the pod that we run in)")
 	f.StringVar(&o.nbAddresses, "nb-address", "unix:/var/run/ovn/ovnnb_db.sock", "servers of the northbound database, separated by commas")
-	f.BoolVar(&o.nbRecord, "nb-record", false, "in place of --nb-address: the servers that the ConfigMap "+central.RecordName+" names, over TLS")
-	f.BoolVar(&o.sign, "sign-certificates", true, "answer CertificateSigningRequests of members of OVN's databases and of nodes while leading")
+	f.BoolVar(&o.nbRecord, "nb-record", false, "in place of --nb-address: the servers that ConfigMap "+central.RecordName+" names, by TLS")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "write only while holding a Lease")
 	f.StringVar(&o.leaseNamespace, "leader-elect-namespace", "atoll-system", "namespace of the Lease")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
@@ -75,6 +76,8 @@ func command() *cobra.Command {
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
 	f.IntVar(&o.burst, "kube-api-burst", 4000, "requests to the API server that may come at once")
+	f.BoolVar(&o.signs, "sign-certificates", true, "keep the authorities of OVN's certificates, and sign for members and nodes, while leading; without, databases are reached by sockets or unencrypted")
+	f.DurationVar(&o.life, "certificate-life", certs.MaxLife, "how long certificates are valid that ask for no less: 10m to 2160h")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }
@@ -105,15 +108,19 @@ func run(ctx context.Context, o options) error {
 		database: ovsdb.Config{Addresses: strings.Split(o.nbAddresses, ","), Log: log},
 		metrics:  controller.NewMetrics(registry),
 	}
-	if o.sign {
-		p.signer = certs.NewSigner(certs.SignerConfig{Client: reviews, Log: log})
+	if o.signs {
+		if o.life < certs.MinLife || o.life > certs.MaxLife {
+			return fmt.Errorf("--certificate-life: %s is not between %s and %s", o.life, certs.MinLife, certs.MaxLife)
+		}
+		p.signer = certs.NewSigner(certs.SignerConfig{Client: reviews, Log: log, Life: o.life})
+		p.database.TLS = p.signer.TLS()
 		registry.MustRegister(p.signer)
 	}
 	if o.nbRecord {
-		if !o.sign {
-			return errors.New("read flags: --nb-record needs --sign-certificates: the controller signs its own certificate, too")
+		if !o.signs {
+			return errors.New("--nb-record needs --sign-certificates: the controller signs its own certificate, too")
 		}
-		p.database.Find = p.findDatabase(central.Store{Client: reviews, Namespace: o.leaseNamespace})
+		p.database.Find = findDatabase(central.Store{Client: reviews, Namespace: o.leaseNamespace})
 	}
 	registry.MustRegister(build.Collector("atoll_controller"), controller.NewCapacityCollector(p.engine.Load))
 	group, ctx := errgroup.WithContext(ctx)

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,11 +46,11 @@ type Config struct {
 	// Addresses of the servers of one database, as unix:PATH, tcp:IP:PORT or ssl:IP:PORT. Of a raft cluster
 	// the leader is used.
 	Addresses []string
-	// Find says, in place of Addresses, where the servers are and what reaches them, before each connection. Nil: Addresses do.
-	Find func(context.Context) (addresses []string, with *tls.Config, err error)
-	Log  *slog.Logger
-
-	tls *tls.Config
+	// Find says, in place of Addresses, where the servers are: before each connection. Nil: Addresses do.
+	Find func(context.Context) ([]string, error)
+	// TLS is for addresses that begin with ssl:. It is asked anew with each connection.
+	TLS *tls.Config
+	Log *slog.Logger
 }
 
 // Session is one connection with its mirror of the database.
@@ -66,7 +67,7 @@ type Session struct {
 func Open(ctx context.Context, cfg Config) (*Session, error) {
 	if cfg.Find != nil {
 		var err error
-		if cfg.Addresses, cfg.tls, err = cfg.Find(ctx); err != nil {
+		if cfg.Addresses, err = cfg.Find(ctx); err != nil {
 			return nil, fmt.Errorf("find %s: %w", nb.DatabaseName, err)
 		}
 	}
@@ -82,6 +83,9 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 }
 
 func open(ctx context.Context, cfg Config, address string) (*Session, error) {
+	if strings.HasPrefix(address, "ssl:") && cfg.TLS == nil {
+		return nil, errors.New("there is no certificate for it")
+	}
 	dbModel, err := clientModel()
 	if err != nil {
 		return nil, err
@@ -89,11 +93,7 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 	log := logr.FromSlogHandler(cfg.Log.Handler())
 	// Only a raft cluster has a leader to look for; libovsdb leaves a goroutine behind for each such search.
 	several := len(cfg.Addresses) > 1
-	options := []client.Option{client.WithLogger(&log), client.WithLeaderOnly(several), client.WithEndpoint(address)}
-	if cfg.tls != nil {
-		options = append(options, client.WithTLSConfig(cfg.tls))
-	}
-	c, err := client.NewOVSDBClient(dbModel, options...)
+	c, err := client.NewOVSDBClient(dbModel, client.WithLogger(&log), client.WithLeaderOnly(several), client.WithEndpoint(address), client.WithTLSConfig(cfg.TLS))
 	if err != nil {
 		return nil, fmt.Errorf("set up client: %w", err)
 	}

@@ -74,9 +74,9 @@ func connectSouthbound(ctx context.Context, cfg Config, rows map[string]model.Mo
 		return nil, fmt.Errorf("build model of %s: %w", southboundName, err)
 	}
 	log := logr.FromSlogHandler(cfg.Log.Handler())
-	options = append(options, client.WithLogger(&log))
+	options = append(options, client.WithLogger(&log), client.WithTLSConfig(cfg.TLS))
 	for _, a := range cfg.Addresses {
-		if strings.HasPrefix(a, "ssl:") {
+		if strings.HasPrefix(a, "ssl:") && cfg.TLS == nil {
 			return nil, fmt.Errorf("connect to %s at %s: there is no certificate for it", southboundName, a)
 		}
 		options = append(options, client.WithEndpoint(a))

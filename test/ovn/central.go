@@ -28,6 +28,8 @@ type Options struct {
 	Dir string
 	// Northd: run the southbound database and ovn-northd too.
 	Northd bool
+	// SouthboundArgs are further arguments for the southbound database's server.
+	SouthboundArgs []string
 }
 
 // Central is a running OVN central.
@@ -35,6 +37,8 @@ type Central struct {
 	parts parts.OVN
 	dir   string
 	procs map[string]*exec.Cmd
+	// southbound is Options.SouthboundArgs.
+	southbound []string
 	// tracers counts those that were started.
 	tracers int
 }
@@ -66,6 +70,7 @@ func Run(ctx context.Context, o Options) (*Central, error) {
 		return nil, err
 	}
 	c := newCentral(found, o.Dir)
+	c.southbound = o.SouthboundArgs
 	databases := []string{"nb"}
 	if o.Northd {
 		databases = append(databases, "sb")
@@ -113,6 +118,11 @@ func (c *Central) SBCtl(ctx context.Context, args ...string) (string, error) {
 	return c.ctl(ctx, "ovn-sbctl", append([]string{"--db=" + c.SBAddress(), "--timeout=20"}, args...)...)
 }
 
+// Client runs ovn-sbctl as somebody else would: with an address and options of his own.
+func (c *Central) Client(ctx context.Context, args ...string) (string, error) {
+	return c.ctl(ctx, "ovn-sbctl", append([]string{"--timeout=20"}, args...)...)
+}
+
 // Ask sends a command to one of: nb, sb, northd (ovs-appctl(8)) and returns what it prints.
 func (c *Central) Ask(ctx context.Context, name string, args ...string) (string, error) {
 	return c.ctl(ctx, "ovs-appctl", append([]string{"-t", c.path(name + ".ctl")}, args...)...)
@@ -123,8 +133,11 @@ func (c *Central) File(db string) string { return c.path(db + ".db") }
 
 // StartDatabase starts the server of nb or sb on the database file that is there.
 func (c *Central) StartDatabase(ctx context.Context, db string) error {
-	if err := c.start(db, "ovsdb-server", "--remote=punix:"+c.path(db+".sock"), "--unixctl="+c.path(db+".ctl"),
-		"--log-file="+c.path(db+".log"), "-vconsole:off", "--no-chdir", c.path(db+".db")); err != nil {
+	args := []string{"--remote=punix:" + c.path(db+".sock"), "--unixctl=" + c.path(db+".ctl"), "--log-file=" + c.path(db+".log"), "-vconsole:off", "--no-chdir"}
+	if db == "sb" {
+		args = append(args, c.southbound...)
+	}
+	if err := c.start(db, "ovsdb-server", append(args, c.path(db+".db"))...); err != nil {
 		return err
 	}
 	return c.await(ctx, db)

@@ -27,6 +27,8 @@ type ChassisOptions struct {
 	Name string
 	// Southbound is the address of the southbound database, which northd has filled before.
 	Southbound string
+	// Certificates are ovn-controller's arguments for its certificate; none where Southbound is a socket.
+	Certificates []string
 	// Datapath is the datapath_type of its bridge.
 	Datapath string
 	// Tunnel is the node's address on the cable to another node (Link); nodes without a cable need none.
@@ -88,7 +90,7 @@ func StartChassis(ctx context.Context, o ChassisOptions) (_ *Chassis, err error)
 	if c.inside, err = netns.GetFromPid(c.procs[len(c.procs)-1].Process.Pid); err != nil {
 		return nil, fmt.Errorf("open network namespace of the node: %w", err)
 	}
-	return c, c.start("ovn-controller", 0, c.database())
+	return c, c.start("ovn-controller", 0, append(slices.Clone(o.Certificates), c.database())...)
 }
 
 // Adopt is a node whose daemons somebody else runs: ovs-vswitchd in the namespace inside, which the node takes over, and all with their sockets in
