@@ -133,7 +133,7 @@ func (d daemon) once(ctx context.Context) error {
 		return err
 	}
 	if err := d.settle(ctx, ended); err != nil && ctx.Err() == nil {
-		d.end(process, ended)
+		_ = d.end(process, ended)
 		return err
 	}
 	select {

@@ -142,7 +142,7 @@ func tunnelMap(dump string) string {
 // hold has the next ovs-vswitchd wait for its flows, if they are there, and not otherwise.
 func (f flows) hold(ctx context.Context, log *slog.Logger) error {
 	saved, err := f.load()
-	reason := ""
+	var reason string
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		reason = "none were saved"

@@ -241,10 +241,10 @@ func (c *cluster) machine(t *testing.T, name, tunnel string) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(m.Chassis.Stop)
+	t.Cleanup(m.Stop)
 	t.Cleanup(func() {
 		for _, part := range parts3() {
-			m.stop(t, part, syscall.SIGKILL)
+			_ = m.stop(t, part, syscall.SIGKILL)
 		}
 		if t.Failed() {
 			for part, words := range m.said {

@@ -17,7 +17,9 @@ const (
 
 // The node's daemons, as the subcommands of atoll-ovn that run them are called.
 const (
-	PartDatabase, PartSwitch, PartController = "switch-database", "switch", "controller"
+	PartDatabase   = "switch-database"
+	PartSwitch     = "switch"
+	PartController = "controller"
 )
 
 // Check succeeds if a part of the node is in a state of health. The error says why it is not.
@@ -31,8 +33,7 @@ func Check(ctx context.Context, dirs Directories, part string, health Health) er
 	}
 	switch part {
 	case PartDatabase:
-		_, err := serves(ctx, dirs)
-		return err
+		return serves(ctx, dirs)
 	case PartController:
 		status, err := ask(ctx, dirs.control(daemon), "connection-status")
 		if err == nil && status != "connected" {

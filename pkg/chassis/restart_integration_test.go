@@ -164,10 +164,11 @@ func TestRestarts(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, part+" is started again", func() error {
-				if now, err := w.one.daemon(part); err != nil || now == before {
-					return fmt.Errorf("process %d, %v", now, err)
+				now, err := w.one.daemon(part)
+				if err == nil && now == before {
+					err = fmt.Errorf("process %d is still there", now)
 				}
-				return nil
+				return err
 			})
 			w.one.serves(t, part)
 		}
@@ -216,10 +217,10 @@ func TestRestarts(t *testing.T) {
 			w.record(t, w.member(second))
 			eventually(t, "the node hears of it", func() error {
 				now, err := w.one.VSCtl(t.Context(), "--no-wait", "get", "Open_vSwitch", ".", "external_ids:ovn-remote")
-				if err != nil || strings.Trim(now, `"`) != w.member(second) {
-					return fmt.Errorf("ovn-remote is %s, %v", now, err)
+				if err == nil && strings.Trim(now, `"`) != w.member(second) {
+					err = fmt.Errorf("ovn-remote is %s", now)
 				}
-				return nil
+				return err
 			})
 			w.one.serves(t, chassis.PartController)
 			w.record(t, w.member(w.port), w.member(second))

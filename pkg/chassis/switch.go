@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -124,7 +125,7 @@ func raiseFileLimit() {
 func waitForDatabase(ctx context.Context, dirs Directories, log *slog.Logger) error {
 	said := false
 	err := await(ctx, func() error {
-		_, err := serves(ctx, dirs)
+		err := serves(ctx, dirs)
 		if err != nil && !said {
 			said = true
 			log.Info("waiting for the node's Open vSwitch database", "socket", dirs.database(), "error", err)
@@ -138,16 +139,14 @@ func waitForDatabase(ctx context.Context, dirs Directories, log *slog.Logger) er
 	return err
 }
 
-// serves asks the database's server for its databases. (RFC 7047, 4.1.1.)
-func serves(ctx context.Context, dirs Directories) ([]string, error) {
+// serves asks the database's server for its databases (RFC 7047, 4.1.1). It is an error if the switch's is not among them.
+func serves(ctx context.Context, dirs Directories) error {
 	list, err := call[[]string](ctx, dirs.database(), "list_dbs", []string{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, name := range list {
-		if name == databaseName {
-			return list, nil
-		}
+	if slices.Contains(list, databaseName) {
+		return nil
 	}
-	return nil, fmt.Errorf("%s serves %v and no %s", dirs.database(), list, databaseName)
+	return fmt.Errorf("%s serves %v and no %s", dirs.database(), list, databaseName)
 }

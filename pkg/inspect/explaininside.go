@@ -99,6 +99,10 @@ func (e *explainer) noEndpoints(from *party, dialled packet, lb *nb.LoadBalancer
 	owner, _ := nb.ParseOwner(lb.ExternalIDs[nb.KeyOwner])
 	h := Hop{Layer: LayerBalancer, Node: from.node, Network: from.network}
 	if owner.Kind == nb.KindNames {
+		if n := e.objects.Networks[from.network]; n != nil && n.DNS == model.DNSNone {
+			return e.wall(LayerName, from, fmt.Sprintf("row %s refuses %s: Network %s has dns.mode none", lb.Name, dialled, from.network),
+				"spec.dns.mode: node of Network %s has its nodes answer; mode service has a Service answer", from.network)
+		}
 		h.What = fmt.Sprintf("row %s refuses %s: nobody answers questions for names in Network %s", lb.Name, dialled, from.network)
 		h.Next = fmt.Sprintf("kubectl get network %s -o yaml: condition DNSReady says why spec.dns.service does not answer", from.network)
 		return h
