@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
@@ -267,6 +269,74 @@ func TestStolenNode(t *testing.T) {
 	}
 }
 
+// A controller reaches members only: the central authority must have signed the certificate as a server's, under a member's name.
+func TestControllersReachMembersOnly(t *testing.T) {
+	s := newSouthbound(t)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	signer := NewSigner(SignerConfig{Log: log})
+	open := func() error {
+		database, err := ovsdb.OpenSouthbound(t.Context(), ovsdb.Config{Addresses: []string{s.address}, TLS: signer.TLS(), Log: log})
+		if err == nil {
+			database.Close()
+		}
+		return err
+	}
+	if err := open(); err == nil || !strings.Contains(err.Error(), "authorities are not known") {
+		t.Errorf("without authorities: %v", err)
+	}
+	signer.authorities.Store(&Authorities{Central: s.central, Node: s.node})
+	if err := open(); err != nil {
+		t.Errorf("a member is not reached: %v", err)
+	}
+	trusted := append(s.central.Bundle(), s.node.Bundle()...)
+	for _, test := range []struct {
+		authority Authority
+		grant     Grant
+		message   string
+	}{
+		{s.central, Grant{CommonName: ControllerName, Server: true}, "not of a member"},
+		{s.node, Grant{CommonName: MemberPrefix + "m", Server: true}, "unknown authority"},
+		{s.central, Grant{CommonName: MemberPrefix + "m"}, "incompatible key usage"},
+	} {
+		s.write(t, "server", test.authority, test.grant, trusted)
+		until(t, test.message, func() error {
+			if err := open(); err == nil || !strings.Contains(err.Error(), test.message) {
+				return fmt.Errorf("a server that is %q: %w", test.grant.CommonName, err)
+			}
+			return nil
+		})
+	}
+}
+
+// OVSDB's locks know no roles: a stolen node can take ovn-northd's, so that nothing more becomes of what is written to the northbound database. It
+// ends with the node's connection. docs/security.md says so.
+func TestStolenNodeTakesTheLock(t *testing.T) {
+	s := newSouthbound(t)
+	s.certify(t, "n1")
+	status := func(want string) func() error {
+		return func() error {
+			out, err := s.Ask(t.Context(), "northd", "status")
+			if err == nil && !strings.Contains(out, want) {
+				err = fmt.Errorf("northd says %q", out)
+			}
+			return err
+		}
+	}
+	until(t, "northd works", status("active"))
+	conn, err := dial(t.Context(), filepath.Join(s.dir, "n1"), strings.TrimPrefix(s.address, "ssl:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte(`{"method":"steal","params":["ovn_northd"],"id":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "northd stands by", status("standby"))
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "northd works again", status("active"))
+}
+
 // The server and ovn-controller take over what the files hold, without a restart and without a connection that ends: a new key and certificate,
 // a new CA, and that an old one is no longer trusted.
 func TestDaemonsTakeOverCertificates(t *testing.T) {
@@ -278,14 +348,18 @@ func TestDaemonsTakeOverCertificates(t *testing.T) {
 
 	// Both CAs anew, with overlap: as the signer does it.
 	oldCentral, oldNode := s.central, s.node
-	s.write(t, "old", s.node, Grant{CommonName: "n1"}, s.central.Bundle())
 	s.central, s.node = newAuthority(t, "central", time.Now()), newAuthority(t, "node", time.Now())
+	// It knows the server's new CA, so that it is the server that lets it in or does not.
+	s.write(t, "old", oldNode, Grant{CommonName: "n1"}, append(oldCentral.Bundle(), s.central.Bundle()...))
 	trusted := append(append(oldCentral.Bundle(), s.central.Bundle()...), append(oldNode.Bundle(), s.node.Bundle()...)...)
 	s.write(t, "server", oldCentral, Grant{CommonName: MemberPrefix + "m", Server: true}, trusted)
 	s.write(t, "n1", s.node, Grant{CommonName: "n1"}, append(oldCentral.Bundle(), s.central.Bundle()...))
 	until(t, "a new node certificate is let in", func() error { _, err := s.as(t.Context(), "n1", "list", "SB_Global"); return err })
 	if out, err := node.Ask(t.Context(), "ovn-controller", "connection-status"); err != nil || out != "connected" {
 		t.Errorf("ovn-controller is %s: %v", out, err)
+	}
+	if _, err := s.as(t.Context(), "old", "list", "SB_Global"); err != nil {
+		t.Errorf("the control: with overlap a certificate of the old CA is let in: %v", err)
 	}
 	// Now the new CAs only.
 	s.serve(t)
@@ -299,6 +373,8 @@ func TestDaemonsTakeOverCertificates(t *testing.T) {
 	})
 	if out, err := s.as(t.Context(), "old", "list", "SB_Global"); err == nil {
 		t.Errorf("a certificate of the old CA is still let in: %s", out)
+	} else if words := s.LastWords("sb"); !strings.Contains(words, "certificate verify failed") {
+		t.Errorf("it fails (%v), and the server does not say that it is the certificate:\n%s", err, words)
 	}
 	if out, err := node.Ask(t.Context(), "ovn-controller", "connection-status"); err != nil || out != "connected" {
 		t.Errorf("ovn-controller is %s: %v", out, err)
@@ -314,15 +390,24 @@ func TestDaemonsTakeOverCertificates(t *testing.T) {
 
 // serverLeaf is the certificate that a server shows.
 func serverLeaf(ctx context.Context, dir, address string) (leaf *x509.Certificate, err error) {
-	own, err := tls.LoadX509KeyPair(filepath.Join(dir, FileCertificate), filepath.Join(dir, FileKey))
-	if err != nil {
-		return nil, err
-	}
-	dialer := tls.Dialer{Config: &tls.Config{Certificates: []tls.Certificate{own}, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // The caller verifies it.
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	conn, err := dial(ctx, dir, address)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
+	return conn.ConnectionState().PeerCertificates[0], nil
+}
+
+// dial connects with the certificate in a directory.
+func dial(ctx context.Context, dir, address string) (*tls.Conn, error) {
+	own, err := tls.LoadX509KeyPair(filepath.Join(dir, FileCertificate), filepath.Join(dir, FileKey))
+	if err != nil {
+		return nil, err
+	}
+	dialer := tls.Dialer{Config: &tls.Config{Certificates: []tls.Certificate{own}, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // The caller looks at it.
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*tls.Conn), nil
 }
