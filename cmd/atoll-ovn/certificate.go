@@ -14,11 +14,10 @@ func withCertificate(ctx context.Context, c certs.KeeperConfig, work func(contex
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		err := certs.Keep(ctx, c)
-		if ctx.Err() != nil {
-			return nil // it ends with the work
+		if err := certs.Keep(ctx, c); ctx.Err() == nil {
+			return err
 		}
-		return err
+		return nil // it ends with the work
 	})
 	group.Go(func() error {
 		defer stop()

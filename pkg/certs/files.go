@@ -15,7 +15,8 @@ import (
 // Names of the files in a directory that Keep looks after.
 const (
 	// FileKey is the private key and FileCertificate its certificate.
-	FileKey, FileCertificate = "tls.key", "tls.crt"
+	FileKey         = "tls.key"
+	FileCertificate = "tls.crt"
 	// FileCA is the CAs that the process trusts.
 	FileCA = "ca.crt"
 	// FileCentralCA is the central CAs alone.

@@ -60,7 +60,7 @@ func newAPI(t *testing.T) *api {
 			t.Fatal(err)
 		}
 	}
-	a.sign(t, func(s *Signer) {})
+	a.sign(t, func(*Signer) {})
 	return a
 }
 

@@ -31,7 +31,7 @@ const (
 	ControllerName = "atoll-controller"
 
 	// tokenNode is where the API server tells which node a token is bound to, in spec.extra.
-	tokenNode = "authentication.kubernetes.io/node-name" //nolint:gosec // The name of a key.
+	tokenNode = "authentication.kubernetes.io/node-name"
 	// groupNode is before the node's name in the organization of a client certificate that stands for a node's agent.
 	groupNode = "atoll.dev:node:"
 )
@@ -52,14 +52,14 @@ type Grant struct {
 }
 
 // Refusal says why there is no certificate, to who asked and to who looks after the cluster.
-type Refusal struct {
+type RefusalError struct {
 	// Reason is one word, for programs.
 	Reason string
 	// Message is a sentence.
 	Message string
 }
 
-func (r *Refusal) Error() string { return r.Message }
+func (r *RefusalError) Error() string { return r.Message }
 
 // The reasons of refusals.
 const (
@@ -74,7 +74,7 @@ const (
 )
 
 func refuse(reason, format string, args ...any) error {
-	return &Refusal{reason, fmt.Sprintf(format, args...)}
+	return &RefusalError{reason, fmt.Sprintf(format, args...)}
 }
 
 // NodeOf is the node that a request comes from: the one that its requester's token is bound to, or that is in a group of its client

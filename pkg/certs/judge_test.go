@@ -160,7 +160,7 @@ func TestJudge(t *testing.T) {
 		"a minute":            {node(func(w *wish) { w.expire = ptr.To[int32](60) }), reasonLife},
 	} {
 		grant, public, err := Judge(test.wish.spec(t), nodes[test.wish.node])
-		refusal, refused := errors.AsType[*Refusal](err)
+		refusal, refused := errors.AsType[*RefusalError](err)
 		switch {
 		case test.reason == "" && (err != nil || public == nil || grant.CommonName != test.wish.template.Subject.CommonName || grant.Server != (test.wish.signer == SignerCentral)):
 			t.Errorf("%s: %v, %+v", name, err, grant)

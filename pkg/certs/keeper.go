@@ -28,7 +28,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 )
 
 const (
@@ -266,7 +265,7 @@ func (k *Keeper) ask(ctx context.Context) (*pair, error) {
 		request.Spec.Usages = append(request.Spec.Usages, certificates.UsageServerAuth)
 	}
 	if k.config.Life != 0 {
-		request.Spec.ExpirationSeconds = ptr.To(int32(min(k.config.Life, MaxLife).Seconds()))
+		request.Spec.ExpirationSeconds = new(int32(min(k.config.Life, MaxLife).Seconds()))
 	}
 	k.waiting("the API server, to take a CertificateSigningRequest")
 	requests := k.config.Client.CertificatesV1().CertificateSigningRequests()

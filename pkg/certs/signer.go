@@ -193,7 +193,7 @@ func (s *Signer) answer(ctx context.Context, name string) error {
 		return nil
 	}
 	grant, public, err := s.decide(ctx, &request.Spec)
-	if refusal, ok := errors.AsType[*Refusal](err); ok {
+	if refusal, ok := errors.AsType[*RefusalError](err); ok {
 		s.config.Log.Warn("a certificate is refused", "request", name, "requester", request.Spec.Username, "reason", refusal.Reason, "message", refusal.Message)
 		s.signed.WithLabelValues(request.Spec.SignerName, refusal.Reason).Inc()
 		return s.refuse(ctx, request, refusal)
@@ -247,7 +247,7 @@ func (s *Signer) decide(ctx context.Context, spec *certificates.CertificateSigni
 }
 
 // refuse tells it in the request: Denied, or Failed where somebody has approved it.
-func (s *Signer) refuse(ctx context.Context, request *certificates.CertificateSigningRequest, why *Refusal) error {
+func (s *Signer) refuse(ctx context.Context, request *certificates.CertificateSigningRequest, why *RefusalError) error {
 	requests := s.config.Client.CertificatesV1().CertificateSigningRequests()
 	var err error
 	if has(request, certificates.CertificateApproved) {

@@ -15,12 +15,13 @@ const (
 	// ConfigMapName is the ConfigMap with the authorities' certificates, for all who verify one.
 	ConfigMapName = "atoll-ca"
 	// KeyCentral and KeyNode are its keys: the bundle of each authority, in PEM.
-	KeyCentral, KeyNode = "central.crt", "node.crt"
+	KeyCentral = "central.crt"
+	KeyNode    = "node.crt"
 	// RotateAnnotation on an authority's Secret asks for a new CA now. The controller removes it when there is one.
 	RotateAnnotation = "atoll.dev/rotate"
 
 	secretCertificates, secretKeys = "tls.crt", "tls.key"
-	secretType                     = "atoll.dev/certificate-authority"
+	secretType                     = "atoll.dev/certificate-authority" //nolint:gosec // The name of a kind.
 )
 
 // Kind is one of the two authorities.
