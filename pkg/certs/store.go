@@ -14,9 +14,10 @@ import (
 const (
 	// ConfigMapName is the ConfigMap with the authorities' certificates, for all who verify one.
 	ConfigMapName = "atoll-ca"
-	// KeyCentral and KeyNode are its keys: the bundle of each authority, in PEM.
+	// KeyCentral is its key for the bundle of the central authority, in PEM.
 	KeyCentral = "central.crt"
-	KeyNode    = "node.crt"
+	// KeyNode is its key for the bundle of the authority of nodes.
+	KeyNode = "node.crt"
 	// RotateAnnotation on an authority's Secret asks for a new CA now. The controller removes it when there is one.
 	RotateAnnotation = "atoll.dev/rotate"
 
