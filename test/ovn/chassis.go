@@ -133,6 +133,16 @@ func (c *Chassis) Ask(ctx context.Context, daemon string, args ...string) (strin
 	return c.run(ctx, "ovs-appctl", append([]string{"-t", c.path(daemon + ".ctl")}, args...)...)
 }
 
+// PID is the process of one of the node's daemons; 0 when it does not run.
+func (c *Chassis) PID(daemon string) int {
+	for _, p := range c.procs {
+		if filepath.Base(p.Path) == daemon {
+			return p.Process.Pid
+		}
+	}
+	return 0
+}
+
 func (c *Chassis) path(name string) string { return filepath.Join(c.options.Dir, name) }
 func (c *Chassis) database() string        { return "unix:" + c.path("db.sock") }
 

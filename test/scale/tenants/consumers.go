@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,39 +21,49 @@ const (
 	// provider is the Network that others use, of the tenant of its name, and market the tenant of those.
 	provider = "provider"
 	market   = "market"
+	// island is a Network that has nothing to do with others.
+	island = "island"
 	// providerPods are those behind its Service.
 	providerPods = 5
 )
 
 func consumerName(i int) string { return fmt.Sprintf("consumer-%04d", i) }
 
-// consumers makes Networks with a pod each, has them use the provider at once, and then some more one by one.
+// consumers makes Networks with a pod each, has them use the provider at once, and then some more one by one. Three nodes with OVN look on: one has a
+// pod of a consumer, one of the provider, and one of a Network that has nothing to do with them.
 func (m *measuring) consumers(ctx context.Context) error {
 	p := lab.Network(provider, subnet())
 	p.Spec.Tenant, p.Spec.ServiceCIDRs, p.Spec.CompatibleWith = provider, []v1alpha1.CIDR{"10.8.0.0/24"}, []v1alpha1.CompatiblePeer{{Tenant: market}}
-	all := []*v1alpha1.Network{p}
-	names := []string{provider}
+	var all []*v1alpha1.Network
 	for i := range m.o.consumers + m.o.more {
 		n := lab.Network(consumerName(i), subnet())
 		n.Spec.Tenant = market
-		all, names = append(all, n), append(names, n.Name)
+		all = append(all, n)
 	}
-	if err := m.CreateNetworks(ctx, all...); err != nil {
-		return err
-	}
-	for i, name := range names {
-		tenant := market
-		if i == 0 {
-			tenant = provider
-		}
-		if err := m.namespace(ctx, name, homeOf(name, tenant)); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(m.pods(ctx, providerPods, provider), m.pods(ctx, 1, names[1:]...)); err != nil {
+	neither := lab.Network(island, subnet())
+	neither.Spec.Tenant = island
+	if err := errors.Join(m.make(ctx, providerPods, p), m.make(ctx, 1, append(all, neither)...)); err != nil {
 		return err
 	}
 	if err := m.service(ctx); err != nil {
+		return err
+	}
+	out := &m.out.Consumers
+	for _, of := range []struct{ what, network string }{{"a consumer", consumerName(0)}, {"the provider", provider}, {"neither", island}} {
+		n, err := m.startNode(ctx, of.network)
+		if err != nil {
+			return err
+		}
+		if err := m.plug(ctx, n, of.network); err != nil {
+			return err
+		}
+		out.Nodes = append(out.Nodes, held{Of: of.what})
+	}
+	if err := m.carried(ctx); err != nil {
+		return err
+	}
+	watched := m.nodes
+	if err := lookAt(ctx, watched, func(i int, use nodeUse) { out.Nodes[i].Before = use }); err != nil {
 		return err
 	}
 	before, err := m.used(ctx)
@@ -68,7 +77,7 @@ func (m *measuring) consumers(ctx context.Context) error {
 	}
 	start := time.Now()
 	load := lab.Load{Count: m.o.consumers, Workers: creators}
-	if err := load.Run(ctx, func(ctx context.Context, i int) error { return m.use(ctx, all[i+1]) }); err != nil {
+	if err := load.Run(ctx, func(ctx context.Context, i int) error { return m.use(ctx, all[i]) }); err != nil {
 		return err
 	}
 	if err := m.awaitUsers(ctx, m.o.consumers); err != nil {
@@ -78,7 +87,6 @@ func (m *measuring) consumers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := &m.out.Consumers
 	out.Consumers, out.Seconds = m.o.consumers, time.Since(start).Seconds()
 	if out.Others, err = meter.Others(); err != nil {
 		return err
@@ -86,16 +94,43 @@ func (m *measuring) consumers(ctx context.Context) error {
 	n := float64(m.o.consumers)
 	out.NorthdEach, out.RowsEach, out.FlowsEach = ms(after.northd-before.northd)/n, float64(after.rows-before.rows)/n, float64(after.flows-before.flows)/n
 	m.progress.Done(fmt.Sprintf("%d consumers", m.o.consumers))
-	return m.oneByOne(ctx, all[m.o.consumers+1:], after)
+	if err := m.carried(ctx); err != nil {
+		return err
+	}
+	if err := lookAt(ctx, watched, func(i int, use nodeUse) { out.Nodes[i].After = use }); err != nil {
+		return err
+	}
+	for _, of := range out.Nodes {
+		m.progress.Say("ovn-controller with a pod of %s: %.1f MB, %.1f before", of.Of, of.After.ResidentMB, of.Before.ResidentMB)
+	}
+	return m.oneByOne(ctx, all[m.o.consumers:], after)
 }
 
-// oneByOne has some more Networks use the provider, each when the one before is done.
+// lookAt reads what the ovn-controllers of some nodes hold.
+func lookAt(ctx context.Context, nodes []*node, then func(int, nodeUse)) error {
+	for i, n := range nodes {
+		use, err := n.look(ctx)
+		if err != nil {
+			return err
+		}
+		then(i, use)
+	}
+	return nil
+}
+
+// oneByOne has some more Networks use the provider, each when the one before is done. None has a pod on a node with OVN.
 func (m *measuring) oneByOne(ctx context.Context, more []*v1alpha1.Network, before usage) error {
 	meter, err := lab.StartMeter(m.Database.PID("northd"))
 	if err != nil {
 		return err
 	}
 	out := &m.out.Consumers
+	began := make([]time.Duration, len(out.Nodes))
+	for i, n := range m.nodes[:len(out.Nodes)] {
+		if began[i], err = n.spent(); err != nil {
+			return err
+		}
+	}
 	for i, n := range more {
 		start := time.Now()
 		if err := m.use(ctx, n); err != nil {
@@ -118,6 +153,16 @@ func (m *measuring) oneByOne(ctx context.Context, more []*v1alpha1.Network, befo
 	}
 	count := float64(len(more))
 	out.MoreNorthd, out.MoreFlows = ms(after.northd-before.northd)/count, float64(after.flows-before.flows)/count
+	if err := m.carried(ctx); err != nil {
+		return err
+	}
+	for i, n := range m.nodes[:len(out.Nodes)] {
+		spent, err := n.spent()
+		if err != nil {
+			return err
+		}
+		out.Nodes[i].MoreMilliseconds = ms(spent-began[i]) / count
+	}
 	m.progress.Done(fmt.Sprintf("%d more, one by one", len(more)))
 	return nil
 }
@@ -128,22 +173,11 @@ func (m *measuring) use(ctx context.Context, n *v1alpha1.Network) error {
 	return m.Apply(ctx, n)
 }
 
-// awaitUsers waits until so many switches have the load balancers of what the provider offers: they come with all else.
+// awaitUsers waits until so many switches have what the provider offers.
 func (m *measuring) awaitUsers(ctx context.Context, want int) error {
-	return harness.Await(ctx, fmt.Sprintf("%d Networks use the provider", want), func(ctx context.Context) (bool, error) {
-		groups, err := m.Database.NBCtl(ctx, "--format=csv", "--no-headings", "--columns=_uuid,name", "list", "Load_Balancer_Group")
-		if err != nil {
-			return false, err
-		}
-		for line := range strings.Lines(groups) {
-			uuid, name, _ := strings.Cut(line, ",")
-			if !strings.Contains(name, provider+":offered/") {
-				continue
-			}
-			switches, err := m.Database.NBCtl(ctx, "--bare", "--columns=_uuid", "find", "Logical_Switch", "load_balancer_group{>=}"+uuid)
-			return len(strings.Fields(switches)) >= want, err
-		}
-		return false, nil
+	return m.await(ctx, fmt.Sprintf("%d Networks use the provider", want), func(ctx context.Context, rows *follower) (bool, error) {
+		users, err := rows.users(ctx, provider)
+		return len(users) >= want, err
 	})
 }
 

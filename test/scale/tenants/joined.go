@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -17,33 +15,43 @@ const lagoon = "lagoon"
 func joinedName(i int) string { return fmt.Sprintf("joined-%04d", i) }
 
 // joined makes Networks of different addresses with a pod each, joins all of them to each other at once, and then two more to nobody but each
-// other.
+// other. A node with OVN has a pod of one.
 func (m *measuring) joined(ctx context.Context) error {
 	var all []*v1alpha1.Network
-	var names []string
 	for i := range m.o.joined + 2 {
 		n := lab.Network(joinedName(i), v1alpha1.Subnet{Name: "a", CIDRs: []v1alpha1.CIDR{v1alpha1.CIDR(fmt.Sprintf("10.%d.0.0/24", 100+i))}})
 		n.Spec.Tenant = lagoon
-		all, names = append(all, n), append(names, n.Name)
+		all = append(all, n)
 	}
-	if err := m.CreateNetworks(ctx, all...); err != nil {
+	if err := m.make(ctx, 1, all...); err != nil {
 		return err
 	}
-	for _, name := range names {
-		if err := m.namespace(ctx, name, homeOf(name, lagoon)); err != nil {
-			return err
-		}
+	node, err := m.startNode(ctx, "joined")
+	if err != nil {
+		return err
 	}
-	if err := m.pods(ctx, 1, names...); err != nil {
+	if err := m.plug(ctx, node, joinedName(0)); err != nil {
+		return err
+	}
+	if err := m.carried(ctx); err != nil {
 		return err
 	}
 	out := &m.out.Joined
 	out.Networks = m.o.joined
-	var err error
+	if out.Node.Before, err = node.look(ctx); err != nil {
+		return err
+	}
 	if out.All, err = m.join(ctx, m.o.joined*(m.o.joined-1)/2, all[:m.o.joined]...); err != nil {
 		return err
 	}
+	if err := m.carried(ctx); err != nil {
+		return err
+	}
+	if out.Node.After, err = node.look(ctx); err != nil {
+		return err
+	}
 	m.progress.Done(fmt.Sprintf("%d Networks joined to each other", m.o.joined))
+	m.progress.Say("ovn-controller with a pod of one: %.1f MB, %.1f before", out.Node.After.ResidentMB, out.Node.Before.ResidentMB)
 	if out.One, err = m.join(ctx, m.o.joined*(m.o.joined-1)/2+1, all[m.o.joined:]...); err != nil {
 		return err
 	}
@@ -74,9 +82,9 @@ func (m *measuring) join(ctx context.Context, pairs int, networks ...*v1alpha1.N
 	}); err != nil {
 		return out, err
 	}
-	if err := harness.Await(ctx, fmt.Sprintf("%d pairs are joined", pairs), func(ctx context.Context) (bool, error) {
-		ports, err := m.Database.NBCtl(ctx, "--timeout=120", "--bare", "--columns=_uuid", "find", "Logical_Router_Port", "peer!=[]")
-		return len(strings.Fields(ports)) == 2*pairs, err
+	if err := m.await(ctx, fmt.Sprintf("%d pairs are joined", pairs), func(ctx context.Context, rows *follower) (bool, error) {
+		ends, err := rows.joints(ctx)
+		return len(ends) == 2*pairs, err
 	}); err != nil {
 		return out, err
 	}

@@ -1,11 +1,12 @@
 // Command tenants measures what tenants cost: whether one more costs the same among many, and what one more Network costs that uses
 // another one.
 //
-//	Tenants, Networks, pods -> kube-apiserver -> atoll-controller -> ovsdb-server -> ovn-northd -> rows, logical flows, processor time
+//	Tenants, Networks, pods -> kube-apiserver -> atoll-controller -> ovsdb-server -> ovn-northd -> ovn-controller: rows, logical flows, memory, processor time
 //
 // Each tenant has a default Network, a second one, and a service Network that both use, all with the same addresses. Then one Network of another
-// tenant gets consumers: all at once, and at the full size some more, one by one. Then Networks of a third are joined by mode Routed. Nodes are names only, and pods are objects of
-// the API. It prints a table; everything that it starts lives in temporary directories and ends with it.
+// tenant gets consumers: all at once, and at the full size some more, one by one. Then Networks of a third are joined by mode Routed, and
+// among a thousand Networks single ones begin to use each other. Nodes are names only, and pods are objects of the API, but for a few nodes on which
+// Open vSwitch and ovn-controller run, with one pod each. It prints a table; everything that it starts lives in temporary directories and ends with it.
 //
 // The environment names the programs that are not ours, as for the tests: ATOLL_KUBE_BIN, ATOLL_ETCD and ATOLL_OVN_PREFIX.
 package main
@@ -32,6 +33,7 @@ type options struct {
 	tenants, pods, nodes   int
 	consumers, more        int
 	joined                 int
+	networks, edges        int
 }
 
 func main() {
@@ -45,6 +47,8 @@ func main() {
 	flag.IntVar(&o.consumers, "consumers", 500, "Networks that begin to use one of another tenant")
 	flag.IntVar(&o.more, "more", 10, "Networks that do so after these, one by one")
 	flag.IntVar(&o.joined, "joined", 32, "Networks that mode Routed joins to each other")
+	flag.IntVar(&o.networks, "networks", 1000, "Networks that there are at least when single ones begin to use each other")
+	flag.IntVar(&o.edges, "edges", 5, "Networks that do so then in each way, one after the other")
 	flag.Parse()
 	harness.Main("tenants", func(ctx context.Context) error {
 		results, err := measure(ctx, o)
@@ -62,14 +66,18 @@ type measuring struct {
 	tenants  dynamic.ResourceInterface
 	out      results
 	progress *lab.Progress
-	// made is how many pods there are.
-	made int
+	// made is how many pods there are on nodes that are names, and networks how many Networks.
+	made, networks int
+	// rows is told of Networks that begin to use each other.
+	rows *follower
+	// nodes are those on which OVN runs.
+	nodes []*node
 }
 
 // measure starts everything, measures and ends everything.
 func measure(ctx context.Context, o options) (_ results, err error) {
-	if o.tenants < 4 || o.consumers < 1 || o.more < 1 || o.joined < 2 || o.joined > compatible.MaxJoined {
-		return results{}, fmt.Errorf("--tenants=%d, --consumers=%d, --more=%d, --joined=%d: at least 4, 1, 1 and 2 are needed, and at most %d are joined", o.tenants, o.consumers, o.more, o.joined, compatible.MaxJoined)
+	if o.tenants < 4 || o.consumers < 1 || o.more < 1 || o.joined < 2 || o.joined > compatible.MaxJoined || o.edges < 1 {
+		return results{}, fmt.Errorf("--tenants=%d, --consumers=%d, --more=%d, --joined=%d, --edges=%d: at least 4, 1, 1, 2 and 1 are needed, and at most %d are joined", o.tenants, o.consumers, o.more, o.joined, o.edges, compatible.MaxJoined)
 	}
 	m := &measuring{o: o, progress: lab.NewProgress(os.Stderr), out: results{
 		PodsPerNetwork: o.pods, Nodes: o.nodes, Processors: runtime.NumCPU(),
@@ -77,7 +85,16 @@ func measure(ctx context.Context, o options) (_ results, err error) {
 	if m.Lab, err = lab.Start(ctx, lab.Options{Controller: o.controller, Dist: o.dist, Northd: true, WithoutQuotas: true}); err != nil {
 		return m.out, err
 	}
-	defer func() { err = errors.Join(err, m.Stop()) }()
+	defer func() {
+		for _, n := range m.nodes {
+			n.Stop()
+		}
+		err = errors.Join(err, m.Stop())
+	}()
+	if m.rows, err = follow(ctx, m.Database.NBAddress()); err != nil {
+		return m.out, err
+	}
+	defer m.rows.close()
 	path, err := m.Kubeconfig("")
 	if err != nil {
 		return m.out, err
@@ -105,7 +122,7 @@ func measure(ctx context.Context, o options) (_ results, err error) {
 		if err := m.atSize(ctx, done, upTo); err != nil {
 			return m.out, fmt.Errorf("%d tenants: %w", upTo, err)
 		}
-		done = upTo
+		done, m.networks = upTo, upTo*perTenant
 		m.progress.Done(fmt.Sprintf("%d tenants", upTo))
 	}
 	if err := m.consumers(ctx); err != nil {
@@ -113,6 +130,9 @@ func measure(ctx context.Context, o options) (_ results, err error) {
 	}
 	if err := m.joined(ctx); err != nil {
 		return m.out, fmt.Errorf("joined: %w", err)
+	}
+	if err := m.edges(ctx); err != nil {
+		return m.out, fmt.Errorf("edges: %w", err)
 	}
 	return m.out, nil
 }

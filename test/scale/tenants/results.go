@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/test/bench/harness"
+	"github.com/atoll-net/atoll/test/lab"
 )
 
 // results are what was measured.
@@ -17,6 +18,7 @@ type results struct {
 	Sizes          []size    `json:"sizes"`
 	Consumers      consumers `json:"consumers"`
 	Joined         joined    `json:"joined"`
+	Edges          edges     `json:"edges"`
 }
 
 // size is a number of tenants, and what those took that were made on the way to it.
@@ -49,6 +51,26 @@ type consumers struct {
 	MoreNorthd  float64   `json:"moreNorthdMilliseconds"`
 	MoreFlows   float64   `json:"moreFlows"`
 	MoreOthers  float64   `json:"moreProcessorsOfOthers"`
+	// Nodes are those with a pod of a consumer, of the provider, and of a Network that has nothing to do with them.
+	Nodes []held `json:"nodes"`
+}
+
+// nodeUse is what a node's ovn-controller holds: Cells are values of the southbound database, Flows those of Open vSwitch, Datapaths the routers and
+// switches of OVN that these are for.
+type nodeUse struct {
+	lab.Memory
+	Cells     int `json:"southboundCells"`
+	Flows     int `json:"openFlows"`
+	Datapaths int `json:"datapaths"`
+}
+
+// held is what a node with a pod of a Network holds, before and after others begin to use each other.
+type held struct {
+	Of     string  `json:"of"`
+	Before nodeUse `json:"before"`
+	After  nodeUse `json:"after"`
+	// MoreMilliseconds is its ovn-controller's processor time for one more consumer, which is on another node.
+	MoreMilliseconds float64 `json:"moreMilliseconds"`
 }
 
 // joined are Networks that mode Routed joins: all to each other at once, and then one pair of others.
@@ -56,6 +78,8 @@ type joined struct {
 	Networks int    `json:"networks"`
 	All      joints `json:"all"`
 	One      joints `json:"one"`
+	// Node has a pod of one of those that are joined to each other.
+	Node held `json:"node"`
 }
 
 // joints are pairs of them: how long until northd has carried all, and what each took.
@@ -66,6 +90,37 @@ type joints struct {
 	FlowsEach  float64 `json:"flowsEach"`
 	Others     float64 `json:"processorsOfOthers"`
 }
+
+// edges are single Networks that begin to use each other among many, and end it.
+type edges struct {
+	Networks int    `json:"networks"`
+	Kinds    []edge `json:"kinds"`
+}
+
+// edge is one way to use another Network, or the end of it, several times.
+type edge struct {
+	What  string `json:"what"`
+	Ends  bool   `json:"ends"`
+	Turns []turn `json:"turns"`
+}
+
+// turn is one of them: seconds from its object until its rows are in the northbound database, until ovn-northd has carried them on, and until its node
+// has them; and the processor time of each, in milliseconds.
+type turn struct {
+	RowsSeconds   float64 `json:"rowsSeconds"`
+	NorthdSeconds float64 `json:"northdSeconds"`
+	NodeSeconds   float64 `json:"nodeSeconds"`
+	Controller    float64 `json:"controllerMilliseconds"`
+	Northd        float64 `json:"northdMilliseconds"`
+	Node          float64 `json:"ovnControllerMilliseconds"`
+	Others        float64 `json:"processorsOfOthers"`
+}
+
+// The targets for a Network that others use by face.
+const (
+	mostNorthd = 50.0 // milliseconds of ovn-northd's processor time for each consumer
+	mostOnNode = 60.0 // units of 10^6 bytes in a consumer's node's ovn-controller
+)
 
 // linearWithin is by how much what a tenant takes in rows and flows may differ between sizes.
 const linearWithin = 0.02
@@ -84,10 +139,23 @@ func (r results) Print(to io.Writer) error {
 	t.Gap()
 	c := r.Consumers
 	t.Figure(fmt.Sprintf("%d consumers of one Network", c.Consumers), fmt.Sprintf("all in %.1f s", c.Seconds), c.Others)
-	t.Figure("  each", fmt.Sprintf("northd %.1f ms, %.1f rows, %.1f logical flows", c.NorthdEach, c.RowsEach, c.FlowsEach), harness.Nobody)
+	t.Judged("  northd for each", fmt.Sprintf("under %.0f ms", mostNorthd), fmt.Sprintf("%.1f ms", c.NorthdEach), c.NorthdEach < mostNorthd, harness.Nobody)
+	t.Figure("  each", fmt.Sprintf("%.1f rows, %.1f logical flows", c.RowsEach, c.FlowsEach), harness.Nobody)
 	sorted := slices.Sorted(slices.Values(c.MoreSeconds))
 	t.Figure(fmt.Sprintf("one more, after %d (%d times)", c.Consumers, len(sorted)),
-		fmt.Sprintf("northd %.1f ms, %.1f logical flows; median %.2f s, at most %.2f s", c.MoreNorthd, c.MoreFlows, sorted[len(sorted)/2], sorted[len(sorted)-1]), c.MoreOthers)
+		fmt.Sprintf("median %.2f s, at most %.2f s; %.1f logical flows", sorted[len(sorted)/2], sorted[len(sorted)-1], c.MoreFlows), c.MoreOthers)
+	t.Judged("  northd for each", fmt.Sprintf("under %.0f ms", mostNorthd), fmt.Sprintf("%.1f ms", c.MoreNorthd), c.MoreNorthd < mostNorthd, harness.Nobody)
+	t.Gap()
+	for i, n := range c.Nodes {
+		what, use := "ovn-controller of a node with a pod of "+n.Of, n.memory()
+		if i == 0 {
+			t.Judged(what, fmt.Sprintf("under %.0f MB", mostOnNode), use, n.After.ResidentMB < mostOnNode, harness.Nobody)
+		} else {
+			t.Figure(what, use, harness.Nobody)
+		}
+		t.Figure("  it has", n.things(), harness.Nobody)
+		t.Figure("  one more consumer elsewhere", fmt.Sprintf("%.1f ms", n.MoreMilliseconds), harness.Nobody)
+	}
 	t.Gap()
 	j := r.Joined
 	for _, pairs := range []struct {
@@ -97,7 +165,48 @@ func (r results) Print(to io.Writer) error {
 		t.Figure(pairs.what, fmt.Sprintf("all in %.1f s", pairs.Seconds), pairs.Others)
 		t.Figure("  each pair", fmt.Sprintf("northd %.1f ms, %.1f rows, %.1f logical flows", pairs.NorthdEach, pairs.RowsEach, pairs.FlowsEach), harness.Nobody)
 	}
+	t.Figure("ovn-controller of a node with a pod of one", j.Node.memory(), harness.Nobody)
+	t.Figure("  it has", j.Node.things(), harness.Nobody)
+	t.Gap()
+	for _, e := range r.Edges.Kinds {
+		what := "one more among %d: %s"
+		if e.Ends {
+			what = "one less among %d: %s"
+		}
+		t.Figure(fmt.Sprintf(what, r.Edges.Networks, e.What), fmt.Sprintf("rows %s, by northd %s, on its node %s",
+			e.middle("%.2f s", func(o turn) float64 { return o.RowsSeconds }), e.middle("%.2f s", func(o turn) float64 { return o.NorthdSeconds }),
+			e.middle("%.2f s", func(o turn) float64 { return o.NodeSeconds })), e.others())
+		t.Figure(fmt.Sprintf("  processor time (median of %d)", len(e.Turns)), fmt.Sprintf("controller %s, northd %s, ovn-controller %s",
+			e.middle("%.0f ms", func(o turn) float64 { return o.Controller }), e.middle("%.0f ms", func(o turn) float64 { return o.Northd }),
+			e.middle("%.1f ms", func(o turn) float64 { return o.Node })), harness.Nobody)
+	}
 	return t.Flush()
+}
+
+func (h held) memory() string {
+	return fmt.Sprintf("%.1f MB, %.1f before (its share of pages: %.1f, %.1f)", h.After.ResidentMB, h.Before.ResidentMB, h.After.ProportionalMB, h.Before.ProportionalMB)
+}
+
+func (h held) things() string {
+	return fmt.Sprintf("%d datapaths, %d flows, %d southbound values; before %d, %d, %d", h.After.Datapaths, h.After.Flows, h.After.Cells, h.Before.Datapaths, h.Before.Flows, h.Before.Cells)
+}
+
+// middle is the median of a figure of all turns.
+func (e edge) middle(format string, of func(turn) float64) string {
+	var all []float64
+	for _, o := range e.Turns {
+		all = append(all, of(o))
+	}
+	slices.Sort(all)
+	return fmt.Sprintf(format, all[len(all)/2])
+}
+
+// others are the most that others used in one of the turns.
+func (e edge) others() (most float64) {
+	for _, o := range e.Turns {
+		most = max(most, o.Others)
+	}
+	return most
 }
 
 // each is a figure at all sizes.

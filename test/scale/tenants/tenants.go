@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,6 +181,34 @@ func (m *measuring) tenant(ctx context.Context, name string) error {
 // homeOf are the labels of a tenant's namespace whose pods go into a Network.
 func homeOf(network, tenant string) map[string]string {
 	return map[string]string{model.LabelNetwork: network, model.LabelTenant: tenant}
+}
+
+// step is how many Networks are made before ovn-northd is waited for: it falls behind for minutes where a thousand come at once.
+const step = 50
+
+// make makes Networks, a namespace for each, and so many pods in each.
+func (m *measuring) make(ctx context.Context, pods int, networks ...*v1alpha1.Network) error {
+	for some := range slices.Chunk(networks, step) {
+		if err := m.CreateNetworks(ctx, some...); err != nil {
+			return err
+		}
+		var names []string
+		for _, n := range some {
+			if err := m.namespace(ctx, n.Name, homeOf(n.Name, n.Spec.Tenant)); err != nil {
+				return err
+			}
+			names = append(names, n.Name)
+		}
+		if err := m.pods(ctx, pods, names...); err != nil {
+			return err
+		}
+		if _, err := m.Database.NBCtl(ctx, "--timeout=600", "--wait=sb", "sync"); err != nil {
+			return err
+		}
+		m.networks += len(some)
+		m.progress.Say("%d Networks", m.networks)
+	}
+	return nil
 }
 
 func (m *measuring) namespace(ctx context.Context, name string, labels map[string]string) error {
