@@ -20,6 +20,8 @@ type market struct {
 	*cluster
 	t       testing.TB
 	central *ovn.Central
+	// invites: the first Network says that another may use it, which does not exist.
+	invites bool
 }
 
 const marketProvider = "net-0"
@@ -80,15 +82,19 @@ func (m *market) serve(consumers int) {
 	m.t.Helper()
 	n := *m.networks[marketProvider]
 	n.CompatibleWith = nil
+	if m.invites {
+		n.CompatibleWith = append(n.CompatibleWith, model.CompatiblePeer{Network: "nobody"})
+	}
 	for i := range consumers {
 		n.CompatibleWith = append(n.CompatibleWith, model.CompatiblePeer{Network: marketName(i + 1)})
 	}
 	m.setNetwork(n)
+	rows := func() int { return len(strings.Fields(m.north("--bare", "--columns=_uuid", "list", "Port_Group"))) }
 	groups := func(i int) int {
 		return len(strings.Fields(m.north("get", "Logical_Switch", marketName(i)+"/default", "load_balancer_group")))
 	}
 	m.await(fmt.Sprint(consumers, " consumers"), func() bool {
-		return (consumers == 0 || groups(consumers) == 2) && groups(consumers+1) == 1
+		return (consumers == 0 || groups(consumers) == 2) && groups(consumers+1) == 1 && (rows() > 0) == (m.invites || consumers > 0)
 	})
 }
 
@@ -116,16 +122,30 @@ func (m *market) computesFlows() bool {
 }
 
 // A Network that begins to use another one which others use costs ovn-northd the switches of that Network, and not all that there is; and what it
-// computes so is what it computes of everything anew. Controls are the first consumer, which brings access lists, and one that ends it, whose
-// switches lose a group of load balancers.
+// computes so is what it computes of everything anew. So does the first one, where the provider has said before that others may use it. Controls are the
+// first one where it has not, which brings access lists, and one that ends it, whose switches lose a group of load balancers.
 func TestAConsumerIsIncremental(t *testing.T) {
 	m := newMarket(t, 20)
 	m.setService(service(marketProvider, "web", "10.96.0.1"))
 	for _, step := range []struct {
 		what      string
+		invites   bool
 		consumers int
 		all       bool
-	}{{"the first", 1, true}, {"one more", 2, false}, {"three more", 5, false}, {"one ends it", 4, true}, {"it comes again", 5, false}} {
+	}{
+		{"the first", false, 1, true},
+		{"one more", false, 2, false},
+		{"three more", false, 5, false},
+		{"one ends it", false, 4, true},
+		{"it comes again", false, 5, false},
+		{"all end it", true, 0, true},
+		{"the first, invited", true, 1, false},
+		{"the first ends it", true, 0, true},
+		{"nobody is invited", false, 0, true},
+		{"one is invited", true, 0, true},
+		{"the first again, invited", true, 1, false},
+	} {
+		m.invites = step.invites
 		northd(t, m.central, "inc-engine/clear-stats")
 		m.serve(step.consumers)
 		if got := m.computesFlows(); got != step.all {
@@ -173,12 +193,18 @@ func TestWhatConsumersHoldComesBack(t *testing.T) {
 	}
 }
 
-// BenchmarkConsumerInOVN is what one more consumer takes of ovn-northd's processor time, and what its end does.
+// BenchmarkConsumerInOVN is what one more consumer takes of ovn-northd's processor time, and what its end does; and the same of the first one, where
+// the provider has said before that others may use it, and where it has not.
 func BenchmarkConsumerInOVN(b *testing.B) {
-	for _, networks := range []int{60, 200} {
-		b.Run(fmt.Sprint("networks=", networks), func(b *testing.B) {
-			m := newMarket(b, networks)
-			consumers := networks / 2
+	for _, of := range []struct {
+		what                string
+		networks, consumers int
+		invites             bool
+	}{{"more", 60, 30, false}, {"more", 200, 100, false}, {"first", 200, 0, false}, {"invited", 200, 0, true}} {
+		b.Run(fmt.Sprintf("%s/networks=%d", of.what, of.networks), func(b *testing.B) {
+			m := newMarket(b, of.networks)
+			consumers := of.consumers
+			m.invites = of.invites
 			m.serve(consumers)
 			count := func() int {
 				out, err := m.central.SBCtl(b.Context(), "--timeout=300", "--bare", "--columns=_uuid", "list", "Logical_Flow")

@@ -62,14 +62,16 @@ func TestFacesOfPeers(t *testing.T) {
 	w.settle()
 	expect("without the consumer's pod", face, "")
 	w.says("red")
-	expect("without a consumer", "no set", "no set")
+	expect("when it invites nobody", "no set", "no set")
+	w.says("red", model.CompatiblePeer{Network: "nobody"})
+	expect("when nobody comes whom it invites", face, "")
 	w.says("red", model.CompatiblePeer{All: true})
 	expect("again", face, "")
 	blue := *w.networks["blue"]
 	blue.Deleting = true
 	w.setNetwork(blue)
 	w.settle()
-	expect("when the consumer is going", "no set", "no set")
+	expect("when the consumer is going", face, "")
 }
 
 func TestWhatIsOfferedOfServices(t *testing.T) {
@@ -108,6 +110,8 @@ func TestWhatIsOfferedOfServices(t *testing.T) {
 		t.Errorf("a consumer's Service is known to its provider: %v", got)
 	}
 	w.says("red")
+	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face)})
+	w.says("red", model.CompatiblePeer{Network: "nobody"})
 	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face)})
 }
 

@@ -83,7 +83,7 @@ func (s *Stage) joinPeer(n *Network) {
 			}
 		}
 	}
-	now.Offers = len(consumers) > 0
+	now.Offers = n.peering && (len(consumers) > 0 || n.invites())
 	now.OffersAddresses = slices.ContainsFunc(consumers, func(consumer string) bool {
 		return slices.Contains(s.compatible.Addressed(consumer), n.Name)
 	})
@@ -108,6 +108,10 @@ func (s *Stage) joinPeer(n *Network) {
 	s.Served.Changed(n.Name)
 	s.PlacesChanged.Changed(n.Name)
 }
+
+// invites reports whether a Network says that others may use it. What its consumers need it has from then on, whether there are any: with those rows
+// ovn-northd computes all logical flows anew, as it does for a new Network anyway, and not for the first consumer.
+func (n *Network) invites() bool { return !n.Faceless() && len(n.Model.CompatibleWith) > 0 }
 
 // joined are the Networks whose routers are joined to a Network's, of those with rows.
 func (s *Stage) joined(n *Network) []string {

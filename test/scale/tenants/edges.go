@@ -81,7 +81,7 @@ func (m *measuring) edges(ctx context.Context) error {
 			}
 		}
 		m.out.Edges.Kinds = append(m.out.Edges.Kinds, begins, ends)
-		m.progress.Done("one more and one less "+k.what)
+		m.progress.Done("one more and one less " + k.what)
 	}
 	return nil
 }

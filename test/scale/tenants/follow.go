@@ -72,7 +72,6 @@ func (f *follower) users(ctx context.Context, provider string) (map[string]bool,
 	return out, nil
 }
 
-
 // joints are the ports of routers that lead to another Network's.
 func (f *follower) joints(ctx context.Context) (map[string]bool, error) {
 	var ports []nb.LogicalRouterPort
