@@ -14,17 +14,21 @@ type Memory struct {
 	// ResidentMB is all of it; of ProportionalMB each page counts for its share, where several processes have it.
 	ResidentMB     float64 `json:"residentMB"`
 	ProportionalMB float64 `json:"proportionalMB"`
+	// MostMB is the most that was resident since it started.
+	MostMB float64 `json:"mostMB"`
 }
 
-// MemoryOf is what a process holds. (proc_pid_smaps(5), smaps_rollup.)
+// MemoryOf is what a process holds. (proc_pid_smaps(5), smaps_rollup; proc_pid_status(5).)
 func MemoryOf(pid int) (out Memory, err error) {
-	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return out, fmt.Errorf("read memory of process %d: %w", pid, err)
-	}
-	for name, to := range map[string]*float64{"Rss": &out.ResidentMB, "Pss": &out.ProportionalMB} {
-		if *to, err = megabytes(string(text), name); err != nil {
+	for _, value := range []struct {
+		file, name string
+		to         *float64
+	}{{"smaps_rollup", "Rss", &out.ResidentMB}, {"smaps_rollup", "Pss", &out.ProportionalMB}, {"status", "VmHWM", &out.MostMB}} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, value.file))
+		if err != nil {
+			return out, fmt.Errorf("read memory of process %d: %w", pid, err)
+		}
+		if *value.to, err = megabytes(string(text), value.name); err != nil {
 			return out, fmt.Errorf("read memory of process %d: %w", pid, err)
 		}
 	}

@@ -59,7 +59,7 @@ func (m *measuring) consumers(ctx context.Context) error {
 		}
 		out.Nodes = append(out.Nodes, held{Of: of.what})
 	}
-	if err := m.carried(ctx); err != nil {
+	if err := m.settle(ctx); err != nil {
 		return err
 	}
 	watched := m.nodes
@@ -94,7 +94,7 @@ func (m *measuring) consumers(ctx context.Context) error {
 	n := float64(m.o.consumers)
 	out.NorthdEach, out.RowsEach, out.FlowsEach = ms(after.northd-before.northd)/n, float64(after.rows-before.rows)/n, float64(after.flows-before.flows)/n
 	m.progress.Done(fmt.Sprintf("%d consumers", m.o.consumers))
-	if err := m.carried(ctx); err != nil {
+	if err := m.settle(ctx); err != nil {
 		return err
 	}
 	if err := lookAt(ctx, watched, func(i int, use nodeUse) { out.Nodes[i].After = use }); err != nil {

@@ -33,7 +33,7 @@ func (m *measuring) joined(ctx context.Context) error {
 	if err := m.plug(ctx, node, joinedName(0)); err != nil {
 		return err
 	}
-	if err := m.carried(ctx); err != nil {
+	if err := m.settle(ctx); err != nil {
 		return err
 	}
 	out := &m.out.Joined
@@ -44,7 +44,7 @@ func (m *measuring) joined(ctx context.Context) error {
 	if out.All, err = m.join(ctx, m.o.joined*(m.o.joined-1)/2, all[:m.o.joined]...); err != nil {
 		return err
 	}
-	if err := m.carried(ctx); err != nil {
+	if err := m.settle(ctx); err != nil {
 		return err
 	}
 	if out.Node.After, err = node.look(ctx); err != nil {

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
@@ -34,6 +35,7 @@ type options struct {
 	consumers, more        int
 	joined                 int
 	networks, edges        int
+	settle                 time.Duration
 }
 
 func main() {
@@ -49,6 +51,7 @@ func main() {
 	flag.IntVar(&o.joined, "joined", 32, "Networks that mode Routed joins to each other")
 	flag.IntVar(&o.networks, "networks", 1000, "Networks that there are at least when single ones begin to use each other")
 	flag.IntVar(&o.edges, "edges", 5, "Networks that do so then in each way, one after the other")
+	flag.DurationVar(&o.settle, "settle", 35*time.Second, "how long nodes have nothing to do before their memory is read: they give back what they need no more after 30 s")
 	flag.Parse()
 	harness.Main("tenants", func(ctx context.Context) error {
 		results, err := measure(ctx, o)

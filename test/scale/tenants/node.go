@@ -74,6 +74,21 @@ func (m *measuring) carried(ctx context.Context) error {
 	return err
 }
 
+// settle waits until ovn-controllers that have nothing to do have given back what they need no more: they do so after 30 s (memory-trim.c of OVN).
+func (m *measuring) settle(ctx context.Context) error {
+	if err := m.carried(ctx); err != nil {
+		return err
+	}
+	timer := time.NewTimer(m.o.settle)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // spent is how much processor time a node's ovn-controller has used.
 func (n *node) spent() (time.Duration, error) { return lab.FineCPUOf(n.PID(controllerDaemon)) }
 

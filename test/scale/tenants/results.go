@@ -184,7 +184,7 @@ func (r results) Print(to io.Writer) error {
 }
 
 func (h held) memory() string {
-	return fmt.Sprintf("%.1f MB, %.1f before (its share of pages: %.1f, %.1f)", h.After.ResidentMB, h.Before.ResidentMB, h.After.ProportionalMB, h.Before.ProportionalMB)
+	return fmt.Sprintf("%.1f MB, at most %.1f; %.1f before (its share of pages: %.1f, %.1f)", h.After.ResidentMB, h.After.MostMB, h.Before.ResidentMB, h.After.ProportionalMB, h.Before.ProportionalMB)
 }
 
 func (h held) things() string {

@@ -15,7 +15,7 @@ func TestPrint(t *testing.T) {
 			{Tenants: 100, Made: 50, RowsEach: 100.5, FlowsEach: 330, ReadySeconds: 2, CarriedSeconds: 4},
 		},
 		Consumers: consumers{Consumers: 20, Seconds: 1.5, NorthdEach: 5, MoreSeconds: []float64{0.3, 0.1, 0.2}, MoreNorthd: 51, Nodes: []held{
-			{Of: "a consumer", Before: nodeUse{Memory: lab.Memory{ResidentMB: 20, ProportionalMB: 10}}, After: nodeUse{Memory: lab.Memory{ResidentMB: 61, ProportionalMB: 11}, Flows: 7}},
+			{Of: "a consumer", Before: nodeUse{Memory: lab.Memory{ResidentMB: 20, ProportionalMB: 10}}, After: nodeUse{Memory: lab.Memory{ResidentMB: 61, ProportionalMB: 11, MostMB: 70}, Flows: 7}},
 			{Of: "the provider", After: nodeUse{Memory: lab.Memory{ResidentMB: 62}}, MoreMilliseconds: 2.5},
 		}},
 		Joined: joined{Networks: 4, Node: held{After: nodeUse{Datapaths: 12}}},
@@ -30,7 +30,7 @@ func TestPrint(t *testing.T) {
 	}
 	for _, want := range []string{
 		"50 tenants more, to 100", "100.0, 100.5", "300.0, 330.0", "one more, after 20 (3 times)", "median 0.20 s, at most 0.30 s",
-		"61.0 MB, 20.0 before (its share of pages: 11.0, 10.0)", "2.5 ms", "12 datapaths",
+		"61.0 MB, at most 70.0; 20.0 before (its share of pages: 11.0, 10.0)", "2.5 ms", "12 datapaths",
 		"one more among 90: by face", "rows 2.00 s", "(median of 3)", "northd 60 ms, ovn-controller 0.0 ms", "1.5 of 2",
 		"one less among 90: by face", "on its node 4.00 s",
 	} {
