@@ -80,5 +80,31 @@ func command() *cobra.Command {
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /verdicts, /healthz and /readyz; empty: none")
 	flags.StringVar(&config.ScrapeAddress, "scrape-address", "", "where /metrics alone is served to others, over TLS and to whoever may get /metrics by RBAC: an address of this node, with a port or without (9411); empty: nowhere")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	cmd.AddCommand(cleanCommand())
+	return cmd
+}
+
+// cleanCommand is what atoll uninstall runs on each node.
+func cleanCommand() *cobra.Command {
+	config, wait := agent.Config{}, false
+	cmd := &cobra.Command{
+		Use:   "clean",
+		Short: "Removes from this node all that the agent made there; no agent may run, and no pod on its network",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if wait {
+				<-cmd.Context().Done()
+				return nil
+			}
+			return agent.Clean(cmd.Context(), config, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&wait, "wait", false, "only wait to be told to end: the last container of a pod whose first ones have cleaned the node")
+	flags.StringVar(&config.OVSDB, "ovs-db", "", "address of the local Open vSwitch database, from which the agent's ports are taken; empty: it is gone, or goes as a whole")
+	flags.StringVar(&config.Bridge, "bridge", "br-int", "bridge that OVN uses")
+	flags.StringVar(&config.ConfDir, "cni-conf-dir", "/etc/cni/net.d", "where the container runtime looks for network configurations")
+	flags.StringVar(&config.BinDir, "cni-bin-dir", "/opt/cni/bin", "where the container runtime looks for plugins")
+	flags.StringVar(&config.RunDir, "run-dir", "/run/atoll", "the agent's directory for sockets and files that containers see")
 	return cmd
 }

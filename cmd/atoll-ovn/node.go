@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/atoll-net/atoll/pkg/central"
 	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/chassis"
 	"github.com/atoll-net/atoll/pkg/follow"
@@ -20,7 +21,7 @@ import (
 
 // nodeCommands are the parts of a node.
 func nodeCommands() []*cobra.Command {
-	return []*cobra.Command{switchDatabaseCommand(), switchCommand(), controllerCommand()}
+	return []*cobra.Command{switchDatabaseCommand(), switchCommand(), controllerCommand(), cleanCommand()}
 }
 
 func runDirectories(flags *pflag.FlagSet, dirs *chassis.Directories) {
@@ -152,4 +153,26 @@ func addressIn(ctx context.Context, log *slog.Logger, network string) (netip.Add
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// cleanCommand is what atoll uninstall runs on each node.
+func cleanCommand() *cobra.Command {
+	c := chassis.Cleaning{}
+	cmd := &cobra.Command{
+		Use:   "clean",
+		Short: "Removes OVN and Open vSwitch from this node, with their databases; none of their daemons may run",
+		Args:  cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	runDirectories(flags, &c.Directories)
+	log := nodeLog(flags)
+	flags.StringVar(&c.File, "database", "/var/lib/atoll/openvswitch/conf.db", "the local database's file")
+	flags.StringSliceVar(&c.Remove, "remove", []string{"/run/atoll-ovn", "/var/lib/atoll"}, "directories that go, too")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := central.RemoveGuards(); err != nil {
+			return err
+		}
+		return c.Run(cmd.Context(), log())
+	}
+	return cmd
 }

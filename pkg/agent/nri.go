@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,7 +24,7 @@ func (a *Agent) newNRI(config Config, registry prometheus.Registerer) (*nri.Plug
 	return nri.New(nri.Config{
 		Socket:     config.NRISocket,
 		KubeletDir: config.KubeletDir,
-		HostsDir:   filepath.Join(config.RunDir, "hosts"),
+		HostsDir:   hostsDir(config),
 		Lookup:     a.ownAddresses,
 	}, registry, a.log)
 }

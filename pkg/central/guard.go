@@ -1,6 +1,7 @@
 package central
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -66,6 +67,21 @@ func guard(conn *nftables.Conn, kind Kind, members []netip.Addr) error {
 	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(raft, &expr.Verdict{Kind: expr.VerdictDrop})})
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("guard the raft port: %w", err)
+	}
+	return nil
+}
+
+// RemoveGuards removes the guards of both databases' raft ports from the node. The members must have ended. That there is none is no error.
+func RemoveGuards() error {
+	for _, kind := range []Kind{Northbound, Southbound} {
+		conn, err := nftables.New()
+		if err != nil {
+			return fmt.Errorf("open nftables: %w", err)
+		}
+		conn.DelTable(guardTable(kind))
+		if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("remove the guard of the raft port: %w", err)
+		}
 	}
 	return nil
 }

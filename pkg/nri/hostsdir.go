@@ -225,3 +225,18 @@ func sharedMount(mountinfo string, id uint64) bool {
 	}
 	return false
 }
+
+// RemoveHostsDir removes a directory that OpenHostsDir made, with the files of all pods. No plugin may run. That it is not there is no error.
+func RemoveHostsDir(path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	d := &HostsDir{path: path}
+	if _, err := d.Sweep(func(string) bool { return false }); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove directory of hosts files: %w", err)
+	}
+	return nil
+}
