@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/atoll-net/atoll/pkg/build"
+	"github.com/atoll-net/atoll/pkg/install"
 )
 
 // pluginName is what kubectl calls us when it is asked for `kubectl atoll`.
@@ -21,13 +22,14 @@ const (
 	statusFailed
 )
 
-// ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences or a packet is
-// dropped, 2 when a command could not do its work.
+// ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences a packet is
+// dropped, or something is in the way of what was asked, 2 when a command could not do its work.
 func ExitStatus(err error) int {
 	switch {
 	case err == nil:
 		return statusDone
-	case errors.Is(err, ErrDifferences), errors.Is(err, ErrDropped), errors.Is(err, ErrStopped):
+	case errors.Is(err, ErrDifferences), errors.Is(err, ErrDropped), errors.Is(err, ErrStopped),
+		errors.Is(err, install.ErrHanging), errors.Is(err, install.ErrRefused):
 		return statusDifferences
 	}
 	return statusFailed
@@ -45,6 +47,6 @@ func Command(program string) *cobra.Command {
 	if program == pluginName {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
-	root.AddCommand(checkCommand(), policyCommand(), explainCommand())
+	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), checkCommand(), policyCommand(), explainCommand())
 	return root
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/atoll-net/atoll/pkg/install"
 )
 
 func TestExitStatus(t *testing.T) {
@@ -17,7 +19,7 @@ func TestExitStatus(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want int
-	}{{nil, 0}, {ErrDifferences, 1}, {fmt.Errorf("check: %w", ErrDifferences), 1}, {errors.New("no database"), 2}} {
+	}{{nil, 0}, {ErrDifferences, 1}, {fmt.Errorf("check: %w", ErrDifferences), 1}, {errors.New("no database"), 2}, {fmt.Errorf("x: %w", install.ErrHanging), 1}, {fmt.Errorf("x: %w", install.ErrRefused), 1}} {
 		if got := ExitStatus(test.err); got != test.want {
 			t.Errorf("%v gives %d, want %d", test.err, got, test.want)
 		}
@@ -39,6 +41,16 @@ func TestCheckThatCannotCheck(t *testing.T) {
 		{[]string{"check", "--kubeconfig", "/nowhere/at/all"}, "read kubeconfig"},
 		{[]string{"check", "-o", "yaml"}, "neither table nor json"},
 		{[]string{"check", "--settle", "2m"}, "--settle must be shorter than --timeout"},
+		{[]string{"install", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"), "--image-tag", "v1"}, "127.0.0.1:1"},
+		{[]string{"install", "--kubeconfig", "/nowhere/at/all"}, "read kubeconfig"},
+		{[]string{"install", "--overlay", "single-handed", "-o", "yaml"}, "choose one of existing-ovn, ha"},
+		{[]string{"install", "-o", "json"}, "yaml only"},
+		{[]string{"install", "-o", "yaml", "--dry-run"}, "exclude each other"},
+		{[]string{"install", "--pod-cidrs", "10.0.0.1/8"}, "--pod-cidrs"},
+		{[]string{"install", "--dns-addresses", "ten"}, "--dns-addresses"},
+		{[]string{"preflight", "--node-cidrs", "192.0.2.1"}, "--node-cidrs"},
+		{[]string{"upgrade", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "127.0.0.1:1"},
+		{[]string{"uninstall", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "127.0.0.1:1"},
 		{[]string{"check", "everything"}, "unknown command"},
 		{[]string{"check", "--repair"}, "unknown flag"},
 	} {

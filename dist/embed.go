@@ -1,0 +1,10 @@
+// Package dist holds the manifests by which Atoll is installed, as kustomizations. They are the one source: `kubectl apply -k` reads the
+// directories, and `atoll install` what is embedded here.
+package dist
+
+import "embed"
+
+// Files is the tree of kustomizations, as it is in the repository. What only the sandbox needs is not in it.
+//
+//go:embed admission agent config controller crds default dns gateway network-default ovn-central ovn-node overlays rbac
+var Files embed.FS

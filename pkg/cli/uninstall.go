@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/atoll-net/atoll/pkg/install"
+	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+)
+
+// listedHanging is how many of what hangs on Atoll are listed.
+const listedHanging = 50
+
+type uninstallOptions struct {
+	kubeconfig string
+	force      bool
+	timeout    time.Duration
+}
+
+func uninstallCommand() *cobra.Command {
+	o := uninstallOptions{}
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Take Atoll out of a cluster, and off its nodes",
+		Long: `Removes programs, policies, settings, definitions and the namespace atoll-system, and cleans each node: links, ports, routes, rules, files,
+and OVN's databases, if Atoll brought them.
+
+It refuses while pods have their network from Atoll, or users have Networks or Tenants, and lists them. With --force they go, too: Networks and
+Tenants are deleted, and pods are deleted and made again by their controllers, and start when nodes have a network.
+
+It ends with status 0 when all is gone, 1 when something hangs on Atoll, 2 when something failed or took longer than --timeout. Called again, it goes on.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return uninstall(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	f.BoolVar(&o.force, "force", false, "also delete Networks and Tenants of users, and the pods that have their network from Atoll")
+	f.DurationVar(&o.timeout, "timeout", installTimeout, "how long it may take")
+	return cmd
+}
+
+func uninstall(ctx context.Context, o uninstallOptions, out, progressTo io.Writer) error {
+	cluster, err := install.Connect(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	removal, err := install.PlanRemoval(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if len(removal.Hanging) > 0 && !o.force {
+		if err := printHanging(out, removal.Hanging); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: remove it first, or let it go with --force", install.ErrHanging)
+	}
+	steps := progress.New(progressTo, install.RemovalSteps)
+	if err := install.Remove(ctx, cluster, removal, o.timeout, steps); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "Atoll is gone, after %s.\n", progress.Round(steps.Elapsed()))
+	return err
+}
+
+func printHanging(out io.Writer, hanging []install.Hanging) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "HANGS ON ATOLL\tWHY")
+	for _, h := range hanging[:min(len(hanging), listedHanging)] {
+		fmt.Fprintf(w, "%s\t%s\n", h.Object, h.Why)
+	}
+	if more := len(hanging) - listedHanging; more > 0 {
+		fmt.Fprintf(w, "and %d more\t\n", more)
+	}
+	return w.Flush()
+}

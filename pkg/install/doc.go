@@ -1,0 +1,11 @@
+// Package install puts Atoll into a cluster, looks beforehand whether that can go well, brings it to another version, and takes it away.
+//
+//	dist (or a directory) --kustomize--> objects --values--> objects --stages--> API server --> programs, nodes
+//
+// What must stay true:
+//
+//   - What is applied carries the label of one ApplySet, whose parent is ConfigMap atoll-system/atoll-install. Only what carries it is ever pruned,
+//     and of that neither definitions that have objects, nor Networks, Tenants and settings.
+//   - A step that waits says for what, and ends with its context.
+//   - Nothing is written before the checks were made, unless they were switched off.
+package install
