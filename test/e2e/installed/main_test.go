@@ -3,8 +3,12 @@
 package installed
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,14 +24,22 @@ const (
 	installWithin = 5 * time.Minute
 )
 
-// env is set by TestMain before any test runs.
-var env *cluster.Cluster
+var (
+	// env is set by TestMain before any test runs.
+	env *cluster.Cluster
+	// bare is what was on each node before the installation.
+	bare map[string][]string
+)
 
 func TestMain(m *testing.M) {
 	cluster.MainBare(m, func(ctx context.Context, c *cluster.Cluster) error {
 		env = c
 		ctx, cancel := context.WithTimeout(ctx, installWithin)
 		defer cancel()
+		var err error
+		if bare, err = listNodes(ctx); err != nil {
+			return err
+		}
 		if err := install(ctx); err != nil {
 			return err
 		}
@@ -35,25 +47,24 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// install is what the overlay says that a user does.
+// install is what a user does, with the kustomization of the sandbox's addresses in place of his own.
 func install(ctx context.Context) error {
-	began := time.Now()
-	for _, words := range [][]string{
-		{"apply", "--server-side", "-k", "dist/crds"},
-		{"wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=atoll", "--timeout=60s"},
-		{"apply", "--server-side", "-k", "dist/overlays/sandbox"},
-		{"rollout", "status", "-n", system, "daemonset/atoll-ovn-central", "--timeout=4m"},
-		{"rollout", "status", "-n", system, "daemonset/atoll-ovn-node", "--timeout=4m"},
-		{"rollout", "status", "-n", system, "daemonset/atoll-agent", "--timeout=4m"},
-		{"wait", "--for=condition=Ready", "node", "--all", "--timeout=4m"},
-	} {
-		if out, err := kubectl(ctx, words...); err != nil {
-			state, _ := kubectl(ctx, "get", "pods", "-A", "-o", "wide")
-			return fmt.Errorf("kubectl %v: %w\n%s\n%s", words, err, out, state)
-		}
-		fmt.Printf("%6.1f s  kubectl %v\n", time.Since(began).Seconds(), words)
+	if out, err := atoll(ctx, "install", "-k", filepath.Join(env.Root, "dist/overlays/sandbox"), "--timeout="+installWithin.String()); err != nil {
+		state, _ := kubectl(ctx, "get", "pods", "-A", "-o", "wide")
+		return fmt.Errorf("atoll install: %w\n%s\n%s", err, out, state)
 	}
 	return nil
+}
+
+// atoll runs the command line as the cluster's administrator, where the API server can be reached. What it prints is shown as it comes, and returned.
+func atoll(ctx context.Context, words ...string) (string, error) {
+	program := filepath.Join(filepath.Dir(env.Options.Program), "atoll")
+	cmd := env.Program(ctx, append([]string{"central", "exec", "--", program}, append(words, "--kubeconfig="+env.Box.Kubeconfig())...)...)
+	var out bytes.Buffer
+	cmd.Stdout = io.MultiWriter(os.Stdout, &out)
+	cmd.Stderr = cmd.Stdout
+	err := cmd.Run()
+	return out.String(), err
 }
 
 func kubectl(ctx context.Context, words ...string) (string, error) {
