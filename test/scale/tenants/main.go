@@ -79,8 +79,8 @@ type measuring struct {
 
 // measure starts everything, measures and ends everything.
 func measure(ctx context.Context, o options) (_ results, err error) {
-	if o.tenants < 4 || o.consumers < 1 || o.more < 1 || o.joined < 2 || o.joined > compatible.MaxJoined || o.edges < 1 {
-		return results{}, fmt.Errorf("--tenants=%d, --consumers=%d, --more=%d, --joined=%d, --edges=%d: at least 4, 1, 1, 2 and 1 are needed, and at most %d are joined", o.tenants, o.consumers, o.more, o.joined, o.edges, compatible.MaxJoined)
+	if o.tenants < 8 || o.consumers < 1 || o.more < 1 || o.joined < 2 || o.joined > compatible.MaxJoined || o.edges < 1 {
+		return results{}, fmt.Errorf("--tenants=%d, --consumers=%d, --more=%d, --joined=%d, --edges=%d: at least 8, 1, 1, 2 and 1 are needed, and at most %d are joined", o.tenants, o.consumers, o.more, o.joined, o.edges, compatible.MaxJoined)
 	}
 	m := &measuring{o: o, progress: lab.NewProgress(os.Stderr), out: results{
 		PodsPerNetwork: o.pods, Nodes: o.nodes, Processors: runtime.NumCPU(),
