@@ -39,7 +39,8 @@ func TestQuestionsForNamesWithPackets(t *testing.T) {
 	expect := func(when, want string) {
 		t.Helper()
 		for _, protocol := range []string{"udp", "tcp"} {
-			eventually(t, 10*time.Second, want, func() string {
+			// A load balancer that was deleted comes back ten seconds later.
+			eventually(t, 30*time.Second, want, func() string {
 				answer, _, _ := strings.Cut(asks(t, client, protocol, asked.String()), " sees ")
 				return answer
 			})

@@ -57,7 +57,7 @@ func (m *measuring) consumers(ctx context.Context) error {
 		if err := m.plug(ctx, n, of.network); err != nil {
 			return err
 		}
-		out.Nodes = append(out.Nodes, held{Of: of.what})
+		out.Nodes = append(out.Nodes, held{PodOf: of.what})
 	}
 	if err := m.settle(ctx); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (m *measuring) consumers(ctx context.Context) error {
 		return err
 	}
 	for _, of := range out.Nodes {
-		m.progress.Say("ovn-controller with a pod of %s: %.1f MB, %.1f before", of.Of, of.After.ResidentMB, of.Before.ResidentMB)
+		m.progress.Say("ovn-controller with a pod of %s: %.1f MB, %.1f before", of.PodOf, of.After.ResidentMB, of.Before.ResidentMB)
 	}
 	return m.oneByOne(ctx, all[m.o.consumers:], after)
 }

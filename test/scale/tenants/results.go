@@ -66,7 +66,7 @@ type nodeUse struct {
 
 // held is what a node with a pod of a Network holds, before and after others begin to use each other.
 type held struct {
-	Of     string  `json:"of"`
+	PodOf  string  `json:"podOf"`
 	Before nodeUse `json:"before"`
 	After  nodeUse `json:"after"`
 	// MoreMilliseconds is its ovn-controller's processor time for one more consumer, which is on another node.
@@ -147,7 +147,7 @@ func (r results) Print(to io.Writer) error {
 	t.Judged("  northd for each", fmt.Sprintf("under %.0f ms", mostNorthd), fmt.Sprintf("%.1f ms", c.MoreNorthd), c.MoreNorthd < mostNorthd, harness.Nobody)
 	t.Gap()
 	for i, n := range c.Nodes {
-		what, use := "ovn-controller of a node with a pod of "+n.Of, n.memory()
+		what, use := "ovn-controller of a node with a pod of "+n.PodOf, n.memory()
 		if i == 0 {
 			t.Judged(what, fmt.Sprintf("under %.0f MB", mostOnNode), use, n.After.ResidentMB < mostOnNode, harness.Nobody)
 		} else {
