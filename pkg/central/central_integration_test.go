@@ -488,3 +488,54 @@ func lastLine(err error) string {
 	text := strings.TrimSpace(err.Error())
 	return text[strings.LastIndex(text, "\n")+1:]
 }
+
+// TestOneBecomesThree is what applying the overlay ha over the overlay single does: the one member starts anew with another flag, two others join.
+func TestOneBecomesThree(t *testing.T) {
+	l := newLab(t)
+	places := []*place{l.place(1, l.central), l.place(2, l.central), l.place(3, l.central)}
+	one := places[:1]
+	kinds := []Kind{Northbound, Southbound}
+	for _, kind := range kinds {
+		places[0].start(string(kind), "--members=1")
+	}
+	places[0].start("northd")
+	for _, kind := range kinds {
+		l.until(string(kind)+" of one is ready", l.ready(kind, one...))
+	}
+	// While it is to be one, nobody joins it.
+	places[1].start("nb", "--members=1")
+	_ = places[1].running["nb"].Wait()
+	delete(places[1].running, "nb")
+	if log := places[1].log("nb"); !strings.Contains(log, "has its 1 members (node-1)") {
+		t.Errorf("a second node of a cluster of one says %q", log)
+	}
+	w := l.write(places, "grown")
+	l.until("some writes", func() bool { return w.count() > enough })
+	// New nodes' pods start at once with what is new; the one that is there is replaced.
+	for _, p := range places[1:] {
+		for _, what := range []string{"nb", "sb", "northd"} {
+			p.start(what)
+		}
+	}
+	for _, kind := range kinds {
+		must(t, places[0].stop(string(kind)))
+		places[0].start(string(kind))
+	}
+	before := l.record(Northbound).ClusterID
+	for _, kind := range kinds {
+		l.until(string(kind)+" of three is ready", l.ready(kind, places...))
+		for _, p := range places {
+			l.until("three servers of "+string(kind), func() bool { return len(p.servers(kind)) == 3 })
+		}
+	}
+	seen := w.count()
+	l.until("writes go on", func() bool { return w.count() > seen+enough })
+	w.check(l, places)
+	if now := l.record(Northbound).ClusterID; now != before {
+		t.Errorf("it is cluster %s, and was %s", now, before)
+	}
+	// The first may go now.
+	places[0].kill("nb")
+	l.leader(Northbound, places[1:])
+	northdWorks(l, places[1:])
+}
