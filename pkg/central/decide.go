@@ -3,6 +3,7 @@ package central
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -57,6 +58,8 @@ const (
 	// MoveDraft puts the draft aside, Promote makes it the file.
 	MoveDraft
 	Promote
+	// MoveFile puts the file of a cluster that was given up aside.
+	MoveFile
 	// Serve runs ovsdb-server on the file.
 	Serve
 )
@@ -66,6 +69,8 @@ type Step struct {
 	Action Action
 	Record Database
 	Reason string
+	// Tell says that a person must do something meanwhile: by an Event, too.
+	Tell bool
 }
 
 // Decide says what a member does next.
@@ -89,6 +94,9 @@ func Decide(s Situation) Step {
 	}
 	if s.Draft.Form != NoFile && (s.Draft.Form != Clustered || s.Draft.Address != s.raft()) {
 		return Step{Action: MoveDraft, Reason: "it is not of this member"}
+	}
+	if slices.Contains(s.Record.Before, s.Draft.ClusterID) {
+		return Step{Action: MoveDraft, Reason: "it is of cluster " + s.Draft.ClusterID + ", which was given up"}
 	}
 	if s.Record.ClusterID == "" {
 		return s.bootstrap(me)
@@ -115,6 +123,8 @@ func (s Situation) withFile(me Member, member bool) Step {
 	switch {
 	case s.File.Form == Foreign:
 		return refuse("the database file cannot be read as one of a cluster. %s", aside)
+	case slices.Contains(s.Record.Before, s.File.ClusterID):
+		return Step{Action: MoveFile, Reason: "it is of cluster " + s.File.ClusterID + ", which was given up"}
 	case s.Record.ClusterID == "":
 		return refuse("the database file is of cluster %s, but the record knows no cluster: the ConfigMap %s is lost, or the file is of another installation. See docs/design/central.md, \"The record is lost\"", s.File.ClusterID, RecordName)
 	case s.File.ClusterID != s.Record.ClusterID:
@@ -136,18 +146,13 @@ func (s Situation) withFile(me Member, member bool) Step {
 
 // lost decides for a member whose server had a file that is gone.
 func (s Situation) lost(me Member) Step {
-	others := 0
-	for _, m := range s.Record.Members {
-		if m.Node != s.Node && m.ServerID != "" {
-			others++
-		}
-	}
-	if others == 0 {
-		return Step{Action: Refuse, Reason: "the database file is lost and no other member has one: see docs/design/central.md, \"A quorum is lost for good\""}
-	}
 	if !me.Lost {
 		me.Lost = true
 		return Step{Action: WriteRecord, Record: s.Record.with(me), Reason: "the database file of server " + me.ServerID + " is lost"}
+	}
+	if s.Record.Lost() {
+		// Nobody makes another cluster by himself: a disk that is only not mounted has all that there is.
+		return Step{Action: Wait, Tell: true, Reason: "every member has lost its database file of cluster " + s.Record.ClusterID + ": put one back, or make the databases anew with: atoll ovn rebuild"}
 	}
 	return Step{Action: Wait, Reason: "the database file is lost: waiting until the others, with a quorum, have removed server " + me.ServerID}
 }

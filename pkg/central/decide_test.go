@@ -31,6 +31,11 @@ func TestDecide(t *testing.T) {
 	three := Database{ClusterID: clusterA, Bootstrap: "a", Members: []Member{member(1, server1), member(2, server2), member(3, server3)}}
 	joining := Database{ClusterID: clusterA, Bootstrap: "a", Members: []Member{member(1, server1), member(2, "")}}
 	begun := Database{Bootstrap: "a", Members: []Member{member(1, ""), member(2, "")}}
+	lostAll := Database{ClusterID: clusterA, Bootstrap: "a", Members: []Member{
+		{Node: "a", Address: at(1), ServerID: server1, Lost: true}, {Node: "b", Address: at(2), ServerID: server2, Lost: true}, {Node: "c", Address: at(3), ServerID: server3, Lost: true},
+	}}
+	givenUp := Database{Before: []string{clusterA}, Held: true}
+	begunAnew := Database{Before: []string{clusterA}, Held: true, Bootstrap: "b", Members: []Member{member(2, "")}}
 	lostOne := three.with(Member{Node: "b", Address: at(2), ServerID: server2, Lost: true})
 	for name, c := range map[string]struct {
 		s      Situation
@@ -57,9 +62,15 @@ func TestDecide(t *testing.T) {
 		"a file of nothing":                {s: Situation{Record: three, File: Header{Form: Foreign}}, want: Refuse, says: "cannot be read"},
 		"a file of a node that left":       {s: Situation{Record: three.without("b"), File: file(clusterA, server2, 2)}, want: Refuse, says: "no member on this node"},
 		"an empty disk":                    {s: Situation{Record: three}, want: WriteRecord, record: lostOne},
+		"every disk is empty":              {s: Situation{Record: lostAll}, want: Wait, says: "atoll ovn rebuild"},
+		"given up, and nobody has begun":   {s: Situation{Record: givenUp}, want: WriteRecord, record: begunAnew},
+		"a file of a cluster given up":     {s: Situation{Record: givenUp, File: file(clusterA, server2, 2)}, want: MoveFile, says: clusterA},
+		"a draft of a cluster given up":    {s: Situation{Record: begunAnew, Draft: file(clusterA, server2, 2)}, want: MoveDraft, says: clusterA},
+		"given up, another made it":        {s: Situation{Record: Database{ClusterID: clusterB, Before: []string{clusterA}, Members: []Member{member(1, server1)}}, File: file(clusterA, server2, 2)}, want: MoveFile},
 		"an empty disk, recorded":          {s: Situation{Record: lostOne}, want: Wait, says: server2},
 		"the disk is back":                 {s: Situation{Record: lostOne, File: file(clusterA, server2, 2)}, want: WriteRecord, record: three},
-		"the only disk is empty":           {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}}, want: Refuse, says: "no other member"},
+		"the only disk is empty":           {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}}, want: WriteRecord, record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Lost: true}}}},
+		"the only disk is empty, recorded": {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Lost: true}}}}, want: Wait, says: "atoll ovn rebuild"},
 		"a fourth node":                    {s: Situation{Node: "d", Address: at(4), Record: three}, want: Refuse, says: "3 members"},
 		"a node with a member's address":   {s: Situation{Node: "d", Address: at(2), Record: joining}, want: Refuse, says: "node b"},
 		"another address before it joined": {s: Situation{Address: at(7), Record: joining}, want: WriteRecord, record: joining.with(Member{Node: "b", Address: at(7)})},

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -153,6 +154,11 @@ func (k *Keeper) step(ctx context.Context) (again bool, err error) {
 	step := Decide(s)
 	switch step.Action {
 	case Wait:
+		if step.Tell && step.Reason != k.said {
+			if err := k.store.warn(ctx, k.o.Node, "DatabaseLost", step.Reason); err != nil {
+				k.o.Log.WarnContext(ctx, "no Event", "error", err)
+			}
+		}
 		k.say(ctx, step.Reason)
 		return false, nil
 	case Refuse:
@@ -184,6 +190,12 @@ func (k *Keeper) step(ctx context.Context) (again bool, err error) {
 		to, err := k.files.moveAside(k.files.draft())
 		if err == nil {
 			k.o.Log.WarnContext(ctx, "draft of a database moved aside", "to", to, "why", step.Reason)
+		}
+		return true, err
+	case MoveFile:
+		to, err := k.files.moveAside(k.files.database())
+		if err == nil {
+			k.o.Log.WarnContext(ctx, "database moved aside", "to", to, "why", step.Reason)
 		}
 		return true, err
 	case Promote:
@@ -344,7 +356,7 @@ func (k *Keeper) followRecord(ctx context.Context) error {
 	if d.equal(k.seen) {
 		return nil
 	}
-	if d.ClusterID == "" && len(d.Members) == 0 {
+	if d.ClusterID == "" && len(d.Members) == 0 && !slices.Contains(d.Before, k.seen.ClusterID) {
 		k.o.Log.WarnContext(ctx, "the record is lost: writing what was seen last")
 		if err := k.store.Swap(ctx, k.o.Kind, d, k.seen); err != nil && !errors.Is(err, errMoved) {
 			k.o.Log.WarnContext(ctx, "record not written", "error", err)
@@ -360,7 +372,12 @@ func (k *Keeper) followRecord(ctx context.Context) error {
 	if err := k.guard(d); err != nil {
 		return err
 	}
+	held := k.seen.Held
 	k.seen = d
+	if d.Held != held {
+		k.o.Log.InfoContext(ctx, "nodes", "served", !d.Held)
+		return k.reconfigure(ctx)
+	}
 	return nil
 }
 
@@ -384,6 +401,9 @@ func (k *Keeper) followCertificates(ctx context.Context, stale bool) (bool, erro
 	}
 	if before.drops(id) {
 		return false, errors.New("a CA is trusted no more: ovsdb-server starts anew, for it forgets none")
+	}
+	if k.o.Kind == Southbound && k.seen.Held {
+		return true, nil // There is no port to look at.
 	}
 	shown, err := id.shows(ctx, strings.TrimPrefix(Remote(k.o.Address, k.o.Kind.ClientPort()), "ssl:"))
 	if err != nil || !shown {

@@ -36,8 +36,8 @@ func RunNorthd(ctx context.Context, store Store, o NorthdOptions) error {
 	return nil
 }
 
-// databases are the addresses of both.
-type databases struct{ north, south string }
+// databases are the addresses of both, and which clusters they are.
+type databases struct{ north, south, clusters string }
 
 func readDatabases(ctx context.Context, store Store) (d databases, err error) {
 	north, err := store.Get(ctx, Northbound)
@@ -48,7 +48,8 @@ func readDatabases(ctx context.Context, store Store) (d databases, err error) {
 	if err != nil {
 		return d, err
 	}
-	d = databases{north: north.Remotes(Northbound.ClientPort()), south: south.Remotes(FullPort)}
+	// Of a cluster that was made anew, a process that knew the one before takes nothing: it looks stale (ovsdb(7)).
+	d = databases{north: north.Remotes(Northbound.ClientPort()), south: south.Remotes(FullPort), clusters: north.ClusterID + " " + south.ClusterID}
 	if d.north == "" || d.south == "" {
 		return d, errors.New("waiting for members of both databases in the record")
 	}

@@ -70,6 +70,10 @@ type Database struct {
 	// Bootstrap is the node that makes the cluster, or made it.
 	Bootstrap string   `json:"bootstrap,omitempty"`
 	Members   []Member `json:"members,omitempty"`
+	// Before are the ids of clusters that were given up (Rebuild), the last one last. Their files are moved aside where they are found.
+	Before []string `json:"before,omitempty"`
+	// Held: a southbound database that is not complete yet serves no nodes, so that these keep the flows that they have.
+	Held bool `json:"held,omitempty"`
 }
 
 // Member is a node's place in a cluster.
@@ -128,8 +132,26 @@ func (d Database) without(node string) Database {
 	return d
 }
 
+// Lost reports whether every server that the cluster had has lost its file. It is false for one that has not begun.
+func (d Database) Lost() bool {
+	lost := false
+	for _, m := range d.Members {
+		if m.ServerID == "" {
+			continue
+		}
+		if !m.Lost {
+			return false
+		}
+		lost = true
+	}
+	return lost
+}
+
+// Gone reports whether nobody has ever made the cluster, or somebody has given it up.
+func (d Database) Gone() bool { return d.ClusterID == "" }
+
 func (d Database) equal(o Database) bool {
-	return d.ClusterID == o.ClusterID && d.Bootstrap == o.Bootstrap && slices.Equal(d.Members, o.Members)
+	return d.ClusterID == o.ClusterID && d.Bootstrap == o.Bootstrap && d.Held == o.Held && slices.Equal(d.Members, o.Members) && slices.Equal(d.Before, o.Before)
 }
 
 // ParseDatabase reads a key of the record. Empty text is a database that nobody has begun.
@@ -150,6 +172,11 @@ func ParseDatabase(text string) (Database, error) {
 func (d Database) validate() error {
 	if d.ClusterID != "" && uuid.Validate(d.ClusterID) != nil {
 		return fmt.Errorf("clusterID %q is no UUID", d.ClusterID)
+	}
+	for _, id := range d.Before {
+		if uuid.Validate(id) != nil || id == d.ClusterID {
+			return fmt.Errorf("%q is no id of a cluster that was given up", id)
+		}
 	}
 	nodes, addresses, servers := map[string]bool{}, map[netip.Addr]bool{}, map[string]bool{}
 	for _, m := range d.Members {

@@ -1,6 +1,7 @@
 package central
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -31,7 +32,9 @@ type remote struct {
 
 // serverConfig is what ovsdb-server reads. Whom a port serves, and as what, stands here and not in the database's table Connection,
 // which all members would share, and which whoever may write the database could change.
-func serverConfig(kind Kind, address netip.Addr, database, socket string) ([]byte, error) {
+//
+// A southbound database that is held has no port for nodes: ovn-northd fills it by the socket.
+func serverConfig(kind Kind, address netip.Addr, database, socket string, held bool) ([]byte, error) {
 	clients := remote{InactivityProbe: inactivityProbe.Milliseconds()}
 	if kind == Southbound {
 		// Rights of a node: what ovn-northd writes into RBAC_Role, by the name in the client's certificate.
@@ -41,24 +44,43 @@ func serverConfig(kind Kind, address netip.Addr, database, socket string) ([]byt
 	if address.Is6() {
 		host = "[" + host + "]"
 	}
+	remotes := map[string]remote{"punix:" + socket: {}}
+	if kind != Southbound || !held {
+		remotes["pssl:"+strconv.Itoa(int(kind.ClientPort()))+":"+host] = clients
+	}
 	return json.MarshalIndent(map[string]any{
 		"databases": map[string]any{database: map[string]string{"service-model": "clustered"}},
-		"remotes": map[string]remote{
-			"punix:" + socket: {},
-			"pssl:" + strconv.Itoa(int(kind.ClientPort())) + ":" + host: clients,
-		},
+		"remotes":   remotes,
 	}, "", "  ")
+}
+
+// configure writes what ovsdb-server reads, and returns where.
+func (k *Keeper) configure() (string, error) {
+	config, err := serverConfig(k.o.Kind, k.o.Address, k.files.database(), databaseSocket(k.o.Run, k.o.Kind), k.seen.Held)
+	if err != nil {
+		return "", fmt.Errorf("configure ovsdb-server: %w", err)
+	}
+	path := filepath.Join(k.o.Run, "ovn"+string(k.o.Kind)+"_db.json")
+	if err := os.WriteFile(path, config, 0o600); err != nil {
+		return "", fmt.Errorf("configure ovsdb-server: %w", err)
+	}
+	return path, nil
+}
+
+// reconfigure has the server that runs read it anew.
+func (k *Keeper) reconfigure(ctx context.Context) error {
+	if _, err := k.configure(); err != nil {
+		return err
+	}
+	_, err := ask(ctx, controlSocket(k.o.Run, k.o.Kind), "ovsdb-server/reload")
+	return err
 }
 
 // startServer starts ovsdb-server on the member's file.
 func (k *Keeper) startServer() (*child, error) {
-	config, err := serverConfig(k.o.Kind, k.o.Address, k.files.database(), databaseSocket(k.o.Run, k.o.Kind))
+	path, err := k.configure()
 	if err != nil {
-		return nil, fmt.Errorf("configure ovsdb-server: %w", err)
-	}
-	path := filepath.Join(k.o.Run, "ovn"+string(k.o.Kind)+"_db.json")
-	if err := os.WriteFile(path, config, 0o600); err != nil {
-		return nil, fmt.Errorf("configure ovsdb-server: %w", err)
+		return nil, err
 	}
 	current := filepath.Join(k.certificateDir(), "current")
 	return startChild(k.o.Programs.Path("ovsdb-server"), []string{"OVS_RUNDIR=" + k.o.Run, "OVN_RUNDIR=" + k.o.Run},

@@ -67,7 +67,7 @@ func (c Controller) Run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	servers := make(chan string)
+	servers := make(chan place)
 	go c.followRecord(ctx, servers, log) // ends with ctx
 	local, err := vswitch.Dial(ctx, "unix:"+c.Directories.database(), integrationBridge, log)
 	if err != nil {
@@ -76,45 +76,77 @@ func (c Controller) Run(ctx context.Context, log *slog.Logger) (err error) {
 	defer local.Close()
 
 	// What the database has from before is as good as what the record had then: a node starts without the API, too.
-	remote, err := c.remote(ctx)
-	if err != nil {
+	var now place
+	if now.remote, err = c.remote(ctx); err != nil {
+		return err
+	}
+	if now.cluster, err = c.external(ctx, clusterKey); err != nil {
 		return err
 	}
 	remind := time.NewTicker(remindEvery)
 	defer remind.Stop()
-	for remote == "" {
+	for now.remote == "" {
 		log.Info("waiting for the addresses of the southbound database", "configmap", c.Namespace+"/"+RecordName, "key", recordKey)
 		select {
-		case remote = <-servers:
+		case now = <-servers:
 		case <-remind.C:
 		case <-ctx.Done():
 			return nil
 		}
 	}
-	if err := c.apply(ctx, remote); err != nil {
+	if err := c.apply(ctx, now); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.daemon(log).keep(ctx) }()
+	running := c.begin(ctx, log)
 	for {
 		select {
-		case err := <-ended:
+		case err := <-running.ended:
 			return err
-		case now := <-servers:
-			if now != remote {
-				log.Info("the southbound database is elsewhere", "servers", now, "before", remote)
+		case next := <-servers:
+			if next.remote != now.remote {
+				log.Info("the southbound database is elsewhere", "servers", next.remote, "before", now.remote)
 			}
-			remote = now
+			if moved := now.cluster != "" && next.cluster != "" && next.cluster != now.cluster; moved && next.held {
+				log.Info("the southbound database is made anew; flows stay as they are until it is complete", "cluster", next.cluster, "before", now.cluster)
+				next.cluster = now.cluster
+			} else if moved {
+				log.Info("the southbound database was made anew; ovn-controller moves to it", "cluster", next.cluster, "before", now.cluster)
+				running.stop()
+				if err := <-running.ended; err != nil {
+					log.Warn("ovn-controller did not end as it was asked to", "error", err)
+				}
+				c.move(ctx, next, log)
+				now = next
+				if err := c.apply(ctx, now); err != nil {
+					return err
+				}
+				running = c.begin(ctx, log)
+				continue
+			}
+			now = next
 		// A database that was made anew has none of the settings.
 		case <-local.Changed():
 		case <-local.Rewired():
 		case <-ctx.Done():
-			return <-ended
+			return <-running.ended
 		}
-		if err := c.apply(ctx, remote); err != nil && ctx.Err() == nil {
+		if err := c.apply(ctx, now); err != nil && ctx.Err() == nil {
 			log.Error("settings are not written; they are when the database answers again", "error", err)
 		}
 	}
+}
+
+// running is an ovn-controller that is kept: ended has one value when it is not any more.
+type running struct {
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func (c Controller) begin(ctx context.Context, log *slog.Logger) running {
+	ctx, stop := context.WithCancel(ctx)
+	r := running{stop, make(chan error, 1)}
+	go func() { r.ended <- c.daemon(log).keep(ctx) }() // ends with ctx
+	return r
 }
 
 func (c Controller) daemon(log *slog.Logger) daemon {
@@ -147,9 +179,13 @@ func (c Controller) settings(remote string) map[string]string {
 }
 
 // apply writes the settings. What is right already is no change.
-func (c Controller) apply(ctx context.Context, remote string) error {
+func (c Controller) apply(ctx context.Context, now place) error {
 	words := []string{"set", databaseName, "."}
-	for key, value := range c.settings(remote) {
+	settings := c.settings(now.remote)
+	if now.cluster != "" {
+		settings[clusterKey] = now.cluster
+	}
+	for key, value := range settings {
 		words = append(words, fmt.Sprintf("external_ids:%s=%q", key, value))
 	}
 	_, err := c.Directories.vsctl(ctx, words...)
@@ -158,17 +194,22 @@ func (c Controller) apply(ctx context.Context, remote string) error {
 
 // remote is what the database has as the southbound database's servers; empty when nothing, or what may not be.
 func (c Controller) remote(ctx context.Context) (string, error) {
-	printed, err := c.Directories.vsctl(ctx, "--if-exists", "get", databaseName, ".", "external_ids:ovn-remote")
+	remote, err := c.external(ctx, "ovn-remote")
 	if err != nil {
 		return "", err
 	}
-	remote := strings.Trim(printed, `"`)
 	for one := range strings.SplitSeq(remote, ",") {
 		if !strings.HasPrefix(one, "ssl:") && c.Plaintext != PlaintextForTests {
 			return "", nil
 		}
 	}
 	return remote, nil
+}
+
+// external is a value of the database's external_ids; empty when there is none.
+func (c Controller) external(ctx context.Context, key string) (string, error) {
+	printed, err := c.Directories.vsctl(ctx, "--if-exists", "get", databaseName, ".", "external_ids:"+key)
+	return strings.Trim(printed, `"`), err
 }
 
 type certificateFile struct{ path, option string }
@@ -207,9 +248,9 @@ func (c Controller) waitForCertificates(ctx context.Context, log *slog.Logger) e
 }
 
 // followRecord tells of the southbound database's servers, each time that they are written, until ctx ends.
-func (c Controller) followRecord(ctx context.Context, servers chan<- string, log *slog.Logger) {
+func (c Controller) followRecord(ctx context.Context, servers chan<- place, log *slog.Logger) {
 	const what = "ConfigMap " + RecordName
-	read := func(m *corev1.ConfigMap) *string {
+	read := func(m *corev1.ConfigMap) *place {
 		now, err := southbound(m.Data, c.Plaintext)
 		if err != nil {
 			log.Error("the southbound database's addresses cannot be read; the last ones count", "error", err)
@@ -217,15 +258,15 @@ func (c Controller) followRecord(ctx context.Context, servers chan<- string, log
 		}
 		return &now
 	}
-	follow.Kind[*corev1.ConfigMap, string, string]{
+	follow.Kind[*corev1.ConfigMap, string, place]{
 		Name: what,
 		Lister: follow.List(c.Kube, c.Kube.CoreV1().ConfigMaps(c.Namespace), follow.Options{
 			Fields: "metadata.name=" + RecordName,
 			Failed: func(err error) { log.Warn("cannot watch; it is tried again", "what", what, "error", err) },
 		}),
 		Key: follow.ByName, Read: read,
-		Sink: &follow.Each[string, string]{
-			Seen: func(now *string) {
+		Sink: &follow.Each[string, place]{
+			Seen: func(now *place) {
 				select {
 				case servers <- *now:
 				case <-ctx.Done():

@@ -15,39 +15,49 @@ const (
 	southboundPort = 6642
 )
 
-// southbound reads where the southbound database's servers are, in the form of ovn-remote (ovn-controller(8)): of whatever order the record is,
-// the same. plaintext takes servers that are written as tcp:ADDRESS:PORT, too.
-func southbound(record map[string]string, plaintext Plaintext) (string, error) {
+// place is where the southbound database is.
+type place struct {
+	// remote is its servers, in the form of ovn-remote (ovn-controller(8)): of whatever order the record is, the same.
+	remote string
+	// cluster is its id. held: it is not complete yet, and serves no nodes.
+	cluster string
+	held    bool
+}
+
+// southbound reads where the southbound database is. plaintext takes servers that are written as tcp:ADDRESS:PORT, too.
+func southbound(record map[string]string, plaintext Plaintext) (place, error) {
 	var read struct {
-		Members []struct{ Node, Address string }
+		ClusterID string
+		Held      bool
+		Members   []struct{ Node, Address string }
 	}
 	text, has := record[recordKey]
 	if !has {
-		return "", fmt.Errorf("read ConfigMap %s: it has no key %s: the southbound database has not been set up", RecordName, recordKey)
+		return place{}, fmt.Errorf("read ConfigMap %s: it has no key %s: the southbound database has not been set up", RecordName, recordKey)
 	}
 	if err := json.Unmarshal([]byte(text), &read); err != nil {
-		return "", fmt.Errorf("read key %s of ConfigMap %s: %w", recordKey, RecordName, err)
+		return place{}, fmt.Errorf("read key %s of ConfigMap %s: %w", recordKey, RecordName, err)
 	}
 	var out []string
 	for _, m := range read.Members {
 		if server, plain := strings.CutPrefix(m.Address, "tcp:"); plain {
 			if _, err := netip.ParseAddrPort(server); err != nil || plaintext != PlaintextForTests {
-				return "", fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName, m.Node, m.Address)
+				return place{}, fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName, m.Node, m.Address)
 			}
 			out = append(out, m.Address)
 			continue
 		}
 		address, err := netip.ParseAddr(m.Address)
 		if err != nil || address.Zone() != "" {
-			return "", fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName, m.Node, m.Address)
+			return place{}, fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName, m.Node, m.Address)
 		}
 		out = append(out, "ssl:"+netip.AddrPortFrom(address.Unmap(), southboundPort).String())
 	}
 	if len(out) == 0 {
-		return "", fmt.Errorf("read key %s of ConfigMap %s: it names no member", recordKey, RecordName)
+		return place{}, fmt.Errorf("read key %s of ConfigMap %s: it names no member", recordKey, RecordName)
 	}
 	slices.Sort(out)
-	return strings.Join(slices.Compact(out), ","), nil
+	return place{remote: strings.Join(slices.Compact(out), ","), cluster: read.ClusterID, held: read.Held}, nil
 }
 
 // Plaintext says whether databases may be reached without TLS.

@@ -27,10 +27,13 @@ func TestSouthbound(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := southbound(map[string]string{"sb": c.sb, "nb": "{}"}, c.plaintext)
-			if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%q, %v; want %q, %q", got, err, c.want, c.err)
+			if got.remote != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%+v, %v; want %q, %q", got, err, c.want, c.err)
 			}
 		})
+	}
+	if got, err := southbound(map[string]string{"sb": `{"clusterID":"c","held":true,"members":[{"address":"10.0.0.1"}]}`}, false); err != nil || got.cluster != "c" || !got.held {
+		t.Errorf("one that is held: %+v, %v", got, err)
 	}
 	if _, err := southbound(map[string]string{"nb": "{}"}, false); err == nil || !strings.Contains(err.Error(), "has not been set up") {
 		t.Errorf("without the key: %v", err)

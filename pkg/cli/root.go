@@ -47,6 +47,6 @@ func Command(program string) *cobra.Command {
 	if program == pluginName {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
-	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), checkCommand(), policyCommand(), explainCommand())
+	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), checkCommand(), policyCommand(), explainCommand(), ovnCommand())
 	return root
 }

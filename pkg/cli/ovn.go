@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/pkg/central"
+	"github.com/atoll-net/atoll/pkg/kube"
+)
+
+// errNotConfirmed says that nothing was done.
+var errNotConfirmed = errors.New("nothing was done: say it again with --yes")
+
+type rebuildOptions struct {
+	kubeconfig, namespace string
+	yes, discard          bool
+	timeout               time.Duration
+}
+
+func ovnCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "ovn", Short: "OVN's databases, where Atoll runs them (overlays ha and single)"}
+	cmd.AddCommand(rebuildCommand())
+	return cmd
+}
+
+func rebuildCommand() *cobra.Command {
+	var o rebuildOptions
+	cmd := &cobra.Command{
+		Use:   "rebuild",
+		Short: "Make OVN's databases anew, after their files are lost",
+		Long: `Makes databases anew whose members have all lost their files. The northbound database is compiled from the cluster's objects, and ovn-northd makes the
+southbound one of it, so that nothing is lost but time. Without --yes it says what it would do.
+
+It writes one thing: in ConfigMap ` + central.RecordName + ` it gives up the clusters' ids, which stay listed there. Members then make other clusters, once; files of the old ones that
+turn up are moved aside, and never deleted. Nodes keep the flows that they have until the southbound database is complete: running pods go on, and new pods wait.
+
+It needs nothing but the Kubernetes API. When it is interrupted, the rebuild goes on by itself; calling it again waits for the rest.
+
+It ends with status 0 when all is back, 2 when it could not do its work, or when nothing was to do.`,
+		Example: `  atoll ovn rebuild
+  atoll ovn rebuild --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return rebuild(cmd.Context(), o, cmd.OutOrStdout()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	f.StringVar(&o.namespace, "namespace", "atoll-system", "namespace of the ConfigMap "+central.RecordName)
+	f.BoolVar(&o.yes, "yes", false, "do it")
+	f.BoolVar(&o.discard, "discard-files", false, "give up clusters of which members still have files, too: when a quorum is lost for good, or what they hold is not wanted")
+	f.DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long to wait until all is back")
+	return cmd
+}
+
+// rebuild plans, asks for --yes, has it done, and tells how long each part took.
+func rebuild(ctx context.Context, o rebuildOptions, out io.Writer) error {
+	cfg, err := kube.UserConfig(o.kubeconfig, "atoll")
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("make API client: %w", err)
+	}
+	store := central.Store{Client: client, Namespace: o.namespace}
+	records, err := store.Records(ctx)
+	if err != nil {
+		return err
+	}
+	plan, err := central.PlanRebuild(records, o.discard)
+	if err != nil {
+		return fmt.Errorf("rebuild: %w", err)
+	}
+	for _, reason := range plan.Reasons {
+		fmt.Fprintln(out, reason)
+	}
+	if plan.Underway {
+		fmt.Fprintln(out, "a rebuild is under way")
+	}
+	for _, kind := range plan.Give {
+		fmt.Fprintf(out, "%s is made anew: its members make another cluster\n", kind)
+	}
+	if len(plan.Give) > 0 {
+		fmt.Fprintln(out, "meanwhile running pods go on by the flows that their nodes have; new pods, and changes of Networks, Services and policies, wait")
+		if !o.yes {
+			return errNotConfirmed
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	began := time.Now()
+	if err := central.Rebuild(ctx, store, plan, func(p central.Progress) {
+		mark := "   "
+		if p.Done {
+			mark = "ok "
+		}
+		fmt.Fprintf(out, "%s%6.1f s  %s\n", mark, p.Took.Seconds(), p.Text)
+	}); err != nil {
+		return fmt.Errorf("rebuild: %w", err)
+	}
+	fmt.Fprintf(out, "all is back after %.1f s. Compare it with the cluster's objects: atoll check\n", time.Since(began).Seconds())
+	return nil
+}
