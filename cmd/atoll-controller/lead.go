@@ -25,6 +25,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/engine"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/southbound"
 )
 
 // errSteppedDown ends a process that has lost its leadership: its successor starts from a clean slate, and
@@ -37,9 +38,12 @@ type process struct {
 	cluster  *rest.Config
 	settings dynamic.Interface
 	database ovsdb.Config
-	log      *slog.Logger
-	registry prometheus.Registerer
-	metrics  *engine.Metrics
+	// southbound is the other database, with all rights, and records say where both are; with --nb-record alone.
+	southbound ovsdb.Config
+	records    central.Store
+	log        *slog.Logger
+	registry   prometheus.Registerer
+	metrics    *engine.Metrics
 	// signer signs certificates while this process leads; nil: nobody does.
 	signer *certs.Signer
 	// engine is the newest of this process, once it leads.
@@ -142,7 +146,15 @@ func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.
 	})
 	p.engine.Store(e)
 	ctx, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	defer stop()
+	if p.options.nbRecord {
+		opener := southbound.Opener{Records: p.records, Northbound: p.database, Epoch: epoch, Complete: e.Complete, Log: p.log}
+		beside.Go(func() { opener.Run(ctx) })
+		sweeper := southbound.Sweeper{Kube: p.records.Client, Southbound: p.southbound, GoneAfter: p.options.goneAfter, Log: p.log}
+		beside.Go(func() { sweeper.Run(ctx) })
+	}
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	select {
@@ -178,14 +190,14 @@ func (p *process) open(ctx context.Context) (*side, error) {
 	return &side{feed, writer, func() { stop(); running.Wait() }}, nil
 }
 
-// findDatabase says where the northbound database's servers are now.
-func findDatabase(records central.Store) func(context.Context) ([]string, error) {
+// findDatabase says where a database's servers are now.
+func findDatabase(records central.Store, kind central.Kind, port uint16) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
-		record, err := records.Get(ctx, central.Northbound)
+		record, err := records.Get(ctx, kind)
 		if err != nil {
 			return nil, err
 		}
-		remotes := record.Remotes(central.Northbound.ClientPort())
+		remotes := record.Remotes(port)
 		if remotes == "" {
 			return nil, fmt.Errorf("ConfigMap %s names no server of it yet", central.RecordName)
 		}

@@ -32,6 +32,7 @@ type options struct {
 	kubeconfig     string
 	nbAddresses    string
 	nbRecord       bool
+	goneAfter      time.Duration
 	leaderElect    bool
 	leaseNamespace string
 	metricsAddress string
@@ -69,6 +70,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as the pod that we run in)")
 	f.StringVar(&o.nbAddresses, "nb-address", "unix:/var/run/ovn/ovnnb_db.sock", "servers of the northbound database, separated by commas")
 	f.BoolVar(&o.nbRecord, "nb-record", false, "in place of --nb-address: the servers that ConfigMap "+central.RecordName+" names, by TLS")
+	f.DurationVar(&o.goneAfter, "chassis-gone-after", 5*time.Minute, "with --nb-record: how long a chassis must have no Node object until it is deleted from the southbound database")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "write only while holding a Lease")
 	f.StringVar(&o.leaseNamespace, "leader-elect-namespace", "atoll-system", "namespace of the Lease")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
@@ -120,7 +122,9 @@ func run(ctx context.Context, o options) error {
 		if !o.signs {
 			return errors.New("--nb-record needs --sign-certificates: the controller signs its own certificate, too")
 		}
-		p.database.Find = findDatabase(central.Store{Client: reviews, Namespace: o.leaseNamespace})
+		p.records = central.Store{Client: reviews, Namespace: o.leaseNamespace}
+		p.database.Find = findDatabase(p.records, central.Northbound, central.Northbound.ClientPort())
+		p.southbound = ovsdb.Config{Find: findDatabase(p.records, central.Southbound, central.FullPort), TLS: p.database.TLS, Log: log}
 	}
 	registry.MustRegister(build.Collector("atoll_controller"), controller.NewCapacityCollector(p.engine.Load))
 	group, ctx := errgroup.WithContext(ctx)

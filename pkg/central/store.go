@@ -92,6 +92,21 @@ func (s Store) Swap(ctx context.Context, kind Kind, from, to Database) error {
 	return nil
 }
 
+// Open lets a southbound database that was held serve nodes.
+func (s Store) Open(ctx context.Context) error {
+	for {
+		d, err := s.Get(ctx, Southbound)
+		if err != nil || !d.Held {
+			return err
+		}
+		to := d
+		to.Held = false
+		if err := s.Swap(ctx, Southbound, d, to); !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+}
+
 // nodeGone reports whether the API server knows no such node.
 func (s Store) nodeGone(ctx context.Context, name string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)

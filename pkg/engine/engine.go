@@ -120,6 +120,8 @@ type Engine struct {
 	graves  graves
 	beat    atomic.Int64
 	asked   chan func()
+	// complete: on the session that there is, everything has been compared and written once.
+	complete atomic.Bool
 }
 
 // New makes an engine; Run runs it.
@@ -170,6 +172,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
+// Complete reports whether the database, as it is connected now, has been given everything that the cluster asks for once.
+func (e *Engine) Complete() bool { return e.complete.Load() }
+
 // Healthy reports whether the engine's goroutine works. One that has not been run yet is healthy.
 func (e *Engine) Healthy() error {
 	if last := e.beat.Load(); last != 0 && time.Since(time.Unix(0, last)) > hungAfter {
@@ -196,6 +201,7 @@ func (e *Engine) connectAndServe(ctx context.Context, since time.Time, connected
 	e.log.Info("database connected", "addresses", e.cfg.Database.Addresses)
 	e.cfg.Metrics.connected.Set(1)
 	defer e.cfg.Metrics.connected.Set(0)
+	defer e.complete.Store(false)
 	return newRound(e, session).serve(ctx)
 }
 
@@ -465,6 +471,7 @@ func (r *round) settled() {
 		return
 	}
 	r.calm = true
+	r.complete.Store(true)
 	r.state.Compared()
 	go debug.FreeOSMemory()
 }

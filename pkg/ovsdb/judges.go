@@ -110,7 +110,11 @@ func (r *Reader) Ports(ctx context.Context, chassis string) (map[PortNumbers]str
 }
 
 func (r *Reader) ask(ctx context.Context, ops []ovsdb.Operation) ([]ovsdb.OperationResult, error) {
-	results, err := r.client.Transact(ctx, ops...)
+	return ask(ctx, r.client, ops)
+}
+
+func ask(ctx context.Context, c client.Client, ops []ovsdb.Operation) ([]ovsdb.OperationResult, error) {
+	results, err := c.Transact(ctx, ops...)
 	if err != nil {
 		return nil, err
 	}

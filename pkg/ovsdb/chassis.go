@@ -1,0 +1,73 @@
+package ovsdb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ovn-kubernetes/libovsdb/client"
+	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+// tablePrivate has what a chassis alone writes of itself, ovn-sb(5).
+const tablePrivate = "Chassis_Private"
+
+// Chassis is a node as the southbound database knows it.
+type Chassis struct {
+	// Name is the chassis', Hostname that of its machine, which may be empty.
+	Name, Hostname string
+	// Remote: it is of another availability zone, and nobody here runs it (ovn-ic(8)).
+	Remote bool
+}
+
+// ChassisTable reads chassis of the southbound database, and deletes them. It keeps no mirror. It needs a connection with all rights.
+type ChassisTable struct{ client client.Client }
+
+// OpenChassis connects to any of the servers.
+func OpenChassis(ctx context.Context, cfg Config) (*ChassisTable, error) {
+	if cfg.Find != nil {
+		var err error
+		if cfg.Addresses, err = cfg.Find(ctx); err != nil {
+			return nil, fmt.Errorf("find %s: %w", southboundName, err)
+		}
+	}
+	c, err := connectSouthbound(ctx, cfg, map[string]model.Model{tableChassis: &chassisRow{}})
+	if err != nil {
+		return nil, err
+	}
+	return &ChassisTable{c}, nil
+}
+
+// Close ends the connection.
+func (t *ChassisTable) Close() { t.client.Close() }
+
+// List reads all chassis.
+func (t *ChassisTable) List(ctx context.Context) ([]Chassis, error) {
+	results, err := ask(ctx, t.client, []ovsdb.Operation{{
+		Op: ovsdb.OperationSelect, Table: tableChassis, Columns: []string{"name", "hostname", "other_config"}, Where: []ovsdb.Condition{},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("read chassis: %w", err)
+	}
+	var out []Chassis
+	for _, row := range results[0].Rows {
+		name, _ := row["name"].(string)
+		hostname, _ := row["hostname"].(string)
+		config, _ := row["other_config"].(ovsdb.OvsMap)
+		out = append(out, Chassis{Name: name, Hostname: hostname, Remote: config.GoMap["is-remote"] == "true"})
+	}
+	return out, nil
+}
+
+// Delete deletes a chassis and what it wrote of itself; its encapsulations go with it, and ports that it has bound are unbound.
+// One that is not there is no error.
+func (t *ChassisTable) Delete(ctx context.Context, name string) error {
+	named := []ovsdb.Condition{ovsdb.NewCondition("name", ovsdb.ConditionEqual, name)}
+	if _, err := ask(ctx, t.client, []ovsdb.Operation{
+		{Op: ovsdb.OperationDelete, Table: tablePrivate, Where: named},
+		{Op: ovsdb.OperationDelete, Table: tableChassis, Where: named},
+	}); err != nil {
+		return fmt.Errorf("delete chassis %s: %w", name, err)
+	}
+	return nil
+}

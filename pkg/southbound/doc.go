@@ -1,0 +1,10 @@
+// Package southbound is the leading controller's share in the southbound database, of which ovn-northd writes all that is of pods.
+//
+//	record (held) + engine (complete) ──▶ Opener ──▶ nb_cfg, sb_cfg ──▶ record (not held)
+//	Nodes + chassis                   ──▶ Sweeper ─▶ chassis deleted, Event
+//
+// What must stay true:
+//
+//   - A southbound database that is held is opened to nodes only when all that the cluster asks for is in it.
+//   - A chassis is deleted only when its Node has been gone for some time, as seen by this process, and is asked for once more right before.
+package southbound

@@ -1,0 +1,140 @@
+package southbound
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+)
+
+// The times of a Sweeper that says no others.
+const (
+	sweepEvery = time.Minute
+	goneAfter  = 5 * time.Minute
+	// sweepTime bounds one look.
+	sweepTime = 30 * time.Second
+)
+
+// Sweeper deletes chassis whose Node objects are gone: every other node keeps a tunnel to them.
+type Sweeper struct {
+	Kube kubernetes.Interface
+	// Southbound is reached with all rights.
+	Southbound ovsdb.Config
+	// Every is how often it looks; 0 is a minute. GoneAfter is how long a chassis must have no Node; 0 is 5 minutes.
+	Every, GoneAfter time.Duration
+	Log              *slog.Logger
+
+	// gone says since when chassis have had no Node, as far as this process has seen.
+	gone map[string]time.Time
+}
+
+// Run looks again and again until ctx ends. What fails is tried with the next look.
+func (s *Sweeper) Run(ctx context.Context) {
+	if s.Every == 0 {
+		s.Every = sweepEvery
+	}
+	if s.GoneAfter == 0 {
+		s.GoneAfter = goneAfter
+	}
+	s.gone = map[string]time.Time{}
+	tick := time.NewTicker(s.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("chassis are not compared with nodes", "error", err)
+		}
+	}
+}
+
+func (s *Sweeper) sweep(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepTime)
+	defer cancel()
+	table, err := ovsdb.OpenChassis(ctx, s.Southbound)
+	if err != nil {
+		return err
+	}
+	defer table.Close()
+	chassis, err := table.List(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := s.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	names := map[string]bool{}
+	for _, n := range nodes.Items {
+		names[n.Name] = true
+	}
+	for _, name := range s.due(chassis, names, time.Now()) {
+		if err := s.delete(ctx, table, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// due are the chassis that have had no Node for long enough.
+func (s *Sweeper) due(chassis []ovsdb.Chassis, nodes map[string]bool, now time.Time) []string {
+	var out []string
+	seen := map[string]time.Time{}
+	for _, c := range chassis {
+		if c.Remote || nodes[c.Name] || nodes[c.Hostname] {
+			continue
+		}
+		since, known := s.gone[c.Name]
+		if !known {
+			since = now
+		}
+		seen[c.Name] = since
+		if known && now.Sub(since) >= s.GoneAfter {
+			out = append(out, c.Name)
+		}
+	}
+	s.gone = seen
+	return out
+}
+
+// delete deletes a chassis, unless its Node has come meanwhile.
+func (s *Sweeper) delete(ctx context.Context, table *ovsdb.ChassisTable, name string) error {
+	_, err := s.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		delete(s.gone, name)
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	since := s.gone[name]
+	if err := table.Delete(ctx, name); err != nil {
+		return err
+	}
+	delete(s.gone, name)
+	s.Log.Info("chassis deleted: its node is gone", "node", name, "since", since.UTC().Format(time.RFC3339))
+	now := metav1.Now()
+	_, err = s.Kube.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: "atoll-chassis-", Namespace: metav1.NamespaceDefault},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name},
+		Reason:         "ChassisDeleted",
+		Message:        fmt.Sprintf("node %s is gone: its chassis is deleted from OVN's southbound database, and other nodes take their tunnels to it away", name),
+		Type:           corev1.EventTypeNormal,
+		Source:         corev1.EventSource{Component: "atoll-controller"},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		s.Log.Warn("no Event", "error", err)
+	}
+	return nil
+}
