@@ -63,6 +63,7 @@ func TestCluster(t *testing.T) {
 		{"stopped, the leader hands over", stopped},
 		{"all killed at once", allAtOnce},
 		{"cut off", cutOff},
+		{"started while the API server is away", withoutAPI},
 		{"an empty disk", emptyDisk},
 		{"files that do not fit", wrongFiles},
 		{"a fourth node", fourth},
@@ -378,6 +379,47 @@ func cutOff(l *lab, places []*place) {
 	l.until("three again", l.ready(Northbound, places...))
 	if cut.serverPID("nb") != pid {
 		l.t.Error("the server was started anew for being cut off")
+	}
+}
+
+// withoutAPI: members that have their files start by the record as they saw it last, and so does ovn-northd. One without a file waits.
+func withoutAPI(l *lab, places []*place) {
+	empty := places[2]
+	for _, p := range places {
+		for _, what := range []string{"nb", "sb", "northd"} {
+			p.kill(what)
+		}
+	}
+	l.door.close()
+	must(l.t, os.Rename(empty.path("data"), empty.path("data.away")))
+	for _, p := range places {
+		for _, what := range []string{"nb", "sb", "northd"} {
+			p.start(what)
+		}
+	}
+	two := places[:2]
+	for _, kind := range []Kind{Northbound, Southbound} {
+		l.until(string(kind)+" is ready without the API server", l.ready(kind, two...))
+	}
+	for _, p := range two {
+		l.until("ovn-northd of "+p.name+" is ready", func() bool { return NorthdReady(l.t.Context(), p.run()) == nil })
+	}
+	_, err := l.nbctl(two, "--wait=sb", "ls-add", "without-api")
+	must(l.t, err)
+	if entries, err := os.ReadDir(empty.path("data")); err != nil || len(entries) > 0 || empty.ready(Northbound) {
+		l.t.Errorf("a member without a file has made %v without the API server: %v", entries, err)
+	}
+	for _, what := range []string{"nb", "sb"} {
+		empty.kill(what)
+	}
+	must(l.t, os.Remove(empty.path("data")))
+	must(l.t, os.Rename(empty.path("data.away"), empty.path("data")))
+	l.openDoor()
+	for _, what := range []string{"nb", "sb"} {
+		empty.start(what)
+	}
+	for _, kind := range []Kind{Northbound, Southbound} {
+		l.until("three again", l.ready(kind, places...))
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,7 +30,9 @@ import (
 	"github.com/vishvananda/netns"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -51,7 +54,10 @@ type lab struct {
 	hub     string
 	// central and node are the two CAs.
 	central, node authority
-	api           string
+	server        *apiserver.Server
+	// door is where nodes reach it.
+	door *door
+	api  string
 	// starter is a thread that lives as long as the lab: keepers end with the thread that started them, and those that were in a namespace end.
 	starter chan func()
 }
@@ -63,6 +69,8 @@ type place struct {
 	netns   string
 	address netip.Addr
 	running map[string]*exec.Cmd
+	// asks is the kubeconfig of a node that asks for its certificates itself; empty: the lab's, with which it may not.
+	asks string
 }
 
 func must(t *testing.T, err error) {
@@ -110,33 +118,74 @@ func newLab(t *testing.T) *lab {
 	l.store = Store{Client: client, Namespace: namespace}
 	// The API server is on this machine's loopback, which namespaces do not reach.
 	to := strings.TrimPrefix(server.RESTConfig().Host, "https://")
-	var listener net.Listener
-	l.inside(l.hub, func() {
-		listener, err = net.Listen("tcp", "10.71.0.1:6443")
-		must(t, err)
-	})
-	t.Cleanup(func() { _ = listener.Close() })
-	go relay(listener, to)
-	as := server.As("system:serviceaccount:atoll-system:atoll-ovn-central")
+	l.door = &door{to: to, open: map[net.Conn]bool{}}
+	l.openDoor()
+	t.Cleanup(l.door.close)
+	l.server = server
+	l.api = l.kubeconfig("kubeconfig", server.As("system:serviceaccount:atoll-system:atoll-ovn-central"))
+	return l
+}
+
+// kubeconfig writes a file by which somebody in a namespace reaches the API server.
+func (l *lab) kubeconfig(name string, as *rest.Config) string {
+	l.t.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: "https://10.71.0.1:6443", TLSServerName: "127.0.0.1", CertificateAuthority: as.CAFile}
 	config.AuthInfos["lab"] = &clientcmdapi.AuthInfo{Token: as.BearerToken, Impersonate: as.Impersonate.UserName, ImpersonateGroups: as.Impersonate.Groups}
 	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "lab"}
 	config.CurrentContext = "lab"
-	l.api = filepath.Join(dir, "kubeconfig")
-	must(t, clientcmd.WriteToFile(*config, l.api))
-	return l
+	path := filepath.Join(l.dir, name)
+	must(l.t, clientcmd.WriteToFile(*config, path))
+	return path
 }
 
-func relay(listener net.Listener, to string) {
+// door carries connections from the nodes' switch to the API server, while it is open.
+type door struct {
+	to string
+
+	mu       sync.Mutex
+	listener net.Listener
+	open     map[net.Conn]bool
+}
+
+func (l *lab) openDoor() {
+	l.inside(l.hub, func() {
+		listener, err := net.Listen("tcp", "10.71.0.1:6443")
+		must(l.t, err)
+		l.door.mu.Lock()
+		l.door.listener = listener
+		l.door.mu.Unlock()
+		go l.door.relay(listener) // ends with the listener
+	})
+}
+
+// close ends what goes through it, too.
+func (d *door) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_ = d.listener.Close()
+	for conn := range d.open {
+		_ = conn.Close()
+	}
+}
+
+func (d *door) relay(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return
 		}
+		d.mu.Lock()
+		d.open[conn] = true
+		d.mu.Unlock()
 		go func() {
-			defer conn.Close()
-			server, err := net.Dial("tcp", to)
+			defer func() {
+				_ = conn.Close()
+				d.mu.Lock()
+				delete(d.open, conn)
+				d.mu.Unlock()
+			}()
+			server, err := net.Dial("tcp", d.to)
 			if err != nil {
 				return
 			}
@@ -224,7 +273,14 @@ func (l *lab) place(number int, by authority) *place {
 	})
 	_, err := l.store.Client.CoreV1().Nodes().Create(l.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.name}}, metav1.CreateOptions{})
 	must(l.t, err)
-	p.certify(by)
+	status := fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":%q}]}}`, p.address)
+	_, err = l.store.Client.CoreV1().Nodes().Patch(l.t.Context(), p.name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status")
+	must(l.t, err)
+	if by.key != nil {
+		p.certify(by)
+	} else {
+		must(l.t, os.MkdirAll(p.path(""), 0o700))
+	}
 	l.t.Cleanup(func() {
 		for what := range p.running {
 			p.kill(what)
@@ -267,7 +323,11 @@ func (p *place) start(what string, more ...string) {
 		args = []string{"database", what, "--node-name=" + p.name, "--address=" + p.address.String(), "--data=" + p.path("data")}
 		certificates = "certificates-" + what
 	}
-	args = append(args, "--kubeconfig="+p.api, "--namespace="+namespace, "--run="+p.run(), "--certificates="+p.path(certificates), "--schemas="+filepath.Join(p.ovn, "usr/share/ovn"))
+	api := p.api
+	if p.asks != "" {
+		api = p.asks
+	}
+	args = append(args, "--kubeconfig="+api, "--namespace="+namespace, "--run="+p.run(), "--certificates="+p.path(certificates), "--schemas="+filepath.Join(p.ovn, "usr/share/ovn"))
 	log, err := os.OpenFile(p.path(what+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(p.t, err)
 	defer log.Close()

@@ -137,6 +137,10 @@ func (k *Keeper) situation(ctx context.Context) (Situation, error) {
 		return s, err
 	}
 	if s.Record, err = k.store.Get(ctx, k.o.Kind); err != nil {
+		if by, ok := k.fromMemory(s); ok {
+			k.o.Log.WarnContext(ctx, "the record cannot be read: serving by what was seen last", "error", err)
+			return by, nil
+		}
 		return s, err
 	}
 	if s.Record.ClusterID == "" && s.Record.Bootstrap != "" && s.Record.Bootstrap != k.o.Node {
@@ -201,7 +205,7 @@ func (k *Keeper) step(ctx context.Context) (again bool, err error) {
 	case Promote:
 		return true, k.files.rename(k.files.draft(), k.files.database())
 	case Serve:
-		k.seen = s.Record
+		k.know(ctx, s.Record)
 		return false, k.serve(ctx)
 	}
 	return false, fmt.Errorf("do step %d: unknown", step.Action)
@@ -373,7 +377,7 @@ func (k *Keeper) followRecord(ctx context.Context) error {
 		return err
 	}
 	held := k.seen.Held
-	k.seen = d
+	k.know(ctx, d)
 	if d.Held != held {
 		k.o.Log.InfoContext(ctx, "nodes", "served", !d.Held)
 		return k.reconfigure(ctx)

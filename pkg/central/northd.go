@@ -37,7 +37,9 @@ func RunNorthd(ctx context.Context, store Store, o NorthdOptions) error {
 }
 
 // databases are the addresses of both, and which clusters they are.
-type databases struct{ north, south, clusters string }
+type databases struct{ North, South, Clusters string }
+
+var errNoMembers = errors.New("waiting for members of both databases in the record")
 
 func readDatabases(ctx context.Context, store Store) (d databases, err error) {
 	north, err := store.Get(ctx, Northbound)
@@ -49,9 +51,9 @@ func readDatabases(ctx context.Context, store Store) (d databases, err error) {
 		return d, err
 	}
 	// Of a cluster that was made anew, a process that knew the one before takes nothing: it looks stale (ovsdb(7)).
-	d = databases{north: north.Remotes(Northbound.ClientPort()), south: south.Remotes(FullPort), clusters: north.ClusterID + " " + south.ClusterID}
-	if d.north == "" || d.south == "" {
-		return d, errors.New("waiting for members of both databases in the record")
+	d = databases{North: north.Remotes(Northbound.ClientPort()), South: south.Remotes(FullPort), Clusters: north.ClusterID + " " + south.ClusterID}
+	if d.North == "" || d.South == "" {
+		return d, errNoMembers
 	}
 	return d, nil
 }
@@ -63,7 +65,17 @@ func northd(ctx context.Context, store Store, o NorthdOptions) error {
 	if err != nil {
 		return err
 	}
+	memory := filepath.Join(o.Run, "ovn-northd.record")
 	where, err := readDatabases(ctx, store)
+	if errors.Is(err, errNoMembers) {
+		return err
+	}
+	if err == nil {
+		err = remember(memory, where)
+	} else if recall(memory, &where) == nil {
+		o.Log.WarnContext(ctx, "the record cannot be read: starting by what was seen last", "error", err)
+		err = nil
+	}
 	if err != nil {
 		return err
 	}
@@ -73,13 +85,13 @@ func northd(ctx context.Context, store Store, o NorthdOptions) error {
 	}
 	current := filepath.Join(dir, "current")
 	daemon, err := startChild(o.Programs.Path("ovn-northd"), []string{"OVS_RUNDIR=" + o.Run, "OVN_RUNDIR=" + o.Run},
-		"--ovnnb-db="+where.north, "--ovnsb-db="+where.south, "--unixctl="+filepath.Join(o.Run, "ovn-northd.ctl"),
+		"--ovnnb-db="+where.North, "--ovnsb-db="+where.South, "--unixctl="+filepath.Join(o.Run, "ovn-northd.ctl"),
 		"--private-key="+filepath.Join(current, keyFile), "--certificate="+filepath.Join(current, certificateFile), "--ca-cert="+filepath.Join(current, caFile),
 		"-vconsole:info", "-vsyslog:off", "-vfile:off")
 	if err != nil {
 		return err
 	}
-	o.Log.InfoContext(ctx, "ovn-northd runs", "pid", daemon.process.Pid, "nb", where.north, "sb", where.south)
+	o.Log.InfoContext(ctx, "ovn-northd runs", "pid", daemon.process.Pid, "nb", where.North, "sb", where.South)
 	defer daemon.end(farewell)
 	tick := time.NewTicker(glance)
 	defer tick.Stop()

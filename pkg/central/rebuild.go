@@ -23,12 +23,15 @@ type RebuildPlan struct {
 	Underway bool
 	// Reasons say why, or why not, a line each.
 	Reasons []string
+
+	// seen are the records that it was decided by.
+	seen map[Kind]Database
 }
 
 // PlanRebuild decides what Rebuild does. The northbound database tells all of the southbound one, so that this goes with it. discard gives
 // clusters up, too, whose members still have files.
 func PlanRebuild(records map[Kind]Database, discard bool) (RebuildPlan, error) {
-	var p RebuildPlan
+	p := RebuildPlan{seen: records}
 	nb, sb := records[Northbound], records[Southbound]
 	say := func(format string, args ...any) { p.Reasons = append(p.Reasons, fmt.Sprintf(format, args...)) }
 	renewed := func(d Database) bool { return d.Gone() && len(d.Before) > 0 }
@@ -84,6 +87,27 @@ func (d Database) giveUp(kind Kind) Database {
 	return to
 }
 
+// giveUp writes that a cluster is given up. Members write the record, too: that is tried again unless the cluster is another one now, or one that was
+// lost is not any more.
+func (s Store) giveUp(ctx context.Context, kind Kind, seen Database) error {
+	for {
+		d, err := s.Get(ctx, kind)
+		if err != nil {
+			return err
+		}
+		if d.ClusterID != seen.ClusterID || seen.Lost() && !d.Lost() {
+			return fmt.Errorf("give up cluster %s of %s: %w; look again", seen.ClusterID, kind, errMoved)
+		}
+		err = s.Swap(ctx, kind, d, d.giveUp(kind))
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		if err := pause(ctx, look/10); err != nil {
+			return err
+		}
+	}
+}
+
 // Records reads both databases' parts.
 func (s Store) Records(ctx context.Context) (map[Kind]Database, error) {
 	out := map[Kind]Database{}
@@ -114,12 +138,8 @@ const NodesName = "atoll-ovn-node"
 // to nodes when that has followed.
 func Rebuild(ctx context.Context, s Store, plan RebuildPlan, say func(Progress)) error {
 	for _, kind := range plan.Give {
-		d, err := s.Get(ctx, kind)
-		if err != nil {
+		if err := s.giveUp(ctx, kind, plan.seen[kind]); err != nil {
 			return err
-		}
-		if err := s.Swap(ctx, kind, d, d.giveUp(kind)); err != nil {
-			return fmt.Errorf("give up cluster %s of %s: %w", d.ClusterID, kind, err)
 		}
 	}
 	for _, stage := range []struct {

@@ -57,11 +57,9 @@ func AwaitSouthbound(ctx context.Context, cfg Config, epoch string) error {
 }
 
 func awaitFollowed(ctx context.Context, c client.Client, epoch string) error {
-	everything := []ovsdb.Condition{}
-	look := ovsdb.Operation{Op: ovsdb.OperationSelect, Table: nb.TableGlobal.String(), Columns: []string{"_uuid", "nb_cfg", "sb_cfg"}, Where: everything}
-	first := look
-	first.Where = []ovsdb.Condition{includes("external_ids", nb.KeyEpoch, epoch)}
-	results, err := ask(ctx, c, []ovsdb.Operation{first})
+	ours := []ovsdb.Condition{includes("external_ids", nb.KeyEpoch, epoch)}
+	look := ovsdb.Operation{Op: ovsdb.OperationSelect, Table: nb.TableGlobal.String(), Columns: []string{"nb_cfg", "sb_cfg"}, Where: ours}
+	results, err := ask(ctx, c, []ovsdb.Operation{look})
 	if err != nil {
 		return fmt.Errorf("read NB_Global: %w", err)
 	}
@@ -70,7 +68,7 @@ func awaitFollowed(ctx context.Context, c client.Client, epoch string) error {
 	}
 	wanted := number(results[0].Rows[0]["nb_cfg"]) + 1
 	if _, err := ask(ctx, c, []ovsdb.Operation{{
-		Op: ovsdb.OperationMutate, Table: nb.TableGlobal.String(), Where: everything,
+		Op: ovsdb.OperationMutate, Table: nb.TableGlobal.String(), Where: ours,
 		Mutations: []ovsdb.Mutation{*ovsdb.NewMutation("nb_cfg", ovsdb.MutateOperationAdd, 1)},
 	}}); err != nil {
 		return fmt.Errorf("write NB_Global: %w", err)
@@ -82,7 +80,10 @@ func awaitFollowed(ctx context.Context, c client.Client, epoch string) error {
 		if err != nil {
 			return fmt.Errorf("read NB_Global: %w", err)
 		}
-		if len(results[0].Rows) > 0 && number(results[0].Rows[0]["sb_cfg"]) >= wanted {
+		if len(results[0].Rows) == 0 {
+			return ErrEpoch
+		}
+		if number(results[0].Rows[0]["sb_cfg"]) >= wanted {
 			return nil
 		}
 		select {

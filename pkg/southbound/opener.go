@@ -32,8 +32,10 @@ type Opener struct {
 func (o Opener) Run(ctx context.Context) {
 	tick := time.NewTicker(openEvery)
 	defer tick.Stop()
+	said := ""
 	for {
-		if err := o.open(ctx); err != nil && ctx.Err() == nil {
+		if err := o.open(ctx); err != nil && ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
 			o.Log.Info("the southbound database is held", "waits", err)
 		}
 		select {

@@ -27,7 +27,7 @@ type Sweeper struct {
 	Kube kubernetes.Interface
 	// Southbound is reached with all rights.
 	Southbound ovsdb.Config
-	// Every is how often it looks; 0 is a minute. GoneAfter is how long a chassis must have no Node; 0 is 5 minutes.
+	// GoneAfter is how long a chassis must have no Node; 0 is 5 minutes. Every is how often it looks; 0 is that long, and a minute at most.
 	Every, GoneAfter time.Duration
 	Log              *slog.Logger
 
@@ -37,11 +37,11 @@ type Sweeper struct {
 
 // Run looks again and again until ctx ends. What fails is tried with the next look.
 func (s *Sweeper) Run(ctx context.Context) {
-	if s.Every == 0 {
-		s.Every = sweepEvery
-	}
 	if s.GoneAfter == 0 {
 		s.GoneAfter = goneAfter
+	}
+	if s.Every == 0 {
+		s.Every = min(sweepEvery, s.GoneAfter)
 	}
 	s.gone = map[string]time.Time{}
 	tick := time.NewTicker(s.Every)
