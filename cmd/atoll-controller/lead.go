@@ -41,9 +41,11 @@ type process struct {
 	// southbound is the other database, with all rights, and records say where both are; with --nb-record alone.
 	southbound ovsdb.Config
 	records    central.Store
-	log        *slog.Logger
-	registry   prometheus.Registerer
-	metrics    *engine.Metrics
+	// shown tells of the certificates that their servers show.
+	shown    *southbound.Certificates
+	log      *slog.Logger
+	registry prometheus.Registerer
+	metrics  *engine.Metrics
 	// signer signs certificates while this process leads; nil: nobody does.
 	signer *certs.Signer
 	// engine is the newest of this process, once it leads.
@@ -154,6 +156,7 @@ func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.
 		beside.Go(func() { opener.Run(ctx) })
 		sweeper := southbound.Sweeper{Kube: p.records.Client, Southbound: p.southbound, GoneAfter: p.options.goneAfter, Log: p.log}
 		beside.Go(func() { sweeper.Run(ctx) })
+		beside.Go(func() { p.shown.Run(ctx) })
 	}
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

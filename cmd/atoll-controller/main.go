@@ -26,6 +26,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/pkg/scrape"
+	"github.com/atoll-net/atoll/pkg/southbound"
 )
 
 type options struct {
@@ -125,6 +126,8 @@ func run(ctx context.Context, o options) error {
 		p.records = central.Store{Client: reviews, Namespace: o.leaseNamespace}
 		p.database.Find = findDatabase(p.records, central.Northbound, central.Northbound.ClientPort())
 		p.southbound = ovsdb.Config{Find: findDatabase(p.records, central.Southbound, central.FullPort), TLS: p.database.TLS, Log: log}
+		p.shown = &southbound.Certificates{Records: p.records, TLS: p.database.TLS, Log: log}
+		registry.MustRegister(p.shown)
 	}
 	registry.MustRegister(build.Collector("atoll_controller"), controller.NewCapacityCollector(p.engine.Load))
 	group, ctx := errgroup.WithContext(ctx)

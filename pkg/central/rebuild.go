@@ -123,7 +123,7 @@ func (s Store) Records(ctx context.Context) (map[Kind]Database, error) {
 
 // Progress tells of a rebuild while it goes on.
 type Progress struct {
-	// Begun, Done: a stage begins, or is done after Took.
+	// Done: a stage is done, after Took. Else it waits, so long already.
 	Done bool
 	Took time.Duration
 	// Text is the stage, or what it waits for.

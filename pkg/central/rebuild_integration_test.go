@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -109,7 +111,7 @@ func (w *whole) control() {
 	as := w.kubeconfig("controller.kubeconfig", w.server.As("system:serviceaccount:atoll-system:atoll-controller", "system:serviceaccounts"))
 	log, err := os.Create(filepath.Join(w.dir, "controller.log"))
 	must(t, err)
-	w.controller = inNamespace(w.hub, w.ovn, w.build("atoll-controller"), "--kubeconfig="+as, "--nb-record", "--metrics-address=", "--chassis-gone-after=2s")
+	w.controller = inNamespace(w.hub, w.ovn, w.build("atoll-controller"), "--kubeconfig="+as, "--nb-record", "--metrics-address=127.0.0.1:9410", "--chassis-gone-after=2s")
 	w.controller.Stdout, w.controller.Stderr = log, log
 	w.run(w.controller)
 	t.Cleanup(func() {
@@ -308,6 +310,7 @@ func loss(lost []int64) (count, gap int) {
 // TestRebuild: the files of both databases are lost on all members. Nobody makes others by himself; atoll ovn rebuild does, and pods that run feel nothing.
 func TestRebuild(t *testing.T) {
 	w := newWhole(t)
+	w.expiries()
 	w.network("red")
 	a, _ := w.pod("red", "a", w.nodes[0])
 	b, toB := w.pod("red", "b", w.nodes[0])
@@ -443,6 +446,31 @@ func (w *whole) rows() string {
 		all = append(all, table+": "+strings.Join(lines, "|"))
 	}
 	return strings.Join(all, "\n")
+}
+
+// expiries: the controller tells when the certificates end that members show, and those of the authorities.
+func (w *whole) expiries() {
+	want := []string{"atoll-ca-central", "atoll-ca-node"}
+	for _, p := range w.members {
+		want = append(want, "atoll-ovn-central:"+p.name)
+	}
+	w.until("ends of certificates are told", func() bool {
+		var text []byte
+		w.inside(w.hub, func() {
+			answer, err := (&http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://127.0.0.1:9410/metrics")
+			if err != nil {
+				return
+			}
+			defer answer.Body.Close()
+			text, _ = io.ReadAll(answer.Body)
+		})
+		for _, name := range want {
+			if !strings.Contains(string(text), `atoll_certificate_expiry_seconds{name="`+name+`"} `) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // nodeGoes: the Node object of a node goes, and so does its chassis; another's, whose Node is there, stays though it is away.

@@ -91,7 +91,7 @@ func (k *Keeper) Collect(to chan<- prometheus.Metric) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.have != nil {
-		to <- expiry(k.commonName(), k.have.leaf.NotAfter)
+		to <- Expiry(k.commonName(), k.have.leaf.NotAfter)
 	}
 }
 

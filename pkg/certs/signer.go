@@ -90,7 +90,7 @@ func (s *Signer) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	for kind, authority := range *all {
-		to <- expiry(kind.secret(), authority.Signing(s.config.Now()).Certificate.NotAfter)
+		to <- Expiry(kind.secret(), authority.Signing(s.config.Now()).Certificate.NotAfter)
 	}
 }
 

@@ -106,10 +106,11 @@ func (c Controller) Run(ctx context.Context, log *slog.Logger) (err error) {
 			if next.remote != now.remote {
 				log.Info("the southbound database is elsewhere", "servers", next.remote, "before", now.remote)
 			}
-			if moved := now.cluster != "" && next.cluster != "" && next.cluster != now.cluster; moved && next.held {
+			switch next.change(now) {
+			case waits:
 				log.Info("the southbound database is made anew; flows stay as they are until it is complete", "cluster", next.cluster, "before", now.cluster)
 				next.cluster = now.cluster
-			} else if moved {
+			case moved:
 				log.Info("the southbound database was made anew; ovn-controller moves to it", "cluster", next.cluster, "before", now.cluster)
 				running.stop()
 				if err := <-running.ended; err != nil {

@@ -24,6 +24,31 @@ type place struct {
 	held    bool
 }
 
+// change is what a record means to an ovn-controller that knows another one.
+type change int
+
+const (
+	// stays: it is the same database, or nobody knows.
+	stays change = iota
+	// waits: it is another one, which does not serve yet.
+	waits
+	// moved: it is another one.
+	moved
+)
+
+// change compares with what ovn-controller knows.
+func (p place) change(known place) change {
+	switch {
+	case known.cluster == "" || p.cluster == known.cluster:
+		return stays
+	// Of a cluster that is given up, its members come before its id.
+	case p.held || p.cluster == "":
+		return waits
+	default:
+		return moved
+	}
+}
+
 // southbound reads where the southbound database is. plaintext takes servers that are written as tcp:ADDRESS:PORT, too.
 func southbound(record map[string]string, plaintext Plaintext) (place, error) {
 	var read struct {

@@ -5,6 +5,24 @@ import (
 	"testing"
 )
 
+func TestChange(t *testing.T) {
+	for _, c := range []struct {
+		known, next place
+		want        change
+	}{
+		{place{}, place{cluster: "a"}, stays},
+		{place{cluster: "a"}, place{cluster: "a"}, stays},
+		{place{cluster: "a"}, place{cluster: "", held: true}, waits},
+		{place{cluster: "a"}, place{cluster: ""}, waits},
+		{place{cluster: "a"}, place{cluster: "b", held: true}, waits},
+		{place{cluster: "a"}, place{cluster: "b"}, moved},
+	} {
+		if got := c.next.change(c.known); got != c.want {
+			t.Errorf("%+v after %+v: %d, want %d", c.next, c.known, got, c.want)
+		}
+	}
+}
+
 func TestSouthbound(t *testing.T) {
 	for _, c := range []struct {
 		name, sb, want, err string

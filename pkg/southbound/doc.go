@@ -2,6 +2,7 @@
 //
 //	record (held) + engine (complete) ──▶ Opener ──▶ nb_cfg, sb_cfg ──▶ record (not held)
 //	Nodes + chassis                   ──▶ Sweeper ─▶ chassis deleted, Event
+//	what servers show                 ──▶ Certificates ─▶ metrics
 //
 // What must stay true:
 //
