@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -27,10 +29,7 @@ func (c Controller) move(ctx context.Context, to place, log *slog.Logger) {
 	began := time.Now()
 	seeding, cancel := context.WithTimeout(ctx, seedFor)
 	defer cancel()
-	if err := c.again(seeding, func(ctx context.Context) error {
-		_, err := c.sbctl(ctx, to, "--may-exist", "chassis-add", c.Node, "geneve", c.Tunnel.String())
-		return err
-	}); err != nil {
+	if err := c.again(seeding, func(ctx context.Context) error { return c.seed(ctx, to) }); err != nil {
 		log.Warn("the node's chassis is not written; ovn-controller does it", "error", err)
 	}
 	peers, err := c.peers(ctx)
@@ -52,6 +51,19 @@ func (c Controller) move(ctx context.Context, to place, log *slog.Logger) {
 		log.Warn("not all nodes are back to which this one has tunnels", "error", err)
 	}
 	log.Info("ready for the new southbound database", "after", time.Since(began).Round(time.Millisecond), "peers", len(peers))
+}
+
+// seed writes the node's chassis if it is not there. All that ovn-controller writes of it and may not change later is in it: its role lets it set
+// the hostname of a new row only, and a row without would keep it from writing anything.
+func (c Controller) seed(ctx context.Context, to place) error {
+	printed, err := c.sbctl(ctx, to, "--bare", "--columns=name", "list", "Chassis")
+	if err != nil || slices.Contains(strings.Fields(printed), c.Node) {
+		return err
+	}
+	_, err = c.sbctl(ctx, to,
+		"--id=@e", "create", "Encap", "type=geneve", "ip="+strconv.Quote(c.Tunnel.String()), "chassis_name="+strconv.Quote(c.Node), "options:csum=true",
+		"--", "create", "Chassis", "name="+strconv.Quote(c.Node), "hostname="+strconv.Quote(c.Node), "encaps=@e")
+	return err
 }
 
 // again calls f until it succeeds or ctx ends; the error is the last one of f.
