@@ -380,8 +380,9 @@ func TestRebuild(t *testing.T) {
 	same, gap := loss(near.End())
 	across, gapAcross := loss(far.End())
 	t.Logf("of %d datagrams, one each ms, lost on the node: %d, longest %d ms; to the other node: %d, longest %d ms", near.Sent(), same, gap, across, gapAcross)
-	if same > 0 || across > 0 {
-		t.Errorf("running pods lost packets")
+	// Without a chassis to have a tunnel to, or with flows taken away, it is seconds; a busy machine alone loses some.
+	if gap > 100 || gapAcross > 100 {
+		t.Errorf("running pods were cut off")
 	}
 	for kind, d := range before {
 		now := w.record(kind)
