@@ -30,12 +30,14 @@ func TestOwnUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turns := 0
-	for began := time.Now(); time.Since(began) < 20*time.Millisecond; {
-		turns++
+	// Other programs may have the processors for a while.
+	after := before
+	for began := time.Now(); after <= before && time.Since(began) < 10*time.Second; {
+		if after, err = FineCPUOf(os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	after, err := FineCPUOf(os.Getpid())
-	if err != nil || after <= before {
-		t.Errorf("%v after %v and %d turns, error %v", after, before, turns, err)
+	if after <= before {
+		t.Errorf("%v after %v", after, before)
 	}
 }
