@@ -20,15 +20,19 @@ type Memory struct {
 
 // MemoryOf is what a process holds. (proc_pid_smaps(5), smaps_rollup; proc_pid_status(5).)
 func MemoryOf(pid int) (out Memory, err error) {
+	files := map[string]string{}
+	for _, file := range []string{"smaps_rollup", "status"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if err != nil {
+			return out, fmt.Errorf("read memory of process %d: %w", pid, err)
+		}
+		files[file] = string(text)
+	}
 	for _, value := range []struct {
 		file, name string
 		to         *float64
 	}{{"smaps_rollup", "Rss", &out.ResidentMB}, {"smaps_rollup", "Pss", &out.ProportionalMB}, {"status", "VmHWM", &out.MostMB}} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, value.file))
-		if err != nil {
-			return out, fmt.Errorf("read memory of process %d: %w", pid, err)
-		}
-		if *value.to, err = megabytes(string(text), value.name); err != nil {
+		if *value.to, err = megabytes(files[value.file], value.name); err != nil {
 			return out, fmt.Errorf("read memory of process %d: %w", pid, err)
 		}
 	}
