@@ -50,6 +50,9 @@ type process struct {
 	signer *certs.Signer
 	// engine is the newest of this process, once it leads.
 	engine atomic.Pointer[controller.Controller]
+	// feed is the newest of this process, leading: it leads.
+	feed    atomic.Pointer[kube.Feed]
+	leading atomic.Bool
 }
 
 // healthy reports whether the engine works; a process that waits to lead has none, and is well.
@@ -96,6 +99,8 @@ func (p *process) lead(ctx context.Context, first *side) error {
 // cluster as it is equals what any history would have led to, so that no setting needs to change under way. Its predecessor has written its last
 // word by then. Rows that stay as they are are not touched.
 func (p *process) reign(ctx context.Context, epoch string, first *side) error {
+	p.leading.Store(true)
+	defer p.leading.Store(false)
 	ctx, stop := context.WithCancel(ctx)
 	settings := make(chan decide.Defaults, 1)
 	var keeping sync.WaitGroup
@@ -190,6 +195,7 @@ func (p *process) open(ctx context.Context) (*side, error) {
 	var running sync.WaitGroup
 	running.Go(func() { _ = feed.Run(ctx) }) // It ends with ctx alone.
 	running.Go(func() { writer.Run(ctx) })
+	p.feed.Store(feed)
 	return &side{feed, writer, func() { stop(); running.Wait() }}, nil
 }
 

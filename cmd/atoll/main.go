@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,7 +16,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := cli.Command(filepath.Base(os.Args[0])).ExecuteContext(ctx)
 	stop()
-	if err != nil && !errors.Is(err, cli.ErrDifferences) && !errors.Is(err, cli.ErrDropped) {
+	if err != nil && !cli.HasSaid(err) {
 		fmt.Fprintln(os.Stderr, "atoll:", err)
 	}
 	os.Exit(cli.ExitStatus(err))

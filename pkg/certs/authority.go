@@ -117,6 +117,9 @@ func (a Authority) Issue(g Grant, key crypto.PublicKey, now time.Time, life time
 	if g.Server {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
+	if len(g.Names) > 0 {
+		template.DNSNames, template.ExtKeyUsage = g.Names, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	}
 	for _, address := range g.Addresses {
 		template.IPAddresses = append(template.IPAddresses, net.IP(address.AsSlice()))
 	}

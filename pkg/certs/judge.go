@@ -49,6 +49,8 @@ type Grant struct {
 	Addresses []netip.Addr
 	// Server: it may be a server's certificate, too.
 	Server bool
+	// Names are those by which a server is called; a certificate with names is a server's and nobody else's.
+	Names []string
 }
 
 // Refusal says why there is no certificate, to who asked and to who looks after the cluster.

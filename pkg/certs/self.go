@@ -49,11 +49,13 @@ func (s *Signer) TLS() *tls.Config {
 }
 
 func (s *Signer) central() (Authority, error) {
-	all := s.authorities.Load()
-	if all == nil {
-		return nil, errors.New("the authorities are not known: this controller does not sign, or cannot read them")
+	if all := s.authorities.Load(); all != nil {
+		return (*all)[Central], nil
 	}
-	return (*all)[Central], nil
+	if seen := s.seen.Load(); seen != nil {
+		return *seen, nil
+	}
+	return nil, errors.New("the authorities are not known: this controller does not sign, or cannot read them")
 }
 
 // verifyMember is an error unless somebody is a member.

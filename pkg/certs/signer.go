@@ -46,8 +46,10 @@ type Signer struct {
 	store  store
 	// authorities are what store has said last. While it has said nothing, or an error, nothing is signed.
 	authorities atomic.Pointer[Authorities]
-	known       chan struct{}
-	once        sync.Once
+	// seen is the central one, as a controller that does not sign has read it last.
+	seen  atomic.Pointer[Authority]
+	known chan struct{}
+	once  sync.Once
 	// judge is Judge; tests show what goes through without.
 	judge   func(*certificates.CertificateSigningRequestSpec, *core.Node) (Grant, key, error)
 	signed  *prometheus.CounterVec

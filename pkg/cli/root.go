@@ -15,6 +15,9 @@ const pluginName = "kubectl-atoll"
 // ErrDifferences is the error of a check that worked and found differences; they have been printed.
 var ErrDifferences = errors.New("there are differences")
 
+// ErrUnhealthy is the error of a status that worked and found that something is not well, which has been printed; so of a pod.
+var ErrUnhealthy = errors.New("something is not well")
+
 // The exit statuses of the program.
 const (
 	statusDone = iota
@@ -22,17 +25,26 @@ const (
 	statusFailed
 )
 
-// ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences a packet is
+// ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences, a packet is
 // dropped, or something is in the way of what was asked, 2 when a command could not do its work.
 func ExitStatus(err error) int {
 	switch {
 	case err == nil:
 		return statusDone
-	case errors.Is(err, ErrDifferences), errors.Is(err, ErrDropped), errors.Is(err, ErrStopped),
-		errors.Is(err, install.ErrHanging), errors.Is(err, install.ErrRefused):
+	case HasSaid(err), errors.Is(err, install.ErrHanging), errors.Is(err, install.ErrRefused):
 		return statusDifferences
 	}
 	return statusFailed
+}
+
+// HasSaid reports whether an error is that of a command that worked, and has printed what it found.
+func HasSaid(err error) bool {
+	for _, found := range []error{ErrDifferences, ErrDropped, ErrStopped, ErrUnhealthy} {
+		if errors.Is(err, found) {
+			return true
+		}
+	}
+	return false
 }
 
 // Command is the whole program. program is the name that it was called by.
@@ -47,6 +59,7 @@ func Command(program string) *cobra.Command {
 	if program == pluginName {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
-	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), checkCommand(), policyCommand(), explainCommand(), ovnCommand())
+	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), statusCommand(), networksCommand(), networkCommand(), podsCommand(), podCommand(),
+		explainCommand(), checkCommand(), policyCommand(), ovnCommand())
 	return root
 }

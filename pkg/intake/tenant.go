@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	inspectv1alpha1 "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -126,11 +127,16 @@ func TenantRole(want model.TenantRole) *rbacv1.ClusterRole {
 		{APIGroups: groups, Resources: []string{"networks"}, Verbs: []string{"create"}},
 		{APIGroups: groups, Resources: []string{"tenants"}, ResourceNames: []string{want.Tenant}, Verbs: []string{"get", "list", "watch", "administer"}},
 	}
+	// Whoever may list what inspection tells of Networks is told of those that he may get.
+	inspected := []string{inspectv1alpha1.GroupName}
+	rules = append(rules, rbacv1.PolicyRule{APIGroups: inspected, Resources: []string{inspectv1alpha1.ResourceNetworks}, Verbs: []string{"list"}})
 	// A rule without names would be about all.
 	if len(want.Networks) > 0 {
 		rules = append(rules, rbacv1.PolicyRule{
 			APIGroups: groups, Resources: []string{"networks"}, ResourceNames: want.Networks,
 			Verbs: []string{"get", "list", "watch", "update", "patch", "delete"},
+		}, rbacv1.PolicyRule{
+			APIGroups: inspected, Resources: []string{inspectv1alpha1.ResourceNetworks}, ResourceNames: want.Networks, Verbs: []string{"get"},
 		})
 	}
 	return &rbacv1.ClusterRole{ObjectMeta: roleMeta(want), Rules: rules}

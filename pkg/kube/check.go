@@ -52,3 +52,14 @@ func (f *Feed) Shown(name, uid string) (Shown, bool) {
 	s, known := f.statuses.get(name, uid)
 	return Shown{ObservedGeneration: s.ObservedGeneration, Phase: model.Phase(s.Phase), Pods: s.Pods}, known
 }
+
+// UserNamespace is the namespace that kubectl takes when none is named: that of the kubeconfig's context.
+func UserNamespace(kubeconfig string) (string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).Namespace()
+	if err != nil {
+		return "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	return namespace, nil
+}

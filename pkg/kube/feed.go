@@ -54,6 +54,8 @@ type kind struct {
 	// listed reports whether all of the kind has been gathered, take hands over what was. The caller holds Feed.mu.
 	listed func() bool
 	take   func(*model.Changes)
+	// held adds all of the kind that is there, taken or not. The caller holds Feed.mu.
+	held func(*model.Changes)
 }
 
 // NewFeed prepares a Feed; Run starts it.
@@ -150,6 +152,26 @@ func (f *Feed) Take() model.Changes {
 	return c
 }
 
+// Held is all that the cluster has, as far as it has been gathered, whoever has taken of it: for whoever looks on. The objects are not to be changed.
+// It costs a copy of the maps.
+func (f *Feed) Held() model.Changes {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := model.NewChanges()
+	for _, k := range f.kinds {
+		k.held(&c)
+	}
+	for _, s := range f.gateways.sources {
+		s.held(&c)
+	}
+	return c
+}
+
+// NetworkStatus is the newest status that the API server is known to hold of the Network with that name and UID; false when none is known.
+func (f *Feed) NetworkStatus(name, uid string) (v1alpha1.NetworkStatus, bool) {
+	return f.statuses.get(name, uid)
+}
+
 // watched is a kind of which nothing else is done with what is gathered.
 func watched[O metav1.Object, K comparable, V any](
 	f *Feed, events *prometheus.CounterVec, resource string, lister cache.ListerWatcher, to *gathered[K, V],
@@ -167,7 +189,7 @@ func kindOf[K comparable, V any](source follow.Source, from *gathered[K, V], int
 		} else {
 			maps.Copy(*field, taken)
 		}
-	}}
+	}, held: func(c *model.Changes) { maps.Copy(*into(c), from.known) }}
 }
 
 func changedPolicies(c *model.Changes) *map[model.PolicyKey]*model.Policy { return &c.Policies }

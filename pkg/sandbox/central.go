@@ -104,6 +104,8 @@ func kubernetesDaemons(r record) []place.DaemonSpec {
 				"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 				"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
 				"--proxy-client-key-file=" + pki("front-proxy-client.key"),
+				// No kube-proxy is beside it.
+				"--enable-aggregator-routing=true",
 				"--egress-selector-config-file=" + l.in(Central, "egress.yaml"),
 			},
 			After: []string{"etcd", "relay"},
@@ -192,7 +194,9 @@ func controllerDaemon(r record) place.DaemonSpec {
 			filepath.Join(r.Options.Bin, "atoll-controller"),
 			"--kubeconfig=" + l.kubeconfig("atoll-controller"),
 			"--nb-address=unix:" + l.northbound(),
+			"--sb-address=unix:" + l.southbound(),
 			"--scrape-address=" + centralAddress().String(),
+			"--inspect-address=" + centralAddress().String(),
 		},
 		After: []string{"kube-apiserver", "ovn-nb"},
 		Ready: place.Check{URL: "http://127.0.0.1:9410/healthz"},

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/pkg/build"
+	"github.com/atoll-net/atoll/pkg/central"
+	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspectapi"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+)
+
+// inspectPort is where inspection is served, unless the address says otherwise.
+const inspectPort = 9413
+
+// serveInspection answers questions until ctx ends, whether this process leads or not: it holds the cluster's objects in either case, and asks
+// the databases itself.
+func (p *process) serveInspection(ctx context.Context, client kubernetes.Interface) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this controller: %w", err)
+	}
+	var standard atomic.Pointer[string]
+	go config.Follow(ctx, p.settings, func(err error) { p.log.Debug("settings cannot be read for inspection", "error", err) },
+		func(s config.Settings) { standard.Store(&s.Network) })
+	inquirer := inspect.Inquirer{
+		Source: "atoll-controller " + host, Client: client,
+		Held: func() (inspect.Held, error) {
+			feed, network := p.feed.Load(), standard.Load()
+			if feed == nil || network == nil {
+				return inspect.Held{}, inspect.ErrNotRead
+			}
+			return inspect.HeldBy(feed, *network)
+		},
+		Northbound: &ovsdb.Asker{Config: p.database, Database: ovsdb.NorthboundDatabase},
+		Southbound: &ovsdb.Asker{Config: p.southbound(client), Database: ovsdb.SouthboundDatabase},
+	}
+	return inspectapi.Serve(ctx, build.ScrapeAddress(p.options.inspectAddress, inspectPort), inspectapi.Config{
+		Client: client, Objects: p.settings, Answers: inquirer, Signer: p.signer, Log: p.log, Leads: p.leading.Load,
+	})
+}
+
+// southbound says where the southbound database is, with all rights.
+func (p *process) southbound(client kubernetes.Interface) ovsdb.Config {
+	out := ovsdb.Config{Addresses: strings.Split(p.options.sbAddresses, ","), TLS: p.database.TLS, Log: p.log}
+	if p.options.nbRecord {
+		out.Find = findDatabase(central.Store{Client: client, Namespace: p.options.leaseNamespace}, central.Southbound, central.FullPort)
+	}
+	return out
+}
+
+// checkInspection says what is wrong with how inspection is asked for.
+func checkInspection(o options) error {
+	if o.inspectAddress != "" && !o.signs {
+		return errors.New("--inspect-address needs --sign-certificates: by its certificate the API server tells who answers")
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+// Package v1alpha1 has the objects of the API group inspect.atoll.dev: what a running cluster is, as atoll-controller sees it. They are made when
+// somebody asks, are kept nowhere, and cannot be written.
+//
+// +kubebuilder:skip
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// GroupName is the API group, Version its version.
+const (
+	// GroupName is the API group.
+	GroupName = "inspect.atoll.dev"
+	// Version is the version of the objects here.
+	Version = "v1alpha1"
+)
+
+// The resources.
+const (
+	// ResourceClusters has one object, ClusterName.
+	ResourceClusters = "clusters"
+	// ResourceNetworks has one object for each Network.
+	ResourceNetworks = "networks"
+	// ResourcePods has one object for each pod that is in a Network, or asks to be.
+	ResourcePods = "pods"
+)
+
+// ClusterName is the name of the one Cluster.
+const ClusterName = "cluster"
+
+// GroupVersion is that of every object in this package.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: GroupName, Version: Version}
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/atoll-net/atoll/pkg/inspect"
+)
+
+// More formats.
+const (
+	// formatYAML and formatName are as of kubectl.
+	formatYAML = "yaml"
+	formatName = "name"
+)
+
+// askTimeout is how long an answer of the API inspect.atoll.dev may take.
+const askTimeout = 30 * time.Second
+
+// asked are the flags of commands that ask the API inspect.atoll.dev.
+type asked struct {
+	kubeconfig, output string
+	timeout            time.Duration
+}
+
+func (a *asked) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&a.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	f.StringVarP(&a.output, "output", "o", formatTable, "table, wide, json, yaml or name")
+	f.DurationVar(&a.timeout, "timeout", askTimeout, "how long it may take")
+}
+
+// remote checks the flags, and says whom to ask.
+func (a *asked) remote() (*inspect.Remote, error) {
+	if formats := []string{formatTable, formatWide, formatJSON, formatYAML, formatName}; !slices.Contains(formats, a.output) {
+		return nil, fmt.Errorf("--output: %q is none of %s", a.output, strings.Join(formats, ", "))
+	}
+	return inspect.NewRemote(a.kubeconfig)
+}
+
+// answered is what is printed: a value for programs, its names, and a table for people.
+type answered struct {
+	value any
+	names []string
+	table func(text *strings.Builder, wide bool)
+	// note says what is to be known beside it.
+	note string
+}
+
+// print writes an answer in the format that was asked for, the note to problems.
+func (a *asked) print(out, problems io.Writer, what string, answer answered) error {
+	if answer.note != "" {
+		if _, err := fmt.Fprintln(problems, "atoll:", answer.note); err != nil {
+			return fmt.Errorf("write %s: %w", what, err)
+		}
+	}
+	switch a.output {
+	case formatJSON:
+		return printJSON(out, what, answer.value)
+	case formatYAML:
+		text, err := yaml.Marshal(answer.value)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", what, err)
+		}
+		return nil
+	case formatName:
+		return printTable(out, what, func(text *strings.Builder) {
+			for _, name := range answer.names {
+				fmt.Fprintln(text, inspect.Printable(name))
+			}
+		})
+	}
+	return printTable(out, what, func(text *strings.Builder) { answer.table(text, a.output == formatWide) })
+}
+
+// columns writes lines of cells below one another.
+func columns(text *strings.Builder, lines ...[]string) {
+	table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
+	for _, line := range lines {
+		for i, c := range line {
+			line[i] = cell(c)
+		}
+		fmt.Fprintln(table, strings.Join(line, "\t"))
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+}
+
+// whyNot says what command could not do; that somebody has stopped it, or it took too long, in words.
+func whyNot(command string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: it took too long (--timeout): %w", command, err)
+	}
+	return fmt.Errorf("%s: %w", command, err)
+}

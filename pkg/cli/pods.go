@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+func podsCommand() *cobra.Command {
+	var (
+		o         asked
+		namespace string
+		all       bool
+	)
+	cmd := &cobra.Command{
+		Use:   "pods",
+		Short: "List the pods of a namespace that are in a Network, with their addresses and faces",
+		Example: `  atoll pods -n red
+  atoll pods -A -o wide`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case all:
+				namespace = ""
+			case namespace == "":
+				var err error
+				if namespace, err = kube.UserNamespace(o.kubeconfig); err != nil {
+					return err
+				}
+			}
+			return runPods(cmd.Context(), o, namespace, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "whose pods (default: that of the kubeconfig's context)")
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "those of all namespaces")
+	return cmd
+}
+
+func runPods(ctx context.Context, o asked, namespace string, out, problems io.Writer) error {
+	remote, err := o.remote()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	all, note, err := remote.Pods(ctx, namespace)
+	if err != nil {
+		return whyNot("pods", err)
+	}
+	answer := answered{
+		value: api.PodList{TypeMeta: listOf("PodList"), Items: all}, note: note,
+		table: func(text *strings.Builder, wide bool) { podsTable(text, all, wide) },
+	}
+	for _, p := range all {
+		answer.names = append(answer.names, "pod/"+p.Namespace+"/"+p.Name)
+	}
+	return o.print(out, problems, "pods", answer)
+}
+
+func podsTable(text *strings.Builder, all []api.Pod, wide bool) {
+	if len(all) == 0 {
+		fmt.Fprintln(text, "No pod there is in a Network.")
+		return
+	}
+	head := []string{"POD", "NETWORK", "ADDRESS", "FACE", "NODE"}
+	if wide {
+		head = append(head, "SUBNET", "MAC")
+	}
+	lines := [][]string{head}
+	for _, p := range all {
+		s := p.Status
+		line := []string{p.Namespace + "/" + p.Name, s.Network, strings.Join(s.Addresses, " "), strings.Join(s.Faces, " "), s.Node}
+		if wide {
+			line = append(line, s.Subnet, s.MAC)
+		}
+		lines = append(lines, line)
+	}
+	columns(text, lines...)
+}
+
+func podCommand() *cobra.Command {
+	var o asked
+	cmd := &cobra.Command{
+		Use:   "pod NAMESPACE/NAME",
+		Short: "Look at one pod through every layer, and say what is missing and why",
+		Long: `Goes through what a pod's network is made of, in the order in which it comes to be: the pod itself, its Network, its address, its face, its rows
+in OVN's databases, its node; and names the policies that select it and the Services that have it as an endpoint. What is missing is marked, with the
+reason and what to do.
+
+It ends with status 0 when nothing is missing, 1 when something is, 2 when it cannot tell.`,
+		Example: `  atoll pod red/web-0`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runPod(cmd.Context(), o, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func runPod(ctx context.Context, o asked, name string, out, problems io.Writer) error {
+	var key model.PodKey
+	var both bool
+	if key.Namespace, key.Name, both = strings.Cut(name, "/"); !both || key.Namespace == "" || key.Name == "" {
+		return fmt.Errorf("pod %q: write NAMESPACE/NAME", name)
+	}
+	remote, err := o.remote()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	p, note, err := remote.Pod(ctx, key)
+	if err != nil {
+		return whyNot("pod", err)
+	}
+	err = o.print(out, problems, "pod", answered{
+		value: p, names: []string{"pod/" + key.String()}, note: note,
+		table: func(text *strings.Builder, _ bool) { podTable(text, p) },
+	})
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(p.Status.Layers, func(l api.Layer) bool { return l.State == api.LayerMissing }) {
+		return ErrUnhealthy
+	}
+	return nil
+}
+
+func podTable(text *strings.Builder, p api.Pod) {
+	marks := map[api.LayerState]string{api.LayerOK: markOK, api.LayerMissing: "MISSING", api.LayerUnknown: "?", api.LayerNone: ""}
+	lines := [][]string{{"", "LAYER", "WHAT"}}
+	for _, l := range p.Status.Layers {
+		lines = append(lines, []string{marks[l.State], l.Name, l.What})
+	}
+	rows(text, lines)
+	fmt.Fprintf(text, "\n%s/%s: %s\n", p.Namespace, p.Name, inspect.Printable(p.Status.Verdict))
+}
+
+func listOf(kind string) meta.TypeMeta {
+	return meta.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: kind}
+}

@@ -1,0 +1,146 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// Remote asks the API inspect.atoll.dev, with a user's own rights. Where nobody answers there, it finds out itself what Kubernetes tells: each
+// answer comes with a note then, which is empty otherwise.
+type Remote struct {
+	config *rest.Config
+	client kubernetes.Interface
+}
+
+// NewRemote asks by a kubeconfig; empty: as kubectl does.
+func NewRemote(kubeconfig string) (*Remote, error) {
+	cfg, err := kube.UserConfig(kubeconfig, userAgent)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make API client: %w", err)
+	}
+	return &Remote{cfg, client}, nil
+}
+
+// AbsentError is that of an object that is not there.
+type AbsentError struct{ Object string }
+
+// Error says what is not there.
+func (e *AbsentError) Error() string { return e.Object + " does not exist" }
+
+// Cluster says how the cluster is.
+func (r *Remote) Cluster(ctx context.Context) (api.Cluster, string, error) {
+	var out api.Cluster
+	down, err := r.get(ctx, &out, api.ResourceClusters, api.ClusterName)
+	if err != nil || down == "" {
+		return out, "", err
+	}
+	local, note := r.locally(ctx, down, "")
+	out, err = local.Cluster(ctx)
+	return out, note(), err
+}
+
+// Networks are those that the user may get.
+func (r *Remote) Networks(ctx context.Context) ([]api.Network, string, error) {
+	var out api.NetworkList
+	down, err := r.get(ctx, &out, api.ResourceNetworks)
+	if err != nil || down == "" {
+		return out.Items, "", err
+	}
+	local, note := r.locally(ctx, down, "")
+	items, err := local.Networks()
+	return items, note(), err
+}
+
+// Network is one with its details.
+func (r *Remote) Network(ctx context.Context, name string) (api.Network, string, error) {
+	var out api.Network
+	down, err := r.get(ctx, &out, api.ResourceNetworks, name)
+	if err != nil || down == "" {
+		return out, "", absent(err, "Network "+name)
+	}
+	local, note := r.locally(ctx, down, "")
+	out, there, err := local.Network(ctx, name)
+	if err == nil && !there {
+		err = &AbsentError{"Network " + name}
+	}
+	return out, note(), err
+}
+
+// Pods are those of a namespace, or of all if it is empty.
+func (r *Remote) Pods(ctx context.Context, namespace string) ([]api.Pod, string, error) {
+	var out api.PodList
+	path := []string{api.ResourcePods}
+	if namespace != "" {
+		path = []string{"namespaces", namespace, api.ResourcePods}
+	}
+	down, err := r.get(ctx, &out, path...)
+	if err != nil || down == "" {
+		return out.Items, "", err
+	}
+	local, note := r.locally(ctx, down, namespace)
+	items, err := local.Pods(namespace)
+	return items, note(), err
+}
+
+// Pod is one with its layers.
+func (r *Remote) Pod(ctx context.Context, key model.PodKey) (api.Pod, string, error) {
+	var out api.Pod
+	down, err := r.get(ctx, &out, "namespaces", key.Namespace, api.ResourcePods, key.Name)
+	if err != nil || down == "" {
+		return out, "", absent(err, "pod "+key.String())
+	}
+	local, note := r.locally(ctx, down, key.Namespace)
+	out, there, err := local.Pod(ctx, key)
+	if err == nil && !there {
+		err = &AbsentError{"pod " + key.String()}
+	}
+	return out, note(), err
+}
+
+func absent(err error, object string) error {
+	if apierrors.IsNotFound(err) {
+		return &AbsentError{object}
+	}
+	return err
+}
+
+// get reads an object. down says why nobody answers for it; then err is nil.
+func (r *Remote) get(ctx context.Context, into any, path ...string) (down string, err error) {
+	for i := range path {
+		path[i] = url.PathEscape(path[i])
+	}
+	raw, err := r.client.Discovery().RESTClient().Get().
+		AbsPath("/apis/" + api.GroupName + "/" + api.Version + "/" + strings.Join(path, "/")).Do(ctx).Raw()
+	if err == nil {
+		if err := json.Unmarshal(raw, into); err != nil {
+			return "", fmt.Errorf("read the answer of %s: %w", api.GroupName, err)
+		}
+		return "", nil
+	}
+	status, answered := errors.AsType[*apierrors.StatusError](err)
+	switch {
+	case !answered:
+		return "", fmt.Errorf("ask the API server at %s: %w", r.config.Host, err)
+	case apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err):
+		return fmt.Sprintf("the API %s does not answer (kubectl describe apiservice %s.%s)", api.GroupName, api.Version, api.GroupName), nil
+	case apierrors.IsNotFound(err) && (status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == ""):
+		return fmt.Sprintf("the cluster has no API %s (dist/inspect installs it)", api.GroupName), nil
+	}
+	return "", err
+}

@@ -1,0 +1,230 @@
+package inspectapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// maxAtOnce is how many questions are answered at the same time; more wait.
+const maxAtOnce = 16
+
+// Answers are what questions are answered with. An inspect.Inquirer is one.
+type Answers interface {
+	Cluster(ctx context.Context) (api.Cluster, error)
+	Networks() ([]api.Network, error)
+	Network(ctx context.Context, name string) (api.Network, bool, error)
+	Pods(namespace string) ([]api.Pod, error)
+	Pod(ctx context.Context, key model.PodKey) (api.Pod, bool, error)
+}
+
+// handler answers requests.
+type handler struct {
+	answers Answers
+	authn   *authenticator
+	authz   *authorizer
+	log     *slog.Logger
+	turns   chan struct{}
+}
+
+// request is one that is being answered.
+type request struct {
+	*http.Request
+	who user
+}
+
+func (h *handler) mux() http.Handler {
+	mux := http.NewServeMux()
+	root := "GET /apis/" + api.GroupName
+	version := root + "/" + api.Version
+	// Whoever is known may learn which resources there are, as of the API server itself.
+	mux.HandleFunc(root, h.known(func(request) (any, error) { return apiGroup(), nil }))
+	mux.HandleFunc(version, h.known(func(request) (any, error) { return apiResources(), nil }))
+	mux.HandleFunc(version+"/clusters", h.allowed("list", api.ResourceClusters, h.clusters))
+	mux.HandleFunc(version+"/clusters/{name}", h.allowed("get", api.ResourceClusters, h.cluster))
+	mux.HandleFunc(version+"/networks", h.allowed("list", api.ResourceNetworks, h.networks))
+	mux.HandleFunc(version+"/networks/{name}", h.allowed("get", api.ResourceNetworks, h.network))
+	mux.HandleFunc(version+"/pods", h.allowed("list", api.ResourcePods, h.pods))
+	mux.HandleFunc(version+"/namespaces/{namespace}/pods", h.allowed("list", api.ResourcePods, h.pods))
+	mux.HandleFunc(version+"/namespaces/{namespace}/pods/{name}", h.allowed("get", api.ResourcePods, h.pod))
+	return mux
+}
+
+// known answers whoever is known.
+func (h *handler) known(answer func(request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case h.turns <- struct{}{}:
+			defer func() { <-h.turns }()
+		case <-r.Context().Done():
+			return
+		}
+		who, err := h.authn.who(r)
+		switch {
+		case errors.Is(err, errNobody):
+			h.fail(w, apierrors.NewUnauthorized(err.Error()))
+			return
+		case err != nil:
+			h.fail(w, apierrors.NewServiceUnavailable(err.Error()))
+			return
+		}
+		value, err := answer(request{r, who})
+		if err != nil {
+			h.fail(w, err)
+			return
+		}
+		write(w, http.StatusOK, value)
+	}
+}
+
+// allowed answers whoever may, before anything is looked up.
+func (h *handler) allowed(verb, resource string, answer func(request) (any, error)) http.HandlerFunc {
+	return h.known(func(r request) (any, error) {
+		what := attributes{verb, resource, r.PathValue("namespace"), r.PathValue("name")}
+		allowed, err := h.authz.may(r.Context(), r.who, what)
+		if err != nil {
+			return nil, apierrors.NewServiceUnavailable(err.Error())
+		}
+		if !allowed {
+			return nil, forbidden(r.who, what)
+		}
+		for _, parameter := range []string{"watch", "labelSelector", "fieldSelector"} {
+			if v := r.URL.Query().Get(parameter); v != "" && v != "false" && v != "0" {
+				return nil, apierrors.NewBadRequest(api.GroupName + " knows no " + parameter + ": ask again for what is new, and choose from the answer")
+			}
+		}
+		return answer(r)
+	})
+}
+
+// forbidden is what the API server itself says.
+func forbidden(who user, what attributes) error {
+	where := "at the cluster scope"
+	if what.namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", what.namespace)
+	}
+	return apierrors.NewForbidden(groupResource(what.resource), what.name,
+		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.name, what.verb, what.resource, api.GroupName, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
+}
+
+func groupResource(resource string) schema.GroupResource {
+	return schema.GroupResource{Group: api.GroupName, Resource: resource}
+}
+
+func (h *handler) clusters(r request) (any, error) {
+	c, err := h.answers.Cluster(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return api.ClusterList{TypeMeta: typeOf("ClusterList"), Items: []api.Cluster{c}}, nil
+}
+
+func (h *handler) cluster(r request) (any, error) {
+	if r.PathValue("name") != api.ClusterName {
+		return nil, apierrors.NewNotFound(groupResource(api.ResourceClusters), r.PathValue("name"))
+	}
+	return h.answers.Cluster(r.Context())
+}
+
+// networks are those that who asks may get. The right to list them is the right to ask which these are.
+func (h *handler) networks(r request) (any, error) {
+	all, err := h.answers.Networks()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(all))
+	for i, n := range all {
+		names[i] = n.Name
+	}
+	his, err := h.authz.which(r.Context(), r.who, api.ResourceNetworks, names)
+	if err != nil {
+		return nil, apierrors.NewServiceUnavailable(err.Error())
+	}
+	all = slices.DeleteFunc(all, func(n api.Network) bool { return !his[n.Name] })
+	return api.NetworkList{TypeMeta: typeOf("NetworkList"), Items: all}, nil
+}
+
+func (h *handler) network(r request) (any, error) {
+	n, there, err := h.answers.Network(r.Context(), r.PathValue("name"))
+	if err == nil && !there {
+		err = apierrors.NewNotFound(groupResource(api.ResourceNetworks), r.PathValue("name"))
+	}
+	return n, err
+}
+
+func (h *handler) pods(r request) (any, error) {
+	all, err := h.answers.Pods(r.PathValue("namespace"))
+	if err != nil {
+		return nil, err
+	}
+	return api.PodList{TypeMeta: typeOf("PodList"), Items: all}, nil
+}
+
+func (h *handler) pod(r request) (any, error) {
+	key := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	p, there, err := h.answers.Pod(r.Context(), key)
+	if err == nil && !there {
+		err = apierrors.NewNotFound(groupResource(api.ResourcePods), key.Name)
+	}
+	return p, err
+}
+
+func typeOf(kind string) meta.TypeMeta {
+	return meta.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: kind}
+}
+
+// fail answers with a Status, as the API server does.
+func (h *handler) fail(w http.ResponseWriter, err error) {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		answer := status.ErrStatus
+		answer.TypeMeta = meta.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		write(w, int(answer.Code), answer)
+		return
+	}
+	if errors.Is(err, inspect.ErrNotRead) {
+		h.fail(w, apierrors.NewServiceUnavailable(err.Error()))
+		return
+	}
+	h.log.Error("a question cannot be answered", "error", err)
+	h.fail(w, apierrors.NewInternalError(err))
+}
+
+func write(w http.ResponseWriter, status int, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // Who asked may have gone.
+}
+
+func apiGroup() meta.APIGroup {
+	version := meta.GroupVersionForDiscovery{GroupVersion: api.GroupVersion().String(), Version: api.Version}
+	return meta.APIGroup{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}, Name: api.GroupName, Versions: []meta.GroupVersionForDiscovery{version}, PreferredVersion: version}
+}
+
+func apiResources() meta.APIResourceList {
+	read := meta.Verbs{"get", "list"}
+	return meta.APIResourceList{
+		TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: api.GroupVersion().String(),
+		APIResources: []meta.APIResource{
+			{Name: api.ResourceClusters, SingularName: "cluster", Kind: "Cluster", Verbs: read},
+			{Name: api.ResourceNetworks, SingularName: "network", Kind: "Network", Verbs: read},
+			{Name: api.ResourcePods, SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: read},
+		},
+	}
+}

@@ -1,0 +1,189 @@
+//go:build integration
+
+package inspectapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	authentication "k8s.io/api/authentication/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// networksOfTwo are two tenants' Networks of the same addresses, with pods of a node that nobody runs.
+const networksOfTwo = `
+{apiVersion: v1, kind: Node, metadata: {name: n1}}
+---
+{apiVersion: atoll.dev/v1alpha1, kind: Tenant, metadata: {name: acme}, spec: {admins: [{kind: User, name: jo}]}}
+---
+{apiVersion: atoll.dev/v1alpha1, kind: Tenant, metadata: {name: umbrella}, spec: {}}
+---
+{apiVersion: atoll.dev/v1alpha1, kind: Network, metadata: {name: acme}, spec: {type: vpc, tenant: acme, subnets: [{name: front, cidrs: [10.0.0.0/24]}]}}
+---
+{apiVersion: atoll.dev/v1alpha1, kind: Network, metadata: {name: umbrella}, spec: {type: vpc, tenant: umbrella, subnets: [{name: front, cidrs: [10.0.0.0/24]}]}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: acme, labels: {atoll.dev/tenant: acme}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: umbrella, labels: {atoll.dev/tenant: umbrella}}}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {namespace: acme, name: jo}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: atoll-view}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jo}]}
+---
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: acme, name: closed}, spec: {podSelector: {}}}
+---
+`
+
+func podIn(namespace, name, annotations string) string {
+	return fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {namespace: %s, name: %s, annotations: {%s}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}\n---\n", namespace, name, annotations)
+}
+
+// TestInspection: a real API server hands questions on to us, by the certificate that it trusts, and the command line tells what objects and
+// databases have; each user what RBAC lets him get. Nobody is believed who he says he is. When nobody answers, the command line says so.
+func TestInspection(t *testing.T) {
+	l := newLab(t, true)
+	l.apply(networksOfTwo)
+	l.apply(podIn("acme", "web", "") + podIn("umbrella", "web", "") + podIn("acme", "lost", `atoll.dev/nics: '[{"ip":"10.9.9.9"}]'`))
+	l.run()
+	admin := l.server.Kubeconfig()
+
+	if have := l.kubectl("get", "--raw", "/apis/inspect.atoll.dev/v1alpha1"); !strings.Contains(have, `"networks"`) || !strings.Contains(have, `"pods"`) {
+		t.Errorf("discovery says %s", have)
+	}
+	if have := l.kubectl("get", "networks", "-o", "jsonpath={.items[0].apiVersion}"); have != "atoll.dev/v1alpha1" {
+		t.Errorf("kubectl get networks means those of %s", have)
+	}
+	l.eventually("the Networks to be Ready, with their pods", func() error {
+		status, out, trouble := l.atoll(admin, "networks")
+		for _, want := range []string{"acme       vpc    acme       Ready   Ready    1      252    10.0.0.0/24", "umbrella   vpc    umbrella   Ready   Ready    1      252    10.0.0.0/24", "default    flat"} {
+			if status != 0 || trouble != "" || !strings.Contains(squeezed(out), squeezed(want)) {
+				return fmt.Errorf("status %d, %s\n%s\nwithout %s", status, trouble, out, want)
+			}
+		}
+		return nil
+	})
+	tells := func(kubeconfig string, status int, args []string, want ...string) string {
+		t.Helper()
+		var out string
+		l.eventually("atoll "+strings.Join(args, " "), func() error {
+			have, text, trouble := l.atoll(kubeconfig, args...)
+			out = text
+			for _, w := range want {
+				if !strings.Contains(squeezed(text+trouble), squeezed(w)) || have != status {
+					return fmt.Errorf("status %d, want %d with %q:\n%s%s", have, status, w, text, trouble)
+				}
+			}
+			return nil
+		})
+		return out
+	}
+	tells(admin, 0, []string{"network", "acme"}, "Ready", "Namespaces   acme", "NetworkPolicy/acme/closed", "Logical_Router acme         yes", "Logical_Switch acme/front   yes", "n1     1")
+	tells(admin, 0, []string{"pods", "-n", "acme"}, "acme/web    acme      10.0.0.2   100.64.0.", "acme/lost   acme      -          -")
+	// Nobody runs the node: the first that is missing is its face, which the kubelet reports.
+	tells(admin, 1, []string{"pod", "acme/web"}, "ok        network      acme (vpc)", "ok        northbound   Logical_Switch_Port acme/web", "MISSING   southbound   Port_Binding acme/web is bound by no chassis",
+		"MISSING   node         no atoll-agent has reported from node n1", "NetworkPolicy/acme/closed")
+	tells(admin, 1, []string{"pod", "acme/lost"}, "MISSING   address", "AddressOutsideSubnet", "address 10.9.9.9 is outside of every subnet")
+	tells(admin, 2, []string{"pod", "acme/none"}, "pod acme/none does not exist")
+	tells(admin, 2, []string{"network", "none"}, "Network none does not exist")
+	tells(admin, 1, []string{"status"}, "OVN_Northbound   unix:", "alone", "Node/n1", "3 Networks, 3 pods. Behind: Networks that are not Ready: 1; pods without an address: 1; ports that are not up: 2", "no controller leads")
+
+	t.Run("a tenant's admin sees his own", func(t *testing.T) {
+		jo := l.kubeconfigOf("jo")
+		if out := tells(jo, 0, []string{"networks", "-o", "name"}, "network/acme\n"); out != "network/acme\n" {
+			t.Errorf("he is told of %s", out)
+		}
+		tells(jo, 0, []string{"network", "acme"}, "Namespaces   acme")
+		tells(jo, 1, []string{"pod", "acme/web"}, "ok        address")
+		for _, args := range [][]string{{"network", "X"}, {"pod", "X/web"}, {"pods", "-n", "X"}} {
+			told := map[string]string{}
+			for _, name := range []string{"umbrella", "nobody"} {
+				asked := append([]string(nil), args...)
+				for i := range asked {
+					asked[i] = strings.ReplaceAll(asked[i], "X", name)
+				}
+				status, out, trouble := l.atoll(jo, asked...)
+				if status != 2 || out != "" || !strings.Contains(trouble, "is forbidden") {
+					t.Errorf("%v: status %d, %s%s", asked, status, out, trouble)
+				}
+				told[name] = strings.ReplaceAll(trouble, name, "X")
+			}
+			if told["umbrella"] != told["nobody"] {
+				t.Errorf("%v: of what is there he is told\n%s\nof what is not\n%s", args, told["umbrella"], told["nobody"])
+			}
+		}
+		if status, _, trouble := l.atoll(jo, "status"); status != 2 || !strings.Contains(trouble, "is forbidden") {
+			t.Errorf("status: %d, %s", status, trouble)
+		}
+		// The control: with the right he sees it.
+		l.kubectl("create", "clusterrolebinding", "jo-sees-all", "--clusterrole=atoll-view", "--user=jo")
+		tells(jo, 0, []string{"network", "umbrella"}, "Namespaces   umbrella")
+		tells(jo, 0, []string{"networks", "-o", "name"}, "network/umbrella")
+		l.kubectl("delete", "clusterrolebinding", "jo-sees-all")
+	})
+	t.Run("nobody is believed who he says he is", func(t *testing.T) { l.directly(t) })
+	t.Run("when nobody answers", func(t *testing.T) {
+		l.stop()
+		l.available("False")
+		tells(admin, 0, []string{"networks"}, "the API inspect.atoll.dev does not answer", "acme       vpc    acme       Ready")
+		tells(admin, 1, []string{"status"}, "the API inspect.atoll.dev does not answer", "Node/n1")
+		tells(admin, 1, []string{"pod", "acme/web"}, "without OVN's databases", "?         northbound")
+	})
+}
+
+// squeezed has one space wherever there are some.
+func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// directly asks without the API server.
+func (l *lab) directly(t *testing.T) {
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	ask := func(change func(http.Header)) (int, error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+l.address+"/apis/inspect.atoll.dev/v1alpha1/networks/umbrella", nil)
+		if err != nil {
+			return 0, err
+		}
+		change(request.Header)
+		answer, err := client.Do(request)
+		if err != nil {
+			return 0, err
+		}
+		return answer.StatusCode, answer.Body.Close()
+	}
+	admin, err := kubernetes.NewForConfig(l.server.RESTConfig())
+	l.must(err)
+	token := func(account string) string {
+		if _, err := admin.CoreV1().ServiceAccounts("acme").Get(t.Context(), account, meta.GetOptions{}); err != nil {
+			l.kubectl("create", "serviceaccount", "-n", "acme", account)
+		}
+		review, err := admin.CoreV1().ServiceAccounts("acme").CreateToken(t.Context(), account, &authentication.TokenRequest{}, meta.CreateOptions{})
+		l.must(err)
+		return review.Status.Token
+	}
+	l.kubectl("create", "clusterrolebinding", "sees-all", "--clusterrole=atoll-view", "--serviceaccount=acme:sees-all")
+	for what, c := range map[string]struct {
+		change func(http.Header)
+		want   int
+	}{
+		"nobody":                         {func(http.Header) {}, http.StatusUnauthorized},
+		"by headers without certificate": {func(h http.Header) { h.Set("X-Remote-User", "admin"); h.Set("X-Remote-Group", "system:masters") }, http.StatusUnauthorized},
+		"by a token of nobody":           {func(h http.Header) { h.Set("Authorization", "Bearer none") }, http.StatusUnauthorized},
+		"by a token without rights":      {func(h http.Header) { h.Set("Authorization", "Bearer "+token("sees-nothing")) }, http.StatusForbidden},
+		"by a token with rights":         {func(h http.Header) { h.Set("Authorization", "Bearer "+token("sees-all")) }, http.StatusOK},
+	} {
+		l.eventually(what, func() error {
+			status, err := ask(c.change)
+			if err == nil && status != c.want {
+				err = fmt.Errorf("status %d, want %d", status, c.want)
+			}
+			if errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			return err
+		})
+	}
+}

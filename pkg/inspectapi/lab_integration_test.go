@@ -1,0 +1,219 @@
+//go:build integration
+
+package inspectapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/atoll-net/atoll/pkg/certs"
+	"github.com/atoll-net/atoll/pkg/cli"
+	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/config/defaults"
+	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/sandbox/pki"
+	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/ovn"
+)
+
+// controllerUser is what all of ours runs as: with its rights and no others.
+const controllerUser = "system:serviceaccount:atoll-system:atoll-controller"
+
+// lab is an API server that aggregates, OVN's databases, a controller, and inspection.
+type lab struct {
+	t       testing.TB
+	server  *apiserver.Server
+	central *ovn.Central
+	// address is where inspection listens; stop ends it.
+	address string
+	stop    func()
+}
+
+func newLab(t testing.TB, northd bool) *lab {
+	t.Helper()
+	l := &lab{t: t, server: aggregating(t), central: ovn.Start(t, northd)}
+	dist := filepath.Join("..", "..", "dist")
+	l.must(l.server.Establish(t.Context(), filepath.Join(dist, "crds")))
+	l.must(l.server.Apply(t.Context(), filepath.Join(dist, "sandbox")))
+	return l
+}
+
+// aggregating is an API server that shows a certificate to those whom it hands requests on to.
+func aggregating(t testing.TB) *apiserver.Server {
+	t.Helper()
+	dir := t.TempDir()
+	authority, err := pki.New(dir, "front")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue("front-proxy-client", pki.Identity{User: "front-proxy-client"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := apiserver.Run(context.WithoutCancel(t.Context()), apiserver.Options{Args: []string{
+		"--requestheader-client-ca-file=" + authority.Pair("ca").Cert, "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + pair.Cert, "--proxy-client-key-file=" + pair.Key,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) kubectl(args ...string) string {
+	l.t.Helper()
+	out, err := l.server.Kubectl(l.t.Context(), args...)
+	l.must(err)
+	return string(out)
+}
+
+func (l *lab) apply(objects string) {
+	l.t.Helper()
+	file := filepath.Join(l.t.TempDir(), "objects.yaml")
+	l.must(os.WriteFile(file, []byte(objects), 0o600))
+	l.kubectl("apply", "--server-side", "-f", file)
+}
+
+// run has a controller lead, and serve inspection, until stop is called.
+func (l *lab) run() {
+	l.t.Helper()
+	log := slog.New(slog.NewTextHandler(l.t.Output(), nil))
+	as := l.server.As(controllerUser, "system:serviceaccounts")
+	client, err := kubernetes.NewForConfig(as)
+	l.must(err)
+	objects, err := dynamic.NewForConfig(as)
+	l.must(err)
+	feed, err := kube.NewFeed(as, kube.Options{Logger: log})
+	l.must(err)
+	writer, err := kube.NewWriter(as, feed, kube.WriterOptions{Logger: log})
+	l.must(err)
+	settings, err := config.Parse(config.Defaults())
+	l.must(err)
+	northbound := ovsdb.Config{Addresses: []string{l.central.NBAddress()}, Log: log}
+	engine := controller.New(controller.Config{
+		Database: northbound, Defaults: defaults.Of(settings), Source: feed, Sink: writer, Epoch: rest.DefaultKubernetesUserAgent(), Log: log,
+		Metrics: controller.NewMetrics(prometheus.NewRegistry()),
+	})
+	signer := certs.NewSigner(certs.SignerConfig{Client: client, Log: log})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	l.must(err)
+	l.address = listener.Addr().String()
+	inquirer := inspect.Inquirer{
+		Source: "the controller of the test", Client: client,
+		Held:       func() (inspect.Held, error) { return inspect.HeldBy(feed, settings.Network) },
+		Northbound: &ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase},
+		Southbound: &ovsdb.Asker{Config: ovsdb.Config{Addresses: []string{l.central.SBAddress()}, Log: log}, Database: ovsdb.SouthboundDatabase},
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(l.t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = feed.Run(ctx) })
+	running.Go(func() { writer.Run(ctx) })
+	running.Go(func() { signer.Run(ctx) })
+	running.Go(func() {
+		if err := engine.Run(ctx); err != nil {
+			l.t.Error(err)
+		}
+	})
+	serving, end := context.WithCancel(ctx)
+	served := make(chan struct{})
+	running.Go(func() {
+		defer close(served)
+		err := serve(serving, listener, Config{Client: client, Objects: objects, Answers: inquirer, Signer: signer, Log: log, Leads: func() bool { return true }})
+		if err != nil {
+			l.t.Error(err)
+		}
+	})
+	l.stop = func() { end(); <-served }
+	l.t.Cleanup(func() { cancel(); running.Wait() })
+	// The API server finds the Service by its name, since an endpoint cannot be a loopback address.
+	_, port, err := net.SplitHostPort(l.address)
+	l.must(err)
+	l.kubectl("patch", "service", "-n", "atoll-system", ServiceName, "--type=merge", "-p",
+		`{"spec":{"type":"ExternalName","externalName":"localhost","clusterIP":null,"clusterIPs":null,"selector":null}}`)
+	l.kubectl("patch", "apiservice", APIServiceName(), "--type=merge", "-p", fmt.Sprintf(`{"spec":{"service":{"port":%s}}}`, port))
+	l.available("True")
+}
+
+// available waits until the API server says that inspection is there, or is not.
+func (l *lab) available(status string) {
+	l.t.Helper()
+	l.eventually("the APIService to be available: "+status, func() error {
+		have := l.kubectl("get", "apiservice", APIServiceName(), "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status}{" "}{.status.conditions[?(@.type=="Available")].message}`)
+		if !strings.HasPrefix(have, status+" ") {
+			return fmt.Errorf("it says %s", have)
+		}
+		return nil
+	})
+}
+
+func (l *lab) eventually(what string, try func() error) {
+	l.t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(l.t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		last = try()
+		return last == nil, nil
+	})
+	if err != nil {
+		l.t.Fatalf("wait for %s: %v: %v", what, err, last)
+	}
+}
+
+// kubeconfigOf is a file by which the user comes, who has nobody's rights but his own.
+func (l *lab) kubeconfigOf(user string) string {
+	l.t.Helper()
+	c, err := clientcmd.LoadFromFile(l.server.Kubeconfig())
+	l.must(err)
+	for _, info := range c.AuthInfos {
+		info.Impersonate, info.ImpersonateGroups = user, []string{"system:authenticated"}
+	}
+	file := filepath.Join(l.t.TempDir(), "kubeconfig")
+	l.must(clientcmd.WriteToFile(*c, file))
+	return file
+}
+
+// atoll runs the command line.
+func (l *lab) atoll(kubeconfig string, args ...string) (status int, out, problems string) {
+	l.t.Helper()
+	var text, trouble bytes.Buffer
+	cmd := cli.Command("atoll")
+	cmd.SetOut(&text)
+	cmd.SetErr(&trouble)
+	cmd.SetArgs(append(args, "--kubeconfig", kubeconfig))
+	err := cmd.ExecuteContext(l.t.Context())
+	if status = cli.ExitStatus(err); status == 2 {
+		trouble.WriteString(err.Error())
+	}
+	return status, text.String(), trouble.String()
+}

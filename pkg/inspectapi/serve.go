@@ -1,0 +1,77 @@
+package inspectapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/pkg/certs"
+	"github.com/atoll-net/atoll/pkg/daemon"
+)
+
+// The Service by which the API server calls.
+const (
+	// ServiceName is its name, in certs.Namespace.
+	ServiceName = "atoll-inspect"
+	// commonName is the certificate's.
+	commonName = "atoll-inspect"
+)
+
+// answerTime bounds an answer, with all that is asked for it.
+const answerTime = 30 * time.Second
+
+// Config says what is served, and how.
+type Config struct {
+	Client kubernetes.Interface
+	// Objects reads and writes the APIService.
+	Objects dynamic.Interface
+	Answers Answers
+	Signer  *certs.Signer
+	Log     *slog.Logger
+	// Leads reports whether this process leads: only such a one writes the APIService.
+	Leads func() bool
+}
+
+// Serve serves at address until ctx ends.
+func Serve(ctx context.Context, address string, c Config) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen for inspection: %w", err)
+	}
+	return serve(ctx, listener, c)
+}
+
+func serve(ctx context.Context, listener net.Listener, c Config) error {
+	if c.Signer == nil {
+		_ = listener.Close()
+		return errors.New("serve inspection: without certificates (--sign-certificates) the API server cannot tell who answers")
+	}
+	authn := newAuthenticator(c.Client, c.Log)
+	h := &handler{answers: c.Answers, authn: authn, authz: newAuthorizer(c.Client), log: c.Log, turns: make(chan struct{}, maxAtOnce)}
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	running.Go(func() { c.Signer.Follow(ctx) })
+	running.Go(func() { authn.follow(ctx) })
+	running.Go(func() { announce(ctx, c) })
+	host := ServiceName + "." + certs.Namespace + ".svc"
+	config := c.Signer.ServerTLS(commonName, host, host+".cluster.local")
+	// Who is shown, is verified with each request: the API server's CA may change.
+	config.ClientAuth = tls.RequestClientCert
+	server := &http.Server{
+		Handler: http.TimeoutHandler(h.mux(), answerTime, "it took too long"), TLSConfig: config,
+		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: 5 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+	}
+	return daemon.Serve(ctx, server, listener, 0)
+}
