@@ -41,6 +41,10 @@ func runNetworks(ctx context.Context, o asked, out, problems io.Writer) error {
 	if err != nil {
 		return whyNot("networks", err)
 	}
+	return o.print(out, problems, "Networks", networksAnswer(all, note))
+}
+
+func networksAnswer(all []api.Network, note string) answered {
 	answer := answered{
 		value: api.NetworkList{TypeMeta: listOf("NetworkList"), Items: all}, note: note,
 		table: func(text *strings.Builder, wide bool) { networksTable(text, all, wide) },
@@ -48,7 +52,7 @@ func runNetworks(ctx context.Context, o asked, out, problems io.Writer) error {
 	for _, n := range all {
 		answer.names = append(answer.names, "network/"+n.Name)
 	}
-	return o.print(out, problems, "Networks", answer)
+	return answer
 }
 
 func networksTable(text *strings.Builder, all []api.Network, wide bool) {
@@ -134,10 +138,14 @@ func runNetwork(ctx context.Context, o asked, name string, out, problems io.Writ
 	if err != nil {
 		return whyNot("network", err)
 	}
-	return o.print(out, problems, "Network", answered{
+	return o.print(out, problems, "Network", networkAnswer(n, note))
+}
+
+func networkAnswer(n api.Network, note string) answered {
+	return answered{
 		value: n, names: []string{"network/" + n.Name}, note: note,
 		table: func(text *strings.Builder, wide bool) { networkTable(text, n, wide) },
-	})
+	}
 }
 
 // maxNames is how many names a line has; wide has all.

@@ -58,6 +58,10 @@ func runPods(ctx context.Context, o asked, namespace string, out, problems io.Wr
 	if err != nil {
 		return whyNot("pods", err)
 	}
+	return o.print(out, problems, "pods", podsAnswer(all, note))
+}
+
+func podsAnswer(all []api.Pod, note string) answered {
 	answer := answered{
 		value: api.PodList{TypeMeta: listOf("PodList"), Items: all}, note: note,
 		table: func(text *strings.Builder, wide bool) { podsTable(text, all, wide) },
@@ -65,7 +69,7 @@ func runPods(ctx context.Context, o asked, namespace string, out, problems io.Wr
 	for _, p := range all {
 		answer.names = append(answer.names, "pod/"+p.Namespace+"/"+p.Name)
 	}
-	return o.print(out, problems, "pods", answer)
+	return answer
 }
 
 func podsTable(text *strings.Builder, all []api.Pod, wide bool) {
@@ -125,17 +129,20 @@ func runPod(ctx context.Context, o asked, name string, out, problems io.Writer) 
 	if err != nil {
 		return whyNot("pod", err)
 	}
-	err = o.print(out, problems, "pod", answered{
-		value: p, names: []string{"pod/" + key.String()}, note: note,
-		table: func(text *strings.Builder, _ bool) { podTable(text, p) },
-	})
-	if err != nil {
+	if err := o.print(out, problems, "pod", podAnswer(p, note)); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(p.Status.Layers, func(l api.Layer) bool { return l.State == api.LayerMissing }) {
 		return ErrUnhealthy
 	}
 	return nil
+}
+
+func podAnswer(p api.Pod, note string) answered {
+	return answered{
+		value: p, names: []string{"pod/" + p.Namespace + "/" + p.Name}, note: note,
+		table: func(text *strings.Builder, _ bool) { podTable(text, p) },
+	}
 }
 
 func podTable(text *strings.Builder, p api.Pod) {

@@ -55,17 +55,20 @@ func runStatus(ctx context.Context, o asked, wait bool, out, problems io.Writer)
 	if err != nil {
 		return whyNot("status", err)
 	}
-	err = o.print(out, problems, "status", answered{
-		value: cluster, names: []string{"cluster/" + cluster.Name}, note: note,
-		table: func(text *strings.Builder, wide bool) { statusTable(text, cluster.Status, wide, time.Now()) },
-	})
-	if err != nil {
+	if err := o.print(out, problems, "status", clusterAnswer(cluster, note, time.Now())); err != nil {
 		return err
 	}
 	if !cluster.Status.Healthy || note != "" {
 		return ErrUnhealthy
 	}
 	return nil
+}
+
+func clusterAnswer(c api.Cluster, note string, now time.Time) answered {
+	return answered{
+		value: c, names: []string{"cluster/" + c.Name}, note: note,
+		table: func(text *strings.Builder, wide bool) { statusTable(text, c.Status, wide, now) },
+	}
 }
 
 // lookAtCluster looks once, or until all is well. When the time is over, what was seen last counts.

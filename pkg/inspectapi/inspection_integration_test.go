@@ -90,7 +90,7 @@ func TestInspection(t *testing.T) {
 	tells(admin, 1, []string{"pod", "acme/lost"}, "MISSING   address", "AddressOutsideSubnet", "address 10.9.9.9 is outside of every subnet")
 	tells(admin, 2, []string{"pod", "acme/none"}, "pod acme/none does not exist")
 	tells(admin, 2, []string{"network", "none"}, "Network none does not exist")
-	tells(admin, 1, []string{"status"}, "OVN_Northbound   unix:", "alone", "Node/n1", "3 Networks, 3 pods. Behind: Networks that are not Ready: 1; pods without an address: 1; ports that are not up: 2", "no controller leads")
+	tells(admin, 1, []string{"status"}, "OVN_Northbound   unix:", "alone", "Node/n1", "3 Networks, 3 pods. Behind: Networks that are not Ready: 0; pods without an address: 1; ports that are not up: 2", "no controller leads")
 
 	t.Run("a tenant's admin sees his own", func(t *testing.T) {
 		jo := l.kubeconfigOf("jo")

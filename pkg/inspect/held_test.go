@@ -1,0 +1,358 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+	apps "k8s.io/api/apps/v1"
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/match"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+	ovn "github.com/atoll-net/atoll/pkg/ovsdb"
+)
+
+// held is what a controller holds of the world.
+func (w *world) held() Held {
+	return Held{Objects: w.objects, Default: w.settings.Network, Status: func(name, _ string) (atoll.NetworkStatus, bool) {
+		shown, known := w.shown[name]
+		s := atoll.NetworkStatus{Phase: atoll.NetworkPhase(shown.Phase), Pods: shown.Pods, Subnets: []atoll.SubnetStatus{
+			{Name: "front", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1", Used: shown.Pods, Free: 252 - shown.Pods}, {Name: "back", CIDR: "10.0.1.0/24", Gateway: "10.0.1.1", Free: 252},
+		}}
+		s.Conditions = []meta.Condition{{Type: "Ready", Status: meta.ConditionTrue, Reason: "Ready", Message: "pods may attach"}}
+		if s.Phase != atoll.NetworkReady {
+			s.Conditions[0].Status, s.Conditions[0].Reason, s.Conditions[0].Message = meta.ConditionFalse, "SubnetsInvalid", "10.0.1.0/24 of subnet \"back\" overlaps 10.0.0.0/16"
+		}
+		if name == "red" {
+			s.Isolation = &atoll.Isolation{Overall: "soft"}
+			s.Compatibility = []atoll.CompatibilityStatus{{Network: "blue", Direction: atoll.CompatibilityServes, Mode: "ByFace", State: "Active"}}
+		}
+		return s, known
+	}}
+}
+
+// databases answers as both databases would.
+type databases struct {
+	*world
+	down error
+}
+
+// Select implements Selector.
+func (d databases) Select(_ context.Context, selects ...ovsdb.Operation) ([][]ovsdb.Row, error) {
+	out := make([][]ovsdb.Row, len(selects))
+	for i, op := range selects {
+		where := op.Where[0]
+		switch op.Table {
+		case tableBinding:
+			if b, there := d.bindings[fmt.Sprint(where.Value)]; there {
+				out[i] = []ovsdb.Row{{"up": b.Up, "chassis": ovsdb.OvsSet{GoSet: []any{}}}}
+				if b.Chassis != "" {
+					out[i][0]["chassis"] = ovsdb.UUID{GoUUID: b.Chassis}
+				}
+			}
+		case tableChassis:
+			name := where.Value.(ovsdb.UUID).GoUUID
+			out[i] = []ovsdb.Row{{"name": name, "hostname": name}}
+		default:
+			for _, row := range d.rows {
+				if row.Table().String() == op.Table && columnValue(row, "name").String() == where.Value {
+					set := ovsdb.OvsSet{}
+					for _, v := range columnValue(row, op.Columns[0]).Interface().([]string) {
+						set.GoSet = append(set.GoSet, v)
+					}
+					out[i] = append(out[i], ovsdb.Row{op.Columns[0]: set})
+				}
+			}
+		}
+	}
+	return out, d.down
+}
+
+// object is a pod as the API server has it once its kubelet has started it.
+func (w *world) object(key model.PodKey) *core.Pod {
+	p := w.objects.Pods[key]
+	text, err := json.Marshal(p.Assigned)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := &core.Pod{
+		ObjectMeta: meta.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: types.UID(p.UID), Annotations: map[string]string{model.AnnotationAttachments: string(text)}, Labels: map[string]string{}},
+		Spec:       core.PodSpec{NodeName: p.Node},
+		Status:     core.PodStatus{Phase: core.PodRunning, Conditions: []core.PodCondition{{Type: core.PodReady, Status: core.ConditionTrue}}},
+	}
+	if p.Network != "" {
+		out.Labels[model.LabelNetwork] = p.Network
+	}
+	for _, a := range p.Assigned {
+		for _, face := range a.Faces {
+			out.Status.PodIPs = append(out.Status.PodIPs, core.PodIP{IP: face.String()})
+		}
+	}
+	return out
+}
+
+// facts are those of a pod of which everything was asked.
+func (w *world) facts(key model.PodKey, events ...core.Event) podFacts {
+	rows := readPodRows(w.t.Context(), databases{world: w}, databases{world: w}, key.First().PortName())
+	return podFacts{object: w.object(key), events: events, rows: &rows}
+}
+
+func inspectedWorld(t testing.TB) *world {
+	t.Helper()
+	w := newWorld(t)
+	for _, p := range w.objects.Pods {
+		p.Assigned[0].Faces = []netip.Addr{netip.MustParseAddr(fmt.Sprintf("100.64.%d.%s", len(p.Key.Namespace), strings.TrimPrefix(p.Key.Name, "web-")))}
+	}
+	for _, node := range []string{"n1", "n2"} {
+		w.objects.Nodes[node] = &model.Node{Name: node, UID: node}
+		w.objects.Reports[node] = &model.NodeReport{Node: node, NodeUID: node, Version: "v0.1.0"}
+	}
+	key := model.ServiceKey{Namespace: "red", Name: "web"}
+	pod := w.objects.Pods[model.PodKey{Namespace: "red", Name: "web-0"}]
+	w.objects.Services[key] = &model.Service{Key: key, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.7")}, Assigned: &model.ServiceAddresses{Network: "red", Addresses: []netip.Addr{netip.MustParseAddr("10.9.0.10")}}}
+	slice := model.SliceKey{Namespace: "red", Name: "web-1"}
+	w.objects.Slices[slice] = &model.Slice{Key: slice, Service: "web", Endpoints: []model.Endpoint{{Pod: pod.Key, PodUID: pod.UID, Ready: true}}}
+	policy := model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "closed"}
+	w.objects.Policies[policy] = &model.Policy{Key: policy, Tier: model.TierTenant, Subject: match.Pods{Namespace: "red"}, Isolates: [2]bool{true, false}}
+	// Somebody labels his namespace with a Network that does not admit it.
+	w.objects.Networks["blue"].Tenant = "them"
+	w.objects.Namespaces["blue"].Labels[model.LabelTenant] = "them"
+	w.objects.Namespaces["intruder"] = &model.Namespace{Name: "intruder", Labels: map[string]string{model.LabelNetwork: "blue"}}
+	return w
+}
+
+// goldenValue compares a value with the one that package cli's tests print.
+func goldenValue[V any](t *testing.T, name string, got V) {
+	t.Helper()
+	file := filepath.Join("..", "cli", "testdata", "inspect-"+name+".json")
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(got); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text.String()); diff != "" {
+		t.Errorf("%s (-want +got; run with -update when it is meant):\n%s", name, diff)
+	}
+}
+
+func TestNetworksGolden(t *testing.T) {
+	t.Parallel()
+	w := inspectedWorld(t)
+	shown := w.shown["blue"]
+	shown.Phase = model.Degraded
+	w.shown["blue"] = shown
+	goldenValue(t, "networks-two", api.NetworkList{TypeMeta: meta.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: "NetworkList"}, Items: w.held().Networks()})
+	goldenValue(t, "pods-red", api.PodList{TypeMeta: meta.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: "PodList"}, Items: w.held().Pods("red")})
+	for _, name := range []string{"red", "blue"} {
+		n, there := w.held().Network(name)
+		if !there {
+			t.Fatal(name)
+		}
+		if name == "blue" {
+			w.delete(find[*nb.LogicalSwitch](w, "blue/back"))
+		}
+		addRows(t.Context(), databases{world: w}, &n, "default")
+		goldenValue(t, "network-"+name, n)
+	}
+	if n, _ := w.held().Network("blue"); strings.Contains(fmt.Sprint(n.Status.Detail.Namespaces), "intruder") {
+		t.Error("it tells of a namespace that it does not admit")
+	}
+	n, _ := w.held().Network("red")
+	addRows(t.Context(), databases{w, errors.New("10.0.0.9 is away")}, &n, "default")
+	if n.Status.Detail.Problem != "the northbound database does not answer" {
+		t.Errorf("of a database that is away it tells %q", n.Status.Detail.Problem)
+	}
+}
+
+// TestPodLayersGolden: for each thing that can be missing, the layer is marked, and the first of them is the verdict.
+func TestPodLayersGolden(t *testing.T) {
+	t.Parallel()
+	web := model.PodKey{Namespace: "red", Name: "web-0"}
+	event := func(component, reason, message string) core.Event {
+		return core.Event{Source: core.EventSource{Component: component}, Reason: reason, Message: message}
+	}
+	for name, c := range map[string]struct {
+		key model.PodKey
+		// damage breaks the world, change what is told of it.
+		damage func(w *world)
+		change func(f *podFacts)
+		events []core.Event
+		// first is the first layer that is missing; empty: none is.
+		first string
+	}{
+		"well":    {key: web},
+		"no-port": {key: web, damage: func(w *world) { w.delete(find[*nb.LogicalSwitchPort](w, "red/web-0")) }, first: layerNorthbound},
+		"other-address": {key: web, damage: func(w *world) {
+			find[*nb.LogicalSwitchPort](w, "red/web-0").Addresses = []string{"unknown"}
+		}, first: layerNorthbound},
+		"no-binding": {key: web, damage: func(w *world) { delete(w.bindings, "red/web-0") }, first: layerSouthbound},
+		"unbound":    {key: web, damage: func(w *world) { w.bindings["red/web-0"] = ovn.Binding{} }, first: layerSouthbound},
+		"elsewhere": {key: web, damage: func(w *world) {
+			w.bindings["red/web-0"] = ovn.Binding{Chassis: "n7", Hostname: "n7", Up: true}
+		}, first: layerSouthbound},
+		"not-up":       {key: web, damage: func(w *world) { w.bindings["red/web-0"] = ovn.Binding{Chassis: "n1", Hostname: "n1"} }, first: layerSouthbound},
+		"no-agent":     {key: web, damage: func(w *world) { delete(w.objects.Reports, "n1") }, first: layerNode},
+		"no-network":   {key: web, damage: func(w *world) { w.addPod("red", "web-0", "n1").Network = "nowhere" }, events: []core.Event{event("atoll-controller", "NetworkNotFound", `Network "nowhere", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "red"`)}, first: layerNetwork},
+		"not-admitted": {key: web, damage: func(w *world) { w.addPod("red", "web-0", "n1").Network = "blue" }, first: layerNetwork},
+		"refused": {key: web, damage: func(w *world) {
+			w.addPod("red", "web-0", "n1")
+			w.delete(find[*nb.LogicalSwitchPort](w, "red/web-0"))
+			delete(w.bindings, "red/web-0")
+		}, events: []core.Event{event("kubelet", "FailedCreatePodSandBox", "no"), event("atoll-controller", "SubnetFull", "subnet front has no address left")}, first: layerAddress},
+		"no-face":    {key: web, change: func(f *podFacts) { f.object.Status = core.PodStatus{Phase: core.PodPending} }, events: []core.Event{event("kubelet", "FailedCreatePodSandBox", "the agent does not answer")}, first: layerFace},
+		"other-face": {key: web, change: func(f *podFacts) { f.object.Status.PodIPs[0].IP = "100.64.9.9" }, first: layerFace},
+		"not-asked":  {key: web, change: func(f *podFacts) { f.rows = nil }},
+		"not-answered": {key: web, change: func(f *podFacts) {
+			f.rows = &podRows{northboundError: errors.New("10.0.0.9"), southboundError: errors.New("10.0.0.9")}
+		}},
+		"host":     {key: web, change: func(f *podFacts) { f.object.Spec.HostNetwork = true }},
+		"finished": {key: web, change: func(f *podFacts) { f.object.Status.Phase = core.PodSucceeded }},
+		"no-node": {key: web, change: func(f *podFacts) {
+			f.object.Spec.NodeName = ""
+			f.object.Status.Conditions = []core.PodCondition{{Type: core.PodScheduled, Status: core.ConditionFalse, Message: "0/3 nodes are available"}}
+		}, first: layerObject},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := inspectedWorld(t)
+			if c.damage != nil {
+				c.damage(w)
+			}
+			f := w.facts(c.key, c.events...)
+			if c.change != nil {
+				c.change(&f)
+			}
+			got := w.held().podLayers(f)
+			goldenValue(t, "pod-"+name, got)
+			first := ""
+			for _, l := range got.Status.Layers {
+				if l.State == api.LayerMissing {
+					first = l.Name
+					break
+				}
+			}
+			if first != c.first || (first != "" && !strings.HasPrefix(got.Status.Verdict, first+": ")) {
+				t.Errorf("the first that is missing is %q, want %q; the verdict: %s", first, c.first, got.Status.Verdict)
+			}
+		})
+	}
+}
+
+func TestClusterGolden(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2030, 1, 1, 8, 0, 0, 0, time.UTC)
+	node := func(name string, ready core.ConditionStatus) core.Node {
+		return core.Node{ObjectMeta: meta.ObjectMeta{Name: name}, Status: core.NodeStatus{Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: ready}}}}
+	}
+	well := func() clusterFacts {
+		server := func(n int, leads bool, index int64) ovn.ServerStatus {
+			return ovn.ServerStatus{Address: fmt.Sprintf("ssl:192.0.2.%d:6641", n), Clustered: true, Connected: true, Leader: leads, Index: index}
+		}
+		return clusterFacts{
+			source: "atoll-controller n1", now: began.Add(time.Hour),
+			lease: &coordination.Lease{Spec: coordination.LeaseSpec{
+				HolderIdentity: ptr.To("n1_4711"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &meta.MicroTime{Time: began}, RenewTime: &meta.MicroTime{Time: began.Add(time.Hour - 2*time.Second)},
+			}},
+			deployments: []apps.Deployment{{ObjectMeta: meta.ObjectMeta{Name: "atoll-controller"}, Spec: apps.DeploymentSpec{Replicas: ptr.To[int32](2), Template: core.PodTemplateSpec{Spec: core.PodSpec{Containers: []core.Container{{Image: "atoll:v0.1.0"}}}}}, Status: apps.DeploymentStatus{ReadyReplicas: 2}}},
+			daemons:     []apps.DaemonSet{{ObjectMeta: meta.ObjectMeta{Name: "atoll-agent"}, Status: apps.DaemonSetStatus{DesiredNumberScheduled: 2, NumberReady: 2}}},
+			nodes:       []core.Node{node("n1", core.ConditionTrue), node("n2", core.ConditionTrue)},
+			databases: []databaseFacts{
+				{name: ovn.NorthboundDatabase, servers: []ovn.ServerStatus{server(1, true, 1007), server(2, false, 1007), server(3, false, 1004)}},
+				{name: ovn.SouthboundDatabase, servers: []ovn.ServerStatus{{Address: "unix:/var/run/ovn/ovnsb_db.sock", Connected: true, Leader: true}}},
+			},
+			southbound: &southboundState{chassis: map[string]bool{"n1": true, "n2": true}},
+		}
+	}
+	for name, c := range map[string]struct {
+		damage func(*world, *clusterFacts)
+		// objects are those of the problems.
+		objects string
+	}{
+		"well":       {func(*world, *clusterFacts) {}, ""},
+		"no-lease":   {func(_ *world, f *clusterFacts) { f.lease = nil }, "Lease/atoll-controller"},
+		"silent":     {func(_ *world, f *clusterFacts) { f.now = f.now.Add(time.Minute) }, "Lease/atoll-controller"},
+		"not-ready":  {func(_ *world, f *clusterFacts) { f.deployments[0].Status.ReadyReplicas = 1 }, "Deployment/atoll-controller"},
+		"node-down":  {func(_ *world, f *clusterFacts) { f.nodes[1] = node("n2", core.ConditionUnknown) }, "Node/n2"},
+		"no-agent":   {func(w *world, _ *clusterFacts) { delete(w.objects.Reports, "n2") }, "Node/n2"},
+		"no-chassis": {func(_ *world, f *clusterFacts) { f.southbound.chassis = map[string]bool{"n1": true} }, "Node/n2"},
+		"member-away": {func(_ *world, f *clusterFacts) {
+			f.databases[0].servers[2] = ovn.ServerStatus{Address: "ssl:192.0.2.3:6641", Err: errors.New("connection refused")}
+		}, "Database/OVN_Northbound"},
+		"no-quorum": {func(_ *world, f *clusterFacts) {
+			for i := range f.databases[0].servers {
+				f.databases[0].servers[i].Connected, f.databases[0].servers[i].Leader = false, false
+			}
+		}, "Database/OVN_Northbound Database/OVN_Northbound Database/OVN_Northbound Database/OVN_Northbound"},
+		"southbound-away": {func(_ *world, f *clusterFacts) {
+			f.southbound, f.southboundError = nil, errors.New("connection refused")
+			f.databases[1].servers[0] = ovn.ServerStatus{Address: "unix:/var/run/ovn/ovnsb_db.sock", Err: errors.New("connection refused")}
+		}, "Database/OVN_Southbound Database/OVN_Southbound Database/OVN_Southbound"},
+		"behind": {func(w *world, f *clusterFacts) {
+			w.addPod("red", "new", "n1")
+			f.southbound.unbound = 4
+		}, ""},
+		"nothing-allowed": {func(_ *world, f *clusterFacts) {
+			no := errors.New("forbidden")
+			*f = clusterFacts{source: f.source, now: f.now, leaseError: no, componentError: no, nodeError: no}
+		}, "Lease/atoll-controller Namespace/atoll-system Nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, f := inspectedWorld(t), well()
+			c.damage(w, &f)
+			got := w.held().clusterStatus(f)
+			goldenValue(t, "cluster-"+name, got)
+			var objects []string
+			for _, p := range got.Status.Problems {
+				objects = append(objects, p.Object)
+			}
+			if have := strings.Join(objects, " "); have != c.objects || got.Status.Healthy != (c.objects == "") {
+				t.Errorf("healthy: %v, problems of %s; want those of %s", got.Status.Healthy, have, c.objects)
+			}
+		})
+	}
+}
+
+// BenchmarkThousandNetworks is all of a list but the way to the user.
+func BenchmarkThousandNetworks(b *testing.B) {
+	h := Held{Objects: model.NewChanges(), Default: "default", Status: func(string, string) (atoll.NetworkStatus, bool) {
+		return atoll.NetworkStatus{Phase: atoll.NetworkReady, Subnets: make([]atoll.SubnetStatus, 2)}, true
+	}}
+	for i := range 1000 {
+		name := fmt.Sprintf("network-%d", i)
+		h.Objects.Networks[name] = &model.Network{Name: name, UID: name, Type: model.VPC}
+	}
+	for b.Loop() {
+		if _, err := json.Marshal(h.Networks()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
