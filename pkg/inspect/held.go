@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
+	rbac "k8s.io/api/rbac/v1"
+
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/match"
@@ -178,6 +180,24 @@ func (h Held) chosen(p *model.Pod) (network, by string) {
 		return ns.Network(), "its namespace's label " + model.LabelNetwork
 	}
 	return ns.Home(), "its namespace's label " + model.LabelTenant
+}
+
+// tenantsOf are the Tenants whose admin somebody is.
+func (h Held) tenantsOf(user string, groups []string) map[string]bool {
+	out := map[string]bool{}
+	for name, t := range h.Objects.Tenants {
+		for _, a := range t.Admins {
+			switch a.Kind {
+			case rbac.GroupKind:
+				out[name] = out[name] || slices.Contains(groups, a.Name)
+			case rbac.ServiceAccountKind:
+				out[name] = out[name] || user == "system:serviceaccount:"+a.Namespace+":"+a.Name
+			default:
+				out[name] = out[name] || user == a.Name
+			}
+		}
+	}
+	return out
 }
 
 func texts(addresses []netip.Addr) (out []string) {

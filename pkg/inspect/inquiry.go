@@ -51,6 +51,15 @@ func (i Inquirer) Networks() ([]api.Network, error) {
 	return held.Networks(), nil
 }
 
+// TenantsOf are the Tenants whose admin somebody is, as they say themselves.
+func (i Inquirer) TenantsOf(user string, groups []string) (map[string]bool, error) {
+	held, err := i.Held()
+	if err != nil {
+		return nil, err
+	}
+	return held.tenantsOf(user, groups), nil
+}
+
 // Network is one; false when there is none.
 func (i Inquirer) Network(ctx context.Context, name string) (api.Network, bool, error) {
 	held, err := i.Held()

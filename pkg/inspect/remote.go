@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -132,6 +133,11 @@ func (r *Remote) get(ctx context.Context, into any, path ...string) (down string
 			return "", fmt.Errorf("read the answer of %s: %w", api.GroupName, err)
 		}
 		return "", nil
+	}
+	// What is not decoded, has its words in the body.
+	var said meta.Status
+	if json.Unmarshal(raw, &said) == nil && said.Kind == "Status" {
+		err = &apierrors.StatusError{ErrStatus: said}
 	}
 	status, answered := errors.AsType[*apierrors.StatusError](err)
 	switch {

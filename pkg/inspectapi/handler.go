@@ -25,6 +25,8 @@ const maxAtOnce = 16
 type Answers interface {
 	Cluster(ctx context.Context) (api.Cluster, error)
 	Networks() ([]api.Network, error)
+	// TenantsOf are the Tenants whose admin somebody is.
+	TenantsOf(user string, groups []string) (map[string]bool, error)
 	Network(ctx context.Context, name string) (api.Network, bool, error)
 	Pods(namespace string) ([]api.Pod, error)
 	Pod(ctx context.Context, key model.PodKey) (api.Pod, bool, error)
@@ -138,12 +140,31 @@ func (h *handler) cluster(r request) (any, error) {
 	return h.answers.Cluster(r.Context())
 }
 
-// networks are those that who asks may get. The right to list them is the right to ask which these are.
+// networks are all if who asks may get any, else those of the Tenants whose admin he is that he may get. The right to list them is the right to ask
+// which these are. Kubernetes is not asked about each Network that there is: for a thousand it would take half a minute.
 func (h *handler) networks(r request) (any, error) {
 	all, err := h.answers.Networks()
 	if err != nil {
 		return nil, err
 	}
+	every, err := h.authz.may(r.Context(), r.who, attributes{verb: "get", resource: api.ResourceNetworks})
+	if err != nil {
+		return nil, apierrors.NewServiceUnavailable(err.Error())
+	}
+	if !every {
+		if all, err = h.networksOf(r, all); err != nil {
+			return nil, err
+		}
+	}
+	return api.NetworkList{TypeMeta: typeOf("NetworkList"), Items: all}, nil
+}
+
+func (h *handler) networksOf(r request, all []api.Network) ([]api.Network, error) {
+	tenants, err := h.answers.TenantsOf(r.who.name, r.who.groups)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(n api.Network) bool { return n.Status.Tenant == "" || !tenants[n.Status.Tenant] })
 	names := make([]string, len(all))
 	for i, n := range all {
 		names[i] = n.Name
@@ -152,8 +173,7 @@ func (h *handler) networks(r request) (any, error) {
 	if err != nil {
 		return nil, apierrors.NewServiceUnavailable(err.Error())
 	}
-	all = slices.DeleteFunc(all, func(n api.Network) bool { return !his[n.Name] })
-	return api.NetworkList{TypeMeta: typeOf("NetworkList"), Items: all}, nil
+	return slices.DeleteFunc(all, func(n api.Network) bool { return !his[n.Name] }), nil
 }
 
 func (h *handler) network(r request) (any, error) {

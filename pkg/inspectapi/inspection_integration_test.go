@@ -33,7 +33,7 @@ const networksOfTwo = `
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: umbrella, labels: {atoll.dev/tenant: umbrella}}}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {namespace: acme, name: jo}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: atoll-view}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jo}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {namespace: acme, name: jo}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: atoll-inspector}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jo}]}
 ---
 {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: acme, name: closed}, spec: {podSelector: {}}}
 ---
@@ -120,7 +120,7 @@ func TestInspection(t *testing.T) {
 			t.Errorf("status: %d, %s", status, trouble)
 		}
 		// The control: with the right he sees it.
-		l.kubectl("create", "clusterrolebinding", "jo-sees-all", "--clusterrole=atoll-view", "--user=jo")
+		l.kubectl("create", "clusterrolebinding", "jo-sees-all", "--clusterrole=atoll-inspector", "--user=jo")
 		tells(jo, 0, []string{"network", "umbrella"}, "Namespaces   umbrella")
 		tells(jo, 0, []string{"networks", "-o", "name"}, "network/umbrella")
 		l.kubectl("delete", "clusterrolebinding", "jo-sees-all")
@@ -164,7 +164,7 @@ func (l *lab) directly(t *testing.T) {
 		l.must(err)
 		return review.Status.Token
 	}
-	l.kubectl("create", "clusterrolebinding", "sees-all", "--clusterrole=atoll-view", "--serviceaccount=acme:sees-all")
+	l.kubectl("create", "clusterrolebinding", "sees-all", "--clusterrole=atoll-inspector", "--serviceaccount=acme:sees-all")
 	for what, c := range map[string]struct {
 		change func(http.Header)
 		want   int
