@@ -73,9 +73,9 @@ type served struct {
 
 	mu   sync.Mutex
 	have *tls.Certificate
-	// by is the CA that has signed it, until when it is shown.
-	by    []byte
-	until time.Time
+	// signing is the CA that has signed it, until when it is shown.
+	signing []byte
+	until   time.Time
 }
 
 func (s *served) certificate() (*tls.Certificate, error) {
@@ -87,7 +87,7 @@ func (s *served) certificate() (*tls.Certificate, error) {
 	defer s.mu.Unlock()
 	now := s.signer.config.Now()
 	signing := authority.Signing(now).Certificate.Raw
-	if s.have != nil && bytes.Equal(s.by, signing) && now.Before(s.until) {
+	if s.have != nil && bytes.Equal(s.signing, signing) && now.Before(s.until) {
 		return s.have, nil
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -104,6 +104,6 @@ func (s *served) certificate() (*tls.Certificate, error) {
 	}
 	_, life := lifeOf(all[0])
 	s.have = &tls.Certificate{Certificate: [][]byte{all[0].Raw}, PrivateKey: key, Leaf: all[0]}
-	s.by, s.until = signing, now.Add(life/2)
+	s.signing, s.until = signing, now.Add(life/2)
 	return s.have, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
-	networking "k8s.io/api/networking/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -107,13 +106,7 @@ func (read *reading) all(ctx context.Context, r *Remote, namespace string) {
 			}
 		})
 	})
-	policies, err := r.client.NetworkingV1().NetworkPolicies(namespace).List(ctx, all)
-	try("networkpolicies", err, func() {
-		each(policies.Items, func(p *networking.NetworkPolicy) {
-			policy := intake.NetworkPolicy(p)
-			o.Policies[policy.Key] = policy
-		})
-	})
+	try(read.policies(ctx, r, namespace))
 }
 
 func (read *reading) miss(kind string) {
