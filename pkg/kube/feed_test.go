@@ -233,3 +233,19 @@ func TestNodesReadAndWritten(t *testing.T) {
 		t.Errorf("a Node that was made anew has %+v", other.Assigned)
 	}
 }
+
+// TestHeldStaysForOthers: who looks on sees what there is, whoever has taken of it.
+func TestHeldStaysForOthers(t *testing.T) {
+	f, pods, _, _ := deaf(t)
+	must(t, pods.Add(testPod("a", "1")))
+	must(t, pods.Add(testPod("b", "2")))
+	f.Take()
+	must(t, pods.Delete(testPod("b", "2")))
+	held := f.Held()
+	if len(held.Pods) != 1 || held.Pods[model.PodKey{Namespace: "ns", Name: "a"}] == nil {
+		t.Errorf("it holds %v", held.Pods)
+	}
+	if taken := f.Take(); len(taken.Pods) != 1 {
+		t.Errorf("who takes gets %v", taken.Pods)
+	}
+}

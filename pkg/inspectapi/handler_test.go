@@ -1,0 +1,287 @@
+package inspectapi
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authorization "k8s.io/api/authorization/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetest "k8s.io/client-go/testing"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// answers are of a cluster with the Networks acme, acme--db and umbrella; asked counts what was looked up.
+type answers struct {
+	asked atomic.Int32
+	err   error
+}
+
+func (a *answers) Cluster(context.Context) (api.Cluster, error) {
+	a.asked.Add(1)
+	return api.Cluster{}, a.err
+}
+
+func (a *answers) Networks() ([]api.Network, error) {
+	a.asked.Add(1)
+	var out []api.Network
+	for name, tenant := range map[string]string{"acme": "acme", "acme--db": "acme", "umbrella": "umbrella", "default": ""} {
+		n := api.Network{Status: api.NetworkStatus{Tenant: tenant}}
+		n.Name = name
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b api.Network) int { return strings.Compare(a.Name, b.Name) })
+	return out, a.err
+}
+
+func (a *answers) TenantsOf(user string, _ []string) (map[string]bool, error) {
+	return map[string]bool{"acme": user == "jo"}, nil
+}
+
+func (a *answers) Network(_ context.Context, name string) (api.Network, bool, error) {
+	a.asked.Add(1)
+	return api.Network{}, name == "acme" || name == "umbrella", a.err
+}
+
+func (a *answers) Pods(string) ([]api.Pod, error) { a.asked.Add(1); return nil, a.err }
+
+func (a *answers) Pod(_ context.Context, key model.PodKey) (api.Pod, bool, error) {
+	a.asked.Add(1)
+	return api.Pod{}, key.Name == "web", a.err
+}
+
+// rights say who may what: user, verb, resource, name.
+func rights(spec authorization.SubjectAccessReviewSpec) bool {
+	r := spec.ResourceAttributes
+	if r.Group != api.GroupName || r.Version != api.Version {
+		return false
+	}
+	switch spec.User {
+	case "operator":
+		return true
+	case "jo":
+		return r.Verb == "list" && r.Resource == "networks" || r.Verb == "get" && r.Resource == "networks" && r.Name == "acme" || r.Resource == "pods" && r.Namespace == "acme"
+	}
+	return false
+}
+
+// world is a handler behind a server, and by whose certificate the API server comes.
+type world struct {
+	*httptest.Server
+	answers *answers
+	reviews atomic.Int32
+	client  *http.Client
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{answers: &answers{}}
+	client := fake.NewClientset()
+	client.PrependReactor("create", "subjectaccessreviews", func(action kubetest.Action) (bool, runtime.Object, error) {
+		w.reviews.Add(1)
+		review := action.(kubetest.CreateAction).GetObject().(*authorization.SubjectAccessReview).DeepCopy()
+		review.Status.Allowed = rights(review.Spec)
+		return true, review, nil
+	})
+	certificate, bundle := frontProxy(t, "front-proxy-client")
+	authn := newAuthenticator(client, slog.New(slog.DiscardHandler))
+	f, err := parseFront(map[string]string{
+		"requestheader-client-ca-file": bundle, "requestheader-allowed-names": `["front-proxy-client"]`, "requestheader-username-headers": `["X-Remote-User"]`,
+		"requestheader-group-headers": `["X-Remote-Group"]`, "requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authn.front.Store(f)
+	h := &handler{answers: w.answers, authn: authn, authz: newAuthorizer(client), log: slog.New(slog.DiscardHandler), turns: make(chan struct{}, maxAtOnce)}
+	w.Server = httptest.NewUnstartedServer(h.mux())
+	w.Server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	w.Server.StartTLS()
+	t.Cleanup(w.Server.Close)
+	w.client = w.with(certificate)
+	return w
+}
+
+func (w *world) with(certificates ...tls.Certificate) *http.Client {
+	client := w.Server.Client()
+	transport := client.Transport.(*http.Transport).Clone()
+	transport.TLSClientConfig.Certificates = certificates
+	return &http.Client{Transport: transport}
+}
+
+// frontProxy is a certificate that signs itself.
+func frontProxy(t *testing.T, name string) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// ask is what a user is answered, and the message of a Status.
+func (w *world) ask(t *testing.T, client *http.Client, user, path string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL+"/apis/inspect.atoll.dev/v1alpha1"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Remote-User", user)
+	request.Header.Set("X-Remote-Group", "system:authenticated")
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status meta.Status
+	if json.Unmarshal(text, &status) == nil && status.Kind == "Status" {
+		return answer.StatusCode, status.Message
+	}
+	return answer.StatusCode, string(text)
+}
+
+func TestWhoMayWhat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		user, path string
+		status     int
+		told       string
+		// looks: the answer was looked up.
+		looks bool
+	}{
+		{"ann", "", http.StatusOK, `"networks"`, false},
+		{"operator", "/clusters/cluster", http.StatusOK, "", true},
+		{"operator", "/clusters/other", http.StatusNotFound, `clusters.inspect.atoll.dev "other" not found`, false},
+		{"operator", "/networks", http.StatusOK, `"umbrella"`, true},
+		{"operator", "/networks/none", http.StatusNotFound, `networks.inspect.atoll.dev "none" not found`, true},
+		{"operator", "/namespaces/umbrella/pods/none", http.StatusNotFound, `pods.inspect.atoll.dev "none" not found`, true},
+		{"operator", "/networks?watch=true", http.StatusBadRequest, "knows no watch", false},
+		{"operator", "/networks?labelSelector=a", http.StatusBadRequest, "knows no labelSelector", false},
+		{"jo", "/networks/acme", http.StatusOK, "", true},
+		{"jo", "/namespaces/acme/pods", http.StatusOK, "", true},
+		{"jo", "/namespaces/acme/pods/web", http.StatusOK, "", true},
+		{"jo", "/pods", http.StatusForbidden, `User "jo" cannot list resource "pods" in API group "inspect.atoll.dev" at the cluster scope`, false},
+		{"jo", "/networks/umbrella", http.StatusForbidden, `networks.inspect.atoll.dev "umbrella" is forbidden: User "jo" cannot get resource "networks" in API group "inspect.atoll.dev" at the cluster scope`, false},
+		{"jo", "/networks/none", http.StatusForbidden, `networks.inspect.atoll.dev "none" is forbidden: User "jo" cannot get resource "networks" in API group "inspect.atoll.dev" at the cluster scope`, false},
+		{"jo", "/namespaces/umbrella/pods/web", http.StatusForbidden, `User "jo" cannot get resource "pods" in API group "inspect.atoll.dev" in the namespace "umbrella"`, false},
+		{"jo", "/clusters/cluster", http.StatusForbidden, "is forbidden", false},
+		{"ann", "/networks", http.StatusForbidden, "is forbidden", false},
+		{"", "/networks", http.StatusUnauthorized, "nobody says who asks", false},
+	} {
+		before := w.answers.asked.Load()
+		status, told := w.ask(t, w.client, c.user, c.path)
+		if status != c.status || !strings.Contains(told, c.told) {
+			t.Errorf("%s asks for %s: %d %s; want %d %s", c.user, c.path, status, told, c.status, c.told)
+		}
+		if looked := w.answers.asked.Load() > before; looked != c.looks {
+			t.Errorf("%s asks for %s: it is looked up: %v", c.user, c.path, looked)
+		}
+	}
+}
+
+// TestAListIsCut: who may get some is listed these, and Kubernetes is asked about those of his Tenants alone.
+func TestAListIsCut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	status, text := w.ask(t, w.client, "jo", "/networks")
+	var list api.NetworkList
+	if err := json.Unmarshal([]byte(text), &list); err != nil || status != http.StatusOK || len(list.Items) != 1 || list.Items[0].Name != "acme" {
+		t.Errorf("%d %s: %v", status, text, err)
+	}
+	if n := w.reviews.Load(); n != 4 {
+		t.Errorf("Kubernetes was asked %d times, want 4: may he list, may he get any, and each of two", n)
+	}
+	if _, _ = w.ask(t, w.client, "jo", "/networks/acme"); w.reviews.Load() != 4 {
+		t.Error("what it has said a moment ago is asked again")
+	}
+}
+
+// TestNobodyPosesAsTheAPIServer: headers count by the certificate alone.
+func TestNobodyPosesAsTheAPIServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other, _ := frontProxy(t, "front-proxy-client")
+	for what, client := range map[string]*http.Client{"without a certificate": w.with(), "with one of another CA": w.with(other)} {
+		if status, _ := w.ask(t, client, "operator", "/networks"); status != http.StatusUnauthorized {
+			t.Errorf("%s: %d", what, status)
+		}
+	}
+	// Another name of the right CA.
+	f := &front{names: []string{"somebody-else"}, roots: x509.NewCertPool()}
+	leaf, bundle := frontProxy(t, "front-proxy-client")
+	f.roots.AppendCertsFromPEM([]byte(bundle))
+	parsed, err := x509.ParseCertificate(leaf.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{parsed}}}
+	if f.shown(r) {
+		t.Error("a certificate of another name counts")
+	}
+	if f.names = nil; !f.shown(r) {
+		t.Error("where any name will do, it does not")
+	}
+}
+
+func TestWhoIsNotReadyYet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answers.err = inspect.ErrNotRead
+	if status, told := w.ask(t, w.client, "operator", "/networks"); status != http.StatusServiceUnavailable || !strings.Contains(told, "not been read yet") {
+		t.Errorf("%d %s", status, told)
+	}
+	w.answers.err = errors.New("no")
+	if status, _ := w.ask(t, w.client, "operator", "/networks/acme"); status != http.StatusInternalServerError {
+		t.Errorf("%d", status)
+	}
+}
+
+func TestFrontsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	_, bundle := frontProxy(t, "x")
+	for _, data := range []map[string]string{
+		{},
+		{"requestheader-client-ca-file": "none"},
+		{"requestheader-client-ca-file": bundle},
+		{"requestheader-client-ca-file": bundle, "requestheader-username-headers": "X-Remote-User"},
+	} {
+		if f, err := parseFront(data); err == nil {
+			t.Errorf("%v is read as %+v", data, f)
+		}
+	}
+}
