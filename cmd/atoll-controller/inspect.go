@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/central"
 	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/inspectapi"
@@ -41,20 +39,11 @@ func (p *process) serveInspection(ctx context.Context, client kubernetes.Interfa
 			return inspect.HeldBy(feed, *network)
 		},
 		Northbound: &ovsdb.Asker{Config: p.database, Database: ovsdb.NorthboundDatabase},
-		Southbound: &ovsdb.Asker{Config: p.southbound(client), Database: ovsdb.SouthboundDatabase},
+		Southbound: &ovsdb.Asker{Config: p.southbound, Database: ovsdb.SouthboundDatabase},
 	}
 	return inspectapi.Serve(ctx, build.ScrapeAddress(p.options.inspectAddress, inspectPort), inspectapi.Config{
 		Client: client, Objects: p.settings, Answers: inquirer, Signer: p.signer, Log: p.log, Leads: p.leading.Load,
 	})
-}
-
-// southbound says where the southbound database is, with all rights.
-func (p *process) southbound(client kubernetes.Interface) ovsdb.Config {
-	out := ovsdb.Config{Addresses: strings.Split(p.options.sbAddresses, ","), TLS: p.database.TLS, Log: p.log}
-	if p.options.nbRecord {
-		out.Find = findDatabase(central.Store{Client: client, Namespace: p.options.leaseNamespace}, central.Southbound, central.FullPort)
-	}
-	return out
 }
 
 // checkInspection says what is wrong with how inspection is asked for.

@@ -38,7 +38,7 @@ type process struct {
 	cluster  *rest.Config
 	settings dynamic.Interface
 	database ovsdb.Config
-	// southbound is the other database, with all rights, and records say where both are; with --nb-record alone.
+	// southbound is the other database, with all rights. records say where both are, with --nb-record alone.
 	southbound ovsdb.Config
 	records    central.Store
 	// shown tells of the certificates that their servers show.

@@ -123,13 +123,14 @@ func run(ctx context.Context, o options) error {
 		p.database.TLS = p.signer.TLS()
 		registry.MustRegister(p.signer)
 	}
+	p.southbound = ovsdb.Config{Addresses: strings.Split(o.sbAddresses, ","), TLS: p.database.TLS, Log: log}
 	if o.nbRecord {
 		if !o.signs {
 			return errors.New("--nb-record needs --sign-certificates: the controller signs its own certificate, too")
 		}
 		p.records = central.Store{Client: reviews, Namespace: o.leaseNamespace}
 		p.database.Find = findDatabase(p.records, central.Northbound, central.Northbound.ClientPort())
-		p.southbound = ovsdb.Config{Find: findDatabase(p.records, central.Southbound, central.FullPort), TLS: p.database.TLS, Log: log}
+		p.southbound.Find = findDatabase(p.records, central.Southbound, central.FullPort)
 		p.shown = &southbound.Certificates{Records: p.records, TLS: p.database.TLS, Log: log}
 		registry.MustRegister(p.shown)
 	}

@@ -17,11 +17,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox/progress"
 )
 
-const (
-	formatYAML = "yaml"
-	// installTimeout is long: images are pulled, and three members of the databases join one after another.
-	installTimeout = 10 * time.Minute
-)
+// installTimeout is long: images are pulled, and three members of the databases join one after another.
+const installTimeout = 10 * time.Minute
 
 // installOptions are the flags of install, upgrade and preflight.
 type installOptions struct {
