@@ -69,7 +69,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
+.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e losses conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -98,6 +98,9 @@ policy-packets: ## the same of real packets between two nodes: 10,000; PACKETS="
 
 test-e2e: build ## tests on a cluster of three nodes on this machine (as root)
 	$(suites) e2e
+
+losses: build ## what is lost while each part is replaced, a node is drained and the authorities change, under 1,000 connections: half an hour (as root)
+	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=60m -v -run='^TestRolled$$' ./test/e2e/installed -losses
 
 conformance: build ## Kubernetes' own network and probe tests, in both kinds of Network; CONFORMANCE="-network=vpc -focus=DNS" is a part (as root)
 	go run ./test/conformance $(CONFORMANCE)

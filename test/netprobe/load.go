@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/atoll-net/atoll/test/netprobe/wire"
@@ -26,7 +27,7 @@ func runLoad(ctx context.Context, args []string) error {
 	flags.TextVar(&at, "at", netip.AddrPort{}, "address and port of the server")
 	how := flags.String("by", string(wire.LoadTCP), "tcp: a connection for each question; http: one connection for all; udp: one socket for all; dns, dns-tcp: a DNS question each")
 	workers := flags.Int("workers", 1, "how many ask at once")
-	pause := flags.Duration("pause", 0, "between an answer and the next question")
+	pause := flags.Duration("pause", 0, "between an answer and the next question; the workers begin one after another within as long")
 	duration := flags.Duration("for", time.Second, "how long at most")
 	untilEOF := flags.Bool("until-eof", false, "end when stdin does, if that is earlier")
 	if err := flags.Parse(args); err != nil {
@@ -76,6 +77,8 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 		all.Go(func() {
 			a := newAsker()
 			defer a.Close()
+			// They begin one after another, not all in one moment: what is measured is a load that goes on, not its start.
+			wait(ctx, pause*time.Duration(worker)/time.Duration(workers))
 			for i := 0; ctx.Err() == nil; i++ {
 				token, began := fmt.Sprintf("load-%d-%d", worker, i), time.Now()
 				by, made, err := a.ask(token)
@@ -99,14 +102,14 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 					}
 				}
 				mu.Unlock()
-				if pause > 0 {
-					select {
-					case <-ctx.Done():
-					case <-time.After(pause):
-					}
-				}
+				wait(ctx, pause)
 			}
 			asked := time.Since(started).Seconds()
+			if a, kept := a.(*httpAsker); kept {
+				mu.Lock()
+				sum.Renewed = append(sum.Renewed, a.renewed...)
+				mu.Unlock()
+			}
 			var late []string
 			if a, can := a.(lateAsker); can {
 				late = a.late()
@@ -123,8 +126,22 @@ func loadAll(ctx context.Context, workers int, pause time.Duration, newAsker fun
 		note(&sum, f.Failure)
 	}
 	slices.Sort(took)
-	sum.P50, sum.P99 = took[len(took)/2], took[len(took)*99/100]
+	// Who is ended at once has asked nothing.
+	if len(took) > 0 {
+		sum.P50, sum.P99 = took[len(took)/2], took[len(took)*99/100]
+	}
 	return sum
+}
+
+// wait waits as long as it says, or until ctx ends.
+func wait(ctx context.Context, pause time.Duration) {
+	if pause <= 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
+	}
 }
 
 // failed is a question without an answer so far.
@@ -184,19 +201,39 @@ func (tcpAsker) Close() error { return nil }
 type httpAsker struct {
 	url    string
 	client *http.Client
+	// kept: the connection of the last question was put aside for the next. When it was not, it is the client that gave it up: Go's does so when it is
+	// late to see that it has written a question which is answered already (net/http, maxWriteWaitBeforeConnReuse).
+	kept atomic.Bool
+	// renewed are questions for which a connection was made anew although one was kept.
+	renewed []wire.Failure
 }
 
 func newHTTP(at netip.AddrPort) asker {
-	return httpAsker{"http://" + at.String() + wire.ReadyPath, &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: loadPatience}}
+	return &httpAsker{
+		url: "http://" + at.String() + wire.ReadyPath, client: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: loadPatience},
+	}
 }
 
-func (a httpAsker) ask(string) (by wire.Identity, made bool, err error) {
-	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { made = !c.Reused }}
+func (a *httpAsker) ask(string) (by wire.Identity, made bool, err error) {
+	why := "it was closed between two questions"
+	trace := &httptrace.ClientTrace{
+		GotConn: func(c httptrace.GotConnInfo) {
+			made = !c.Reused
+			if c.Reused {
+				why = "a question on it failed, and was asked again"
+			}
+		},
+		PutIdleConn: func(err error) { a.kept.Store(err == nil) },
+	}
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.Background(), trace), http.MethodGet, a.url, nil)
 	if err != nil {
 		return by, made, err
 	}
+	began, kept := time.Now(), a.kept.Swap(false)
 	response, err := a.client.Do(request)
+	if made && kept {
+		a.renewed = append(a.renewed, wire.Failure{Asked: began, Took: time.Since(began), Error: why})
+	}
 	if err != nil {
 		return by, made, withoutAddresses(err)
 	}
@@ -209,7 +246,7 @@ func (a httpAsker) ask(string) (by wire.Identity, made bool, err error) {
 	return ready.Identity, made, withoutAddresses(err)
 }
 
-func (a httpAsker) Close() error {
+func (a *httpAsker) Close() error {
 	a.client.CloseIdleConnections()
 	return nil
 }

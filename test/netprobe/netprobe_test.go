@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -236,6 +239,45 @@ func TestLoad(t *testing.T) {
 				t.Errorf("way %d, nobody there: %d times %q, told as %+v", i, n, words, load.Failures)
 			}
 		}
+	}
+}
+
+// TestBrokenConnectionsAreTold: who keeps a connection says that it broke between two questions, although the next one is answered over another.
+func TestBrokenConnectionsAreTold(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := json.NewEncoder(w).Encode(wire.Ready{Identity: wire.Identity{UID: "u-1"}}); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	address, err := netip.ParseAddrPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newHTTP(address).(*httpAsker)
+	defer a.Close()
+	ask := func() {
+		t.Helper()
+		if by, _, err := a.ask(""); err != nil || by.UID != "u-1" {
+			t.Fatalf("answered by %+v, %v", by, err)
+		}
+		// It is put aside after the answer was read.
+		for end := time.Now().Add(5 * time.Second); !a.kept.Load(); runtime.Gosched() {
+			if time.Now().After(end) {
+				t.Fatal("the connection is not kept")
+			}
+		}
+	}
+	ask()
+	ask()
+	if len(a.renewed) != 0 {
+		t.Errorf("nothing broke, and told is %+v", a.renewed)
+	}
+	server.CloseClientConnections()
+	ask()
+	if len(a.renewed) != 1 || a.renewed[0].Error == "" || a.renewed[0].Asked.IsZero() {
+		t.Errorf("told is %+v", a.renewed)
 	}
 }
 

@@ -179,6 +179,8 @@ type Load struct {
 	// Errors counts what failed, by its words; Failures are the first of them, at most MaxFailures.
 	Errors   map[string]int `json:"errors,omitempty"`
 	Failures []Failure      `json:"failures,omitempty"`
+	// Renewed are the questions for which a connection that is kept had to be made anew, and why.
+	Renewed []Failure `json:"renewed,omitempty"`
 	// Late is how many questions by UDP were answered after the next had been asked. They are neither answers nor errors.
 	Late int `json:"late,omitempty"`
 	// Waited is how many questions were answered no sooner than a lost packet that begins a connection is sent again (Retransmission).
