@@ -29,7 +29,7 @@ func prepare(t *testing.T, overlay string, v Values) *Plan {
 // TestTheProgramHasWhatTheRepositoryHas: what is embedded gives the same objects as the directories do.
 func TestTheProgramHasWhatTheRepositoryHas(t *testing.T) {
 	t.Parallel()
-	for overlay, dir := range map[string]string{"ha": "../../dist/overlays/ha", "existing-ovn": "../../dist/default"} {
+	for overlay, dir := range map[string]string{"ha": "../../dist/overlays/ha", "single": "../../dist/overlays/single", "existing-ovn": "../../dist/default"} {
 		embedded, err := Render(Source{Overlay: overlay})
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestSourcesThatCannotBeRendered(t *testing.T) {
 		source Source
 		want   string
 	}{
-		{Source{Overlay: "sandbox"}, `no overlay "sandbox": choose one of existing-ovn, ha`},
+		{Source{Overlay: "sandbox"}, `no overlay "sandbox": choose one of existing-ovn, ha, single`},
 		{Source{Dir: t.TempDir()}, "kustomization"},
 	} {
 		if _, err := Render(test.source); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -37,7 +37,7 @@ var countLosses = flag.Bool("losses", false, "count what is lost under the whole
 // asking is one kind of question that a client goes on asking.
 type asking struct {
 	name    string
-	by      wire.LoadBy
+	way     wire.LoadBy
 	to      netip.AddrPort
 	workers int
 	pause   time.Duration
@@ -50,15 +50,15 @@ func askings(server netip.Addr) []asking {
 	to := netip.AddrPortFrom(server, wire.DefaultPort)
 	if !*countLosses {
 		return []asking{
-			{name: "new", by: wire.LoadTCP, to: to, workers: 2, pause: 5 * time.Millisecond},
-			{name: "udp", by: wire.LoadUDP, to: to, workers: 2, pause: 5 * time.Millisecond},
+			{name: "new", way: wire.LoadTCP, to: to, workers: 2, pause: 5 * time.Millisecond},
+			{name: "udp", way: wire.LoadUDP, to: to, workers: 2, pause: 5 * time.Millisecond},
 		}
 	}
 	return []asking{
-		{name: "kept", by: wire.LoadHTTP, to: netip.AddrPortFrom(server, wire.HTTPPort), workers: 1000, pause: 5 * time.Second},
-		{name: "new", by: wire.LoadTCP, to: to, workers: 5, pause: 100 * time.Millisecond},
-		{name: "udp", by: wire.LoadUDP, to: to, workers: 10, pause: 9 * time.Millisecond},
-		{name: "names", by: wire.LoadDNS, to: clusterNames, workers: 2, pause: 20 * time.Millisecond},
+		{name: "kept", way: wire.LoadHTTP, to: netip.AddrPortFrom(server, wire.HTTPPort), workers: 1000, pause: 5 * time.Second},
+		{name: "new", way: wire.LoadTCP, to: to, workers: 5, pause: 100 * time.Millisecond},
+		{name: "udp", way: wire.LoadUDP, to: to, workers: 10, pause: 9 * time.Millisecond},
+		{name: "names", way: wire.LoadDNS, to: clusterNames, workers: 2, pause: 20 * time.Millisecond},
 	}
 }
 
@@ -142,7 +142,7 @@ func TestRolled(t *testing.T) {
 	asked := askings(address)
 	if *countLosses {
 		s.service = spread(t)
-		asked = append(asked, asking{name: "service", by: wire.LoadTCP, to: netip.AddrPortFrom(s.service, 80), workers: 1, pause: 50 * time.Millisecond})
+		asked = append(asked, asking{name: "service", way: wire.LoadTCP, to: netip.AddrPortFrom(s.service, 80), workers: 1, pause: 50 * time.Millisecond})
 	}
 	told := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(told, "what happens\tof\tasked\tlost\tlate\tlongest\tbroken connections")
@@ -220,7 +220,7 @@ func whileAsking(t *testing.T, client *corev1.Pod, asked []asking, happens func(
 		context.AfterFunc(attended, func() { end.Close() })
 		running.Go(func() {
 			l := loss{asking: a}
-			out, err := env.Exec(t.Context(), client.Namespace, client.Name, stdin, matrix.Program, "load", "-by="+string(a.by), fmt.Sprintf("-workers=%d", a.workers),
+			out, err := env.Exec(t.Context(), client.Namespace, client.Name, stdin, matrix.Program, "load", "-by="+string(a.way), fmt.Sprintf("-workers=%d", a.workers),
 				"-pause="+a.pause.String(), "-until-eof", "-for=15m", "-at="+a.to.String())
 			if err == nil {
 				err = json.Unmarshal(out, &l.Load)
