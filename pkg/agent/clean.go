@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/netdev"
@@ -85,7 +86,7 @@ func cleanSwitch(ctx context.Context, config Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if ports := append(pods, own...); len(ports) > 0 {
+	if ports := slices.Concat(pods, own); len(ports) > 0 {
 		if err := ovs.Detach(ctx, ports...); err != nil {
 			return err
 		}

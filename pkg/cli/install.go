@@ -106,11 +106,11 @@ func checkStep(ctx context.Context, cluster *install.Cluster, plan *install.Plan
 	if installed == nil {
 		return install.ErrNotInstalled
 	}
-	comparable, err := install.Upgradable(installed.Version, plan.Version)
+	told, err := install.Upgradable(installed.Version, plan.Version)
 	if err != nil {
 		return err
 	}
-	if !comparable {
+	if !told {
 		fmt.Fprintf(progressTo, "From %q to %q: whether that step is supported cannot be told by these versions.\n", installed.Version, plan.Version)
 	}
 	return nil

@@ -22,7 +22,7 @@ func TestInstallPrintsTables(t *testing.T) {
 	for i := range many {
 		many[i] = install.Hanging{Object: fmt.Sprintf("Pod red/web-%d", i), Why: "it has its network from Atoll, on n1"}
 	}
-	for _, print := range []func(io.Writer) error{
+	for _, write := range []func(io.Writer) error{
 		func(w io.Writer) error {
 			return printChecks(w, []install.Check{
 				{Name: "Kubernetes", Verdict: install.OK, Found: "v1.36.2"},
@@ -40,7 +40,7 @@ func TestInstallPrintsTables(t *testing.T) {
 			})
 		},
 	} {
-		if err := print(&out); err != nil {
+		if err := write(&out); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintln(&out)

@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/central"
-	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/inspect"
 )
 
 // errNotConfirmed says that nothing was done.
@@ -59,13 +58,9 @@ It ends with status 0 when all is back, 2 when it could not do its work, or when
 
 // rebuild plans, asks for --yes, has it done, and tells how long each part took.
 func rebuild(ctx context.Context, o rebuildOptions, out io.Writer) error {
-	cfg, err := kube.UserConfig(o.kubeconfig, "atoll")
+	client, err := inspect.UserClient(o.kubeconfig)
 	if err != nil {
 		return err
-	}
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return fmt.Errorf("make API client: %w", err)
 	}
 	store := central.Store{Client: client, Namespace: o.namespace}
 	records, err := store.Records(ctx)

@@ -12,7 +12,6 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -34,7 +33,7 @@ func podsCommand() *cobra.Command {
 				namespace = ""
 			case namespace == "":
 				var err error
-				if namespace, err = kube.UserNamespace(o.kubeconfig); err != nil {
+				if namespace, err = inspect.UserNamespace(o.kubeconfig); err != nil {
 					return err
 				}
 			}

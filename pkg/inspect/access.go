@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/atoll-net/atoll/pkg/config"
 	defaultsof "github.com/atoll-net/atoll/pkg/config/defaults"
 	"github.com/atoll-net/atoll/pkg/decide"
@@ -25,6 +27,22 @@ const (
 	// switchTime is how long a node's Open vSwitch is dialled.
 	switchTime = 10 * time.Second
 )
+
+// UserClient is a client of the API server for what changes something, as kubectl would reach it.
+func UserClient(kubeconfig string) (kubernetes.Interface, error) {
+	cfg, err := kube.UserConfig(kubeconfig, userAgent)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make API client: %w", err)
+	}
+	return client, nil
+}
+
+// UserNamespace is the namespace that kubectl takes when none is named: that of the kubeconfig's context.
+func UserNamespace(kubeconfig string) (string, error) { return kube.UserNamespace(kubeconfig) }
 
 // openCluster begins to read the cluster's objects; stop ends that.
 func openCluster(ctx context.Context, kubeconfig string, log *slog.Logger) (feed *kube.Feed, stop func(), err error) {

@@ -160,7 +160,7 @@ func (h Held) addNodes(s *api.ClusterStatus, f clusterFacts, problem problemOf) 
 			n.Agent = report.Version
 		}
 		if f.southbound != nil {
-			n.Chassis = ptr.To(f.southbound.chassis[node.Name])
+			n.Chassis = new(f.southbound.chassis[node.Name])
 		}
 		switch {
 		case !n.Ready:
@@ -189,7 +189,7 @@ func (h Held) addBehind(s *api.ClusterStatus, f clusterFacts) {
 		}
 	}
 	if f.southbound != nil {
-		s.Behind.Ports = ptr.To(f.southbound.unbound)
+		s.Behind.Ports = new(f.southbound.unbound)
 	}
 }
 

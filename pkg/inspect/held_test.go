@@ -279,7 +279,7 @@ func TestClusterGolden(t *testing.T) {
 		return clusterFacts{
 			source: "atoll-controller n1", now: began.Add(time.Hour),
 			lease: &coordination.Lease{Spec: coordination.LeaseSpec{
-				HolderIdentity: ptr.To("n1_4711"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &meta.MicroTime{Time: began}, RenewTime: &meta.MicroTime{Time: began.Add(time.Hour - 2*time.Second)},
+				HolderIdentity: new("n1_4711"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &meta.MicroTime{Time: began}, RenewTime: &meta.MicroTime{Time: began.Add(time.Hour - 2*time.Second)},
 			}},
 			deployments: []apps.Deployment{{ObjectMeta: meta.ObjectMeta{Name: "atoll-controller"}, Spec: apps.DeploymentSpec{Replicas: ptr.To[int32](2), Template: core.PodTemplateSpec{Spec: core.PodSpec{Containers: []core.Container{{Image: "atoll:v0.1.0"}}}}}, Status: apps.DeploymentStatus{ReadyReplicas: 2}}},
 			daemons:     []apps.DaemonSet{{ObjectMeta: meta.ObjectMeta{Name: "atoll-agent"}, Status: apps.DaemonSetStatus{DesiredNumberScheduled: 2, NumberReady: 2}}},

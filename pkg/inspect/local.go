@@ -106,7 +106,8 @@ func (read *reading) all(ctx context.Context, r *Remote, namespace string) {
 			}
 		})
 	})
-	try(read.policies(ctx, r, namespace))
+	kind, use, err := read.policies(ctx, r, namespace)
+	try(kind, err, use)
 }
 
 func (read *reading) miss(kind string) {

@@ -10,12 +10,12 @@ import (
 )
 
 // policies lists NetworkPolicies, and takes them. (Those of the cluster are seldom for a user to list.)
-func (read *reading) policies(ctx context.Context, r *Remote, namespace string) (kind string, err error, use func()) {
+func (read *reading) policies(ctx context.Context, r *Remote, namespace string) (kind string, use func(), err error) {
 	list, err := r.client.NetworkingV1().NetworkPolicies(namespace).List(ctx, meta.ListOptions{})
-	return "networkpolicies", err, func() {
+	return "networkpolicies", func() {
 		each(list.Items, func(p *networking.NetworkPolicy) {
 			policy := intake.NetworkPolicy(p)
 			read.held.Objects.Policies[policy.Key] = policy
 		})
-	}
+	}, err
 }

@@ -145,13 +145,13 @@ func (l *layerer) needsNothing() {
 		l.add(layerObject, api.LayerNone, "it has finished: "+string(p.Status.Phase), "")
 		l.out.Status.Verdict = "it has finished, and needs no network"
 	default:
-		why := "it has no node yet"
+		why := []string{"it has no node yet"}
 		for _, c := range p.Status.Conditions {
 			if c.Type == core.PodScheduled && c.Status == core.ConditionFalse {
-				why += ": " + c.Message
+				why = append(why, c.Message)
 			}
 		}
-		l.add(layerObject, api.LayerMissing, why, fmt.Sprintf("kubectl describe pod -n %s %s", p.Namespace, p.Name))
+		l.add(layerObject, api.LayerMissing, strings.Join(why, ": "), fmt.Sprintf("kubectl describe pod -n %s %s", p.Namespace, p.Name))
 		l.out.Status.Verdict = verdictOf(l.out)
 	}
 }

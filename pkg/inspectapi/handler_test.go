@@ -117,15 +117,15 @@ func newWorld(t *testing.T) *world {
 	authn.front.Store(f)
 	h := &handler{answers: w.answers, authn: authn, authz: newAuthorizer(client), log: slog.New(slog.DiscardHandler), turns: make(chan struct{}, maxAtOnce)}
 	w.Server = httptest.NewUnstartedServer(h.mux())
-	w.Server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
-	w.Server.StartTLS()
-	t.Cleanup(w.Server.Close)
+	w.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	w.StartTLS()
+	t.Cleanup(w.Close)
 	w.client = w.with(certificate)
 	return w
 }
 
 func (w *world) with(certificates ...tls.Certificate) *http.Client {
-	client := w.Server.Client()
+	client := w.Client()
 	transport := client.Transport.(*http.Transport).Clone()
 	transport.TLSClientConfig.Certificates = certificates
 	return &http.Client{Transport: transport}

@@ -113,9 +113,9 @@ func (f facts) checkPlatforms() Check {
 	for _, n := range f.nodes {
 		platform := n.Status.NodeInfo.OperatingSystem + "/" + n.Status.NodeInfo.Architecture
 		counts[platform]++
-		switch {
-		case platform == "linux/amd64":
-		case platform == "linux/arm64":
+		switch platform {
+		case "linux/amd64":
+		case "linux/arm64":
 			untested = append(untested, n.Name+" "+platform)
 		default:
 			bad = append(bad, n.Name+" "+platform)
@@ -202,7 +202,7 @@ func (p *Plan) databaseMembers() (members int) {
 		if o.GetName() != centralName || o.GetKind() != "DaemonSet" {
 			continue
 		}
-		selector, _, _ := nestedMap(o.Object, "spec", "template", "spec", "nodeSelector")
+		selector, _ := nestedMap(o.Object, "spec", "template", "spec", "nodeSelector")
 		if _, has := selector[controlPlaneLabel]; !has || len(selector) != 1 {
 			return 0
 		}
@@ -220,15 +220,15 @@ func (p *Plan) databaseMembers() (members int) {
 	return members
 }
 
-func nestedMap(o map[string]any, path ...string) (map[string]any, bool, error) {
+func nestedMap(o map[string]any, path ...string) (map[string]any, bool) {
 	for _, key := range path {
 		next, has := o[key].(map[string]any)
 		if !has {
-			return nil, false, nil
+			return nil, false
 		}
 		o = next
 	}
-	return o, true, nil
+	return o, true
 }
 
 func (f facts) checkServices(p *Plan) Check {

@@ -147,8 +147,8 @@ func (c *Cluster) deniedRights(ctx context.Context, p *Plan) (denied []string, e
 		gk := o.GroupVersionKind().GroupKind()
 		// A plural of ours; kinds of the plan may not be there yet.
 		resource := strings.ToLower(gk.Kind) + "s"
-		if strings.HasSuffix(resource, "ys") {
-			resource = strings.TrimSuffix(resource, "ys") + "ies"
+		if stem, found := strings.CutSuffix(resource, "ys"); found {
+			resource = stem + "ies"
 		}
 		for _, verb := range []string{"create", "patch"} {
 			right := verb + " " + resource + "." + gk.Group + " in " + o.GetNamespace()

@@ -94,7 +94,7 @@ func PlanRemoval(ctx context.Context, c *Cluster) (*Removal, error) {
 		return nil, err
 	}
 	if len(r.members) == 0 && ns == nil {
-		return nil, errors.New("Atoll is not installed in this cluster: there is no namespace " + system + ", and nothing with the label " + partOfLabel + "=" + partOf) //nolint:revive,staticcheck // a name
+		return nil, errors.New("Atoll is not installed in this cluster: there is no namespace " + system + ", and nothing with the label " + partOfLabel + "=" + partOf) //nolint:staticcheck // a name
 	}
 	h, err := c.hanging(ctx, r.members)
 	r.Hanging = h.all

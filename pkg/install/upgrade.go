@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNotInstalled is the error of an upgrade of nothing.
-var ErrNotInstalled = errors.New("Atoll is not installed here: use atoll install") //nolint:revive,staticcheck // a name
+var ErrNotInstalled = errors.New("Atoll is not installed here: use atoll install") //nolint:staticcheck // a name
 
 // LastSource is what was installed last, if nobody names another: an overlay that the program brings along. An error says that the user's own
 // kustomization has to be named.
@@ -30,8 +30,8 @@ func LastSource(ctx context.Context, c *Cluster) (Source, error) {
 }
 
 // Upgradable says whether a step from one version to another is supported: to the same, to a later one of the same minor version, and to the next minor
-// version. comparable is false when one of them is no version by which that can be told, such as the tag of a build of one's own.
-func Upgradable(from, to string) (comparable bool, err error) {
+// version. told is false when one of them is no version by which that can be told, such as the tag of a build of one's own.
+func Upgradable(from, to string) (told bool, err error) {
 	if !semver.IsValid(from) || !semver.IsValid(to) {
 		return false, nil
 	}

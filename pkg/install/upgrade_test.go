@@ -8,8 +8,8 @@ import (
 func TestUpgradable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		from, to         string
-		comparable, fine bool
+		from, to   string
+		told, fine bool
 	}{
 		{"v0.1.0", "v0.1.0", true, true},
 		{"v0.1.0", "v0.1.7", true, true},
@@ -24,9 +24,9 @@ func TestUpgradable(t *testing.T) {
 		{"v0.1.0", "sandbox", false, true},
 		{"", "v0.1.0", false, true},
 	} {
-		comparable, err := Upgradable(test.from, test.to)
-		if comparable != test.comparable || (err == nil) != test.fine || err != nil && !errors.Is(err, ErrRefused) {
-			t.Errorf("%s to %s: %t, %v", test.from, test.to, comparable, err)
+		told, err := Upgradable(test.from, test.to)
+		if told != test.told || (err == nil) != test.fine || err != nil && !errors.Is(err, ErrRefused) {
+			t.Errorf("%s to %s: %t, %v", test.from, test.to, told, err)
 		}
 	}
 }
