@@ -126,7 +126,7 @@ func TestInspection(t *testing.T) {
 		l.kubectl("delete", "clusterrolebinding", "jo-sees-all")
 	})
 	t.Run("nobody is believed who he says he is", func(t *testing.T) { l.directly(t) })
-	t.Run("when nobody answers", func(t *testing.T) {
+	t.Run("when nobody answers", func(*testing.T) {
 		l.stop()
 		l.available("False")
 		tells(admin, 0, []string{"networks"}, "the API inspect.atoll.dev does not answer", "acme       vpc    acme       Ready")

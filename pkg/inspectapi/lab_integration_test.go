@@ -70,6 +70,8 @@ func aggregating(t testing.TB) *apiserver.Server {
 		t.Fatal(err)
 	}
 	s, err := apiserver.Run(context.WithoutCancel(t.Context()), apiserver.Options{Args: []string{
+		// The Service is a name of loopback here, which has no endpoints.
+		"--enable-aggregator-routing=false",
 		"--requestheader-client-ca-file=" + authority.Pair("ca").Cert, "--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + pair.Cert, "--proxy-client-key-file=" + pair.Key,

@@ -157,6 +157,8 @@ func apiArgs(dir, etcdURL string, port *port, secrets secrets) []string {
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--authorization-mode=RBAC",
 		"--allow-privileged",
+		// It dials an aggregated API at its Service's endpoints, of which tests make those that they serve. The Service's address would lead out of the machine.
+		"--enable-aggregator-routing",
 		// No controller makes default ServiceAccounts here, without which no pod would be admitted.
 		"--disable-admission-plugins=ServiceAccount",
 	}
