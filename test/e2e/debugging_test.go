@@ -75,6 +75,14 @@ func TestWhatKubectlShows(t *testing.T) {
 	for i, f := range faults() {
 		t.Run(strings.ReplaceAll(f.what, " ", "-"), func(t *testing.T) {
 			checkRow(t, string(page), f)
+			// What the fault before did to the node is over: a pod that is given no node waits for that.
+			cluster.Eventually(t, cluster.ReadyWithin, deadNode+" takes pods", func(ctx context.Context) error {
+				node, err := env.Clients.Kube.CoreV1().Nodes().Get(ctx, deadNode, metav1.GetOptions{})
+				if err == nil && len(node.Spec.Taints) > 0 {
+					err = fmt.Errorf("it has the taints %v", node.Spec.Taints)
+				}
+				return err
+			})
 			start := env.StartAgain(t, f.stop)
 			if err := env.Box.Stop(t.Context(), f.stop.Place, f.stop.Name); err != nil {
 				t.Fatal(err)
