@@ -19,7 +19,11 @@ import (
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
-const controllerDaemon = "ovn-controller"
+const (
+	controllerDaemon = "ovn-controller"
+	// keepFlowsKey is how long ovn-controller leaves flows in place when it starts, in milliseconds.
+	keepFlowsKey = "ovn-ofctrl-wait-before-clear"
+)
 
 const (
 	// remindEvery is how often it is said for what a start waits.
@@ -27,6 +31,9 @@ const (
 	// keepFlowsFor is how long a new ovn-controller leaves the flows of the last one in place, so that it knows all of its own before it
 	// replaces them. (ovn-controller(8), ovn-ofctrl-wait-before-clear.) Ports of pods that start meanwhile wait for it.
 	keepFlowsFor = 4 * time.Second
+	// keepFlowsMoving is the same for one that moves to a database that was made anew: it needs the other nodes' ports too, and these come to the
+	// database while their ovn-controllers start.
+	keepFlowsMoving = 10 * time.Second
 )
 
 // Controller is the node's ovn-controller.
@@ -118,6 +125,7 @@ func (c Controller) Run(ctx context.Context, log *slog.Logger) (err error) {
 				}
 				c.move(ctx, next, log)
 				now = next
+				now.moved = true
 				if err := c.apply(ctx, now); err != nil {
 					return err
 				}
@@ -167,13 +175,13 @@ func (c Controller) daemon(log *slog.Logger) daemon {
 // settings are the external_ids by which ovn-controller goes. (ovn-controller(8), CONFIGURATION.)
 func (c Controller) settings(remote string) map[string]string {
 	return map[string]string{
-		"system-id":                    c.Node,
-		"hostname":                     c.Node,
-		"ovn-remote":                   remote,
-		"ovn-encap-type":               "geneve",
-		"ovn-encap-ip":                 c.Tunnel.String(),
-		"ovn-bridge-datapath-type":     string(c.Datapath),
-		"ovn-ofctrl-wait-before-clear": strconv.FormatInt(keepFlowsFor.Milliseconds(), 10),
+		"system-id":                c.Node,
+		"hostname":                 c.Node,
+		"ovn-remote":               remote,
+		"ovn-encap-type":           "geneve",
+		"ovn-encap-ip":             c.Tunnel.String(),
+		"ovn-bridge-datapath-type": string(c.Datapath),
+		keepFlowsKey:               strconv.FormatInt(keepFlowsFor.Milliseconds(), 10),
 		// A node hears of the Networks whose pods it hosts, and of no others.
 		"ovn-monitor-all": "false",
 	}
@@ -183,6 +191,9 @@ func (c Controller) settings(remote string) map[string]string {
 func (c Controller) apply(ctx context.Context, now place) error {
 	words := []string{"set", databaseName, "."}
 	settings := c.settings(now.remote)
+	if now.moved {
+		settings[keepFlowsKey] = strconv.FormatInt(keepFlowsMoving.Milliseconds(), 10)
+	}
 	if now.cluster != "" {
 		settings[clusterKey] = now.cluster
 	}

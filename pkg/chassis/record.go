@@ -22,6 +22,8 @@ type place struct {
 	// cluster is its id. held: it is not complete yet, and serves no nodes.
 	cluster string
 	held    bool
+	// moved: this node's ovn-controller has just come to it, and begins with what another database said.
+	moved bool
 }
 
 // change is what a record means to an ovn-controller that knows another one.
