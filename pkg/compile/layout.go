@@ -80,7 +80,11 @@ func (l Layout) Subnet(name string) (SubnetLayout, bool) {
 
 // Listed are the subnets that the Network lists.
 func (l Layout) Listed() []SubnetLayout {
-	return slices.DeleteFunc(slices.Clone(l.Subnets), func(s SubnetLayout) bool { return s.Former })
+	former := func(s SubnetLayout) bool { return s.Former }
+	if !slices.ContainsFunc(l.Subnets, former) {
+		return slices.Clip(l.Subnets)
+	}
+	return slices.DeleteFunc(slices.Clone(l.Subnets), former)
 }
 
 // Ranges are those of all subnets, by the names of these.

@@ -99,6 +99,9 @@ type State struct {
 	views     *views.Stage
 	tenants   *tenants.Stage
 	handlers  map[nb.Kind]handler
+	// steps are those of a pass, by their stages, and incoming is what the one that runs takes in.
+	steps    map[string]func()
+	incoming model.Changes
 }
 
 // NewState makes the state of an empty cluster whose facts go to g and whose reports go to sink.
@@ -138,7 +141,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 	seen := viewed{s.networks, s}
 	s.views = views.New(s.cluster, seen, seen, sink, at(stageStatuses), s.networks.Changed, s.networks.Seen, s.pods.Changed)
 	s.tenants = s.newTenants(sink)
-	s.handlers = s.newHandlers()
+	s.handlers, s.steps = s.newHandlers(), s.newSteps()
 	// Some read results of stages that are made after them, in a later stage of theirs.
 	s.networks.Pods, s.networks.Resolvers = s.pods, resolvers{s.services}
 	s.pods.Nodes, s.pods.Policies = s.nodes, s.policies
@@ -243,10 +246,17 @@ func newOrder() *pass.Order {
 // addresses are looked at before pods that want one, and older before younger, so that nobody loses an
 // address to a newcomer.
 func (s *State) Apply(c model.Changes) {
-	s.order.Run(map[string]func(){
-		stageCluster: func() { s.takeIn(c) },
+	s.incoming = c
+	s.order.Run(s.steps)
+	s.incoming = model.Changes{}
+}
+
+// newSteps are the steps of a pass.
+func (s *State) newSteps() map[string]func() {
+	return map[string]func(){
+		stageCluster: func() { s.takeIn(s.incoming) },
 		stageBlocks: func() {
-			s.nodes.Take(c.Nodes)
+			s.nodes.Take(s.incoming.Nodes)
 			s.pods.Reclaim()
 			s.nodes.Give()
 		},
@@ -258,7 +268,7 @@ func (s *State) Apply(c model.Changes) {
 		stageRouters:     s.networks.Route,
 		stageRanges:      s.networks.ServeRanges,
 		stageClaims: func() {
-			s.gateways.Take(c)
+			s.gateways.Take(s.incoming)
 			s.services.Claim()
 			s.gateways.Claim()
 		},
@@ -268,12 +278,12 @@ func (s *State) Apply(c model.Changes) {
 			s.gateways.Compile()
 			s.reportGateways()
 		},
-		stagePolicies: func() { s.policies.Decide(c.Policies) },
+		stagePolicies: func() { s.policies.Decide(s.incoming.Policies) },
 		stageJoins:    s.writePorts,
 		stageACLs:     s.policies.Write,
 		stageLeaves:   s.writePorts,
 		stageStatuses: s.report,
-	})
+	}
 }
 
 // Mistakes are marks that were set on stages which had run: what they concern waits for the next pass. There are none.

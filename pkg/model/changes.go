@@ -22,11 +22,12 @@ type Changes struct {
 
 // NewChanges are none, of all kinds.
 func NewChanges() Changes {
-	var c Changes
-	for _, kind := range c.kinds() {
-		kind.Set(reflect.MakeMap(kind.Type()))
+	return Changes{
+		Networks: map[string]*Network{}, Tenants: map[string]*Tenant{}, Namespaces: map[string]*Namespace{}, Pods: map[PodKey]*Pod{},
+		Nodes: map[string]*Node{}, Reports: map[string]*NodeReport{}, Services: map[ServiceKey]*Service{}, Slices: map[SliceKey]*Slice{},
+		Classes: map[string]*GatewayClass{}, Gateways: map[GatewayKey]*Gateway{}, Routes: map[RouteKey]*Route{}, Grants: map[GrantKey]*Grant{},
+		Policies: map[PolicyKey]*Policy{},
 	}
-	return c
 }
 
 // kinds are the fields.

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,11 @@ func TestChangesOfAllKinds(t *testing.T) {
 	c := model.NewChanges()
 	if !c.Empty() {
 		t.Error("new changes are not empty")
+	}
+	for kind, objects := range reflect.ValueOf(c).Fields() {
+		if objects.IsNil() {
+			t.Errorf("nothing can be added to new %s", kind.Name)
+		}
 	}
 	newer := model.NewChanges()
 	pod := model.PodKey{Namespace: "r", Name: "a"}

@@ -256,7 +256,7 @@ func (s *Stage) Refusals() map[string]int {
 
 // Take takes namespaces' keys and pods in; nil ones have gone.
 func (s *Stage) Take(namespaces map[string]*model.Namespace, pods map[model.PodKey]*model.Pod) {
-	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+	for _, name := range pass.Sorted(namespaces) {
 		s.warnNamespace(name, namespaces[name])
 	}
 	for key, p := range pods {

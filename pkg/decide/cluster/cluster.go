@@ -90,7 +90,7 @@ func New(settings Settings, stage pass.Stage) *Cluster {
 
 // TakeNamespaces takes namespaces in; nil ones have gone.
 func (c *Cluster) TakeNamespaces(changed map[string]*model.Namespace) {
-	for _, name := range slices.Sorted(maps.Keys(changed)) {
+	for _, name := range pass.Sorted(changed) {
 		old, ns := c.Namespaces[name], changed[name]
 		if ns == nil {
 			delete(c.Namespaces, name)

@@ -1,15 +1,13 @@
 package cluster
 
 import (
-	"maps"
-	"slices"
-
+	"github.com/atoll-net/atoll/pkg/decide/pass"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // TakeTenants takes Tenants in; nil ones have gone.
 func (c *Cluster) TakeTenants(changed map[string]*model.Tenant) {
-	for _, name := range slices.Sorted(maps.Keys(changed)) {
+	for _, name := range pass.Sorted(changed) {
 		if delete(c.Tenants, name); changed[name] != nil {
 			c.Tenants[name] = changed[name]
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/atoll-net/atoll/pkg/decide/pass"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -19,7 +20,7 @@ func gatewayFeatures() []string {
 
 // Report hands out the statuses that have changed.
 func (s *Stage) Report() {
-	for _, name := range slices.Sorted(maps.Keys(s.reportedClasses)) {
+	for _, name := range pass.Sorted(s.reportedClasses) {
 		if class := s.classes[name]; class != nil {
 			s.Sink.WriteGatewayClassStatus(name, class.UID, classStatus(*class))
 		}

@@ -3,12 +3,12 @@ package networks
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/pass"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -166,7 +166,7 @@ func (s *Stage) houseFlats() {
 // Flats are the flat Networks beside the default one, by name.
 func (s *Stage) Flats() []*Network {
 	out := make([]*Network, 0, len(s.flats.names))
-	for _, name := range slices.Sorted(maps.Keys(s.flats.names)) {
+	for _, name := range pass.Sorted(s.flats.names) {
 		out = append(out, s.networks[name])
 	}
 	return out

@@ -260,7 +260,7 @@ func (s *Stage) Take(changed map[string]*model.Network) {
 	if len(changed) > 0 {
 		clear(s.admitting)
 	}
-	for _, name := range slices.Sorted(maps.Keys(changed)) {
+	for _, name := range pass.Sorted(changed) {
 		n, m := s.networks[name], changed[name]
 		if n == nil {
 			n = &Network{Name: name, Default: name == s.Cluster.Network}
@@ -281,7 +281,7 @@ func (s *Stage) Take(changed map[string]*model.Network) {
 		s.Changed.Changed(name)
 		replan[name] = struct{}{}
 	}
-	for _, name := range slices.Sorted(maps.Keys(replan)) {
+	for _, name := range pass.Sorted(replan) {
 		s.replan(s.networks[name])
 	}
 }

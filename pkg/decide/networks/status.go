@@ -10,6 +10,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/decide/ledger"
+	"github.com/atoll-net/atoll/pkg/decide/pass"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -22,7 +23,7 @@ func (s *Stage) Report() {
 	if s.Database.Held {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.unreported.Take())) {
+	for _, name := range pass.Sorted(s.unreported.Take()) {
 		n := s.Get(name)
 		if n == nil {
 			continue

@@ -6,11 +6,12 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/decide/pass"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // OfTenant are the names of the Networks that belong to a tenant, sorted.
-func (s *Stage) OfTenant(tenant string) []string { return slices.Sorted(maps.Keys(s.byTenant[tenant])) }
+func (s *Stage) OfTenant(tenant string) []string { return pass.Sorted(s.byTenant[tenant]) }
 
 // Model is a Network as its owner wrote it; nil when there is none of that name.
 func (s *Stage) Model(name string) *model.Network {

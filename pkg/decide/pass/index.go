@@ -1,5 +1,23 @@
 package pass
 
+import (
+	"cmp"
+	"slices"
+)
+
+// Sorted are the keys of a map, in their order. Most maps of a pass are empty, which costs nothing here.
+func Sorted[K cmp.Ordered, V any](m map[K]V) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	keys := make([]K, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // Index finds values by a key that several of them have.
 type Index[K, V comparable] map[K]map[V]struct{}
 

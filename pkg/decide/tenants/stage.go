@@ -2,9 +2,7 @@ package tenants
 
 import (
 	"iter"
-	"maps"
 	"reflect"
-	"slices"
 
 	"github.com/atoll-net/atoll/pkg/decide/cluster"
 	"github.com/atoll-net/atoll/pkg/decide/pass"
@@ -135,8 +133,11 @@ func (s *Stage) networkChanged(name string) {
 
 // Report decides about each Tenant of which something has changed. What it does to objects it does when all of them are known.
 func (s *Stage) Report() {
+	if s.began && s.queue.Len() == 0 {
+		return
+	}
 	changed := map[string]*model.TenantRole{}
-	for _, name := range slices.Sorted(maps.Keys(s.queue.Take())) {
+	for _, name := range pass.Sorted(s.queue.Take()) {
 		t := s.Cluster.Tenants[name]
 		if t == nil {
 			if _, had := s.roles[name]; had {
