@@ -69,7 +69,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race histories test-integration policy policy-packets test-e2e losses conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
+.PHONY: test verify lint test-unit race histories mutations test-integration policy policy-packets test-e2e losses conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration e2e conformance
 
@@ -86,6 +86,9 @@ race: test-unit ## the same: the race detector is always on there
 
 histories: ## 200,000 random histories of a cluster, each seen in six ways; HISTORIES=1000000 is more
 	go test -count=1 -timeout=0 -v -run='^TestAnyHistoryEndsAsAFreshStart$$' ./pkg/decide -rapid.checks=$(HISTORIES)
+
+mutations: ## bugs of state put back, one at a time: random histories find each; five minutes
+	go run ./test/mutations
 
 test-integration: build ## tests against a real API server, OVN and Open vSwitch (as root)
 	$(suites) integration
