@@ -103,7 +103,7 @@ func (m *measuring) consumers(ctx context.Context) error {
 	for _, of := range out.Nodes {
 		m.progress.Say("ovn-controller with a pod of %s: %.1f MB, %.1f before", of.PodOf, of.After.ResidentMB, of.Before.ResidentMB)
 	}
-	return m.oneByOne(ctx, all[m.o.consumers:], after)
+	return m.oneByOne(ctx, all[m.o.consumers:])
 }
 
 // lookAt reads what the ovn-controllers of some nodes hold.
@@ -119,7 +119,14 @@ func lookAt(ctx context.Context, nodes []*node, then func(int, nodeUse)) error {
 }
 
 // oneByOne has some more Networks use the provider, each when the one before is done. None has a pod on a node with OVN.
-func (m *measuring) oneByOne(ctx context.Context, more []*v1alpha1.Network, before usage) error {
+func (m *measuring) oneByOne(ctx context.Context, more []*v1alpha1.Network) error {
+	if err := m.awaitNothing(ctx, len(more)); err != nil {
+		return err
+	}
+	before, err := m.used(ctx)
+	if err != nil {
+		return err
+	}
 	meter, err := lab.StartMeter(m.Database.PID("northd"))
 	if err != nil {
 		return err
@@ -139,7 +146,7 @@ func (m *measuring) oneByOne(ctx context.Context, more []*v1alpha1.Network, befo
 		if err := m.awaitUsers(ctx, m.o.consumers+i+1); err != nil {
 			return err
 		}
-		if _, err := m.Database.NBCtl(ctx, "--timeout=600", "--wait=sb", "sync"); err != nil {
+		if err := m.synced(ctx); err != nil {
 			return err
 		}
 		out.MoreSeconds = append(out.MoreSeconds, time.Since(start).Seconds())
@@ -164,6 +171,25 @@ func (m *measuring) oneByOne(ctx context.Context, more []*v1alpha1.Network, befo
 		out.Nodes[i].MoreMilliseconds = ms(spent-began[i]) / count
 	}
 	m.progress.Done(fmt.Sprintf("%d more, one by one", len(more)))
+	return nil
+}
+
+// awaitNothing measures what ovn-northd spends on being awaited as often as that, where nothing changes.
+func (m *measuring) awaitNothing(ctx context.Context, times int) error {
+	before, err := m.used(ctx)
+	if err != nil {
+		return err
+	}
+	for range times {
+		if err := m.synced(ctx); err != nil {
+			return err
+		}
+	}
+	after, err := m.used(ctx)
+	if err != nil {
+		return err
+	}
+	m.out.Consumers.SyncNorthd = ms(after.northd-before.northd) / float64(times)
 	return nil
 }
 

@@ -74,6 +74,12 @@ func (m *measuring) carried(ctx context.Context) error {
 	return err
 }
 
+// synced waits until ovn-northd has carried on what the northbound database has.
+func (m *measuring) synced(ctx context.Context) error {
+	_, err := m.Database.NBCtl(ctx, "--timeout=600", "--wait=sb", "sync")
+	return err
+}
+
 // settle waits until ovn-controllers that have nothing to do have given back what they need no more: they do so after 30 s (memory-trim.c of OVN).
 func (m *measuring) settle(ctx context.Context) error {
 	if err := m.carried(ctx); err != nil {
