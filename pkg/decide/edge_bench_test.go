@@ -9,8 +9,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// BenchmarkEdge is a Network of a thousand that begins to use another one, and ends it: by face, a Network that 500 use and one that nobody uses, and
-// in mode Routed. It is what the controller needs to know what to write, database and API server apart.
+// BenchmarkEdge is a Network of a thousand that begins to use another one by face, and ends it: one that 500 use, and one that nobody uses. It is
+// what the controller needs to know what to write, database and API server apart.
 func BenchmarkEdge(b *testing.B) {
 	const networks, consumers, perNode = 1_000, 500, 500
 	name := func(i int) string { return fmt.Sprintf("net-%04d", i) }
@@ -21,12 +21,12 @@ func BenchmarkEdge(b *testing.B) {
 		}
 		w.settle()
 		for i := range networks {
-			n := tenantNetwork("market", name(i), "a", "10.0.0.0/24")
+			n := tenantNetwork(name(i), name(i), "a", "10.0.0.0/24")
 			if 0 < i && i <= consumers {
 				n.Uses = []string{"provider"}
 			}
 			w.setNetwork(n)
-			w.setNamespace(name(i), map[string]string{model.LabelNetwork: name(i), model.LabelTenant: "market"})
+			w.setNamespace(name(i), map[string]string{model.LabelNetwork: name(i), model.LabelTenant: name(i)})
 			p := pod(name(i), "pod", "")
 			p.Node = fmt.Sprint("node-", i/perNode)
 			w.setPod(p)
@@ -34,7 +34,11 @@ func BenchmarkEdge(b *testing.B) {
 		for _, of := range []string{"provider", "other"} {
 			n := tenantNetwork(of, of, "a", "10.0.0.0/24")
 			n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.8.0.0/24")}
-			n.CompatibleWith = []model.CompatiblePeer{{Tenant: "market", Mode: model.ByFace}}
+			for i := range networks {
+				if of == "provider" && 0 < i && i <= consumers || i == networks-1 {
+					n.CompatibleWith = append(n.CompatibleWith, model.CompatiblePeer{Network: name(i), Mode: model.ByFace})
+				}
+			}
 			w.setNetwork(n)
 		}
 		w.settle()
@@ -43,9 +47,6 @@ func BenchmarkEdge(b *testing.B) {
 	for what, begin := range map[string]func(n *model.Network){
 		"face/used":   func(n *model.Network) { n.Uses = []string{"provider"} },
 		"face/unused": func(n *model.Network) { n.Uses = []string{"other"} },
-		"routed": func(n *model.Network) {
-			n.CompatibleWith = []model.CompatiblePeer{{Network: name(networks - 2), Mode: model.Routed}}
-		},
 	} {
 		b.Run(what, func(b *testing.B) {
 			w := market()
