@@ -99,6 +99,8 @@ func (c *Cluster) settings(ctx context.Context, s *scene) error {
 		return err
 	case network.Spec.Type != v1alpha1.NetworkFlat:
 		s.noPlain = "the default Network is not flat"
+	case network.Spec.InfraAccess == v1alpha1.InfraNone:
+		s.noPlain = "the default Network reaches no infrastructure"
 	default:
 		s.plainDirect = network.Spec.InfraAccess == v1alpha1.InfraDirect
 	}
