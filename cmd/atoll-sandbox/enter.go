@@ -39,14 +39,22 @@ func ovnCommand(opts *sandbox.Options, tool string) *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return become(opts, args, func(s *sandbox.Sandbox) []string {
-				address := s.NBAddress()
-				if tool == "ovn-sbctl" {
-					address = s.SBAddress()
-				}
-				return []string{tool, "--db=" + address}
+				return ovnTool(s, tool)
 			})
 		},
 	}
+}
+
+// ovnTool is a call of one of OVN's tools. In a bare sandbox databases are in pods, and a member that does not lead answers as well.
+func ovnTool(s *sandbox.Sandbox, tool string) []string {
+	address, database := s.NBAddress(), "nb"
+	if tool == "ovn-sbctl" {
+		address, database = s.SBAddress(), "sb"
+	}
+	if s.Bare() {
+		return []string{"kubectl", "exec", "-n", "atoll-system", "ds/atoll-ovn-central", "-c", database, "--", tool, "--no-leader-only", "--db=unix:/run/ovn/ovn" + database + "_db.sock"}
+	}
+	return []string{tool, "--db=" + address}
 }
 
 // become replaces this process by one of the sandbox's command line tools, in the control plane's network. Of

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
@@ -24,7 +25,9 @@ import (
 // builder builds images of a source tree.
 type builder struct {
 	source, out, scratch string
-	list                 list
+	// compiled is where programs are built; without it in scratch.
+	compiled string
+	list     list
 	// epoch is SOURCE_DATE_EPOCH.
 	epoch string
 	// packages returns files of Debian packages, and when they were fetched.
@@ -220,7 +223,7 @@ func (b builder) stamp(ctx context.Context, r recipe) (stamp, error) {
 
 // compile builds programs as make build does, whatever the environment says of Go.
 func (b builder) compile(ctx context.Context, architecture string, programs []string) (string, error) {
-	dir := filepath.Join(b.scratch, "bin-"+architecture)
+	dir := filepath.Join(cmp.Or(b.compiled, b.scratch), "bin-"+architecture)
 	argv := []string{"go", "build", "-trimpath", "-buildvcs=auto", "-ldflags", "-s -w", "-o", dir + "/"}
 	for _, p := range programs {
 		argv = append(argv, "./"+p)

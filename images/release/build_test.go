@@ -151,6 +151,53 @@ func TestBuiltTwice(t *testing.T) {
 	}
 }
 
+// TestReuse: images of the same parts are built once. Those of another program, list or package are built anew, and the same as without; only a few are kept.
+func TestReuse(t *testing.T) {
+	b, dir := smallBuilder(t, smallSource(t)), t.TempDir()
+	plain := smallBuilder(t, b.source)
+	plain.packages = b.packages
+	reuse := func(why string, want int) {
+		t.Helper()
+		b.out = t.TempDir()
+		built, err := b.reuse(t.Context(), b.list.Images, dir)
+		if err != nil || len(built) != want {
+			t.Fatalf("%s: %d images were built, want %d: %v", why, len(built), want, err)
+		}
+		for _, r := range b.list.Images {
+			one, err := plain.build(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(read(t, one.archive), read(t, filepath.Join(b.out, r.Name+".tar"))) {
+				t.Errorf("%s: %s is not what is built without", why, r.Name)
+			}
+		}
+	}
+	all := len(b.list.Images)
+	reuse("the first time", all)
+	reuse("again", 0)
+	put(t, filepath.Join(b.source, "cmd/small/main.go"), "package main\n\nfunc main() { println(\"other\") }\n")
+	reuse("another program", all)
+	reuse("again", 0)
+	packages := b.packages
+	b.packages = func(ctx context.Context, arch string, names []string) ([]string, time.Time, error) {
+		debs, fetched, err := packages(ctx, arch, names)
+		return debs, fetched.Add(time.Hour), err
+	}
+	reuse("packages of another day", all)
+	for i := range keptImages + 1 {
+		put(t, filepath.Join(b.source, "cmd/small/main.go"), fmt.Sprintf("package main\n\nfunc main() { println(%d) }\n", i))
+		b.out = t.TempDir()
+		if built, err := b.reuse(t.Context(), b.list.Images, dir); err != nil || len(built) != all {
+			t.Fatalf("%d images were built: %v", len(built), err)
+		}
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, "images-*"))
+	if err != nil || len(kept) > keptImages+1 {
+		t.Errorf("%d are kept: %v", len(kept), err)
+	}
+}
+
 // TestWhatIsInAnImage looks at one as a container runtime would.
 func TestWhatIsInAnImage(t *testing.T) {
 	b := smallBuilder(t, smallSource(t))

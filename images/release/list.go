@@ -34,10 +34,13 @@ type recipe struct {
 	Entrypoint  []string          `json:"entrypoint"`
 }
 
+// listFile is the list, in a source tree.
+const listFile = "images/images.yaml"
+
 // readList reads the list of a source tree.
 func readList(source string) (list, error) {
 	var l list
-	text, err := os.ReadFile(filepath.Join(source, "images/images.yaml"))
+	text, err := os.ReadFile(filepath.Join(source, listFile))
 	if err != nil {
 		return l, fmt.Errorf("read list of images: %w", err)
 	}

@@ -1,6 +1,6 @@
 // Command release builds the images that clusters run, as images/images.yaml lists them, and pushes them. make images and make push call it.
 //
-//	release build [-fresh] [-own] [-images=LIST] [-out=bin/images] [-cache=DIR]
+//	release build [-fresh] [-own] [-reuse=DIR] [-images=LIST] [-out=bin/images] [-cache=DIR]
 //	release push -registry=REGISTRY [-tags=LIST] [-out=bin/images]
 package main
 
@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		flags.StringVar(&o.source, "source", ".", "the source tree")
 		flags.BoolVar(&o.fresh, "fresh", false, "fetch Debian packages anew")
 		flags.BoolVar(&o.own, "own", false, "for this machine's processor only")
+		flags.StringVar(&o.reuse, "reuse", "", "directory that keeps images: those of the very same parts are not built again")
 		images := flags.String("images", "", "which images, with commas between them; without it all")
 		if err := flags.Parse(args); err != nil {
 			return err
@@ -53,6 +54,10 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		o.out, o.images = *dir, words(*images)
 		all, err := buildAll(ctx, o, log)
 		if err != nil {
+			return err
+		}
+		if o.reuse != "" {
+			_, err := fmt.Fprintf(out, "%d images were built; the others of %s were there\n", len(all), *dir)
 			return err
 		}
 		return report(out, all, *dir)
@@ -75,7 +80,9 @@ func words(text string) []string {
 // options say what to build, and where.
 type options struct {
 	source, out, cache string
-	fresh, own         bool
+	// reuse is a directory that keeps images; empty: all are built anew.
+	reuse      string
+	fresh, own bool
 	// images are names of images; none means all.
 	images []string
 }
@@ -138,13 +145,8 @@ func buildAll(ctx context.Context, o options, log io.Writer) ([]built, error) {
 			return parts.GatherPackages(ctx, parts.Need{Cache: o.cache}, wanted, steps.Note)
 		},
 	}
-	var all []built
-	for _, r := range recipes {
-		done, err := b.build(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, done)
+	if o.reuse != "" {
+		return b.reuse(ctx, recipes, o.reuse)
 	}
-	return all, nil
+	return b.buildEach(ctx, recipes)
 }

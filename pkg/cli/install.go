@@ -225,8 +225,16 @@ func runInstall(ctx context.Context, o *installOptions, out, progressTo io.Write
 	if _, err := install.Run(ctx, cluster, plan, o.Options, how, steps); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "Atoll %s is installed, from %s, after %s.\n", plan.Version, o.Source, progress.Round(steps.Elapsed()))
+	_, err = fmt.Fprintf(out, "Atoll %s is installed, from %s, after %s.%s\n", plan.Version, o.Source, progress.Round(steps.Elapsed()), o.closing())
 	return err
+}
+
+// closing says what to do next with what is installed and ready.
+func (o *installOptions) closing() string {
+	if !o.Wait {
+		return " Next: atoll status --wait, then atoll connectivity test"
+	}
+	return " Next: atoll connectivity test"
 }
 
 func printManifests(ctx context.Context, cluster *install.Cluster, o *installOptions, out io.Writer) error {

@@ -19,7 +19,7 @@ func TestExitStatus(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want int
-	}{{nil, 0}, {ErrDifferences, 1}, {fmt.Errorf("check: %w", ErrDifferences), 1}, {errors.New("no database"), 2}, {fmt.Errorf("x: %w", install.ErrHanging), 1}, {fmt.Errorf("x: %w", install.ErrRefused), 1}} {
+	}{{nil, 0}, {ErrDifferences, 1}, {fmt.Errorf("check: %w", ErrDifferences), 1}, {errors.New("no database"), 2}, {fmt.Errorf("x: %w", install.ErrHanging), 1}, {fmt.Errorf("x: %w", install.ErrRefused), 1}, {ErrPaths, 1}} {
 		if got := ExitStatus(test.err); got != test.want {
 			t.Errorf("%v gives %d, want %d", test.err, got, test.want)
 		}
@@ -51,6 +51,10 @@ func TestCheckThatCannotCheck(t *testing.T) {
 		{[]string{"preflight", "--node-cidrs", "192.0.2.1"}, "--node-cidrs"},
 		{[]string{"upgrade", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "127.0.0.1:1"},
 		{[]string{"uninstall", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "127.0.0.1:1"},
+		{[]string{"connectivity", "test", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "127.0.0.1:1"},
+		{[]string{"connectivity", "test", "-o", "yaml"}, "neither table nor json"},
+		{[]string{"connectivity", "test", "--cidr", "10"}, "--cidr"},
+		{[]string{"connectivity", "test", "--external", "www.example.com"}, "HOST:PORT"},
 		{[]string{"check", "everything"}, "unknown command"},
 		{[]string{"check", "--repair"}, "unknown flag"},
 	} {

@@ -121,10 +121,11 @@ func (s *Sandbox) tagImages(ctx context.Context, node, ctr string) error {
 	return nil
 }
 
-// releaseImages makes the images that clusters get (make images), for this machine's processor, and returns their archives.
+// releaseImages makes the images that clusters get (make images), for this machine's processor, and returns their archives. The cache keeps them while nothing of
+// them changes.
 func (s *Sandbox) releaseImages(ctx context.Context) ([]string, error) {
 	out := s.record.layout().in(Central, "images")
-	build := exec.CommandContext(ctx, "go", "run", "./images/release", "build", "-own", "-out="+out)
+	build := exec.CommandContext(ctx, "go", "run", "./images/release", "build", "-own", "-out="+out, "-cache="+s.record.Options.Cache, "-reuse="+filepath.Join(s.record.Options.Cache, "release"))
 	build.Dir = s.record.Options.Source
 	if told, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build images: %w\n%s", err, told)

@@ -82,6 +82,9 @@ func (s *Sandbox) KubectlEnvironment() []string {
 	return []string{"KUBECONFIG=" + s.Kubeconfig(), "KUBECACHEDIR=" + s.record.layout().kubectlCache()}
 }
 
+// Bare reports whether the sandbox was made without a network, for Atoll to be installed in it.
+func (s *Sandbox) Bare() bool { return s.record.Options.Bare }
+
 // Path is the search path with the sandbox's own programs first.
 func (s *Sandbox) Path() string { return s.record.Parts.Path() }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"k8s.io/client-go/rest"
 
@@ -62,14 +63,21 @@ type stage struct {
 	clients ready.Clients
 	exec    matrix.Exec
 	took    durations
+	// bare is whether Atoll has to be installed, as the administrator that kubeconfig names.
+	bare       bool
+	kubeconfig string
 }
 
-// up starts the cluster.
+// overlay is what is installed, from the root of the repository.
+const overlay = "dist/overlays/sandbox"
+
+// up starts a cluster that has no network yet.
 func (s *stage) up(ctx context.Context) error {
-	box, err := sandbox.Up(ctx, sandbox.Options{Name: s.name, State: s.state}, os.Stdout)
+	box, err := sandbox.Up(ctx, sandbox.Options{Name: s.name, State: s.state, Bare: true}, os.Stdout)
 	if err != nil {
 		return err
 	}
+	s.bare, s.kubeconfig = box.Bare(), box.Kubeconfig()
 	if s.config, err = box.RESTConfig(); err != nil {
 		return err
 	}
@@ -78,6 +86,25 @@ func (s *stage) up(ctx context.Context) error {
 	}
 	s.exec, err = matrix.NewExec(s.config, s.clients.Kube)
 	return err
+}
+
+// install does what README tells those to do who have a cluster without a network plugin. The kustomization has the sandbox's addresses, in place of flags.
+func (s *stage) install(ctx context.Context) error {
+	if !s.bare {
+		fmt.Println("This sandbox was started without --bare, and has Atoll already.")
+		return nil
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	for _, command := range []string{"preflight", "install"} {
+		argv := s.command("central", "exec", "--", filepath.Join(root, "bin/atoll"), command, "-k", filepath.Join(root, overlay), "--kubeconfig", s.kubeconfig)
+		if err := run(ctx, argv); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apply applies the example and waits until it works.

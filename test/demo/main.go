@@ -1,4 +1,5 @@
-// Demo shows on one machine what Atoll is for: it starts a sandbox, applies an example, waits until all is Ready, and asks.
+// Demo shows on one machine what Atoll is for: it starts a cluster without a network, installs Atoll in it as README says, applies an example, waits until
+// all is Ready, and asks.
 //
 //   - two-networks: two Networks that use the same addresses. Every pod probes every pod, and a pod of each Network is asked what it
 //     reaches besides: names, a Service, the Kubernetes API, the outside.
@@ -59,6 +60,10 @@ func (o options) run(ctx context.Context) error {
 	s := stage{options: o, example: shown}
 	headline("A real cluster on this machine")
 	if err := s.took.measure("sandbox", func() error { return s.up(ctx) }); err != nil {
+		return err
+	}
+	headline("Atoll is installed in it: two commands")
+	if err := s.took.measure("install", func() error { return s.install(ctx) }); err != nil {
 		return err
 	}
 	headline(shown.about)

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+)
+
+// keptImages is how many sets of images are kept. One is some 100 MB.
+const keptImages = 3
+
+// reuse builds images, unless those of the very same parts are kept in a directory already, and links their files into b.out. It returns what was built.
+func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]built, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	source := sha256.Sum256([]byte(b.source))
+	// Programs stay where they were built, by each source tree apart: Go links one anew only when something of it has changed.
+	b.compiled = filepath.Join(dir, "programs-"+hex.EncodeToString(source[:6]))
+	if err := os.MkdirAll(b.compiled, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	key, err := b.key(ctx, recipes)
+	if err != nil {
+		return nil, err
+	}
+	kept, out := filepath.Join(dir, "images-"+key), b.out
+	var all []built
+	if _, err := os.Stat(kept); errors.Is(err, fs.ErrNotExist) {
+		if b.out, err = os.MkdirTemp(dir, ".images-*"); err != nil {
+			return nil, fmt.Errorf("make directory: %w", err)
+		}
+		defer os.RemoveAll(b.out)
+		if all, err = b.buildEach(ctx, recipes); err != nil {
+			return nil, err
+		}
+		// Somebody else may have made the same meanwhile.
+		if err := os.Rename(b.out, kept); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("keep images: %w", err)
+		}
+	}
+	if err := errors.Join(forget(dir, kept), link(kept, out)); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// buildEach builds images one after another.
+func (b builder) buildEach(ctx context.Context, recipes []recipe) (all []built, err error) {
+	for _, r := range recipes {
+		done, err := b.build(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, done)
+	}
+	return all, nil
+}
+
+// key is a sum of all that images are made of: their list, programs, files and packages.
+func (b builder) key(ctx context.Context, recipes []recipe) (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, b.epoch)
+	add := func(file string) error {
+		content, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		fmt.Fprintln(sum, filepath.Base(file))
+		_, err = io.Copy(sum, content)
+		return err
+	}
+	for _, file := range []string{listFile, "images/unpack"} {
+		if err := add(filepath.Join(b.source, file)); err != nil {
+			return "", fmt.Errorf("sum the parts of images: %w", err)
+		}
+	}
+	for _, r := range recipes {
+		architectures, err := r.architectures()
+		if err != nil {
+			return "", err
+		}
+		copied, err := r.copied(b.source)
+		if err != nil {
+			return "", err
+		}
+		for _, place := range slices.Sorted(maps.Keys(copied)) {
+			fmt.Fprintln(sum, place)
+			if err := add(copied[place]); err != nil {
+				return "", fmt.Errorf("sum the parts of images: %w", err)
+			}
+		}
+		for _, architecture := range architectures {
+			fmt.Fprintln(sum, r.Name, architecture)
+			if err := b.addParts(ctx, r, architecture, sum, add); err != nil {
+				return "", fmt.Errorf("sum the parts of image %s: %w", r.Name, err)
+			}
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:12]), nil
+}
+
+// addParts adds an image's programs, and the names of its packages, which hold their versions.
+func (b builder) addParts(ctx context.Context, r recipe, architecture string, sum io.Writer, add func(string) error) error {
+	if len(r.Programs) > 0 {
+		dir, err := b.compile(ctx, architecture, r.Programs)
+		if err != nil {
+			return err
+		}
+		for _, p := range r.Programs {
+			if err := add(filepath.Join(dir, path.Base(p))); err != nil {
+				return err
+			}
+		}
+	}
+	if len(r.Packages) == 0 {
+		return nil
+	}
+	debs, fetched, err := b.packages(ctx, architecture, r.Packages)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(sum, fetched.Unix())
+	for _, deb := range debs {
+		fmt.Fprintln(sum, filepath.Base(deb))
+	}
+	return nil
+}
+
+// forget removes all but the newest kept images, and never those that are wanted now.
+func forget(dir, wanted string) error {
+	kept, err := filepath.Glob(filepath.Join(dir, "images-*"))
+	if err != nil {
+		return err
+	}
+	age := func(path string) int64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			return 0
+		}
+		return info.ModTime().UnixNano()
+	}
+	slices.SortFunc(kept, func(a, b string) int { return int(max(-1, min(1, age(b)-age(a)))) })
+	for _, old := range kept[min(len(kept), keptImages):] {
+		if old != wanted {
+			if err := os.RemoveAll(old); err != nil {
+				return fmt.Errorf("remove old images: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// link makes the files of a directory known in another one.
+func link(from, to string) error {
+	files, err := os.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("find images: %w", err)
+	}
+	for _, file := range files {
+		place := filepath.Join(to, file.Name())
+		if err := os.RemoveAll(place); err != nil {
+			return err
+		}
+		if err := os.Symlink(filepath.Join(from, file.Name()), place); err != nil {
+			return fmt.Errorf("link images: %w", err)
+		}
+	}
+	return nil
+}
