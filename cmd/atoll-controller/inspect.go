@@ -26,20 +26,30 @@ func (p *process) serveInspection(ctx context.Context, client kubernetes.Interfa
 	if err != nil {
 		return fmt.Errorf("name this controller: %w", err)
 	}
-	var standard atomic.Pointer[string]
+	var settings atomic.Pointer[config.Settings]
 	go config.Follow(ctx, p.settings, func(err error) { p.log.Debug("settings cannot be read for inspection", "error", err) },
-		func(s config.Settings) { standard.Store(&s.Network) })
+		func(s config.Settings) { settings.Store(&s) })
+	mirror := inspect.NewMirror(p.database)
+	defer mirror.Close()
 	inquirer := inspect.Inquirer{
 		Source: "atoll-controller " + host, Client: client,
 		Held: func() (inspect.Held, error) {
-			feed, network := p.feed.Load(), standard.Load()
-			if feed == nil || network == nil {
+			feed, known := p.feed.Load(), settings.Load()
+			if feed == nil || known == nil {
 				return inspect.Held{}, inspect.ErrNotRead
 			}
-			return inspect.HeldBy(feed, *network)
+			return inspect.HeldBy(feed, known.Network)
 		},
 		Northbound: &ovsdb.Asker{Config: p.database, Database: ovsdb.NorthboundDatabase},
 		Southbound: &ovsdb.Asker{Config: p.southbound, Database: ovsdb.SouthboundDatabase},
+		Mirror:     mirror,
+		Settings: func() (config.Settings, error) {
+			known := settings.Load()
+			if known == nil {
+				return config.Settings{}, inspect.ErrNotRead
+			}
+			return *known, nil
+		},
 	}
 	return inspectapi.Serve(ctx, build.ScrapeAddress(p.options.inspectAddress, inspectPort), inspectapi.Config{
 		Client: client, Objects: p.settings, Answers: inquirer, Signer: p.signer, Log: p.log, Leads: p.leading.Load,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -26,6 +27,7 @@ type explainOptions struct {
 	kubeconfig, nbAddress, sbAddress string
 	network, protocol, output        string
 	port                             uint16
+	raw                              bool
 	timeout                          time.Duration
 }
 
@@ -43,6 +45,9 @@ An address that is dialled is what it means to the sender, unless --network says
 
 It says what the rows of the northbound database do, and where they differ from what the cluster's objects ask for. It writes nothing, and sends nothing.
 
+A kubeconfig is enough: the API inspect.atoll.dev answers. Who may ask about some namespaces alone is told of others whether the packet gets there, and
+nothing else. Where nobody answers, it says what Kubernetes tells of the pods at the ends.
+
 It ends with status 0 when the packet arrives on every way that it may take, 1 when it is stopped on one, 2 when it cannot tell.`,
 		Example: `  atoll explain red/web-0 red/db-0 --port 5432
   atoll explain red/web-0 db.red.svc --port 5432
@@ -52,13 +57,14 @@ It ends with status 0 when the packet arrives on every way that it may take, 1 w
   atoll explain 10.0.0.2 red/db-0 --network red --protocol icmp`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runExplain(cmd.Context(), o, args[0], args[1], cmd.OutOrStdout())
+			return runExplain(cmd.Context(), o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
-	f.StringVar(&o.nbAddress, "nb-address", defaultNB, "servers of the northbound database, separated by commas")
-	f.StringVar(&o.sbAddress, "sb-address", "", "servers of the southbound database, separated by commas; without any nobody looks whether ports are up")
+	f.StringVar(&o.nbAddress, "nb-address", "", "read this northbound database itself (servers separated by commas), and do not ask the API inspect.atoll.dev")
+	f.StringVar(&o.sbAddress, "sb-address", "", "with --nb-address: servers of the southbound database; without any nobody looks whether ports are up")
+	f.BoolVar(&o.raw, "raw", false, "show the rows underneath, too; by the API it needs every right")
 	f.StringVar(&o.network, "network", "", "in which Network an address is")
 	f.Uint16Var(&o.port, "port", 0, "port that is dialled")
 	f.StringVar(&o.protocol, "protocol", string(model.TCP), "tcp, udp, sctp or icmp")
@@ -68,25 +74,27 @@ It ends with status 0 when the packet arrives on every way that it may take, 1 w
 }
 
 // runExplain answers the question, prints the answer, and returns ErrStopped when the packet does not arrive.
-func runExplain(ctx context.Context, o explainOptions, from, to string, out io.Writer) error {
+func runExplain(ctx context.Context, o explainOptions, from, to string, out, problems io.Writer) error {
 	q, err := parseExplain(o, from, to)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	access := inspect.Access{Kubeconfig: o.kubeconfig, Northbound: strings.Split(o.nbAddress, ",")}
-	if o.sbAddress != "" {
-		access.Southbound = strings.Split(o.sbAddress, ",")
+	ask := o.byAPI
+	if o.nbAddress != "" {
+		ask = o.byDatabase
 	}
-	world, err := inspect.ReadWorld(ctx, access)
-	if err != nil {
-		return fmt.Errorf("explain: %w", err)
+	answer, err := ask(ctx, q, from, to)
+	if unexplained, ok := errors.AsType[*inspect.UnexplainedError](err); ok {
+		for _, p := range unexplained.Seen {
+			if err := printTable(problems, "explanation", func(text *strings.Builder) { podTable(text, p) }); err != nil {
+				return err
+			}
+		}
 	}
-	defer world.Close()
-	answer, err := inspect.Explain(world, q)
 	if err != nil {
-		return fmt.Errorf("explain: %w", err)
+		return whyNot("explain", err)
 	}
 	if err := printExplanation(out, answer, o.output); err != nil {
 		return err
@@ -95,6 +103,35 @@ func runExplain(ctx context.Context, o explainOptions, from, to string, out io.W
 		return ErrStopped
 	}
 	return nil
+}
+
+// byAPI has somebody answer who has the databases.
+func (o explainOptions) byAPI(ctx context.Context, _ inspect.Question, from, to string) (inspect.Explanation, error) {
+	if o.sbAddress != "" {
+		return inspect.Explanation{}, errors.New("--sb-address goes with --nb-address")
+	}
+	remote, err := inspect.NewRemote(o.kubeconfig)
+	if err != nil {
+		return inspect.Explanation{}, err
+	}
+	return remote.Explain(ctx, api.ExplanationSpec{From: from, To: to, Network: o.network, Protocol: strings.ToLower(o.protocol), Port: o.port, Raw: o.raw})
+}
+
+// byDatabase reads the databases itself.
+func (o explainOptions) byDatabase(ctx context.Context, q inspect.Question, _, _ string) (inspect.Explanation, error) {
+	access := inspect.Access{Kubeconfig: o.kubeconfig, Northbound: strings.Split(o.nbAddress, ",")}
+	if o.sbAddress != "" {
+		access.Southbound = strings.Split(o.sbAddress, ",")
+	}
+	world, err := inspect.ReadWorld(ctx, access)
+	if err != nil {
+		return inspect.Explanation{}, err
+	}
+	defer world.Close()
+	if o.raw {
+		return inspect.Raw(world, q)
+	}
+	return inspect.Explain(world, q)
 }
 
 func parseExplain(o explainOptions, from, to string) (inspect.Question, error) {
@@ -163,6 +200,12 @@ func explanationTable(text *strings.Builder, e inspect.Explanation, wide bool) {
 			break
 		}
 		fmt.Fprintf(text, "  %s\n", inspect.Printable(strings.TrimSpace(fmt.Sprintf("%s: %s %s %s, want %s, have %s", d.Owner, d.Kind, d.Object, d.Column, cell(d.Want), cell(d.Have)))))
+	}
+	for i, row := range e.Raw {
+		if i == 0 {
+			fmt.Fprintln(text, "\nRows underneath:")
+		}
+		fmt.Fprintln(text, " ", inspect.Printable(row))
 	}
 	fmt.Fprintf(text, "\n%s\n", inspect.Printable(e.Verdict()))
 	if wide {

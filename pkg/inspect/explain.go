@@ -25,6 +25,8 @@ type Explanation struct {
 	Sources string `json:"sources"`
 	// Drift are differences between the rows and what the cluster's objects ask for, as far as they concern the ends.
 	Drift []Difference `json:"drift,omitempty"`
+	// Raw are the rows underneath, each as text, where they were asked for.
+	Raw []string `json:"raw,omitempty"`
 }
 
 // Way is one way that the packet may take.
@@ -144,11 +146,27 @@ func (e Explanation) seen() (out []string) {
 
 // Explain follows a connection's first packet and its answer the whole way. Its error is that the question cannot be answered, and why.
 func Explain(w *World, q Question) (Explanation, error) {
-	out := Explanation{From: q.From.String(), To: q.To.String(), Protocol: string(q.Protocol), Port: q.Port, Sources: w.sources()}
 	if err := q.Check(); err != nil {
-		return out, err
+		return Explanation{}, err
+	}
+	return (&explainer{World: w, q: q}).answer()
+}
+
+// Raw are the rows underneath an explanation.
+func Raw(w *World, q Question) (Explanation, error) {
+	if err := q.Check(); err != nil {
+		return Explanation{}, err
 	}
 	e := &explainer{World: w, q: q}
+	out, err := e.answer()
+	if err == nil {
+		out.Raw = e.raw()
+	}
+	return out, err
+}
+
+func (e *explainer) answer() (Explanation, error) {
+	out := Explanation{From: e.q.From.String(), To: e.q.To.String(), Protocol: string(e.q.Protocol), Port: e.q.Port, Sources: e.sources()}
 	ways, err := e.explain()
 	if err != nil {
 		return out, err

@@ -15,6 +15,9 @@ import (
 type explainer struct {
 	*World
 	q Question
+	// judging is the packet that policies are asked about, and other who is at its other end; nil when that is no pod.
+	judging packet
+	other   *party
 	// met are the objects that the ways have met, whose rows may have drifted.
 	met struct {
 		networks []string

@@ -166,6 +166,7 @@ func (e *explainer) onward(way *Way, from *party, dialled, p packet) {
 	balanced.Loopback = to != nil && to.pod == from.pod
 	first.Loopback = balanced.Loopback
 	d, err := e.table.Send(from.port, first, balanced)
+	e.other, e.judging = to, p
 	if !e.judged(way, from, model.PolicyEgress, d, err) {
 		return
 	}
@@ -253,6 +254,9 @@ func (e *explainer) judged(way *Way, at *party, direction model.Direction, d tra
 		where.What += ", and it is isolated by " + strings.Join(s.Isolating, ", ")
 	}
 	where.Next = e.nextOf(s, at, direction)
+	if lacks := e.lacking(s.Isolating, direction); lacks != "" {
+		where.Next = lacks + "; else " + where.Next
+	}
 	if s.Policy == nb.Peers {
 		where.Layer = LayerPeering
 	}
@@ -379,6 +383,9 @@ func (e *explainer) inSwitch(way *Way, p *party) bool {
 		way.stop(h)
 		return false
 	}
+	if !e.awake(way, p) {
+		return false
+	}
 	if e.bindings == nil {
 		return true
 	}
@@ -387,7 +394,7 @@ func (e *explainer) inSwitch(way *Way, p *party) bool {
 	case !there:
 		h.What = fmt.Sprintf("the southbound database has no port of %s: ovn-northd is behind", p)
 	case b.Chassis == "":
-		h.What = fmt.Sprintf("no node has bound the port of %s: ovn-controller or the agent of node %s is away, or the pod has not started", p, p.node)
+		h.What = fmt.Sprintf("no node has bound the port of %s: ovn-controller or the agent of node %s is away, or the pod has not started%s", p, p.node, e.because(p))
 	case b.Chassis != p.node && b.Hostname != p.node:
 		h.What = fmt.Sprintf("the port of %s is bound on %s and not on its node %s", p, b.Chassis, p.node)
 	case !b.Up:
@@ -404,6 +411,7 @@ func (e *explainer) receive(way *Way, from, to *party, p packet, loopback bool) 
 	balanced := p.trace()
 	balanced.Loopback = loopback
 	d, err := e.table.Receive(to.port, balanced)
+	e.other, e.judging = from, p
 	if !e.judged(way, to, model.PolicyIngress, d, err) {
 		// The direction between joined Networks is an access list of its own.
 		last := &way.There[len(way.There)-1]

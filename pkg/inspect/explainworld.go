@@ -26,6 +26,9 @@ type World struct {
 	settings config.Settings
 	// bindings are those of the southbound database; nil when it was not read.
 	bindings map[string]ovsdb.Binding
+	// whole are all objects, where the others are those that who asks may be told of: what is asked for follows from all.
+	whole model.Changes
+	told  told
 
 	table    *trace.Database
 	names    map[nb.Table]map[string]nb.Row
@@ -76,6 +79,9 @@ func ReadWorld(ctx context.Context, from Access) (*World, error) {
 	}
 	w := makeWorld(session, objects, settings, bindings)
 	w.close = session.Close
+	if client, err := UserClient(from.Kubeconfig); err == nil {
+		w.told = toldBy(ctx, client)
+	}
 	return w, nil
 }
 
@@ -97,7 +103,7 @@ func (w *World) Close() {
 
 func makeWorld(rows northbound, objects model.Changes, settings config.Settings, bindings map[string]ovsdb.Binding) *World {
 	w := &World{
-		rows: rows, objects: objects, settings: settings, bindings: bindings, table: trace.New(rows.Rows),
+		rows: rows, objects: objects, whole: objects, settings: settings, bindings: bindings, table: trace.New(rows.Rows),
 		names: map[nb.Table]map[string]nb.Row{}, faces: map[netip.Addr]model.PodKey{}, ownings: map[netip.Addr][]model.PodKey{},
 		slicesOf: map[model.ServiceKey][]*model.Slice{},
 		peers: compatible.New(compatible.Settings{
@@ -241,7 +247,7 @@ func (w *World) resolvers() []netip.Addr {
 // desired is what the objects ask for.
 func (w *World) desired() *desired {
 	if w.wanted == nil {
-		all := compileAll(defaultsof.Of(w.settings), w.objects)
+		all := compileAll(defaultsof.Of(w.settings), w.whole)
 		w.wanted = &all
 	}
 	return w.wanted

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
@@ -40,6 +41,10 @@ type Inquirer struct {
 	Client kubernetes.Interface
 	// Northbound and Southbound are nil where they cannot be asked.
 	Northbound, Southbound *ovsdb.Asker
+	// Mirror has the northbound database's rows for explanations, and Settings gives the cluster's settings, or says why they are not known. Nil where
+	// nothing is explained.
+	Mirror   *Mirror
+	Settings func() (config.Settings, error)
 }
 
 // Networks are all Networks.

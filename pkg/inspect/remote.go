@@ -126,8 +126,12 @@ func (r *Remote) get(ctx context.Context, into any, path ...string) (down string
 	for i := range path {
 		path[i] = url.PathEscape(path[i])
 	}
-	raw, err := r.client.Discovery().RESTClient().Get().
-		AbsPath("/apis/" + api.GroupName + "/" + api.Version + "/" + strings.Join(path, "/")).Do(ctx).Raw()
+	return r.ask(ctx, r.client.Discovery().RESTClient().Get(), into, path)
+}
+
+// ask sends a request. down says why nobody answers it; then err is nil.
+func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path []string) (down string, err error) {
+	raw, err := request.AbsPath("/apis/" + api.GroupName + "/" + api.Version + "/" + strings.Join(path, "/")).Do(ctx).Raw()
 	if err == nil {
 		if err := json.Unmarshal(raw, into); err != nil {
 			return "", fmt.Errorf("read the answer of %s: %w", api.GroupName, err)

@@ -25,7 +25,7 @@ const (
 )
 
 // attributes are what is asked for.
-type attributes struct{ verb, resource, namespace, name string }
+type attributes struct{ verb, resource, subresource, namespace, name string }
 
 // authorizer asks Kubernetes who may what.
 type authorizer struct {
@@ -49,7 +49,7 @@ func (a *authorizer) may(ctx context.Context, who user, what attributes) (bool, 
 	spec := authorization.SubjectAccessReviewSpec{
 		User: who.name, UID: who.uid, Groups: who.groups, Extra: who.extra,
 		ResourceAttributes: &authorization.ResourceAttributes{
-			Verb: what.verb, Group: api.GroupName, Version: api.Version, Resource: what.resource, Namespace: what.namespace, Name: what.name,
+			Verb: what.verb, Group: api.GroupName, Version: api.Version, Resource: what.resource, Subresource: what.subresource, Namespace: what.namespace, Name: what.name,
 		},
 	}
 	text, err := json.Marshal(spec)

@@ -30,6 +30,8 @@ type Answers interface {
 	Network(ctx context.Context, name string) (api.Network, bool, error)
 	Pods(namespace string) ([]api.Pod, error)
 	Pod(ctx context.Context, key model.PodKey) (api.Pod, bool, error)
+	// Explain answers a question, as far as about namespaces that who asks may ask about.
+	Explain(ctx context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error)
 }
 
 // handler answers requests.
@@ -61,6 +63,9 @@ func (h *handler) mux() http.Handler {
 	mux.HandleFunc(version+"/pods", h.allowed("list", api.ResourcePods, h.pods))
 	mux.HandleFunc(version+"/namespaces/{namespace}/pods", h.allowed("list", api.ResourcePods, h.pods))
 	mux.HandleFunc(version+"/namespaces/{namespace}/pods/{name}", h.allowed("get", api.ResourcePods, h.pod))
+	creation := "POST /apis/" + api.GroupName + "/" + api.Version
+	mux.HandleFunc(creation+"/explanations", h.allowed("create", api.ResourceExplanations, h.explain))
+	mux.HandleFunc(creation+"/namespaces/{namespace}/explanations", h.allowed("create", api.ResourceExplanations, h.explain))
 	return mux
 }
 
@@ -87,14 +92,18 @@ func (h *handler) known(answer func(request) (any, error)) http.HandlerFunc {
 			h.fail(w, err)
 			return
 		}
-		write(w, http.StatusOK, value)
+		status := http.StatusOK
+		if r.Method == http.MethodPost {
+			status = http.StatusCreated
+		}
+		write(w, status, value)
 	}
 }
 
 // allowed answers whoever may, before anything is looked up.
 func (h *handler) allowed(verb, resource string, answer func(request) (any, error)) http.HandlerFunc {
 	return h.known(func(r request) (any, error) {
-		what := attributes{verb, resource, r.PathValue("namespace"), r.PathValue("name")}
+		what := attributes{verb: verb, resource: resource, namespace: r.PathValue("namespace"), name: r.PathValue("name")}
 		allowed, err := h.authz.may(r.Context(), r.who, what)
 		if err != nil {
 			return nil, apierrors.NewServiceUnavailable(err.Error())
@@ -213,6 +222,10 @@ func (h *handler) fail(w http.ResponseWriter, err error) {
 		write(w, int(answer.Code), answer)
 		return
 	}
+	if q, ok := errors.AsType[*inspect.QuestionError](err); ok {
+		h.fail(w, apierrors.NewBadRequest(q.Error()))
+		return
+	}
 	if errors.Is(err, inspect.ErrNotRead) {
 		h.fail(w, apierrors.NewServiceUnavailable(err.Error()))
 		return
@@ -245,6 +258,7 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourceClusters, SingularName: "cluster", Kind: "Cluster", Verbs: read},
 			{Name: api.ResourceNetworks, SingularName: "network", Kind: "Network", Verbs: read},
 			{Name: api.ResourcePods, SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: read},
+			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -72,6 +73,23 @@ func (a *answers) Pod(_ context.Context, key model.PodKey) (api.Pod, bool, error
 	return api.Pod{}, key.Name == "web", a.err
 }
 
+func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error) {
+	a.asked.Add(1)
+	if spec.From == "" {
+		return api.ExplanationStatus{}, &inspect.QuestionError{Err: errors.New("from whom?")}
+	}
+	verdict := "everything"
+	if may != nil {
+		own, err := may("acme")
+		other, otherErr := may("umbrella")
+		if err := errors.Join(err, otherErr); err != nil {
+			return api.ExplanationStatus{}, err
+		}
+		verdict = fmt.Sprintf("of acme %t, of umbrella %t", own, other)
+	}
+	return api.ExplanationStatus{Verdict: verdict}, a.err
+}
+
 // rights say who may what: user, verb, resource, name.
 func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	r := spec.ResourceAttributes
@@ -81,8 +99,10 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	switch spec.User {
 	case "operator":
 		return true
+	case "viewer":
+		return r.Resource == "explanations" && r.Subresource == ""
 	case "jo":
-		return r.Verb == "list" && r.Resource == "networks" || r.Verb == "get" && r.Resource == "networks" && r.Name == "acme" || r.Resource == "pods" && r.Namespace == "acme"
+		return r.Verb == "list" && r.Resource == "networks" || r.Verb == "get" && r.Resource == "networks" && r.Name == "acme" || (r.Resource == "pods" || r.Resource == "explanations") && r.Namespace == "acme"
 	}
 	return false
 }
@@ -152,7 +172,12 @@ func frontProxy(t *testing.T, name string) (tls.Certificate, string) {
 // ask is what a user is answered, and the message of a Status.
 func (w *world) ask(t *testing.T, client *http.Client, user, path string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL+"/apis/inspect.atoll.dev/v1alpha1"+path, nil)
+	return w.send(t, client, user, http.MethodGet, path, "")
+}
+
+func (w *world) send(t *testing.T, client *http.Client, user, method, path, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, w.URL+"/apis/inspect.atoll.dev/v1alpha1"+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,6 +99,20 @@ func TestInspection(t *testing.T) {
 		}
 		tells(jo, 0, []string{"network", "acme"}, "Namespaces   acme")
 		tells(jo, 1, []string{"pod", "acme/web"}, "ok        address")
+		// Nobody runs the node, so that his pod sends nothing; of what he may not ask about he is not even told whether it is there.
+		const unbound = "no node has bound the port of pod acme/web"
+		tells(admin, 1, []string{"explain", "umbrella/web", "acme/web", "--port", "80"}, "no node has bound the port of pod umbrella/web")
+		tells(admin, 1, []string{"explain", "acme/web", "outside", "--port", "80", "--raw"}, unbound, "Rows underneath:", "Logical_Switch_Port acme/web")
+		tells(jo, 1, []string{"explain", "acme/web", "outside", "--port", "80"}, unbound, "Next: kubectl describe pod -n acme web")
+		tells(jo, 2, []string{"explain", "acme/web", "outside", "--port", "80", "--raw"}, "is forbidden")
+		notHis := map[string]string{}
+		for _, name := range []string{"umbrella", "nobody"} {
+			_, _, trouble := l.atoll(jo, "explain", "acme/web", name+"/web", "--port", "80")
+			notHis[name] = strings.ReplaceAll(trouble, name, "X")
+		}
+		if notHis["umbrella"] != notHis["nobody"] || !strings.Contains(notHis["nobody"], "you may not ask about pods and Services of namespace X") {
+			t.Errorf("of what is not his he is told %q", notHis)
+		}
 		for _, args := range [][]string{{"network", "X"}, {"pod", "X/web"}, {"pods", "-n", "X"}} {
 			told := map[string]string{}
 			for _, name := range []string{"umbrella", "nobody"} {
@@ -132,6 +146,7 @@ func TestInspection(t *testing.T) {
 		tells(admin, 0, []string{"networks"}, "the API inspect.atoll.dev does not answer", "acme       vpc    acme       Ready")
 		tells(admin, 1, []string{"status"}, "the API inspect.atoll.dev does not answer", "Node/n1")
 		tells(admin, 1, []string{"pod", "acme/web"}, "without OVN's databases", "?         northbound")
+		tells(admin, 2, []string{"explain", "acme/web", "umbrella/web", "--port", "80"}, "does not answer", "acme/web: ", "umbrella/web: ", "--nb-address")
 	})
 }
 

@@ -138,6 +138,8 @@ func (l *lab) run() {
 		Northbound: &ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase},
 		Southbound: &ovsdb.Asker{Config: ovsdb.Config{Addresses: []string{l.central.SBAddress()}, Log: log}, Database: ovsdb.SouthboundDatabase},
 	}
+	inquirer.Mirror, inquirer.Settings = inspect.NewMirror(northbound), func() (config.Settings, error) { return settings, nil }
+	l.t.Cleanup(inquirer.Mirror.Close)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { _ = feed.Run(ctx) })

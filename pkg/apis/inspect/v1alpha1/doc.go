@@ -1,5 +1,5 @@
 // Package v1alpha1 has the objects of the API group inspect.atoll.dev: what a running cluster is, as atoll-controller sees it. They are made when
-// somebody asks, are kept nowhere, and cannot be written.
+// somebody asks, are kept nowhere, and cannot be written; an Explanation is created to ask, and has the answer.
 //
 // +kubebuilder:skip
 package v1alpha1
@@ -22,6 +22,10 @@ const (
 	ResourceNetworks = "networks"
 	// ResourcePods has one object for each pod that is in a Network, or asks to be.
 	ResourcePods = "pods"
+	// ResourceExplanations are created, and answered at once.
+	ResourceExplanations = "explanations"
+	// SubresourceRaw of explanations is the right to be shown the rows underneath.
+	SubresourceRaw = "raw"
 )
 
 // ClusterName is the name of the one Cluster.

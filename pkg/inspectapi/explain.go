@@ -1,0 +1,58 @@
+package inspectapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
+)
+
+// maxQuestion bounds a question's text, in bytes.
+const maxQuestion = 64 << 10
+
+// explain answers a question that is posted. Whoever may ask about every namespace is told everything; others are about those that they may.
+func (h *handler) explain(r request) (any, error) {
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxQuestion+1))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
+	}
+	if len(text) > maxQuestion {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a question has at most %d bytes", maxQuestion))
+	}
+	var question api.Explanation
+	if err := json.Unmarshal(text, &question); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
+	}
+	create := func(namespace, subresource string) (bool, error) {
+		may, err := h.authz.may(r.Context(), r.who, attributes{verb: "create", resource: api.ResourceExplanations, subresource: subresource, namespace: namespace})
+		if err != nil {
+			return false, apierrors.NewServiceUnavailable(err.Error())
+		}
+		return may, nil
+	}
+	every, err := create("", "")
+	if err != nil {
+		return nil, err
+	}
+	if question.Spec.Raw {
+		raw, err := create("", api.SubresourceRaw)
+		if err != nil {
+			return nil, err
+		}
+		if !raw || !every {
+			return nil, forbidden(r.who, attributes{verb: "create", resource: api.ResourceExplanations + "/" + api.SubresourceRaw})
+		}
+	}
+	var may inspect.MayAsk
+	if !every {
+		may = func(namespace string) (bool, error) { return create(namespace, "") }
+	}
+	out := api.Explanation{TypeMeta: typeOf("Explanation"), Spec: question.Spec}
+	out.Namespace = r.PathValue("namespace")
+	out.Status, err = h.answers.Explain(r.Context(), question.Spec, may)
+	return out, err
+}
