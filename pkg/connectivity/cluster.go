@@ -16,12 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/connectivity/probe"
@@ -141,7 +141,7 @@ func (c *Cluster) nodes(ctx context.Context, s *scene) error {
 			workers = append(workers, n)
 		}
 	}
-	chosen := append(workers, others...)
+	chosen := slices.Concat(workers, others)
 	if len(chosen) == 0 {
 		return errors.New("no node is Ready and takes pods. Next: atoll status")
 	}

@@ -79,7 +79,7 @@ func skip(p path) Result {
 // started is the result of a pod's start: the kubelet makes it Ready by an HTTP probe.
 func started(p pod) Result {
 	r := Result{
-		From: "kubelet " + p.node, Path: "pod " + p.podName.String() + " starts, and an HTTP probe finds it", Expected: "Ready", Seen: "Ready", Verdict: OK,
+		From: "kubelet " + p.node, Path: "pod " + p.String() + " starts, and an HTTP probe finds it", Expected: "Ready", Seen: "Ready", Verdict: OK,
 		Seconds: p.took.Seconds(),
 	}
 	if !p.ready {
@@ -97,7 +97,7 @@ func nodeResult(n nodeWithout) Result {
 func (s scene) answerer(who probe.Identity) (name string, known bool) {
 	for _, p := range s.pods {
 		if who.UID != "" && p.uid == who.UID {
-			return p.podName.String(), true
+			return p.String(), true
 		}
 	}
 	return who.String(), false

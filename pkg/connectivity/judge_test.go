@@ -51,7 +51,7 @@ func TestJudge(t *testing.T) {
 			"nameless": {Answered: true},
 		}
 		for _, one := range s.pods {
-			answers[one.podName.String()] = probe.Answer{Answered: true, Answerer: probe.Identity{UID: one.uid}}
+			answers[one.String()] = probe.Answer{Answered: true, Answerer: probe.Identity{UID: one.uid}}
 		}
 		for name, a := range answers {
 			want := false

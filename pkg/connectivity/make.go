@@ -239,7 +239,7 @@ func (c *Cluster) remove(ctx context.Context, steps Steps) error {
 		if err != nil {
 			return "", err
 		}
-		if left = append(spaces, networks...); len(left) == 0 {
+		if left = slices.Concat(spaces, networks); len(left) == 0 {
 			return "", nil
 		}
 		return fmt.Sprintf("%d namespaces and %d Networks are still there", len(spaces), len(networks)), nil

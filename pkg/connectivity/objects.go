@@ -8,7 +8,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -127,10 +126,10 @@ func (p pod) object(i image) *corev1.Pod {
 			}}},
 			// Where there are few other nodes.
 			Tolerations:                   []corev1.Toleration{{Key: controlPlaneTaint, Operator: corev1.TolerationOpExists}},
-			TerminationGracePeriodSeconds: ptr.To[int64](1),
-			EnableServiceLinks:            ptr.To(false),
+			TerminationGracePeriodSeconds: new(int64(1)),
+			EnableServiceLinks:            new(false),
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](nobodyUser), RunAsGroup: ptr.To[int64](nobodyUser),
+				RunAsNonRoot: new(true), RunAsUser: new(int64(nobodyUser)), RunAsGroup: new(int64(nobodyUser)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
@@ -145,7 +144,7 @@ func (p pod) object(i image) *corev1.Pod {
 				},
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}},
 				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+					AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				},
 			}},
 		},

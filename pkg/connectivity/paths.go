@@ -142,9 +142,9 @@ func servicePaths(s scene) []path {
 	return []path{
 		opened("Service, ClusterIP, TCP", redNear, probe.HTTP, at(s.redWeb, probe.Port), redServer, redFar),
 		opened("Service, ClusterIP, UDP", redNear, probe.UDP, at(s.redWeb, probe.Port), redServer, redFar),
-		opened("Service, ClusterIP, by its name", redNear, probe.HTTP, net.JoinHostPort(web, portText(probe.Port)), redServer, redFar),
-		opened("Service, headless, by its name", redNear, probe.HTTP, net.JoinHostPort(peers, portText(probe.Port)), redServer, redNear, redFar),
-		opened("Service, ClusterIP, by its name", blueServer, probe.HTTP, net.JoinHostPort(web, portText(probe.Port)), blueServer, blueLonely),
+		opened("Service, ClusterIP, by its name", redNear, probe.HTTP, net.JoinHostPort(web, portText), redServer, redFar),
+		opened("Service, headless, by its name", redNear, probe.HTTP, net.JoinHostPort(peers, portText), redServer, redNear, redFar),
+		opened("Service, ClusterIP, by its name", blueServer, probe.HTTP, net.JoinHostPort(web, portText), blueServer, blueLonely),
 	}
 }
 
@@ -262,7 +262,7 @@ func explained(s scene, all []path) []path {
 
 // explain is the command that follows such a packet.
 func explain(from podName, q probe.Question) string {
-	to, port, protocol := q.Target, portText(probe.Port), ""
+	to, port, protocol := q.Target, portText, ""
 	switch q.Kind {
 	case probe.Name:
 		to = strings.TrimSuffix(to, ".")

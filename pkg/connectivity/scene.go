@@ -106,4 +106,4 @@ func at(address netip.Addr, port int) string {
 	return netip.AddrPortFrom(address, uint16(port)).String()
 }
 
-func portText(port int) string { return strconv.Itoa(port) }
+var portText = strconv.Itoa(probe.Port)
