@@ -102,7 +102,7 @@ policy-packets: ## the same of real packets between two nodes: 10,000; PACKETS="
 test-e2e: build ## tests on a cluster of three nodes on this machine (as root)
 	$(suites) e2e
 
-losses: build ## what is lost while each part is replaced, a node is drained and the authorities change, under 1,000 connections: half an hour (as root)
+losses: build ## what is lost while each part is replaced, upgraded or rebuilt, a node is drained and the authorities change, under 1,000 connections: half an hour (as root)
 	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=60m -v -run='^TestRolled$$' ./test/e2e/installed -losses
 
 conformance: build ## Kubernetes' own network and probe tests, in both kinds of Network; CONFORMANCE="-network=vpc -focus=DNS" is a part (as root)
