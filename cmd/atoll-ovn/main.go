@@ -30,7 +30,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(databaseCommand(), northdCommand(), readyCommand(), backupCommand())
+	cmd.AddCommand(databaseCommand(), northdCommand(), readyCommand(), endedCommand(), backupCommand())
 	cmd.AddCommand(nodeCommands()...)
 	return cmd
 }

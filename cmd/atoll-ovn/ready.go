@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,5 +44,25 @@ func readyCommand() *cobra.Command {
 	runDirectories(flags, &dirs)
 	flags.StringVar(&run, "run", "/run/ovn", "directory of the sockets of a member")
 	flags.BoolVar(&live, "live", false, "only ask whether a node's daemon lives")
+	return cmd
+}
+
+// endedCommand is for the hook that is called before a container is told to end.
+func endedCommand() *cobra.Command {
+	dirs, within := chassis.Directories{}, time.Duration(0)
+	cmd := &cobra.Command{
+		Use:       "ended PART",
+		Short:     "Waits until the daemon of a part of this node has ended, if it runs",
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{chassis.PartDatabase, chassis.PartSwitch, chassis.PartController},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), within)
+			defer cancel()
+			return chassis.AwaitEnd(ctx, dirs, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	runDirectories(flags, &dirs)
+	flags.DurationVar(&within, "within", 20*time.Second, "how long to wait")
 	return cmd
 }

@@ -24,9 +24,9 @@ const (
 
 // Check succeeds if a part of the node is in a state of health. The error says why it is not.
 func Check(ctx context.Context, dirs Directories, part string, health Health) error {
-	daemon, known := map[string]string{PartDatabase: databaseDaemon, PartSwitch: switchDaemon, PartController: controllerDaemon}[part]
-	if !known {
-		return fmt.Errorf("there is no %q on a node, only %s, %s and %s", part, PartDatabase, PartSwitch, PartController)
+	daemon, err := daemonOf(part)
+	if err != nil {
+		return err
 	}
 	if _, err := ask(ctx, dirs.control(daemon), "version"); err != nil || health == Lives {
 		return err
@@ -43,4 +43,13 @@ func Check(ctx context.Context, dirs Directories, part string, health Health) er
 	default:
 		return nil
 	}
+}
+
+// daemonOf is the daemon that a part of the node runs.
+func daemonOf(part string) (string, error) {
+	daemon, known := map[string]string{PartDatabase: databaseDaemon, PartSwitch: switchDaemon, PartController: controllerDaemon}[part]
+	if !known {
+		return "", fmt.Errorf("there is no %q on a node, only %s, %s and %s", part, PartDatabase, PartSwitch, PartController)
+	}
+	return daemon, nil
 }

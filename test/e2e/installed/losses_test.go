@@ -82,8 +82,12 @@ func (l loss) String() string {
 
 // event is what happens while packets flow.
 type event struct {
-	name    string
+	name string
+	// prepare, which may be nil, is called before anything is asked.
+	prepare func(*testing.T)
 	happens func(*testing.T, scene)
+	// judge, which may be nil, looks further at what was lost.
+	judge func(*testing.T, []loss)
 	// takes says what is lost where something may be; else nothing may.
 	takes string
 }
@@ -118,9 +122,11 @@ func events() []event {
 			event{name: "ovn-controller ended", happens: killed("atoll-ovn-node", "ovn-controller", clientsNode)},
 			event{name: "ovsdb-server ended", happens: killed("atoll-ovn-node", "ovsdb-server", clientsNode), takes: userspace},
 			event{name: "ovs-vswitchd ended", happens: killed("atoll-ovn-node", "ovs-vswitchd", clientsNode), takes: userspace},
-			event{name: "nodes' OVN rolled", happens: rolled("daemonset/atoll-ovn-node"), takes: userspace},
+			event{name: "nodes' OVN rolled", happens: rolledSwitches, takes: userspace},
 			event{name: "node drained", happens: drained, takes: links},
 			event{name: "new authorities", happens: newAuthorities},
+			rebuildEvent(),
+			upgradeEvent(),
 		)
 	}
 	return all
@@ -148,8 +154,15 @@ func TestRolled(t *testing.T) {
 	fmt.Fprintln(told, "what happens\tof\tasked\tlost\tlate\tlongest\tbroken connections")
 	for _, e := range events() {
 		t.Run(strings.ReplaceAll(e.name, " ", "_"), func(t *testing.T) {
+			if e.prepare != nil {
+				e.prepare(t)
+			}
 			before := drops(t, s)
-			for _, l := range whileAsking(t, s.client, asked, func() { e.happens(t, s) }) {
+			losses := whileAsking(t, s.client, asked, func() { e.happens(t, s) })
+			if e.judge != nil {
+				e.judge(t, losses)
+			}
+			for _, l := range losses {
 				t.Logf("%s, %s", e.name, l)
 				fmt.Fprintf(told, "%s\t%s\t%d\t%d\t%d\t%s\t%d\n", e.name, l.name, l.Answers+l.failed, l.failed, l.Late+l.Waited, l.Max.Round(time.Millisecond), l.broken)
 				// What comes late waited for a processor: two nodes' switches are processes of one machine, on which pods start.
@@ -164,7 +177,7 @@ func TestRolled(t *testing.T) {
 					t.Logf("%s: %s: %d", e.name, counter, n-before[counter])
 				}
 			}
-			started := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: "red", Name: "after-" + strings.NewReplacer(" ", "-", "'", "").Replace(e.name), Node: s.server.Spec.NodeName}))[0]
+			started := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: "red", Name: "after-" + strings.NewReplacer(" ", "-", "'", "").Replace(strings.ToLower(e.name)), Node: s.server.Spec.NodeName}))[0]
 			env.Reach(t, s.client, started)
 			// It is gone before packets are counted again: a link that goes from a node empties the userspace switch's copy of the routes, and what is
 			// on its way to another node is dropped meanwhile (docs/design/networks.md), which is no fault of what happens next.
@@ -257,6 +270,22 @@ func rolled(workload string) func(*testing.T, scene) {
 			if out, err := kubectl(t.Context(), append([]string{"rollout", words[0], "-n", system, workload}, words[1:]...)...); err != nil {
 				t.Fatalf("roll %s: %v\n%s", workload, err, out)
 			}
+		}
+	}
+}
+
+// rolledSwitches replaces nodes' OVN, and sees that no switch was killed: each has left its flows to the next.
+func rolledSwitches(t *testing.T, s scene) {
+	t.Helper()
+	rolled("daemonset/atoll-ovn-node")(t, s)
+	list, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=atoll-ovn-node"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		const words = "flows are restored"
+		if out, err := kubectl(t.Context(), "logs", "-n", system, p.Name, "-c", "ovs-vswitchd"); err != nil || !strings.Contains(out, words) {
+			t.Errorf("the switch of %s does not say that %s: %v\n%s", p.Spec.NodeName, words, err, out)
 		}
 	}
 }

@@ -58,12 +58,8 @@ func install(ctx context.Context) error {
 
 // atoll runs the command line as the cluster's administrator, where the API server can be reached. What it prints is shown as it comes, and returned.
 func atoll(ctx context.Context, words ...string) (string, error) {
-	program := filepath.Join(filepath.Dir(env.Options.Program), "atoll")
-	cmd := env.Program(ctx, append([]string{"central", "exec", "--", program}, append(words, "--kubeconfig="+env.Box.Kubeconfig())...)...)
 	var out bytes.Buffer
-	cmd.Stdout = io.MultiWriter(os.Stdout, &out)
-	cmd.Stderr = cmd.Stdout
-	err := cmd.Run()
+	err := atollTo(ctx, io.MultiWriter(os.Stdout, &out), words...)
 	return out.String(), err
 }
 
