@@ -62,6 +62,18 @@ func faults() []fault {
 	}
 }
 
+// awaitTakesPods waits until a node has no taint.
+func awaitTakesPods(t *testing.T, name string) {
+	t.Helper()
+	cluster.Eventually(t, cluster.ReadyWithin, name+" takes pods", func(ctx context.Context) error {
+		node, err := env.Clients.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err == nil && len(node.Spec.Taints) > 0 {
+			err = fmt.Errorf("it has the taints %v", node.Spec.Taints)
+		}
+		return err
+	})
+}
+
 // TestWhatKubectlShows breaks what stands between a pod and its network, one thing after the other. Within ten seconds kubectl alone
 // shows what it is, on the pod that waits and on the Networks; and the pod gets its network when it is mended.
 func TestWhatKubectlShows(t *testing.T) {
@@ -76,13 +88,7 @@ func TestWhatKubectlShows(t *testing.T) {
 		t.Run(strings.ReplaceAll(f.what, " ", "-"), func(t *testing.T) {
 			checkRow(t, string(page), f)
 			// What the fault before did to the node is over: a pod that is given no node waits for that.
-			cluster.Eventually(t, cluster.ReadyWithin, deadNode+" takes pods", func(ctx context.Context) error {
-				node, err := env.Clients.Kube.CoreV1().Nodes().Get(ctx, deadNode, metav1.GetOptions{})
-				if err == nil && len(node.Spec.Taints) > 0 {
-					err = fmt.Errorf("it has the taints %v", node.Spec.Taints)
-				}
-				return err
-			})
+			awaitTakesPods(t, deadNode)
 			start := env.StartAgain(t, f.stop)
 			if err := env.Box.Stop(t.Context(), f.stop.Place, f.stop.Name); err != nil {
 				t.Fatal(err)

@@ -264,6 +264,17 @@ func brokenSetups() []broken {
 					for _, start := range starts {
 						start()
 					}
+					// Whatever else runs there is Ready again, too: other tests begin with that.
+					awaitTakesPods(t, "n2")
+					list, err := env.Clients.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=n2"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i := range list.Items {
+						if p := &list.Items[i]; p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+							env.WaitReady(t, p)
+						}
+					}
 				}
 			},
 		},
