@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/atoll-net/atoll/test/gatewayapi"
 )
@@ -24,11 +25,29 @@ func (s *Server) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 // Apply applies the kustomization in dir, as its user would. Objects of a kind that the same kustomization defines
-// cannot be applied with it (kubectl looks up all kinds first), so that whoever has such applies the definitions before.
+// cannot be applied with it (kubectl looks up all kinds first), so that whoever has such applies the definitions before. An API server that has just got
+// an admission policy refuses what the policy is about until it has read the policy's parameters: then it is applied again, as its user would.
 func (s *Server) Apply(ctx context.Context, dir string) error {
-	_, err := s.Kubectl(ctx, "apply", "--server-side", "-k", dir)
-	return err
+	limit := time.After(syncWithin)
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := s.Kubectl(ctx, "apply", "--server-side", "-k", dir)
+		if err == nil || !strings.Contains(err.Error(), "not yet synced to use for admission") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-limit:
+			return err
+		case <-tick.C:
+		}
+	}
 }
+
+// syncWithin is how long an API server may take to read what its admission policies look at.
+const syncWithin = time.Minute
 
 // Establish applies the CustomResourceDefinitions in dir and waits until the server serves them.
 func (s *Server) Establish(ctx context.Context, dir string) error {
