@@ -138,7 +138,9 @@ Leader: self
 Vote: self
 
 Election timer: 4000
-Log: [2, 4]
+Log: [2, 9]
+Entries not yet committed: 2
+Entries not yet applied: 2
 Connections: <-a8de ->a8de
 Servers:
     a8de (a8de at ssl:10.0.0.2:6643) next_index=6 match_index=5 last msg 1309 ms ago
@@ -150,6 +152,12 @@ Servers:
 	}
 	if !s.Leads() || s.Ready() != nil || s.ElectionTimer != 4*time.Second || len(s.Servers) != 2 || !s.has(server2, "ssl:10.0.0.2:6643") || s.has(server3, "ssl:10.0.0.2:6643") {
 		t.Errorf("read %+v", s)
+	}
+	if !s.committed(7) || s.committed(8) {
+		t.Errorf("of 7 entries and two not yet committed, committed are those before %d less %d", s.LogEnd, s.Uncommitted)
+	}
+	if s, err := ParseStatus(strings.Replace(text, "timer: 4000", "timer: 4000 (changing to 8000)", 1)); err != nil || s.ElectionTimer != 4*time.Second {
+		t.Errorf("while it changes, the election timer is %v, %v", s.ElectionTimer, err)
 	}
 	for was, becomes := range map[string]string{"Status: cluster member": "Status: joining cluster", "Leader: self": "Leader: unknown"} {
 		s, err := ParseStatus(strings.Replace(text, was, becomes, 1))

@@ -5,6 +5,7 @@ package central
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,9 @@ func withoutAPI(l *lab, places []*place) {
 }
 
 func emptyDisk(l *lab, places []*place) {
+	// The one that stays is the leader, which can propose the removal for an election timer longer than it has a quorum.
+	leads := slices.Index(places, l.leader(Northbound, places))
+	places[0], places[leads] = places[leads], places[0]
 	p := places[1]
 	before, _ := l.record(Northbound).Member(p.name)
 	other := places[2]
@@ -64,6 +68,9 @@ func emptyDisk(l *lab, places []*place) {
 	p.start("nb")
 	l.until("the loss is recorded", func() bool { m, _ := l.record(Northbound).Member(p.name); return m.Lost })
 	l.until("it waits", func() bool { return strings.Contains(p.log("nb"), "waiting until the others, with a quorum") })
+	l.until("the leader wants to remove it, or leads no longer", func() bool {
+		return strings.Contains(places[0].log("nb"), "removing a server from the cluster") || !places[0].leads(Northbound)
+	})
 	_ = pause(l.t.Context(), 3*time.Second)
 	if m, _ := l.record(Northbound).Member(p.name); m.ServerID != before.ServerID || p.ready(Northbound) {
 		l.t.Errorf("removed without a quorum: %+v", m)

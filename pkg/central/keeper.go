@@ -50,7 +50,9 @@ type Keeper struct {
 	// said is what was last said of waiting.
 	said string
 	// gone says since when nodes have had no object.
-	gone      map[string]time.Time
+	gone map[string]time.Time
+	// leaving says of servers that the leader's list has no more, by id, up to where the log must be committed until the cluster has agreed.
+	leaving   map[string]uint64
 	compacted time.Time
 	// converted: the schema was looked at, by this leader.
 	converted bool
@@ -72,7 +74,7 @@ func NewKeeper(store Store, o Options) *Keeper {
 	if o.GoneAfter == 0 {
 		o.GoneAfter = 5 * time.Minute
 	}
-	return &Keeper{o: o, store: store, files: files{programs: o.Programs, kind: o.Kind, dir: o.Data}, gone: map[string]time.Time{}, compacted: time.Now()}
+	return &Keeper{o: o, store: store, files: files{programs: o.Programs, kind: o.Kind, dir: o.Data}, gone: map[string]time.Time{}, leaving: map[string]uint64{}, compacted: time.Now()}
 }
 
 // Run keeps the member until ctx ends, which is no error. ErrRefused says that it must not go on.

@@ -23,6 +23,8 @@ func (k *Keeper) maintain(ctx context.Context, s Status) {
 	tasks := []func(context.Context, Status) error{k.compact}
 	if s.Leads() {
 		tasks = append(tasks, k.remove, k.raiseTimer, k.convert)
+	} else {
+		clear(k.leaving)
 	}
 	for _, task := range tasks {
 		if err := task(ctx, s); err != nil && ctx.Err() == nil {
@@ -46,12 +48,21 @@ func (k *Keeper) remove(ctx context.Context, s Status) error {
 		}
 		raft := Remote(m.Address, k.o.Kind.RaftPort())
 		if m.ServerID != "" && s.has(m.ServerID, raft) {
-			k.o.Log.WarnContext(ctx, "server removed from the cluster", "node", m.Node, "server", m.ServerID, "lost", m.Lost, "gone", gone)
+			k.o.Log.WarnContext(ctx, "removing a server from the cluster", "node", m.Node, "server", m.ServerID, "lost", m.Lost, "gone", gone)
 			if _, err := ask(ctx, controlSocket(k.o.Run, k.o.Kind), "cluster/kick", k.o.Kind.Schema(), m.ServerID); err != nil {
 				return err
 			}
+			delete(k.leaving, m.ServerID)
 			// One at a time; the record follows when the cluster has agreed.
 			return nil
+		}
+		if m.ServerID != "" {
+			if _, known := k.leaving[m.ServerID]; !known {
+				k.leaving[m.ServerID] = s.LogEnd
+			}
+			if !s.committed(k.leaving[m.ServerID]) {
+				return nil
+			}
 		}
 		to := k.seen.without(m.Node)
 		if !gone {
@@ -61,6 +72,7 @@ func (k *Keeper) remove(ctx context.Context, s Status) error {
 		if err := k.store.Swap(ctx, k.o.Kind, k.seen, to); err != nil && !errors.Is(err, errMoved) {
 			return err
 		}
+		delete(k.leaving, m.ServerID)
 		return nil
 	}
 	return nil

@@ -17,7 +17,9 @@ type Status struct {
 	// Role is leader, follower or candidate. Leader is "unknown" while there is no quorum.
 	Role, Leader  string
 	ElectionTimer time.Duration
-	// Servers are all that the cluster has, this one too.
+	// LogEnd is the index after the last entry of this server's log, and Uncommitted how many of its entries a majority is not known to have.
+	LogEnd, Uncommitted uint64
+	// Servers are all that the cluster has, this one too. A leader leaves one out as soon as it proposes to remove it.
 	Servers []Server
 }
 
@@ -52,11 +54,22 @@ func ParseStatus(text string) (Status, error) {
 		case "Leader":
 			s.Leader = value
 		case "Election timer":
-			ms, err := strconv.Atoi(value)
+			now, _, _ := strings.Cut(value, " ") // "1000 (changing to 2000)"
+			ms, err := strconv.Atoi(now)
 			if err != nil {
 				return Status{}, fmt.Errorf("read cluster/status: election timer %q", value)
 			}
 			s.ElectionTimer = time.Duration(ms) * time.Millisecond
+		case "Log":
+			if _, err := fmt.Sscanf(value, "[%d, %d]", new(uint64), &s.LogEnd); err != nil {
+				return Status{}, fmt.Errorf("read cluster/status: log %q", value)
+			}
+		case "Entries not yet committed":
+			n, err := strconv.ParseUint(value, 10, 64)
+			if err != nil {
+				return Status{}, fmt.Errorf("read cluster/status: %q entries not yet committed", value)
+			}
+			s.Uncommitted = n
 		case "Servers":
 			listing = true
 		}
@@ -82,6 +95,9 @@ func (s Status) Ready() error {
 }
 
 const joined = "cluster member"
+
+// committed reports whether a majority has all entries before an index of the log.
+func (s Status) committed(end uint64) bool { return s.LogEnd >= end+s.Uncommitted }
 
 // expelled reports whether the cluster has removed this server.
 func (s Status) expelled() bool {
