@@ -1,8 +1,10 @@
 // Command suites runs the project's test suites one after the other, shows what happens, and sums up: one line per
 // suite, and in the last line nothing but "N passed, N failed". It fails if anything failed.
 //
-//	suites NAME...             runs the suites of that name: verify, lint, unit, fuzz, integration, e2e, conformance,
-//	                           kernel
+//	suites NAME...             runs the suites of that name: verify, lint, unit, fuzz, integration, e2e, installed,
+//	                           conformance, kernel
+//	suites NAME,NAME...        runs those with a comma between them beside each other: for suites that wait more than
+//	                           they work. Each line says which suite it is from
 //	suites -exec COMMAND ARG.. runs a command with the environment that the integration tests get
 //
 // A test that skips itself counts as failed: what cannot be tested on a machine must say so. What the tests need of
@@ -17,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -50,17 +53,21 @@ func (r *runner) main(ctx context.Context, command bool, args []string) error {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 		return interruptible(cmd).Run()
 	}
-	var chosen []suite
-	for _, name := range args {
-		s, err := suiteNamed(name)
-		if err != nil {
-			return err
+	var chosen [][]suite
+	for _, names := range args {
+		var group []suite
+		for name := range strings.SplitSeq(names, ",") {
+			s, err := suiteNamed(name)
+			if err != nil {
+				return err
+			}
+			group = append(group, s)
 		}
-		chosen = append(chosen, s)
+		chosen = append(chosen, group)
 	}
 	var results []result
-	for _, s := range chosen {
-		results = append(results, r.suite(ctx, s))
+	for _, group := range chosen {
+		results = append(results, r.beside(ctx, group)...)
 		if ctx.Err() != nil {
 			break
 		}

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
@@ -30,14 +32,44 @@ type runner struct {
 	environment []string
 }
 
-// suite runs s to its end, whatever happens.
-func (r *runner) suite(ctx context.Context, s suite) result {
+// beside runs suites to their ends at the same time, whatever happens. One alone prints as it is.
+func (r *runner) beside(ctx context.Context, group []suite) []result {
+	// What they need is provided once, before any begins.
+	var missing error
+	if slices.ContainsFunc(group, func(s suite) bool { return s.parts }) {
+		missing = r.gather(ctx)
+	}
+	var (
+		results = make([]result, len(group))
+		doing   sync.WaitGroup
+		lines   sync.Mutex
+	)
+	for i, s := range group {
+		out := r.out
+		if len(group) > 1 {
+			named := &prefixed{lines: &lines, out: r.out, prefix: fmt.Sprintf("%-11s  ", s.name)}
+			defer named.end()
+			out = named
+		}
+		mine := *r
+		mine.out = out
+		doing.Go(func() {
+			err := missing
+			if !s.parts {
+				err = nil
+			}
+			results[i] = mine.suite(ctx, s, err)
+		})
+	}
+	doing.Wait()
+	return results
+}
+
+// suite runs s to its end, unless what it needs is missing.
+func (r *runner) suite(ctx context.Context, s suite, missing error) result {
 	fmt.Fprintf(r.out, "\n== %s\n", s.name)
 	out := result{name: s.name, out: r.out, began: time.Now()}
-	var err error
-	if s.parts {
-		err = r.gather(ctx)
-	}
+	err := missing
 	if err == nil {
 		err = s.run(ctx, r, &out)
 	}

@@ -34,7 +34,12 @@ func suites() []suite {
 		{name: "e2e", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
 			out.live = true
 			// Its tests wait more than they work. Its packages share the sandbox's name: one at a time.
-			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-p=1", "-parallel=4", "./test/e2e/...")
+			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-p=1", "-parallel=4", "./test/e2e", "./test/e2e/cluster", "./test/e2e/hostile")
+		}},
+		// It counts packets that are lost, so that nothing else should run beside it.
+		{name: "installed", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
+			out.live = true
+			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-parallel=4", "./test/e2e/installed")
 		}},
 		// A short list; make conformance runs the full one.
 		{name: "conformance", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
