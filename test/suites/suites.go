@@ -131,8 +131,7 @@ func fuzz(ctx context.Context, r *runner, out *result) error {
 	return nil
 }
 
-// integration runs the tests of the packages that have some with that tag. One package runs at a time: they start
-// servers, and some of them measure.
+// integration runs the tests of the packages that have some with that tag. Two packages run at a time: they start servers, and wait for them.
 func integration(ctx context.Context, r *runner, out *result) error {
 	const files = "{{.ImportPath}} {{.TestGoFiles}} {{.XTestGoFiles}}"
 	without, err := r.output(ctx, ".", "go", "list", "-e", "-f", files, "./...")
@@ -147,7 +146,7 @@ func integration(ctx context.Context, r *runner, out *result) error {
 	if len(packages) == 0 {
 		return fmt.Errorf("find integration tests: no package has any")
 	}
-	return r.goTest(ctx, out, append([]string{"-tags=integration", "-count=1", "-p=1", "-timeout=20m"}, packages...)...)
+	return r.goTest(ctx, out, append([]string{"-tags=integration", "-count=1", "-p=2", "-timeout=20m"}, packages...)...)
 }
 
 // differing returns the first words of the lines of b that are not in a.
