@@ -72,7 +72,7 @@ fix: ## format, and mend what the linter can mend by itself
 ##@ Test
 .PHONY: test verify lint test-unit race histories mutations test-integration policy policy-packets test-e2e losses churn conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
 test: build ## everything (as root): each suite, and a summary
-	$(suites) verify lint unit fuzz integration,e2e,conformance installed
+	$(suites) verify lint unit fuzz integration,e2e,conformance alone
 
 verify: ## generated files, formatting, go.mod and go vet
 	$(suites) verify
@@ -92,7 +92,7 @@ mutations: ## bugs of state put back, one at a time: random histories find each;
 	go run ./test/mutations
 
 test-integration: build ## tests against a real API server, OVN and Open vSwitch (as root)
-	$(suites) integration
+	$(suites) integration alone
 
 policy: ## what OVN does with 10,000 random packets under network policy, and what the API says; POLICY="-clusters=2000 -seed=7000" is more (as root)
 	go run ./test/suites -exec go test -tags integration -count=1 -timeout=0 -v -run 'TestRandom$$' ./test/policy/agree $(POLICY)
@@ -100,8 +100,8 @@ policy: ## what OVN does with 10,000 random packets under network policy, and wh
 policy-packets: ## the same of real packets between two nodes: 10,000; PACKETS="-packets=100000 -seed=7000" is more (as root)
 	go run ./test/suites -exec go test -tags integration -count=1 -timeout=0 -v -run 'TestRandomWithPackets$$' ./test/policy/agree $(PACKETS)
 
-test-e2e: build ## tests on a cluster of three nodes on this machine, and on one where Atoll is installed by its command (as root)
-	$(suites) e2e installed
+test-e2e: build ## tests on a cluster of three nodes on this machine, and those of suite alone (as root)
+	$(suites) e2e alone
 
 losses: build ## what is lost while each part is replaced, upgraded or rebuilt, a node is drained and the authorities change, under 1,000 connections: half an hour (as root)
 	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=60m -v -run='^TestRolled$$' ./test/e2e/installed -losses

@@ -1,8 +1,8 @@
 // Command suites runs the project's test suites one after the other, shows what happens, and sums up: one line per
 // suite, and in the last line nothing but "N passed, N failed". It fails if anything failed.
 //
-//	suites NAME...             runs the suites of that name: verify, lint, unit, fuzz, integration, e2e, installed,
-//	                           conformance, kernel
+//	suites NAME...             runs the suites of that name: verify, lint, unit, fuzz, integration, e2e, conformance,
+//	                           alone, kernel
 //	suites NAME,NAME...        runs those with a comma between them beside each other: for suites that wait more than
 //	                           they work. Each line says which suite it is from
 //	suites -exec COMMAND ARG.. runs a command with the environment that the integration tests get
