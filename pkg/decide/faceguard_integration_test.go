@@ -190,6 +190,9 @@ func TestFacesAreForInfrastructureWithPackets(t *testing.T) {
 		}
 	}
 	g.sync()
+	// The rows are gone before every switch's cached answer is.
+	g.until(near, red[0], "face sees")
+	g.until(far[0], red[0], "face sees")
 	all(near, "a pod, without the guard's rows", true)
 	all(far[0], "a pod of another subnet, without the guard's rows", true)
 }

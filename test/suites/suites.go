@@ -66,7 +66,7 @@ func suiteNamed(name string) (suite, error) {
 }
 
 // counting are the packages whose integration tests are part of suite alone.
-var counting = []string{module + "pkg/central"}
+var counting = []string{module + "pkg/central", module + "pkg/decide"}
 
 // tags are the build tags of all our tests.
 const tags = "-tags=integration,e2e"
