@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/reach"
@@ -69,3 +71,37 @@ func TestWhatIsOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestOVNTools: the tools of OVN and Open vSwitch that somebody types in a pod find what the pod runs, on each node: whether its member leads or not.
+func TestOVNTools(t *testing.T) {
+	for _, c := range []struct{ daemons, container, command, want string }{
+		{"atoll-ovn-central", "", "ovn-nbctl show", "(red/"},
+		{"atoll-ovn-central", "sb", "ovn-sbctl show", "Chassis"},
+		{"atoll-ovn-central", "northd", "ovn-nbctl --columns=name list Logical_Router", "red"},
+		{"atoll-ovn-node", "ovs-vswitchd", "ovs-vsctl show", "Bridge br-int"},
+		{"atoll-ovn-node", "ovn-controller", "ovs-vsctl get Open_vSwitch . external_ids:ovn-remote", "ssl:"},
+		{"atoll-ovn-node", "ovs-vswitchd", "ovs-ofctl dump-tables br-int", "table 0"},
+		{"atoll-ovn-node", "ovn-controller", "ovn-appctl -t ovn-controller connection-status", "connected"},
+	} {
+		pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + c.daemons})
+		if err != nil || len(pods.Items) != len(env.Box.Nodes()) {
+			t.Fatalf("%d pods of %s: %v", len(pods.Items), c.daemons, err)
+		}
+		for _, p := range pods.Items {
+			words := []string{"exec", "-n", system, p.Name}
+			if c.container != "" {
+				words = append(words, "-c", c.container)
+			}
+			// A tool that does not find its socket tries for ever.
+			ctx, cancel := context.WithTimeout(t.Context(), toolWithin)
+			out, err := kubectl(ctx, append(append(words, "--"), strings.Fields(c.command)...)...)
+			cancel()
+			if err != nil || !strings.Contains(out, c.want) {
+				t.Errorf("%s on %s, container %q: %s: %v, without %q:\n%s", c.daemons, p.Spec.NodeName, c.container, c.command, err, c.want, out)
+			}
+		}
+	}
+}
+
+// toolWithin is how long a tool of OVN may take in a pod.
+const toolWithin = 30 * time.Second
