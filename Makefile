@@ -30,6 +30,8 @@ CHURN    ?= -duration=10m -pods=60
 # Go stamps each program with the version that git gives the source (`go version -m bin/atoll-agent`).
 build_go = go build -ldflags "-s -w"
 suites   = go run ./test/suites -fuzztime=$(FUZZTIME)
+# A worktree of git's has no directory .git, by which Go knows what to stamp: it is built in a clone.
+build_in = $(if $(wildcard .git/HEAD),echo .,go run ./images/release source)
 # tool builds a developer tool, which Go keeps in its cache, and is its path.
 tool     = "$$(cd test/tools && go tool -n $(1))"
 
@@ -52,7 +54,7 @@ demo-down: build ## remove the demo's cluster; only its cache stays
 ##@ Build
 .PHONY: build images push generate fix
 build: ## the programs, into bin/
-	$(build_go) -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+	source="$$($(build_in))"; cd "$$source"; $(build_go) -o "$(CURDIR)/bin/" $(addprefix ./cmd/,$(PROGRAMS))
 
 images: ## container images for clusters, into bin/images, without Docker; FRESH=1 fetches Debian's newest packages
 	go run ./images/release build $(if $(FRESH),-fresh)

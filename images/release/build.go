@@ -27,7 +27,9 @@ type builder struct {
 	source, out, scratch string
 	// compiled is where programs are built; without it in scratch.
 	compiled string
-	list     list
+	// stamped is the source as programs are built from it (buildable); without it the source itself.
+	stamped string
+	list    list
 	// epoch is SOURCE_DATE_EPOCH.
 	epoch string
 	// packages returns files of Debian packages, and when they were fetched.
@@ -229,7 +231,7 @@ func (b builder) compile(ctx context.Context, architecture string, programs []st
 		argv = append(argv, "./"+p)
 	}
 	environment := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + architecture, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-trimpath", "GOWORK=off", "GOEXPERIMENT="}
-	_, err := b.run(ctx, environment, argv...)
+	_, err := b.runIn(ctx, cmp.Or(b.stamped, b.source), environment, argv...)
 	return dir, err
 }
 
@@ -275,8 +277,12 @@ func (b builder) labels(r recipe, s stamp) map[string]string {
 
 // run runs a program in the source tree.
 func (b builder) run(ctx context.Context, environment []string, argv ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = b.source, append(os.Environ(), environment...)
+	return b.runIn(ctx, b.source, environment, argv...)
+}
+
+func (b builder) runIn(ctx context.Context, dir string, environment []string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // go, git and dpkg-deb, on directories that whoever runs this names
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), environment...)
 	var failure bytes.Buffer
 	cmd.Stderr = &failure
 	text, err := cmd.Output()

@@ -1,6 +1,7 @@
 // Command release builds the images that clusters run, as images/images.yaml lists them, and pushes them. make images and make push call it.
 //
 //	release build [-fresh] [-own] [-reuse=DIR] [-images=LIST] [-out=bin/images] [-cache=DIR]
+//	release source [-to=bin/.source]
 //	release push -registry=REGISTRY [-tags=LIST] [-out=bin/images]
 package main
 
@@ -61,6 +62,12 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 			return err
 		}
 		return report(out, all, *dir)
+	case "source":
+		to := flags.String("to", "bin/.source", "where the clone is made, if one is needed")
+		if err := flags.Parse(args); err != nil {
+			return err
+		}
+		return tellSource(ctx, *to, out)
 	case "push":
 		registry := flags.String("registry", "", "where to push to, as registry.example.com/atoll")
 		tags := flags.String("tags", "", "further tags, with commas between them")
@@ -69,7 +76,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		}
 		return push(ctx, *dir, *registry, words(*tags), out)
 	}
-	return fmt.Errorf("%q: there are build and push", command)
+	return fmt.Errorf("%q: there are build, source and push", command)
 }
 
 // words are those of a list with commas or spaces between them.
@@ -144,6 +151,9 @@ func buildAll(ctx context.Context, o options, log io.Writer) ([]built, error) {
 			wanted := parts.DebianPackages{Architecture: architecture, Names: names, Fresh: o.fresh}
 			return parts.GatherPackages(ctx, parts.Need{Cache: o.cache}, wanted, steps.Note)
 		},
+	}
+	if b.stamped, err = b.buildable(ctx, filepath.Join(scratch, "source")); err != nil {
+		return nil, err
 	}
 	if o.reuse != "" {
 		return b.reuse(ctx, recipes, o.reuse)

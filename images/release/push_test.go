@@ -79,8 +79,8 @@ func TestWhatPushAsks(t *testing.T) {
 		{[]string{"push", "-out=" + empty, "-registry=registry.example.com"}, "make images builds them"},
 		{[]string{"push", "-out=" + b.out, "-registry=" + strings.TrimPrefix(nobody.URL, "http://")}, "cannot be reached"},
 		{[]string{"push", "-out=" + b.out, "-registry=not a name"}, "could not parse reference"},
-		{[]string{"pull"}, "build and push"},
-		{nil, "build and push"},
+		{[]string{"pull"}, "build, source and push"},
+		{nil, "build, source and push"},
 	} {
 		err := run(t.Context(), c.args, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
