@@ -99,7 +99,7 @@ func (m marks) exchange(ctx context.Context, conn net.PacketConn, number, size i
 func (m marks) question(number, size int) ([]byte, error) {
 	payload := make([]byte, max(size, MinSize))
 	copy(payload, m.cookie[:])
-	binary.BigEndian.PutUint64(payload[cookieSize:], uint64(number)) //nolint:gosec // It is not negative.
+	binary.BigEndian.PutUint64(payload[cookieSize:], uint64(number))
 	text, err := (&icmp.Message{Type: m.request, Body: &icmp.Echo{ID: m.id, Seq: number & 0xffff, Data: payload}}).Marshal(nil)
 	if err != nil {
 		return nil, fmt.Errorf("write an echo request: %w", err)

@@ -1,10 +1,12 @@
 package ping
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,11 +206,11 @@ func TestEchoesAreTold(t *testing.T) {
 			"the answer before":            {reply(77, 4, 1), target, false, ""},
 			"a forged answer":              {reply(77, 5, 9), target, false, ""},
 			"the request itself":           {question, target, false, ""},
-			"unreachable":                  {quote(append(header, question...)), gateway, true, "10.0.0.1 says: destination unreachable (code 3)"},
-			"unreachable, of another":      {quote(append(header, other...)), gateway, false, "-"},
+			"unreachable":                  {quote(slices.Concat(header, question)), gateway, true, "10.0.0.1 says: destination unreachable (code 3)"},
+			"unreachable, of another":      {quote(slices.Concat(header, other)), gateway, false, "-"},
 			"unreachable, without its own": {quote(header), gateway, false, "-"},
 			"unreachable, of nothing":      {quote(nil), gateway, false, "-"},
-			"in a circle":                  {marshal(icmp.Message{Type: exceeded, Body: &icmp.TimeExceeded{Data: append(header, question...)}}), gateway, true, "10.0.0.1 says: time exceeded"},
+			"in a circle":                  {marshal(icmp.Message{Type: exceeded, Body: &icmp.TimeExceeded{Data: slices.Concat(header, question)}}), gateway, true, "10.0.0.1 says: time exceeded"},
 			"nothing":                      {nil, gateway, false, ""},
 			"half":                         {question[:3], gateway, false, ""},
 		} {
@@ -235,7 +237,7 @@ func FuzzJudge(f *testing.F) {
 			target = netip.MustParseAddr("10.0.0.9")
 		}
 		m := marks{family: familyOf(target), target: target, id: 77, cookie: [cookieSize]byte{1, 2, 3}}
-		if ours, err := m.judge(text, target, 5); ours && err == nil && !strings.Contains(string(text), string(m.cookie[:])) {
+		if ours, err := m.judge(text, target, 5); ours && err == nil && !bytes.Contains(text, m.cookie[:]) {
 			t.Errorf("%x is an answer", text)
 		}
 	})
