@@ -108,13 +108,13 @@ func (a *abroad) want(what string, at [2]netip.Addr, who string) {
 		if who != "" {
 			// Others send once: what comes while OVN is still at it may be lost. Who is not to be answered must not be even once.
 			until(func() bool { return is(a.told("udp", to)) })
-			until(func() bool { return ping(a.client.inside, to, time.Second) == nil })
+			until(func() bool { return echoes(a.client.inside, to, time.Second) == nil })
 			continue
 		}
 		if got := a.told("udp", to); got != "" {
 			a.t.Errorf("%s: %s by udp: %q, want silence", what, to, got)
 		}
-		if ping(a.client.inside, to, time.Second) == nil {
+		if echoes(a.client.inside, to, time.Second) == nil {
 			a.t.Errorf("%s: an echo of %s is answered", what, to)
 		}
 	}

@@ -56,6 +56,8 @@ type Config struct {
 	LeaseNamespace string
 	// NamesSocket is where the node's DNS program is told of portholes; empty when nobody answers for names.
 	NamesSocket string
+	// InspectAddress is where controllers ask about pods, with a port or without; empty: nowhere.
+	InspectAddress string
 	// ScrapeAddress serves /metrics alone, to whoever may read them; empty does not.
 	ScrapeAddress string
 	// MetricsAddress serves /metrics and /healthz; empty serves neither.
@@ -217,6 +219,10 @@ func (a *Agent) start(ctx context.Context, config Config, api follow.Clients, re
 		part("serve scrapes", func(ctx context.Context) error {
 			return scrape.Serve(ctx, build.ScrapeAddress(config.ScrapeAddress, 9411), registry, api.Kube)
 		})
+	}
+	if config.InspectAddress != "" {
+		part("keep the agent's certificate", func(ctx context.Context) error { return a.keepCertificate(ctx, config, api.Kube) })
+		part("answer controllers", func(ctx context.Context) error { return a.serveControllers(ctx, config) })
 	}
 	part("follow the AtollConfig", func(ctx context.Context) error { return a.followConfig(ctx, api.Networks) })
 	part("watch pods", func(ctx context.Context) error { return a.watchPods(ctx, api.Metadata, config.Node) })

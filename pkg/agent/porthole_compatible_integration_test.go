@@ -159,8 +159,8 @@ func dial(inside func(func() error) error, network string, to netip.Addr, from i
 	return conn, strings.TrimSpace(told), conn.SetDeadline(time.Time{})
 }
 
-// ping reports whether an address answers an echo request: each is another one, since what is alike is one connection.
-func ping(inside func(func() error) error, to netip.Addr, patience time.Duration) error {
+// echoes reports whether an address answers an echo request: each is another one, since what is alike is one connection.
+func echoes(inside func(func() error) error, to netip.Addr, patience time.Duration) error {
 	network, from, protocol, request, reply := "ip4:icmp", "0.0.0.0", 1, icmp.Type(ipv4.ICMPTypeEcho), icmp.Type(ipv4.ICMPTypeEchoReply)
 	if to.Is6() {
 		network, from, protocol, request, reply = "ip6:ipv6-icmp", "::", 58, ipv6.ICMPTypeEchoRequest, ipv6.ICMPTypeEchoReply
@@ -208,7 +208,7 @@ func (p *peers) asks(from, to string, patience time.Duration) (answers []string)
 			told = told[:strings.LastIndex(told, ":")]
 			answers = append(answers, network+" "+strings.NewReplacer("[", "", "]", "").Replace(told))
 		}
-		if ping(inside, p.face(to, family), patience) == nil {
+		if echoes(inside, p.face(to, family), patience) == nil {
 			answers = append(answers, "icmp")
 		}
 	}

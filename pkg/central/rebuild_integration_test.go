@@ -163,7 +163,7 @@ func (w *whole) rows() string {
 
 // expiries: the controller tells when the certificates end that members show, and those of the authorities.
 func (w *whole) expiries() {
-	want := []string{"atoll-ca-central", "atoll-ca-node"}
+	want := []string{"atoll-ca-central", "atoll-ca-node", "atoll-ca-agent"}
 	for _, p := range w.members {
 		want = append(want, "atoll-ovn-central:"+p.name)
 	}

@@ -112,13 +112,17 @@ func (a Authority) Issue(g Grant, key crypto.PublicKey, now time.Time, life time
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: g.CommonName}, NotBefore: now.Add(-skew), NotAfter: end,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, DNSNames: g.Names, BasicConstraintsValid: true,
+	}
+	if g.Client {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 	}
 	if g.Server {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
-	if len(g.Names) > 0 {
-		template.DNSNames, template.ExtKeyUsage = g.Names, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	if len(template.ExtKeyUsage) == 0 {
+		// One without any would be good for everything.
+		return nil, fmt.Errorf("sign certificate of %s: it is neither a server's nor a client's", g.CommonName)
 	}
 	for _, address := range g.Addresses {
 		template.IPAddresses = append(template.IPAddresses, net.IP(address.AsSlice()))

@@ -84,7 +84,7 @@ func TestRotation(t *testing.T) {
 			t.Fatalf("day %d: a CA signs %s after it was published", day, since)
 		}
 		if day%25 == 0 {
-			issued = append(issued, issue(t, authority, Grant{CommonName: "n"}, now, MaxLife))
+			issued = append(issued, issue(t, authority, Grant{CommonName: "n", Client: true}, now, MaxLife))
 		}
 		bundle, newest := authority.Bundle(), authority[len(authority)-1:].Bundle()
 		kept := issued[:0]
@@ -161,14 +161,14 @@ func TestWhatIsIssued(t *testing.T) {
 	t.Parallel()
 	authority := newAuthority(t, "central", epoch)
 	address := netip.MustParseAddr("192.0.2.1")
-	member := issue(t, authority, Grant{CommonName: "m", Addresses: []netip.Addr{address}, Server: true}, epoch, 365*24*time.Hour)
+	member := issue(t, authority, Grant{CommonName: "m", Addresses: []netip.Addr{address}, Server: true, Client: true}, epoch, 365*24*time.Hour)
 	if !member.NotAfter.Equal(epoch.Add(MaxLife)) {
 		t.Errorf("it ends at %s, want %s after it was made", member.NotAfter, MaxLife)
 	}
 	if member.IsCA || len(member.IPAddresses) != 1 || member.IPAddresses[0].String() != address.String() {
 		t.Errorf("CA: %t, addresses %v", member.IsCA, member.IPAddresses)
 	}
-	node := issue(t, authority, Grant{CommonName: "n"}, epoch, time.Hour)
+	node := issue(t, authority, Grant{CommonName: "n", Client: true}, epoch, time.Hour)
 	for _, test := range []struct {
 		what  string
 		leaf  *x509.Certificate
@@ -185,10 +185,10 @@ func TestWhatIsIssued(t *testing.T) {
 		}
 	}
 	end := authority[0].Certificate.NotAfter
-	if late := issue(t, authority, Grant{CommonName: "l"}, end.Add(-time.Hour), MaxLife); !late.NotAfter.Equal(end) {
+	if late := issue(t, authority, Grant{CommonName: "l", Client: true}, end.Add(-time.Hour), MaxLife); !late.NotAfter.Equal(end) {
 		t.Errorf("a certificate outlives its CA: %s after %s", late.NotAfter, end)
 	}
-	if _, err := authority.Issue(Grant{CommonName: "l"}, newKey(t).Public(), end, MaxLife); err == nil {
+	if _, err := authority.Issue(Grant{CommonName: "l", Client: true}, newKey(t).Public(), end, MaxLife); err == nil {
 		t.Error("a CA signs after its end")
 	}
 }

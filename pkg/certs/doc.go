@@ -1,6 +1,7 @@
-// Package certs gives OVN's members, nodes and Atoll's controllers their certificates.
+// Package certs gives OVN's members, nodes, their agents and Atoll's controllers their certificates.
 //
-// Two authorities sign: the central one for servers of databases, ovn-northd and controllers; the one of nodes for ovn-controllers. The leading
+// Three authorities sign: the central one for servers of databases, ovn-northd and controllers; that of nodes for ovn-controllers; that of agents for
+// what agents serve to controllers. The leading
 // controller keeps them in Secrets (Store), and answers CertificateSigningRequests (Signer). What it grants is decided by Judge, from the
 // request and the Node that its requester's token names; nothing else of a request gets into a certificate. Keep is the other side: it makes
 // a key, asks, and keeps a directory of files up to date for a daemon.
@@ -8,6 +9,7 @@
 //	Keep ─ CertificateSigningRequest ─> Signer ─ Judge ─ Authority.Issue ─> Keep ─> tls.key, tls.crt, ca.crt, central-ca.crt
 //	Store ─ Secrets atoll-ca-*; ConfigMap atoll-ca ──────────────────────────────────────────────────────^
 //
-// What must stay true: a node has certificates of its own name only; only the central authority's certificates are a server's; an authority's
+// What must stay true: a node has certificates of its own name only; only the central authority's certificates are a server's, but
+// for those of agents, which controllers alone believe; an authority's
 // certificate is published before it signs, and as long as anything that it signed is valid. docs/design/certificates.md says more.
 package certs

@@ -142,6 +142,6 @@ func (p *pair) signedBy(bundle []byte, now time.Time) bool {
 	if !pool.AppendCertsFromPEM(bundle) {
 		return false
 	}
-	_, err := p.leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err := p.leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: p.leaf.ExtKeyUsage})
 	return err == nil
 }

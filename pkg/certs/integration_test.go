@@ -141,10 +141,7 @@ func requestFor(t *testing.T, key *ecdsa.PrivateKey, signer, name string, addres
 	for _, address := range addresses {
 		template.IPAddresses = append(template.IPAddresses, net.ParseIP(address))
 	}
-	usages := []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageClientAuth}
-	if signer == SignerCentral {
-		usages = append(usages, certificates.UsageServerAuth)
-	}
+	usages := grantOf(signer, "").usages()
 	w := wish{template: template, key: key, signer: signer, usages: usages}
 	spec := w.spec(t)
 	return &certificates.CertificateSigningRequest{ObjectMeta: meta.ObjectMeta{GenerateName: "test-"}, Spec: certificates.CertificateSigningRequestSpec{
@@ -200,6 +197,11 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 		{"node", SignerNode, "n1", nil, ""},
 		{"agent", SignerNode, "n1", nil, ""},
 		{"member", SignerCentral, "atoll-ovn-central:n1", []string{"192.0.2.1"}, ""},
+		{"agent", SignerAgent, "n1", []string{"192.0.2.1"}, ""},
+		{"agent", SignerAgent, "n2", []string{"192.0.2.2"}, reasonName},
+		{"agent", SignerAgent, "n1", []string{"192.0.2.2"}, reasonAddress},
+		{"node", SignerAgent, "n1", []string{"192.0.2.1"}, reasonAsker},
+		{"tenant", SignerAgent, "n1", []string{"192.0.2.1"}, reasonAsker},
 		{"node", SignerNode, "n2", nil, reasonName},
 		{"agent", SignerNode, "n2", nil, reasonName},
 		{"node", SignerCentral, "atoll-ovn-central:n1", nil, reasonAsker},
@@ -242,7 +244,7 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 			if err != nil {
 				return Grant{}, nil, err
 			}
-			return Grant{CommonName: request.Subject.CommonName}, public, nil
+			return Grant{CommonName: request.Subject.CommonName, Client: true}, public, nil
 		}
 	})
 	if request, _, err := a.ask(t, askers["tenant"], SignerNode, "n2"); err != nil || len(request.Status.Certificate) == 0 {

@@ -21,6 +21,8 @@ const (
 	SignerCentral = "atoll.dev/ovn-central"
 	// SignerNode is the signer of nodes' certificates: ovn-controllers.
 	SignerNode = "atoll.dev/ovn-node"
+	// SignerAgent is the signer of the certificates that nodes' agents show to controllers.
+	SignerAgent = "atoll.dev/agent"
 
 	// Namespace holds the authorities, and the ServiceAccounts that may ask.
 	Namespace = "atoll-system"
@@ -40,17 +42,41 @@ const (
 var askers = map[string][]string{
 	SignerCentral: {"atoll-ovn-central"},
 	SignerNode:    {"atoll-agent", "atoll-ovn-node"},
+	SignerAgent:   {"atoll-agent"},
 }
 
 // Grant is what a certificate says. Nothing else of a request gets into one.
 type Grant struct {
 	CommonName string
-	// Addresses are the node's own, of a member; sorted as asked for.
+	// Addresses are the node's own, of a server; sorted as asked for.
 	Addresses []netip.Addr
-	// Server: it may be a server's certificate, too.
-	Server bool
-	// Names are those by which a server is called; a certificate with names is a server's and nobody else's.
+	// Server: it may be a server's certificate. Client: it may be a client's.
+	Server, Client bool
+	// Names are those by which a server is called.
 	Names []string
+}
+
+// grantOf is what a node gets of a signer, but for addresses.
+func grantOf(signer, node string) Grant {
+	switch signer {
+	case SignerCentral:
+		return Grant{CommonName: MemberPrefix + node, Server: true, Client: true}
+	case SignerAgent:
+		return Grant{CommonName: node, Server: true}
+	}
+	return Grant{CommonName: node, Client: true}
+}
+
+// usages are what a request asks for who gets the grant.
+func (g Grant) usages() []certificates.KeyUsage {
+	out := []certificates.KeyUsage{certificates.UsageDigitalSignature}
+	if g.Client {
+		out = append(out, certificates.UsageClientAuth)
+	}
+	if g.Server {
+		out = append(out, certificates.UsageServerAuth)
+	}
+	return out
 }
 
 // Refusal says why there is no certificate, to who asked and to who looks after the cluster.
@@ -113,11 +139,8 @@ func Judge(spec *certificates.CertificateSigningRequestSpec, node *core.Node) (G
 	if node == nil || node.Name != name {
 		return Grant{}, nil, refuse(reasonNode, "there is no Node %q, which the requester's token is bound to", name)
 	}
-	grant := Grant{CommonName: name}
-	if spec.SignerName == SignerCentral {
-		grant = Grant{CommonName: MemberPrefix + name, Server: true}
-	}
-	if err := judgeUsages(spec.Usages, grant.Server); err != nil {
+	grant := grantOf(spec.SignerName, name)
+	if err := judgeUsages(spec.Usages, grant.usages()); err != nil {
 		return Grant{}, nil, err
 	}
 	if s := spec.ExpirationSeconds; s != nil && time.Duration(*s)*time.Second < MinLife {
@@ -157,11 +180,7 @@ func readRequest(text []byte) (*x509.CertificateRequest, *ecdsa.PublicKey, error
 	return request, key, nil
 }
 
-func judgeUsages(usages []certificates.KeyUsage, server bool) error {
-	want := []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageClientAuth}
-	if server {
-		want = append(want, certificates.UsageServerAuth)
-	}
+func judgeUsages(usages, want []certificates.KeyUsage) error {
 	slices.Sort(want)
 	have := slices.Clone(usages)
 	slices.Sort(have)
@@ -174,7 +193,7 @@ func judgeUsages(usages []certificates.KeyUsage, server bool) error {
 // extensionNames is the extension of alternative names.
 var extensionNames = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// judgeNames takes addresses of the requester's own node, of a member, and no other names or extensions.
+// judgeNames takes addresses of the requester's own node, of a server, and no other names or extensions.
 func judgeNames(request *x509.CertificateRequest, node *core.Node, server bool) ([]netip.Addr, error) {
 	for _, extension := range request.Extensions {
 		if !extension.Id.Equal(extensionNames) {

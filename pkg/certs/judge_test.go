@@ -99,6 +99,14 @@ func TestJudge(t *testing.T) {
 			change(w)
 		})
 	}
+	agent := func(change func(*wish)) wish {
+		return node(func(w *wish) {
+			w.signer, w.user = SignerAgent, "system:serviceaccount:atoll-system:atoll-agent"
+			w.usages = []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth}
+			w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")}
+			change(w)
+		})
+	}
 	basic, err := asn1.Marshal(struct{ CA bool }{true})
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +124,7 @@ func TestJudge(t *testing.T) {
 		"ten minutes":              {node(func(w *wish) { w.expire = ptr.To[int32](600) }), ""},
 		"a member":                 {member(func(*wish) {}), ""},
 		"a member without address": {member(func(w *wish) { w.template.IPAddresses = nil }), ""},
+		"an agent":                 {agent(func(*wish) {}), ""},
 		"another node's name":      {node(func(w *wish) { w.template.Subject.CommonName = "n2" }), reasonName},
 		"a member's name":          {node(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
 		"no name":                  {node(func(w *wish) { w.template.Subject.CommonName = "" }), reasonName},
@@ -148,6 +157,16 @@ func TestJudge(t *testing.T) {
 		"loopback":                  {member(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }), reasonAddress},
 		"a host name":               {member(func(w *wish) { w.template.DNSNames = []string{"n1"} }), reasonName},
 		"an email address":          {member(func(w *wish) { w.template.EmailAddresses = []string{"a@b"} }), reasonName},
+		"another node's agent":      {agent(func(w *wish) { w.template.Subject.CommonName = "n2" }), reasonName},
+		"an agent as a member":      {agent(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"an agent elsewhere":        {agent(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.2")} }), reasonAddress},
+		"an agent by a host name":   {agent(func(w *wish) { w.template.DNSNames = []string{"n2"} }), reasonName},
+		"an agent as a client":      {agent(func(w *wish) { w.usages = client }), reasonUsage},
+		"an agent as both":          {agent(func(w *wish) { w.usages = both }), reasonUsage},
+		"an agent of no node":       {agent(func(w *wish) { w.token = nil }), reasonNode},
+		"a node's OVN as an agent":  {agent(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-node" }), reasonAsker},
+		"a member as an agent":      {agent(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-central" }), reasonAsker},
+		"a tenant as an agent":      {agent(func(w *wish) { w.user = "system:serviceaccount:acme:atoll-agent" }), reasonAsker},
 		"to be a CA": {member(func(w *wish) {
 			w.template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: basic}}
 		}), reasonRequest},
@@ -162,7 +181,7 @@ func TestJudge(t *testing.T) {
 		grant, public, err := Judge(test.wish.spec(t), nodes[test.wish.node])
 		refusal, refused := errors.AsType[*RefusalError](err)
 		switch {
-		case test.reason == "" && (err != nil || public == nil || grant.CommonName != test.wish.template.Subject.CommonName || grant.Server != (test.wish.signer == SignerCentral)):
+		case test.reason == "" && (err != nil || public == nil || grant.CommonName != test.wish.template.Subject.CommonName || grant.Server != (test.wish.signer != SignerNode) || grant.Client != (test.wish.signer != SignerAgent)):
 			t.Errorf("%s: %v, %+v", name, err, grant)
 		case test.reason != "" && (!refused || refusal.Reason != test.reason || refusal.Message == ""):
 			t.Errorf("%s: %v; want a refusal: %s", name, err, test.reason)

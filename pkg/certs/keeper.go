@@ -43,11 +43,11 @@ const (
 type KeeperConfig struct {
 	Client kubernetes.Interface
 	Log    *slog.Logger
-	// Signer is SignerCentral or SignerNode.
+	// Signer is SignerCentral, SignerNode or SignerAgent.
 	Signer string
 	// Node is the name of the node that this process is on. The token of Client has to be bound to it.
 	Node string
-	// Addresses are the node's, by which clients reach this process; for SignerCentral only.
+	// Addresses are the node's, by which clients reach this process; for servers only.
 	Addresses []netip.Addr
 	// TrustNodes: ca.crt holds the CAs of nodes beside the central ones. The server of the southbound database needs them; nobody else
 	// may.
@@ -109,12 +109,10 @@ func (k *Keeper) Healthy() error {
 	return nil
 }
 
-func (k *Keeper) commonName() string {
-	if k.config.Signer == SignerCentral {
-		return MemberPrefix + k.config.Node
-	}
-	return k.config.Node
-}
+func (k *Keeper) commonName() string { return k.grant().CommonName }
+
+// grant is what it asks for, but for addresses.
+func (k *Keeper) grant() Grant { return grantOf(k.config.Signer, k.config.Node) }
 
 // Run keeps the files until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
@@ -195,6 +193,9 @@ func due(leaf *x509.Certificate, now time.Time) bool {
 // renew has the files as they should be now: it asks for a certificate where there is none that is good, and writes what has changed.
 func (k *Keeper) renew(ctx context.Context, bundle *core.ConfigMap) error {
 	own := []byte(bundle.Data[kindOf[k.config.Signer].bundle()])
+	if len(own) == 0 {
+		return fmt.Errorf("the ConfigMap %s/%s has no %s: the atoll-controller is older than this", Namespace, ConfigMapName, kindOf[k.config.Signer].bundle())
+	}
 	have := k.have
 	if have == nil || !have.signedBy(own, time.Now()) || !k.fits(have) || due(have.leaf, time.Now()) {
 		fresh, err := k.ask(ctx)
@@ -258,11 +259,8 @@ func (k *Keeper) ask(ctx context.Context) (*pair, error) {
 		ObjectMeta: meta.ObjectMeta{GenerateName: "atoll-" + k.config.Node + "-"},
 		Spec: certificates.CertificateSigningRequestSpec{
 			SignerName: k.config.Signer, Request: pem.EncodeToMemory(&pem.Block{Type: blockRequest, Bytes: der}),
-			Usages: []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageClientAuth},
+			Usages: k.grant().usages(),
 		},
-	}
-	if k.config.Signer == SignerCentral {
-		request.Spec.Usages = append(request.Spec.Usages, certificates.UsageServerAuth)
 	}
 	if k.config.Life != 0 {
 		request.Spec.ExpirationSeconds = new(int32(min(k.config.Life, MaxLife).Seconds()))
@@ -309,13 +307,13 @@ func (k *Keeper) follow(ctx context.Context, running *sync.WaitGroup) <-chan *co
 			o.FieldSelector = fields.OneTermEqualSelector(meta.ObjectNameField, ConfigMapName).String()
 		}))
 	informer := factory.Core().V1().ConfigMaps().Informer()
-	var last [2]string
+	var last [3]string
 	tell := func(o any) {
 		bundle, ok := o.(*core.ConfigMap)
 		if !ok || bundle.Name != ConfigMapName || bundle.Data[KeyCentral] == "" || bundle.Data[KeyNode] == "" {
 			return
 		}
-		now := [2]string{bundle.Data[KeyCentral], bundle.Data[KeyNode]}
+		now := [3]string{bundle.Data[KeyCentral], bundle.Data[KeyNode], bundle.Data[KeyAgent]}
 		if now == last {
 			return
 		}

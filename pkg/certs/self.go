@@ -26,26 +26,29 @@ func (s *Signer) TLS() *tls.Config {
 			}
 			return verifyMember(state.PeerCertificates, authority)
 		},
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			authority, err := s.central()
-			if err != nil {
-				return nil, err
-			}
-			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-			if err != nil {
-				return nil, fmt.Errorf("make key: %w", err)
-			}
-			text, err := authority.Issue(Grant{CommonName: ControllerName}, key.Public(), s.config.Now(), s.config.Life)
-			if err != nil {
-				return nil, err
-			}
-			all, err := readCertificates(text)
-			if err != nil {
-				return nil, err
-			}
-			return &tls.Certificate{Certificate: [][]byte{all[0].Raw}, PrivateKey: key, Leaf: all[0]}, nil
-		},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.own() },
 	}
+}
+
+// own is a certificate of this process as a client.
+func (s *Signer) own() (*tls.Certificate, error) {
+	authority, err := s.central()
+	if err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	text, err := authority.Issue(Grant{CommonName: ControllerName, Client: true}, key.Public(), s.config.Now(), s.config.Life)
+	if err != nil {
+		return nil, err
+	}
+	all, err := readCertificates(text)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{all[0].Raw}, PrivateKey: key, Leaf: all[0]}, nil
 }
 
 func (s *Signer) central() (Authority, error) {

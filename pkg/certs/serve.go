@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ import (
 // firstReadEvery is how often the central authority is looked for by a controller that waits, until there is one.
 const firstReadEvery = 2 * time.Second
 
-// Follow reads the central authority until ctx ends, and writes nothing: for a controller that waits to lead, which serves others and asks
+// Follow reads the central authority, and by which CAs agents are known, until ctx ends, and writes nothing: for a controller that waits to lead, which serves others and asks
 // databases all the same. It lasts through whatever goes wrong.
 func (s *Signer) Follow(ctx context.Context) {
 	for {
@@ -47,6 +48,15 @@ func (s *Signer) see(ctx context.Context) error {
 		return fmt.Errorf("read authority %s: %w", Central, err)
 	}
 	s.seen.Store(&authority)
+	bundle, err := s.config.Client.CoreV1().ConfigMaps(Namespace).Get(ctx, ConfigMapName, meta.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read ConfigMap %s/%s: %w", Namespace, ConfigMapName, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(bundle.Data[KeyAgent])) {
+		return fmt.Errorf("read ConfigMap %s/%s: it has no %s", Namespace, ConfigMapName, KeyAgent)
+	}
+	s.seenAgents.Store(pool)
 	return nil
 }
 
@@ -62,7 +72,7 @@ func (s *Signer) CentralBundle() []byte {
 // ServerTLS is for a server of this process that is called by names. Its certificate is signed by the central authority when somebody connects,
 // and made anew when half of its life is over or another CA signs. It is a server's only, and no member's.
 func (s *Signer) ServerTLS(commonName string, names ...string) *tls.Config {
-	server := &served{signer: s, grant: Grant{CommonName: commonName, Names: names}}
+	server := &served{signer: s, grant: Grant{CommonName: commonName, Names: names, Server: true}}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return server.certificate() }}
 }
 

@@ -2,6 +2,7 @@ package certs
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,16 +41,18 @@ type SignerConfig struct {
 	Now func() time.Time
 }
 
-// Signer keeps the authorities and answers CertificateSigningRequests of SignerCentral and SignerNode. One runs at a time, with whoever leads.
+// Signer keeps the authorities and answers CertificateSigningRequests of its signers. One runs at a time, with whoever leads.
 type Signer struct {
 	config SignerConfig
 	store  store
 	// authorities are what store has said last. While it has said nothing, or an error, nothing is signed.
 	authorities atomic.Pointer[Authorities]
 	// seen is the central one, as a controller that does not sign has read it last.
-	seen  atomic.Pointer[Authority]
-	known chan struct{}
-	once  sync.Once
+	seen atomic.Pointer[Authority]
+	// seenAgents are the CAs of agents, in the same way.
+	seenAgents atomic.Pointer[x509.CertPool]
+	known      chan struct{}
+	once       sync.Once
 	// judge is Judge; tests show what goes through without.
 	judge   func(*certificates.CertificateSigningRequestSpec, *core.Node) (Grant, key, error)
 	signed  *prometheus.CounterVec

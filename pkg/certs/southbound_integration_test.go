@@ -73,14 +73,14 @@ func newSouthbound(t *testing.T) *southbound {
 // serve writes the server's files: as a member's Keeper does.
 func (s *southbound) serve(t *testing.T) {
 	t.Helper()
-	s.write(t, "server", s.central, Grant{CommonName: MemberPrefix + "m", Server: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
+	s.write(t, "server", s.central, Grant{CommonName: MemberPrefix + "m", Server: true, Client: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
 		append(s.central.Bundle(), s.node.Bundle()...))
 }
 
 // certify writes a node's files.
 func (s *southbound) certify(t *testing.T, name string) {
 	t.Helper()
-	s.write(t, name, s.node, Grant{CommonName: name}, s.central.Bundle())
+	s.write(t, name, s.node, Grant{CommonName: name, Client: true}, s.central.Bundle())
 }
 
 func (s *southbound) write(t *testing.T, name string, authority Authority, g Grant, trusted []byte) {
@@ -260,7 +260,7 @@ func TestStolenNode(t *testing.T) {
 	s.awaitUp(t, "p3", "true")
 
 	// The member's own CAs let nobody in but members and nodes.
-	s.write(t, "stranger", newAuthority(t, "node", time.Now()), Grant{CommonName: "n2"}, s.central.Bundle())
+	s.write(t, "stranger", newAuthority(t, "node", time.Now()), Grant{CommonName: "n2", Client: true}, s.central.Bundle())
 	if _, err := s.as(t.Context(), "stranger", "list", "SB_Global"); err == nil {
 		t.Error("a certificate of an unknown authority is let in")
 	}
@@ -294,9 +294,9 @@ func TestControllersReachMembersOnly(t *testing.T) {
 		grant     Grant
 		message   string
 	}{
-		{s.central, Grant{CommonName: ControllerName, Server: true}, "not of a member"},
-		{s.node, Grant{CommonName: MemberPrefix + "m", Server: true}, "unknown authority"},
-		{s.central, Grant{CommonName: MemberPrefix + "m"}, "incompatible key usage"},
+		{s.central, Grant{CommonName: ControllerName, Server: true, Client: true}, "not of a member"},
+		{s.node, Grant{CommonName: MemberPrefix + "m", Server: true, Client: true}, "unknown authority"},
+		{s.central, Grant{CommonName: MemberPrefix + "m", Client: true}, "incompatible key usage"},
 	} {
 		s.write(t, "server", test.authority, test.grant, trusted)
 		until(t, test.message, func() error {
@@ -350,10 +350,10 @@ func TestDaemonsTakeOverCertificates(t *testing.T) {
 	oldCentral, oldNode := s.central, s.node
 	s.central, s.node = newAuthority(t, "central", time.Now()), newAuthority(t, "node", time.Now())
 	// It knows the server's new CA, so that it is the server that lets it in or does not.
-	s.write(t, "old", oldNode, Grant{CommonName: "n1"}, append(oldCentral.Bundle(), s.central.Bundle()...))
+	s.write(t, "old", oldNode, Grant{CommonName: "n1", Client: true}, append(oldCentral.Bundle(), s.central.Bundle()...))
 	trusted := append(append(oldCentral.Bundle(), s.central.Bundle()...), append(oldNode.Bundle(), s.node.Bundle()...)...)
-	s.write(t, "server", oldCentral, Grant{CommonName: MemberPrefix + "m", Server: true}, trusted)
-	s.write(t, "n1", s.node, Grant{CommonName: "n1"}, append(oldCentral.Bundle(), s.central.Bundle()...))
+	s.write(t, "server", oldCentral, Grant{CommonName: MemberPrefix + "m", Server: true, Client: true}, trusted)
+	s.write(t, "n1", s.node, Grant{CommonName: "n1", Client: true}, append(oldCentral.Bundle(), s.central.Bundle()...))
 	until(t, "a new node certificate is let in", func() error { _, err := s.as(t.Context(), "n1", "list", "SB_Global"); return err })
 	if out, err := node.Ask(t.Context(), "ovn-controller", "connection-status"); err != nil || out != "connected" {
 		t.Errorf("ovn-controller is %s: %v", out, err)

@@ -3,6 +3,7 @@ package certs
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -18,6 +19,8 @@ const (
 	KeyCentral = "central.crt"
 	// KeyNode is its key for the bundle of the authority of nodes.
 	KeyNode = "node.crt"
+	// KeyAgent is its key for the bundle of the authority of nodes' agents.
+	KeyAgent = "agent.crt"
 	// RotateAnnotation on an authority's Secret asks for a new CA now. The controller removes it when there is one.
 	RotateAnnotation = "atoll.dev/rotate"
 
@@ -25,22 +28,30 @@ const (
 	secretType                     = "atoll.dev/certificate-authority" //nolint:gosec // The name of a kind.
 )
 
-// Kind is one of the two authorities.
+// Kind is one of the authorities.
 type Kind string
 
 // The authorities.
 const (
+	// Central signs for members and controllers; all trust it.
 	Central Kind = "central"
-	Node    Kind = "node"
+	// Node signs for nodes as clients; the southbound database trusts it.
+	Node Kind = "node"
+	// Agent signs for nodes' agents as servers; controllers trust it, and nobody else. It is not Node: the servers of the southbound database believe
+	// each other by the CAs of clients, too, and a node that had a server's certificate of these could pose as one of them.
+	Agent Kind = "agent"
 )
+
+// kinds are all authorities.
+func kinds() []Kind { return []Kind{Central, Node, Agent} }
 
 func (k Kind) secret() string { return "atoll-ca-" + string(k) }
 func (k Kind) bundle() string { return string(k) + ".crt" }
 
 // kindOf is the authority behind each signer.
-var kindOf = map[string]Kind{SignerCentral: Central, SignerNode: Node}
+var kindOf = map[string]Kind{SignerCentral: Central, SignerNode: Node, SignerAgent: Agent}
 
-// Authorities are both, as they are kept.
+// Authorities are all of them, as they are kept.
 type Authorities map[Kind]Authority
 
 // store keeps authorities in Secrets. Only a leader writes; what two write at the same time, the API server gives to one.
@@ -49,12 +60,12 @@ type store struct {
 	now    func() time.Time
 }
 
-// current reads both authorities, makes what there is not, goes on to the next CA where it is time, and publishes. Whatever goes wrong,
+// current reads all authorities, makes what there is not, goes on to the next CA where it is time, and publishes. Whatever goes wrong,
 // nobody signs: what is not published would not be trusted.
 func (s store) current(ctx context.Context) (Authorities, error) {
 	all := Authorities{}
 	next := map[Kind]*core.Secret{}
-	for _, kind := range []Kind{Central, Node} {
+	for _, kind := range kinds() {
 		authority, secret, err := s.read(ctx, kind)
 		if err != nil {
 			return nil, err
@@ -124,16 +135,19 @@ func fill(secret *core.Secret, a Authority) (*core.Secret, error) {
 
 // publish writes the bundles where they differ.
 func (s store) publish(ctx context.Context, all Authorities) error {
-	maps := s.client.CoreV1().ConfigMaps(Namespace)
-	want := map[string]string{Central.bundle(): string(all[Central].Bundle()), Node.bundle(): string(all[Node].Bundle())}
-	have, err := maps.Get(ctx, ConfigMapName, meta.GetOptions{})
+	objects := s.client.CoreV1().ConfigMaps(Namespace)
+	want := map[string]string{}
+	for _, kind := range kinds() {
+		want[kind.bundle()] = string(all[kind].Bundle())
+	}
+	have, err := objects.Get(ctx, ConfigMapName, meta.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = maps.Create(ctx, &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: ConfigMapName, Namespace: Namespace}, Data: want}, meta.CreateOptions{})
-	case err == nil && (have.Data[KeyCentral] != want[KeyCentral] || have.Data[KeyNode] != want[KeyNode]):
+		_, err = objects.Create(ctx, &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: ConfigMapName, Namespace: Namespace}, Data: want}, meta.CreateOptions{})
+	case err == nil && (!maps.Equal(have.Data, want)):
 		have = have.DeepCopy()
 		have.Data = want
-		_, err = maps.Update(ctx, have, meta.UpdateOptions{})
+		_, err = objects.Update(ctx, have, meta.UpdateOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("publish authorities in ConfigMap %s/%s: %w", Namespace, ConfigMapName, err)

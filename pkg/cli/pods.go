@@ -112,11 +112,19 @@ It ends with status 0 when nothing is missing, 1 when something is, 2 when it ca
 	return cmd
 }
 
+// parsePodName reads a pod's name as people write it.
+func parsePodName(text string) (model.PodKey, error) {
+	namespace, name, both := strings.Cut(text, "/")
+	if !both || namespace == "" || name == "" {
+		return model.PodKey{}, fmt.Errorf("pod %q: write NAMESPACE/NAME", text)
+	}
+	return model.PodKey{Namespace: namespace, Name: name}, nil
+}
+
 func runPod(ctx context.Context, o asked, name string, out, problems io.Writer) error {
-	var key model.PodKey
-	var both bool
-	if key.Namespace, key.Name, both = strings.Cut(name, "/"); !both || key.Namespace == "" || key.Name == "" {
-		return fmt.Errorf("pod %q: write NAMESPACE/NAME", name)
+	key, err := parsePodName(name)
+	if err != nil {
+		return err
 	}
 	remote, err := o.remote()
 	if err != nil {

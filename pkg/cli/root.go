@@ -39,7 +39,7 @@ func ExitStatus(err error) int {
 
 // HasSaid reports whether an error is that of a command that worked, and has printed what it found.
 func HasSaid(err error) bool {
-	for _, found := range []error{ErrDifferences, ErrDropped, ErrStopped, ErrUnhealthy, ErrPaths} {
+	for _, found := range []error{ErrDifferences, ErrDropped, ErrLost, ErrStopped, ErrUnhealthy, ErrPaths} {
 		if errors.Is(err, found) {
 			return true
 		}
@@ -60,6 +60,6 @@ func Command(program string) *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
 	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), statusCommand(), networksCommand(), networkCommand(), podsCommand(), podCommand(),
-		explainCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand())
+		explainCommand(), pingCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand())
 	return root
 }

@@ -40,48 +40,14 @@ func ParseQuestion(spec api.ExplanationSpec) (Question, error) {
 }
 
 // Explain answers a question. Who may not ask about everything is told what Sight lets him see.
-func (i Inquirer) Explain(ctx context.Context, spec api.ExplanationSpec, may MayAsk) (api.ExplanationStatus, error) {
-	q, err := ParseQuestion(spec)
-	if err != nil {
-		return api.ExplanationStatus{}, &QuestionError{err}
-	}
-	if i.Mirror == nil || i.Settings == nil {
-		return api.ExplanationStatus{}, ErrNotRead
-	}
-	held, err := i.Held()
-	if err != nil {
-		return api.ExplanationStatus{}, err
-	}
-	settings, err := i.Settings()
-	if err != nil {
-		return api.ExplanationStatus{}, err
-	}
-	var limits *sight
-	if may != nil {
-		if limits, err = look(held, q, may); err != nil {
-			return api.ExplanationStatus{}, err
-		}
-	}
-	bindings, unasked := i.bindings(ctx)
-	var out api.ExplanationStatus
-	err = i.Mirror.use(ctx, func(rows northbound) error {
-		objects := held.Objects
-		if limits != nil {
-			objects = limits.cut(objects)
-		}
-		world := makeWorld(rows, objects, settings, bindings)
-		world.whole = held.Objects
-		world.told = toldBy(ctx, i.Client)
-		e := &explainer{World: world, q: q}
+func (i Inquirer) Explain(ctx context.Context, spec api.ExplanationSpec, may MayAsk) (out api.ExplanationStatus, err error) {
+	err = i.asked(ctx, spec, may, func(e *explainer, limits *sight) error {
 		answer, err := e.answer()
-		switch {
-		case err != nil && limits != nil:
-			return &QuestionError{limits.problem(err)}
-		case err != nil:
-			return &QuestionError{err}
+		if err != nil {
+			return err
 		}
-		if unasked != nil {
-			answer.Sources += ": " + unasked.Error()
+		if e.unasked != nil {
+			answer.Sources += ": " + e.unasked.Error()
 		}
 		if limits != nil {
 			answer = limits.explanation(answer)
@@ -93,6 +59,49 @@ func (i Inquirer) Explain(ctx context.Context, spec api.ExplanationSpec, may May
 		return nil
 	})
 	return out, err
+}
+
+// asked has somebody answer a question by the rows as they are. Who may not ask about everything is told of a problem what he may be.
+func (i Inquirer) asked(ctx context.Context, spec api.ExplanationSpec, may MayAsk, answer func(*explainer, *sight) error) error {
+	q, err := ParseQuestion(spec)
+	if err != nil {
+		return &QuestionError{err}
+	}
+	if i.Mirror == nil || i.Settings == nil {
+		return ErrNotRead
+	}
+	held, err := i.Held()
+	if err != nil {
+		return err
+	}
+	settings, err := i.Settings()
+	if err != nil {
+		return err
+	}
+	var limits *sight
+	if may != nil {
+		if limits, err = look(held, q, may); err != nil {
+			return err
+		}
+	}
+	bindings, unasked := i.bindings(ctx)
+	return i.Mirror.use(ctx, func(rows northbound) error {
+		objects := held.Objects
+		if limits != nil {
+			objects = limits.cut(objects)
+		}
+		world := makeWorld(rows, objects, settings, bindings)
+		world.whole = held.Objects
+		world.told = toldBy(ctx, i.Client)
+		err := answer(&explainer{World: world, q: q, unasked: unasked}, limits)
+		switch {
+		case err != nil && limits != nil:
+			return &QuestionError{limits.problem(err)}
+		case err != nil:
+			return &QuestionError{err}
+		}
+		return nil
+	})
 }
 
 // bindings are those of the southbound database; nil, with the reason, when it does not answer: then nobody knows whether ports are up.

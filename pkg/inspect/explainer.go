@@ -15,6 +15,8 @@ import (
 type explainer struct {
 	*World
 	q Question
+	// unasked is why the southbound database was not.
+	unasked error
 	// judging is the packet that policies are asked about, and other who is at its other end; nil when that is no pod.
 	judging packet
 	other   *party

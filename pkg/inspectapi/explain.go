@@ -1,6 +1,7 @@
 package inspectapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,32 +28,39 @@ func (h *handler) explain(r request) (any, error) {
 	if err := json.Unmarshal(text, &question); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
 	}
-	create := func(namespace, subresource string) (bool, error) {
-		may, err := h.authz.may(r.Context(), r.who, attributes{verb: "create", resource: api.ResourceExplanations, subresource: subresource, namespace: namespace})
-		if err != nil {
-			return false, apierrors.NewServiceUnavailable(err.Error())
-		}
-		return may, nil
-	}
-	every, err := create("", "")
+	may, err := h.mayAsk(r.Context(), r.who)
 	if err != nil {
 		return nil, err
 	}
 	if question.Spec.Raw {
-		raw, err := create("", api.SubresourceRaw)
+		raw, err := h.mayExplain(r.Context(), r.who, "", api.SubresourceRaw)
 		if err != nil {
 			return nil, err
 		}
-		if !raw || !every {
+		if !raw || may != nil {
 			return nil, forbidden(r.who, attributes{verb: "create", resource: api.ResourceExplanations + "/" + api.SubresourceRaw})
 		}
-	}
-	var may inspect.MayAsk
-	if !every {
-		may = func(namespace string) (bool, error) { return create(namespace, "") }
 	}
 	out := api.Explanation{TypeMeta: typeOf("Explanation"), Spec: question.Spec}
 	out.Namespace = r.PathValue("namespace")
 	out.Status, err = h.answers.Explain(r.Context(), question.Spec, may)
 	return out, err
+}
+
+// mayAsk is about which namespaces somebody may ask; nil: about all.
+func (h *handler) mayAsk(ctx context.Context, who user) (inspect.MayAsk, error) {
+	every, err := h.mayExplain(ctx, who, "", "")
+	if err != nil || every {
+		return nil, err
+	}
+	return func(namespace string) (bool, error) { return h.mayExplain(ctx, who, namespace, "") }, nil
+}
+
+// mayExplain reports whether somebody may ask about a namespace, or about all.
+func (h *handler) mayExplain(ctx context.Context, who user, namespace, subresource string) (bool, error) {
+	may, err := h.authz.may(ctx, who, attributes{verb: "create", resource: api.ResourceExplanations, subresource: subresource, namespace: namespace})
+	if err != nil {
+		return false, apierrors.NewServiceUnavailable(err.Error())
+	}
+	return may, nil
 }

@@ -49,6 +49,14 @@ type request struct {
 	who user
 }
 
+// root has answers bounded in time, and streams by themselves.
+func (h *handler) root(pings http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", http.TimeoutHandler(h.mux(), answerTime, "it took too long"))
+	mux.Handle("POST /apis/"+api.GroupName+"/"+api.Version+"/namespaces/{namespace}/pods/{name}/"+api.SubresourcePing, pings)
+	return mux
+}
+
 func (h *handler) mux() http.Handler {
 	mux := http.NewServeMux()
 	root := "GET /apis/" + api.GroupName
@@ -78,13 +86,9 @@ func (h *handler) known(answer func(request) (any, error)) http.HandlerFunc {
 		case <-r.Context().Done():
 			return
 		}
-		who, err := h.authn.who(r)
-		switch {
-		case errors.Is(err, errNobody):
-			h.fail(w, apierrors.NewUnauthorized(err.Error()))
-			return
-		case err != nil:
-			h.fail(w, apierrors.NewServiceUnavailable(err.Error()))
+		who, err := h.identify(r)
+		if err != nil {
+			h.fail(w, err)
 			return
 		}
 		value, err := answer(request{r, who})
@@ -98,6 +102,18 @@ func (h *handler) known(answer func(request) (any, error)) http.HandlerFunc {
 		}
 		write(w, status, value)
 	}
+}
+
+// identify says who asks, or how that is answered.
+func (h *handler) identify(r *http.Request) (user, error) {
+	who, err := h.authn.who(r)
+	switch {
+	case errors.Is(err, errNobody):
+		return who, apierrors.NewUnauthorized(err.Error())
+	case err != nil:
+		return who, apierrors.NewServiceUnavailable(err.Error())
+	}
+	return who, nil
 }
 
 // allowed answers whoever may, before anything is looked up.
@@ -258,6 +274,7 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourceClusters, SingularName: "cluster", Kind: "Cluster", Verbs: read},
 			{Name: api.ResourceNetworks, SingularName: "network", Kind: "Network", Verbs: read},
 			{Name: api.ResourcePods, SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: read},
+			{Name: api.ResourcePods + "/" + api.SubresourcePing, Kind: "PodPing", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
 		},
 	}

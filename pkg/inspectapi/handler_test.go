@@ -110,6 +110,7 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 // world is a handler behind a server, and by whose certificate the API server comes.
 type world struct {
 	*httptest.Server
+	handler *handler
 	answers *answers
 	reviews atomic.Int32
 	client  *http.Client
@@ -136,7 +137,7 @@ func newWorld(t *testing.T) *world {
 	}
 	authn.front.Store(f)
 	h := &handler{answers: w.answers, authn: authn, authz: newAuthorizer(client), log: slog.New(slog.DiscardHandler), turns: make(chan struct{}, maxAtOnce)}
-	w.Server = httptest.NewUnstartedServer(h.mux())
+	w.handler, w.Server = h, httptest.NewUnstartedServer(h.mux())
 	w.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	w.StartTLS()
 	t.Cleanup(w.Close)

@@ -154,7 +154,7 @@ func (l *lab) run() {
 	served := make(chan struct{})
 	running.Go(func() {
 		defer close(served)
-		err := serve(serving, listener, Config{Client: client, Objects: objects, Answers: inquirer, Signer: signer, Log: log, Leads: func() bool { return true }})
+		err := serve(serving, listener, Config{Client: client, Objects: objects, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(signer), Signer: signer, Log: log, Leads: func() bool { return true }})
 		if err != nil {
 			l.t.Error(err)
 		}

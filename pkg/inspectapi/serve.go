@@ -35,8 +35,11 @@ type Config struct {
 	// Objects reads and writes the APIService.
 	Objects dynamic.Interface
 	Answers Answers
-	Signer  *certs.Signer
-	Log     *slog.Logger
+	// Nodes and Agents are by whom packets are sent from pods.
+	Nodes  Nodes
+	Agents Agents
+	Signer *certs.Signer
+	Log    *slog.Logger
 	// Leads reports whether this process leads: only such a one writes the APIService.
 	Leads func() bool
 }
@@ -69,7 +72,7 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
 	server := &http.Server{
-		Handler: http.TimeoutHandler(h.mux(), answerTime, "it took too long"), TLSConfig: config,
+		Handler: h.root(newPinger(h, c.Nodes, c.Agents)), TLSConfig: config,
 		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}

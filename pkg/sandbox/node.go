@@ -191,6 +191,7 @@ func agentDaemon(r record, n node) place.DaemonSpec {
 			"--cni-plugin=" + filepath.Join(r.Options.Bin, "atoll-cni"),
 			"--dns-socket=" + namesSocket,
 			"--scrape-address=" + n.address().String(),
+			"--inspect-address=" + n.address().String(),
 		},
 		After: []string{"ovs-vswitchd"},
 		Ready: place.Check{Socket: agentSocket},

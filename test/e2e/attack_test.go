@@ -13,6 +13,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
@@ -66,6 +67,8 @@ func TestAttacksFromANetwork(t *testing.T) {
 	}
 	for _, node := range env.Box.Nodes() {
 		addresses := append(env.NodeAddresses(t, node), cluster.AddressesOf(env.GivenTo(t, node))...)
+		// What it serves to controllers alone.
+		aims = append(aims, aim{"agent of " + node, addresses[0], nodeapi.Port, node})
 		for _, address := range addresses {
 			aims = append(aims, aim{"kubelet of " + node, address, 10250, node})
 			for _, service := range services {
@@ -76,7 +79,7 @@ func TestAttacksFromANetwork(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"169.254.169.254", "169.254.100.1", "169.254.100.2", "169.254.100.5", "169.254.100.6", "fdd7:5e3c:91a4::a701:2"} {
-		for _, port := range []uint16{80, 10250, 9411} {
+		for _, port := range []uint16{80, 10250, 9411, 9414} {
 			aims = append(aims, aim{"the porthole and metadata", netip.MustParseAddr(address), port, ""})
 		}
 	}

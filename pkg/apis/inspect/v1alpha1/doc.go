@@ -26,6 +26,8 @@ const (
 	ResourceExplanations = "explanations"
 	// SubresourceRaw of explanations is the right to be shown the rows underneath.
 	SubresourceRaw = "raw"
+	// SubresourcePing of pods has packets sent from a pod.
+	SubresourcePing = "ping"
 )
 
 // ClusterName is the name of the one Cluster.

@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/pkg/certs"
+	"github.com/atoll-net/atoll/pkg/daemon"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/ping"
+)
+
+// inquiry answers what controllers ask about pods of this node (docs/design/inspect.md).
+type inquiry struct{ *Agent }
+
+// certificateDir is where the agent's certificate for it is.
+func certificateDir(config Config) string { return filepath.Join(config.RunDir, "certificates") }
+
+// keepCertificate keeps the agent's certificate as a server, for the address where it listens.
+func (a *Agent) keepCertificate(ctx context.Context, config Config, client kubernetes.Interface) error {
+	address, err := netip.ParseAddrPort(nodeapi.ListenAddress(config.InspectAddress))
+	if err != nil {
+		return fmt.Errorf("read the address for controllers: %w", err)
+	}
+	return certs.Keep(ctx, certs.KeeperConfig{
+		Client: client, Log: a.log, Signer: certs.SignerAgent, Node: config.Node, Addresses: []netip.Addr{address.Addr().Unmap()}, Dir: certificateDir(config),
+	})
+}
+
+// serveControllers answers controllers until ctx ends.
+func (a *Agent) serveControllers(ctx context.Context, config Config) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", nodeapi.ListenAddress(config.InspectAddress))
+	if err != nil {
+		return fmt.Errorf("listen for controllers: %w", err)
+	}
+	server := nodeapi.Server(nodeapi.Handler(inquiry{a}, a.log), a.log)
+	server.TLSConfig = certs.AgentServer(certificateDir(config))
+	return daemon.Serve(ctx, server, listener, 0)
+}
+
+// Ping implements nodeapi.Answers.
+func (i inquiry) Ping(ctx context.Context, pod nodeapi.Pod, spec ping.Spec, each func(ping.Reply)) error {
+	netns, err := i.enter(ctx, pod)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = netns.Close() }()
+	return ping.Run(ctx, spec, func(do func() error) error { return netns.Do(func(ns.NetNS) error { return do() }) }, each)
+}
+
+// link is the interface of a pod, the newest if its sandbox was made anew. It is found by the pod's UID: names are given again, to pods and to containers.
+func (i inquiry) link(pod nodeapi.Pod) (netdev.Owned, error) {
+	refused := func(format string, args ...any) error {
+		return &nodeapi.RefusedError{What: fmt.Sprintf(format, args...)}
+	}
+	if !i.pods.inSync() {
+		return netdev.Owned{}, &nodeapi.RefusedError{What: "the agent has only just begun, and does not know the pods of its node yet", Temporary: true}
+	}
+	known, lives := i.pods.getByUID(pod.UID)
+	if !lives || known.key != pod.Key() || known.uid != pod.UID {
+		return netdev.Owned{}, refused("pod %s with UID %s is not on node %s: it may have been deleted, or made anew", pod.Key(), pod.UID, i.node)
+	}
+	all, err := netdev.List()
+	if err != nil {
+		return netdev.Owned{}, err
+	}
+	all = slices.DeleteFunc(all, func(o netdev.Owned) bool { return o.PodUID != pod.UID || o.Interface != model.DefaultInterface })
+	if len(all) == 0 {
+		return netdev.Owned{}, refused("pod %s has no interface of Atoll's on node %s: it may not have begun, have ended, or use its node's network", pod.Key(), i.node)
+	}
+	return slices.MaxFunc(all, func(a, b netdev.Owned) int { return a.Index - b.Index }), nil
+}
+
+// enter opens the network namespace of a pod.
+func (i inquiry) enter(ctx context.Context, pod nodeapi.Pod) (ns.NetNS, error) {
+	link, err := i.link(pod)
+	if err != nil {
+		return nil, err
+	}
+	path := link.Netns
+	if path == "" {
+		// It did not fit into the link's alias.
+		port, found, err := i.ovs.Find(ctx, link.HostName())
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, &nodeapi.RefusedError{What: fmt.Sprintf("pod %s has no port in Open vSwitch on node %s", pod.Key(), i.node), Temporary: true}
+		}
+		path = port.Netns
+	}
+	netns, err := netdev.Enter(link, path)
+	if err != nil {
+		return nil, &nodeapi.RefusedError{What: fmt.Sprintf("pod %s has gone, or is being made: %v", pod.Key(), err), Temporary: true}
+	}
+	return netns, nil
+}

@@ -1,0 +1,100 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// maxLine bounds a line of a streamed answer, maxRefusal what is read of a refusal, in bytes.
+const maxLine, maxRefusal = 16 << 10, 64 << 10
+
+// UnsentError says that nobody answers who could have packets sent.
+type UnsentError struct{ Note string }
+
+// Error implements error.
+func (e *UnsentError) Error() string {
+	return e.Note + ". Packets are sent by the nodes' agents, which it asks"
+}
+
+// Ping has packets sent from a pod, and tells of each. Its error is that they could not be sent, or that the answer is not whole.
+func (r *Remote) Ping(ctx context.Context, from model.PodKey, spec api.PodPingSpec, each func(api.PodPingReply)) error {
+	var in api.PodPing
+	in.APIVersion, in.Kind, in.Namespace, in.Name, in.Spec = api.GroupVersion().String(), "PodPing", from.Namespace, from.Name, spec
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("write the question: %w", err)
+	}
+	// The body of a refusal is ours to read, which is why it is not client-go's request that is sent.
+	client, err := rest.HTTPClientFor(r.config)
+	if err != nil {
+		return fmt.Errorf("make API client: %w", err)
+	}
+	path := fmt.Sprintf("/apis/%s/namespaces/%s/%s/%s/%s", api.GroupVersion(), url.PathEscape(from.Namespace), api.ResourcePods, url.PathEscape(from.Name), api.SubresourcePing)
+	to := r.client.Discovery().RESTClient().Post().AbsPath(path).URL()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make a request: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask the API server at %s: %w", r.config.Host, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		return unsent(answer)
+	}
+	return readPing(answer.Body, each)
+}
+
+// unsent is why packets are not sent.
+func unsent(answer *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
+	var said meta.Status
+	if json.Unmarshal(text, &said) == nil && said.Kind == "Status" && (said.Code != http.StatusNotFound || said.Details != nil && said.Details.Name != "") {
+		return errors.New(said.Message)
+	}
+	switch answer.StatusCode {
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return &UnsentError{fmt.Sprintf("the cluster has no API %s that sends packets: it is not installed (dist/inspect), or older than this program", api.GroupName)}
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		return &UnsentError{fmt.Sprintf("the API %s does not answer (kubectl describe apiservice %s.%s)", api.GroupName, api.Version, api.GroupName)}
+	}
+	return &UnsentError{fmt.Sprintf("the API server answers: %s: %.200s", answer.Status, text)}
+}
+
+// readPing reads an answer.
+func readPing(from io.Reader, each func(api.PodPingReply)) error {
+	scanner := bufio.NewScanner(from)
+	scanner.Buffer(make([]byte, maxLine), maxLine)
+	for scanner.Scan() {
+		var line api.PodPingLine
+		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
+			return fmt.Errorf("read the answer of %s: %w", api.GroupName, err)
+		}
+		switch {
+		case line.End:
+			return nil
+		case line.Reply == nil:
+			return errors.New(line.Error)
+		}
+		each(*line.Reply)
+	}
+	if err := scanner.Err(); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", api.GroupName, err)
+	}
+	return fmt.Errorf("read the answer of %s: it is not whole", api.GroupName)
+}

@@ -1,0 +1,174 @@
+package inspectapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/certs"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/ping"
+)
+
+// pingTime bounds the answer to a ping. The API server itself cuts what takes a minute.
+const pingTime = 50 * time.Second
+
+// Nodes finds pods, whom they dial, and the agents that can send from them.
+type Nodes interface {
+	// Sender finds a pod and its node. Its error is an inspect.QuestionError where there is none.
+	Sender(ctx context.Context, key model.PodKey) (inspect.Sender, error)
+	// Dialled are the addresses by which a pod dials the other end of a question, as far as who asks may be told.
+	Dialled(ctx context.Context, from model.PodKey, spec api.ExplanationSpec, may inspect.MayAsk) ([]netip.Addr, error)
+}
+
+// Agents asks the agent of the node that a pod is on.
+type Agents func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error
+
+// AgentsBy asks them with a controller's certificate.
+func AgentsBy(signer *certs.Signer) Agents {
+	return func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
+		return nodeapi.Client{Node: on.Node, Addresses: on.Addresses, TLS: signer.AgentClient(on.Node)}.Ping(ctx, q, each)
+	}
+}
+
+// pinger has packets sent from pods.
+type pinger struct {
+	*handler
+	nodes  Nodes
+	agents Agents
+	crowd  crowd
+}
+
+func newPinger(h *handler, nodes Nodes, agents Agents) *pinger {
+	return &pinger{handler: h, nodes: nodes, agents: agents, crowd: crowd{what: "pings", every: 16, each: 4}}
+}
+
+// ServeHTTP implements http.Handler.
+func (p *pinger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), pingTime)
+	defer cancel()
+	who, err := p.identify(r)
+	if err != nil {
+		p.fail(w, err)
+		return
+	}
+	from := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	what := attributes{verb: "create", resource: api.ResourcePods, subresource: api.SubresourcePing, namespace: from.Namespace, name: from.Name}
+	allowed, err := p.authz.may(ctx, who, what)
+	if err == nil && !allowed {
+		what.resource += "/" + what.subresource
+		p.fail(w, forbidden(who, what))
+		return
+	}
+	if err != nil {
+		p.fail(w, apierrors.NewServiceUnavailable(err.Error()))
+		return
+	}
+	leave, err := p.crowd.enter(who.name)
+	if err != nil {
+		p.fail(w, err)
+		return
+	}
+	defer leave()
+	sender, q, err := p.question(ctx, who, from, r.Body)
+	if err != nil {
+		p.fail(w, err)
+		return
+	}
+	out := &pingLines{w: w, control: http.NewResponseController(w)}
+	p.log.Info("packets are sent from a pod", "user", who.name, "pod", from, "uid", sender.UID, "node", sender.Node, "protocol", q.Ping.Protocol, "targets", q.Ping.Targets,
+		"port", q.Ping.Port, "count", q.Ping.Count)
+	err = p.agents(ctx, sender, q, func(reply ping.Reply) error {
+		return out.write(api.PodPingLine{Reply: &api.PodPingReply{
+			Address: reply.Target.String(), Number: reply.Number, Answered: reply.Answered, Took: meta.Duration{Duration: reply.Took}, Why: reply.Why,
+		}})
+	})
+	switch {
+	case err != nil && !out.begun:
+		p.fail(w, agentProblem(err))
+	case err != nil:
+		_ = out.write(api.PodPingLine{Error: err.Error()}) // Who asked may have gone.
+	default:
+		_ = out.write(api.PodPingLine{End: true})
+	}
+}
+
+// question is what the pod's agent is asked.
+func (p *pinger) question(ctx context.Context, who user, from model.PodKey, body io.Reader) (inspect.Sender, nodeapi.Question, error) {
+	text, err := io.ReadAll(io.LimitReader(body, maxQuestion))
+	if err != nil {
+		return inspect.Sender{}, nodeapi.Question{}, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
+	}
+	var in api.PodPing
+	if err := json.Unmarshal(text, &in); err != nil {
+		return inspect.Sender{}, nodeapi.Question{}, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
+	}
+	s := in.Spec
+	q := nodeapi.Question{User: who.name, Ping: ping.Spec{
+		Protocol: model.Protocol(s.Protocol), Port: s.Port, Count: s.Count, First: s.First, Size: s.Size, Interval: s.Interval.Duration, Timeout: s.Timeout.Duration,
+		// Whom is not known before the rest is good.
+		Targets: []netip.Addr{netip.IPv6Loopback()},
+	}}
+	if err := q.Ping.Check(); err != nil {
+		return inspect.Sender{}, q, apierrors.NewBadRequest(err.Error())
+	}
+	sender, err := p.nodes.Sender(ctx, from)
+	if err != nil {
+		return sender, q, err
+	}
+	may, err := p.mayAsk(ctx, who)
+	if err != nil {
+		return sender, q, err
+	}
+	if q.Ping.Targets, err = p.nodes.Dialled(ctx, from, api.ExplanationSpec{To: s.To, Protocol: s.Protocol, Port: s.Port}, may); err != nil {
+		return sender, q, err
+	}
+	if len(q.Ping.Targets) > ping.MaxTargets {
+		q.Ping.Targets = q.Ping.Targets[:ping.MaxTargets]
+	}
+	q.Pod = nodeapi.Pod{Namespace: from.Namespace, Name: from.Name, UID: sender.UID}
+	return sender, q, nil
+}
+
+// agentProblem is what a user is told of an agent that does not answer: not that inspection is away.
+func agentProblem(err error) error {
+	if refused, ok := errors.AsType[*nodeapi.RefusedError](err); ok && !refused.Temporary {
+		return apierrors.NewBadRequest(refused.What)
+	}
+	return apierrors.NewTimeoutError(err.Error(), 1)
+}
+
+// pingLines writes lines, each at once.
+type pingLines struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func (l *pingLines) write(line api.PodPingLine) error {
+	if !l.begun {
+		l.begun = true
+		l.w.Header().Set("Content-Type", "application/json")
+	}
+	if err := l.control.SetWriteDeadline(time.Now().Add(reviewTime)); err != nil {
+		return fmt.Errorf("write a line: %w", err)
+	}
+	if err := json.NewEncoder(l.w).Encode(line); err != nil {
+		return fmt.Errorf("write a line: %w", err)
+	}
+	if err := l.control.Flush(); err != nil {
+		return fmt.Errorf("write a line: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+// Package nodeapi is how controllers ask the agents of nodes about pods: HTTP over TLS, by certificates that package certs gives to both. A question is JSON,
+// its answer is a line of JSON for each thing that becomes known, and a last one that says that it is whole.
+//
+//	inspectapi ── Client ── POST /ping: Question ──▶ Handler ── Agent: the pod's network namespace
+//	                     ◀── Line, Line, … Line{End: true} ──
+//
+// What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, and each in time and in
+// bytes, at both ends: neither believes the other that it keeps to that.
+package nodeapi
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/ping"
+)
+
+// Port is where agents listen, unless they are told otherwise.
+const Port = 9414
+
+const (
+	pathPing = "/ping"
+	// maxQuestion bounds a question, maxLine a line of an answer, in bytes.
+	maxQuestion, maxLine = 16 << 10, 4 << 10
+	// maxUser bounds the name of who asks.
+	maxUser = 256
+	// dialTime bounds a connection's making, with its certificates; writeTime how long a line may wait for its reader.
+	dialTime, writeTime = 3 * time.Second, 5 * time.Second
+	// answerTime bounds a whole answer.
+	answerTime = ping.MaxTime + 2*dialTime
+)
+
+// Pod is a pod of the agent's node.
+type Pod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// Key is the pod's name.
+func (p Pod) Key() model.PodKey { return model.PodKey{Namespace: p.Namespace, Name: p.Name} }
+
+// Question asks that packets are sent from a pod.
+type Question struct {
+	// User is on whose account, for the log.
+	User string    `json:"user"`
+	Pod  Pod       `json:"pod"`
+	Ping ping.Spec `json:"ping"`
+}
+
+// Check says what is wrong with it.
+func (q Question) Check() error {
+	switch {
+	case q.Pod.Namespace == "" || q.Pod.Name == "" || q.Pod.UID == "":
+		return errors.New("a question names a pod, with its UID")
+	case q.User == "":
+		return errors.New("a question says on whose account it is asked")
+	}
+	return q.Ping.Check()
+}
+
+// Line is a part of an answer: a reply, or its end.
+type Line struct {
+	Reply *ping.Reply `json:"reply,omitempty"`
+	// End: it is whole. Error is why it is not.
+	End   bool   `json:"end,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// RefusedError is what an agent says that cannot or will not answer. Temporary: it may later.
+type RefusedError struct {
+	What      string
+	Temporary bool
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.What }
+
+// UnreachableError says that the agent of a node cannot be asked.
+type UnreachableError struct {
+	Node string
+	Err  error
+}
+
+// Error implements error.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("the agent of node %s cannot be asked at port %d: %v. Next: does its atoll-agent run, is it as new as the controller, and do firewalls let the control plane's nodes to that port?", e.Node, Port, e.Err)
+}
+
+// Unwrap implements errors.Unwrap.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+func hostPort(a netip.Addr, port uint16) string {
+	return netip.AddrPortFrom(a, port).String()
+}
+
+// ListenAddress is where an agent listens that was told an address, with a port or without.
+func ListenAddress(text string) string {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return hostPort(a, Port)
+	}
+	return text
+}
+
+// shortened is a user's name for a log.
+func shortened(user string) string {
+	if len(user) > maxUser {
+		user = user[:maxUser]
+	}
+	return strconv.QuoteToASCII(user)
+}

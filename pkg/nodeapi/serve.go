@@ -1,0 +1,130 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/ping"
+)
+
+// maxAtOnce is how many questions an agent answers at the same time.
+const maxAtOnce = 8
+
+// Answers are what an agent answers with.
+type Answers interface {
+	// Ping sends packets from a pod, and tells of each. Its error is a RefusedError where nothing was sent.
+	Ping(ctx context.Context, pod Pod, spec ping.Spec, each func(ping.Reply)) error
+}
+
+// Handler answers questions. Who may ask, is TLS' to know.
+func Handler(answers Answers, log *slog.Logger) http.Handler {
+	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+pathPing, h.ping)
+	return mux
+}
+
+type handler struct {
+	answers Answers
+	log     *slog.Logger
+	turns   chan struct{}
+}
+
+// Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone, also while he is answered.
+func Server(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: dialTime, WriteTimeout: answerTime, IdleTimeout: time.Minute, MaxHeaderBytes: maxQuestion,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+func (h *handler) ping(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	text, err := readWithin(control, http.MaxBytesReader(w, r.Body, maxQuestion))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	var q Question
+	if err := json.Unmarshal(text, &q); err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if err := q.Check(); err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	select {
+	case h.turns <- struct{}{}:
+		defer func() { <-h.turns }()
+	default:
+		refuse(w, http.StatusTooManyRequests, errors.New("the node's agent answers as many questions at once as it may: ask again in a moment"))
+		return
+	}
+	log := h.log.With("user", shortened(q.User), "pod", q.Pod.Key(), "uid", q.Pod.UID)
+	log.Info("packets are sent from a pod", "protocol", q.Ping.Protocol, "targets", q.Ping.Targets, "port", q.Ping.Port, "count", q.Ping.Count)
+	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
+	defer cancel()
+	out := &lines{w: w, control: control, end: cancel}
+	switch err := h.answers.Ping(ctx, q.Pod, q.Ping, func(reply ping.Reply) { out.write(Line{Reply: &reply}) }); {
+	case err != nil && !out.begun:
+		log.Info("no packets were sent from a pod", "error", err)
+		status := http.StatusConflict
+		if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Temporary {
+			status = http.StatusServiceUnavailable
+		}
+		refuse(w, status, err)
+	case err != nil:
+		out.write(Line{Error: err.Error()})
+	default:
+		out.write(Line{End: true})
+	}
+}
+
+// readWithin reads all that a client sends, who may take no longer for it than a connection may take to be made.
+func readWithin(control *http.ResponseController, body io.Reader) ([]byte, error) {
+	if err := control.SetReadDeadline(time.Now().Add(dialTime)); err != nil {
+		return nil, fmt.Errorf("read the question: %w", err)
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return nil, fmt.Errorf("read the question: %w", err)
+	}
+	if err := control.SetReadDeadline(time.Time{}); err != nil {
+		return nil, fmt.Errorf("read the question: %w", err)
+	}
+	return text, nil
+}
+
+// lines writes lines, each at once. A reader that does not read ends the answer.
+type lines struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	end     func()
+	begun   bool
+}
+
+func (l *lines) write(line Line) {
+	if !l.begun {
+		l.begun = true
+		l.w.Header().Set("Content-Type", "application/x-ndjson")
+	}
+	err := l.control.SetWriteDeadline(time.Now().Add(writeTime))
+	if err == nil {
+		err = json.NewEncoder(l.w).Encode(line)
+	}
+	if err == nil {
+		err = l.control.Flush()
+	}
+	if err != nil {
+		l.end()
+	}
+}
+
+func refuse(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
