@@ -58,8 +58,8 @@ type TrialPath struct {
 // TrialVerdict is whether packets pass.
 type TrialVerdict struct {
 	Allowed bool `json:"allowed"`
-	// By is what decides, in words: the end that denies, or all that allows.
-	By []string `json:"by,omitempty"`
+	// Deciders are what decides, in words: the end that denies, or all that allows.
+	Deciders []string `json:"deciders,omitempty"`
 }
 
 // TrialEnd is pods that no policy tells apart, nodes, or addresses.

@@ -106,7 +106,7 @@ func TestWhatATrialSays(t *testing.T) {
 	}
 	text := textOf(t, all)
 	for _, want := range []string{
-		`"name":"the Kubernetes API"`, `"name":"blue/client"`, `"after":{"allowed":false,"by":["isolation of Egress by NetworkPolicy/red/closed"]}`, `"name":"node/n`,
+		`"name":"the Kubernetes API"`, `"name":"blue/client"`, `"after":{"allowed":false,"deciders":["isolation of Egress by NetworkPolicy/red/closed"]}`, `"name":"node/n`,
 		`"isolation of Ingress by NetworkPolicy/red/closed"`, "would be denied, 0 newly allowed",
 	} {
 		if !strings.Contains(text, want) {

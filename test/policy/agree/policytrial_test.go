@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/trial"
+	"github.com/atoll-net/atoll/pkg/policytrial"
 	"github.com/atoll-net/atoll/test/policy/agree"
 	"github.com/atoll-net/atoll/test/policy/oracle"
 	"github.com/atoll-net/atoll/test/policy/random"
@@ -23,7 +23,7 @@ func drawTried() *rapid.Generator[tried] {
 }
 
 // disagreements compares what somebody says of a change with what the oracle says of the cluster before and after, on every path.
-func disagreements(t *testing.T, c tried, say func(trial.Question) (trial.Outcome, error)) (out []string, paths, changed int) {
+func disagreements(t *testing.T, c tried, say func(policytrial.Question) (policytrial.Outcome, error)) (out []string, paths, changed int) {
 	t.Helper()
 	q, err := agree.QuestionOf(c.before, c.after)
 	if err != nil {
@@ -55,7 +55,7 @@ func TestATrialAgreesWithWhatHappens(t *testing.T) {
 	draw := drawTried()
 	paths, changed, quiet := 0, 0, 0
 	for seed := range trials {
-		found, n, differ := disagreements(t, draw.Example(seed), trial.Compare)
+		found, n, differ := disagreements(t, draw.Example(seed), policytrial.Compare)
 		if paths, changed = paths+n, changed+differ; differ == 0 {
 			quiet++
 		}
@@ -73,18 +73,18 @@ func TestATrialAgreesWithWhatHappens(t *testing.T) {
 func TestAWrongTrialIsFound(t *testing.T) {
 	t.Parallel()
 	draw := drawTried()
-	for name, say := range map[string]func(trial.Question) (trial.Outcome, error){
-		"says that nothing changes": func(trial.Question) (trial.Outcome, error) { return trial.Outcome{}, nil },
-		"takes all ports together": func(q trial.Question) (trial.Outcome, error) {
-			o, err := trial.Compare(q)
+	for name, say := range map[string]func(policytrial.Question) (policytrial.Outcome, error){
+		"says that nothing changes": func(policytrial.Question) (policytrial.Outcome, error) { return policytrial.Outcome{}, nil },
+		"takes all ports together": func(q policytrial.Question) (policytrial.Outcome, error) {
+			o, err := policytrial.Compare(q)
 			for i := range o.Changes {
 				for k := range o.Changes[i].Ports {
-					o.Changes[i].Ports[k].Ranges = []trial.Range{{First: 1, Last: 65535}}
+					o.Changes[i].Ports[k].Ranges = []policytrial.Range{{First: 1, Last: 65535}}
 				}
 			}
 			return o, err
 		},
-		"forgets what rules say of egress": func(q trial.Question) (trial.Outcome, error) {
+		"forgets what rules say of egress": func(q policytrial.Question) (policytrial.Outcome, error) {
 			for key, p := range q.Policies {
 				if p != nil {
 					other := *p
@@ -92,10 +92,10 @@ func TestAWrongTrialIsFound(t *testing.T) {
 					q.Policies[key] = &other
 				}
 			}
-			return trial.Compare(q)
+			return policytrial.Compare(q)
 		},
-		"takes both IP families together": func(q trial.Question) (trial.Outcome, error) {
-			o, err := trial.Compare(q)
+		"takes both IP families together": func(q policytrial.Question) (policytrial.Outcome, error) {
+			o, err := policytrial.Compare(q)
 			for i := range o.Changes {
 				o.Changes[i].Family = ""
 			}

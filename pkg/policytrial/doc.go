@@ -1,4 +1,4 @@
-// Package trial says what would change if policies were others: which pairs of pods, and of pods and what is outside, go from allowed to
+// Package policytrial says what would change if policies were others: which pairs of pods, and of pods and what is outside, go from allowed to
 // denied or the other way, on which ports, and what decides before and after.
 //
 //	objects, policies as they would be --group--> few pods of each kind --compile, twice--> rows --trace--> Outcome
@@ -9,4 +9,4 @@
 // are taken together from one number to the next that any row about the two ends names.
 //
 // What must stay true: it is pure; what it has not compared it says; a pod that who asks may not be told of is in no answer.
-package trial
+package policytrial

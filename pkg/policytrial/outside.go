@@ -1,4 +1,4 @@
-package trial
+package policytrial
 
 import (
 	"net/netip"

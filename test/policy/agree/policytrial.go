@@ -13,18 +13,18 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/trial"
+	"github.com/atoll-net/atoll/pkg/policytrial"
 	"github.com/atoll-net/atoll/test/policy/cases"
 	"github.com/atoll-net/atoll/test/policy/oracle"
 )
 
 // QuestionOf asks what changes when the policies of a cluster become those that another one has.
-func QuestionOf(before, after oracle.Cluster) (trial.Question, error) {
+func QuestionOf(before, after oracle.Cluster) (policytrial.Question, error) {
 	defaults, err := defaultsOf()
 	if err != nil {
-		return trial.Question{}, err
+		return policytrial.Question{}, err
 	}
-	q := trial.Question{Objects: changesOf(cases.Case{Cluster: before}), Defaults: defaults, Policies: map[model.PolicyKey]*model.Policy{}}
+	q := policytrial.Question{Objects: changesOf(cases.Case{Cluster: before}), Defaults: defaults, Policies: map[model.PolicyKey]*model.Policy{}}
 	is := changesOf(cases.Case{Cluster: after}).Policies
 	for key := range q.Objects.Policies {
 		if is[key] == nil {
@@ -50,7 +50,7 @@ func QuestionOf(before, after oracle.Cluster) (trial.Question, error) {
 type Path struct {
 	Packets []oracle.Packet
 	// from and to say which groups its ends are in.
-	from, to func(*trial.Group) bool
+	from, to func(*policytrial.Group) bool
 }
 
 func (p Path) first() oracle.Packet { return p.Packets[0] }
@@ -159,30 +159,30 @@ func addressesAround() [2][]netip.Addr {
 	return out
 }
 
-func holds(p oracle.Pod) func(*trial.Group) bool {
+func holds(p oracle.Pod) func(*policytrial.Group) bool {
 	key := model.PodKey{Namespace: p.Namespace, Name: p.Name}
-	return func(g *trial.Group) bool { return g.Kind == trial.Pods && slices.Contains(g.Pods, key) }
+	return func(g *policytrial.Group) bool { return g.Kind == policytrial.Pods && slices.Contains(g.Pods, key) }
 }
 
-func isAt(a netip.Addr) func(*trial.Group) bool {
-	return func(g *trial.Group) bool {
-		return g.Kind == trial.Outside && g.CIDR.Contains(a) && !slices.ContainsFunc(g.Except, func(e netip.Prefix) bool { return e.Contains(a) })
+func isAt(a netip.Addr) func(*policytrial.Group) bool {
+	return func(g *policytrial.Group) bool {
+		return g.Kind == policytrial.Outside && g.CIDR.Contains(a) && !slices.ContainsFunc(g.Except, func(e netip.Prefix) bool { return e.Contains(a) })
 	}
 }
 
-func isNode(name string) func(*trial.Group) bool {
-	return func(g *trial.Group) bool { return g.Kind == trial.Nodes && slices.Contains(g.Nodes, name) }
+func isNode(name string) func(*policytrial.Group) bool {
+	return func(g *policytrial.Group) bool { return g.Kind == policytrial.Nodes && slices.Contains(g.Nodes, name) }
 }
 
-func isDoor(d oracle.Door) func(*trial.Group) bool {
-	return func(g *trial.Group) bool {
-		return (g.Kind == trial.Names || g.Kind == trial.API) && slices.Contains(g.Dialled, netip.AddrPortFrom(d.Address, d.Port))
+func isDoor(d oracle.Door) func(*policytrial.Group) bool {
+	return func(g *policytrial.Group) bool {
+		return (g.Kind == policytrial.Names || g.Kind == policytrial.API) && slices.Contains(g.Dialled, netip.AddrPortFrom(d.Address, d.Port))
 	}
 }
 
 // Otherwise says what an outcome says otherwise about a path than the oracle, which knows the cluster before and after: nothing when they agree; and
 // whether the path changes.
-func (p Path) Otherwise(o trial.Outcome, before, after oracle.Cluster) (what string, changes bool) {
+func (p Path) Otherwise(o policytrial.Outcome, before, after oracle.Cluster) (what string, changes bool) {
 	was, whyBefore := p.Judge(before)
 	is, whyAfter := p.Judge(after)
 	return p.otherwise(o, expected{was, is, whyBefore, whyAfter}), was != is
@@ -194,16 +194,16 @@ type expected struct {
 	whyBefore, whyAfter []oracle.Reason
 }
 
-func (p Path) otherwise(o trial.Outcome, want expected) string {
+func (p Path) otherwise(o policytrial.Outcome, want expected) string {
 	packet := p.first()
 	protocol, family := tracedProtocol(packet.Protocol), "IPv6"
 	if packet.To.Address.Is4() {
 		family = "IPv4"
 	}
-	var found *trial.Change
+	var found *policytrial.Change
 	for i, c := range o.Changes {
 		if c.Family != "" && c.Family != family || !slices.ContainsFunc(c.From, p.from) || !slices.ContainsFunc(c.To, p.to) ||
-			!slices.ContainsFunc(c.Ports, func(s trial.PortSet) bool { return s.Has(protocol, packet.Port) }) {
+			!slices.ContainsFunc(c.Ports, func(s policytrial.PortSet) bool { return s.Has(protocol, packet.Port) }) {
 			continue
 		}
 		if found != nil {
@@ -229,7 +229,7 @@ func (p Path) otherwise(o trial.Outcome, want expected) string {
 }
 
 // named says how a verdict that denies names another decider than all of the oracle's reasons that deny.
-func named(v trial.Verdict, reasons []oracle.Reason) string {
+func named(v policytrial.Verdict, reasons []oracle.Reason) string {
 	if v.Allowed {
 		return ""
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/trial"
+	"github.com/atoll-net/atoll/pkg/policytrial"
 )
 
 // maxTried bounds how many policies are tried together.
@@ -81,7 +81,7 @@ func (i Inquirer) Try(tried Tried, may MayAsk) (api.PolicyTrialStatus, error) {
 	if err != nil {
 		return api.PolicyTrialStatus{}, err
 	}
-	q := trial.Question{Objects: held.Objects, Defaults: defaultsof.Of(settings), Policies: tried}
+	q := policytrial.Question{Objects: held.Objects, Defaults: defaultsof.Of(settings), Policies: tried}
 	sources := "the objects of the API server"
 	var limits *sight
 	if may != nil {
@@ -96,7 +96,7 @@ func (i Inquirer) Try(tried Tried, may MayAsk) (api.PolicyTrialStatus, error) {
 			return api.PolicyTrialStatus{}, &QuestionError{fmt.Errorf("there is no %s that could be deleted", key)}
 		}
 	}
-	outcome, err := trial.Compare(q)
+	outcome, err := policytrial.Compare(q)
 	if err != nil {
 		return api.PolicyTrialStatus{}, fmt.Errorf("try policies: %w", err)
 	}
@@ -117,7 +117,7 @@ func lookTried(held Held, tried Tried, may MayAsk) (*sight, error) {
 }
 
 // trialStatus is an outcome as the API has it. What names somebody else's things is left out.
-func trialStatus(o trial.Outcome, tried Tried, sources string, limits *sight) api.PolicyTrialStatus {
+func trialStatus(o policytrial.Outcome, tried Tried, sources string, limits *sight) api.PolicyTrialStatus {
 	out := api.PolicyTrialStatus{Denied: o.Denied, Allowed: o.Allowed, Changes: len(o.Changes) > 0, Cut: o.Cut, Sources: sources, Paths: []api.TrialPath{}}
 	for _, key := range slices.SortedFunc(maps.Keys(tried), model.PolicyKey.Compare) {
 		if tried[key] == nil {
@@ -133,16 +133,16 @@ func trialStatus(o trial.Outcome, tried Tried, sources string, limits *sight) ap
 		}
 		return text
 	}
-	verdict := func(v trial.Verdict) api.TrialVerdict {
+	verdict := func(v policytrial.Verdict) api.TrialVerdict {
 		one := api.TrialVerdict{Allowed: v.Allowed}
 		for _, d := range v.Deciders {
-			if text := told(decider(d)); !slices.Contains(one.By, text) {
-				one.By = append(one.By, text)
+			if text := told(decider(d)); !slices.Contains(one.Deciders, text) {
+				one.Deciders = append(one.Deciders, text)
 			}
 		}
 		return one
 	}
-	ends := func(groups []*trial.Group) (all []api.TrialEnd) {
+	ends := func(groups []*policytrial.Group) (all []api.TrialEnd) {
 		for _, g := range groups {
 			all = append(all, trialEnd(g, limits))
 		}
@@ -150,7 +150,7 @@ func trialStatus(o trial.Outcome, tried Tried, sources string, limits *sight) ap
 	}
 	for _, c := range o.Changes {
 		out.Paths = append(out.Paths, api.TrialPath{
-			From: ends(c.From), To: ends(c.To), Ports: trial.PortsText(c.Ports), Family: c.Family, Face: c.Face,
+			From: ends(c.From), To: ends(c.To), Ports: policytrial.PortsText(c.Ports), Family: c.Family, Face: c.Face,
 			Before: verdict(c.Before), After: verdict(c.After),
 		})
 	}
@@ -162,7 +162,7 @@ func trialStatus(o trial.Outcome, tried Tried, sources string, limits *sight) ap
 	return out
 }
 
-func trialVerdict(o trial.Outcome) string {
+func trialVerdict(o policytrial.Outcome) string {
 	text := fmt.Sprintf("%s of %s would be denied, %d of %s newly allowed",
 		model.Count(o.Denied, "path"), model.Count(o.DeniedPairs, "pair"), o.Allowed, model.Count(o.AllowedPairs, "pair"))
 	switch {
@@ -182,7 +182,7 @@ func trialVerdict(o trial.Outcome) string {
 }
 
 // decider is what decides, in words.
-func decider(d trial.Decider) string {
+func decider(d policytrial.Decider) string {
 	switch {
 	case len(d.Isolating) > 0:
 		texts := make([]string, len(d.Isolating))
@@ -206,7 +206,7 @@ func noise(key string) bool {
 }
 
 // trialEnd is a group as the API has it: of pods those that who asks may be told of.
-func trialEnd(g *trial.Group, limits *sight) api.TrialEnd {
+func trialEnd(g *policytrial.Group, limits *sight) api.TrialEnd {
 	out := api.TrialEnd{Kind: string(g.Kind), Network: g.Network}
 	members := func(names []string) string {
 		out.Count, out.Members = len(names), names[:min(len(names), maxMembers)]
@@ -216,7 +216,7 @@ func trialEnd(g *trial.Group, limits *sight) api.TrialEnd {
 		return fmt.Sprintf("%s +%d", names[0], len(names)-1)
 	}
 	switch g.Kind {
-	case trial.Pods:
+	case policytrial.Pods:
 		var names []string
 		for _, key := range g.Pods {
 			if limits == nil || limits.namespaces[key.Namespace] {
@@ -233,20 +233,20 @@ func trialEnd(g *trial.Group, limits *sight) api.TrialEnd {
 		if len(labels) > 0 {
 			out.Name += " (" + strings.Join(labels, ",") + ")"
 		}
-	case trial.Nodes:
+	case policytrial.Nodes:
 		names := make([]string, len(g.Nodes))
 		for i, name := range g.Nodes {
 			names[i] = "node/" + name
 		}
 		out.Name = members(names)
-	case trial.Outside:
+	case policytrial.Outside:
 		out.Name, out.CIDR = outsideWord, g.CIDR.String()
 		if g.CIDR.Bits() > 0 {
 			out.Name += " " + out.CIDR
 		}
 		out.Except = prefixTexts(g.Except)
-	case trial.Names, trial.API:
-		out.Name = map[trial.Kind]string{trial.Names: "the cluster's DNS", trial.API: "the Kubernetes API"}[g.Kind]
+	case policytrial.Names, policytrial.API:
+		out.Name = map[policytrial.Kind]string{policytrial.Names: "the cluster's DNS", policytrial.API: "the Kubernetes API"}[g.Kind]
 		for _, a := range g.Dialled {
 			out.Dialled = append(out.Dialled, a.String())
 		}

@@ -187,7 +187,7 @@ func trialTable(text *strings.Builder, s api.PolicyTrialStatus, wide bool) {
 		if p.Face {
 			ports += " (by face)"
 		}
-		by := func(v api.TrialVerdict) string { return strings.Join(v.By, "; ") }
+		by := func(v api.TrialVerdict) string { return strings.Join(v.Deciders, "; ") }
 		line := []string{endNames(p.From, names), endNames(p.To, names), ports, allowWord(p.Before)}
 		if wide {
 			line = append(line, by(p.Before))
