@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -32,19 +31,30 @@ func Compare(q Question) (Outcome, error) {
 	if len(s.kins) > maxKins {
 		// Those that are selected first: of a change they are what counts.
 		slices.SortStableFunc(s.kins, func(a, b *kin) int { return cmp.Compare(s.rank(a), s.rank(b)) })
-		out.Cut = fmt.Sprintf("%d of %d groups of pods were compared", maxKins, len(s.kins))
+		out.cut(fmt.Sprintf("%d of %d groups of pods were compared", maxKins, len(s.kins)))
 		s.kins = s.kins[:maxKins]
 	}
 	c := &comparison{scope: s, out: &out, ports: map[model.PodKey]*nb.LogicalSwitchPort{}, pairs: map[pair]*rows{}}
 	c.before.db, c.after.db = compiled(q.Defaults, s.objects(s.before)), compiled(q.Defaults, s.objects(s.after))
 	c.before.policies, c.after.policies = s.before, s.after
+	portless := 0
 	for _, k := range s.kins {
-		for _, p := range k.pods {
-			if port := c.before.db.Port(p.Key.First().PortName()); port != nil {
+		k.pods = slices.DeleteFunc(k.pods, func(p *model.Pod) bool {
+			port := c.before.db.Port(p.Key.First().PortName())
+			if port != nil {
 				c.ports[p.Key] = port
 			}
+			return port == nil
+		})
+		if len(k.pods) == 0 && c.seen(k) {
+			portless += len(k.Pods)
 		}
 	}
+	if portless > 0 {
+		// Their objects say that they have addresses, and the controller would not plug them in.
+		out.cut(fmt.Sprintf("%s with no port", model.Count(portless, "pod")))
+	}
+	s.kins = slices.DeleteFunc(s.kins, func(k *kin) bool { return len(k.pods) == 0 })
 	if err := c.run(); err != nil {
 		return out, err
 	}
@@ -98,7 +108,7 @@ type path struct {
 // run judges what the change can concern.
 func (c *comparison) run() error {
 	for _, k := range c.kins {
-		if !slices.ContainsFunc(k.pods, func(p *model.Pod) bool { return c.ports[p.Key] != nil }) || !c.seen(k) {
+		if !c.seen(k) {
 			continue
 		}
 		in, out := c.concerns(k, model.PolicyIngress), c.concerns(k, model.PolicyEgress)
@@ -127,7 +137,7 @@ func (c *comparison) run() error {
 			}
 		}
 		if c.out.Judged > maxJudged {
-			c.out.Cut = strings.TrimPrefix(c.out.Cut+fmt.Sprintf("; it was ended after %d verdicts", c.out.Judged), "; ")
+			c.out.cut(fmt.Sprintf("it was ended after %d verdicts", c.out.Judged))
 			break
 		}
 	}
@@ -147,9 +157,6 @@ func (c *comparison) between(from, to *kin) error {
 		dialled.pod = to.pods[1]
 	}
 	source, target := c.ports[begins.pod.Key], c.ports[dialled.pod.Key]
-	if source == nil || target == nil {
-		return nil
-	}
 	p := path{pair: pair{&from.Group, &to.Group}, begins: begins, dialled: dialled}
 	db := c.before.db
 	if from.Network == to.Network || db.Joined(from.Network, to.Network) {
@@ -271,7 +278,7 @@ func (c *comparison) toNodes(k *kin, m *machines, d model.Direction) error {
 	for _, pod := range k.pods {
 		port := c.ports[pod.Key]
 		i := slices.IndexFunc(m.nodes, func(n *model.Node) bool { return n.Name != pod.Node || d == model.PolicyEgress })
-		if port == nil || i < 0 {
+		if i < 0 {
 			continue
 		}
 		addresses := m.nodes[i].Addresses

@@ -33,11 +33,8 @@ func (c *comparison) merge() {
 	all = together(all, func(c *Change) (*[]*Group, []*Group) { return &c.From, c.To })
 	all = together(all, func(c *Change) (*[]*Group, []*Group) { return &c.To, c.From })
 	if len(all) > maxChanges {
-		cut := fmt.Sprintf("%d of %d changes are told", maxChanges, len(all))
-		if c.out.Cut != "" {
-			cut = c.out.Cut + "; " + cut
-		}
-		c.out.Cut, all = cut, all[:maxChanges]
+		c.out.cut(fmt.Sprintf("%d of %d changes are told", maxChanges, len(all)))
+		all = all[:maxChanges]
 	}
 	c.out.Changes = all
 }

@@ -34,6 +34,14 @@ type Outcome struct {
 	Cut string
 }
 
+// cut adds to what was not compared.
+func (o *Outcome) cut(what string) {
+	if o.Cut != "" {
+		o.Cut += "; "
+	}
+	o.Cut += what
+}
+
 // Change is what would change alike between some groups.
 type Change struct {
 	// From begins, To is dialled: each of From and each of To is a pair.

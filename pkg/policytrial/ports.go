@@ -118,7 +118,7 @@ func join(sets []PortSet, protocol model.Protocol, r Range) []PortSet {
 			ranges[m].Last = r.Last
 			return sets
 		}
-		sets[n].Ranges = append(ranges, r)
+		sets[n].Ranges = append(sets[n].Ranges, r)
 		return sets
 	}
 	return append(sets, PortSet{protocol, []Range{r}})
