@@ -20,10 +20,10 @@ const (
 func policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Which policy drops or admits a packet",
+		Short: "Which policy drops or admits a packet, and what a policy would change",
 		Args:  cobra.NoArgs,
 	}
-	cmd.AddCommand(traceCommand(), verdictsCommand())
+	cmd.AddCommand(tryCommand(), traceCommand(), verdictsCommand())
 	return cmd
 }
 

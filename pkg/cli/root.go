@@ -39,7 +39,7 @@ func ExitStatus(err error) int {
 
 // HasSaid reports whether an error is that of a command that worked, and has printed what it found.
 func HasSaid(err error) bool {
-	for _, found := range []error{ErrDifferences, ErrDropped, ErrLost, ErrStopped, ErrUnhealthy, ErrPaths} {
+	for _, found := range []error{ErrDifferences, ErrDropped, ErrLost, ErrStopped, ErrUnhealthy, ErrPaths, ErrChanges} {
 		if errors.Is(err, found) {
 			return true
 		}

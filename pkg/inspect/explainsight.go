@@ -53,17 +53,22 @@ func look(held Held, q Question, may MayAsk) (*sight, error) {
 	case q.Network != "":
 		return nil, &QuestionError{errors.New("--network: you may not ask in which Network somebody has an address. Next: leave it out, and the address is what it means to your pod")}
 	}
+	s.settle()
+	return s, s.neighbours(may)
+}
+
+// settle finds the Networks where his namespaces have pods.
+func (s *sight) settle() {
 	for namespace := range s.namespaces {
-		if ns := held.Objects.Namespaces[namespace]; ns != nil {
-			s.networks[visible.Home(*ns, held.Default)] = true
+		if ns := s.held.Objects.Namespaces[namespace]; ns != nil {
+			s.networks[visible.Home(*ns, s.held.Default)] = true
 		}
 	}
-	for key, p := range held.Objects.Pods {
-		if a := held.attachment(p); a != nil && s.namespaces[key.Namespace] {
+	for key, p := range s.held.Objects.Pods {
+		if a := s.held.attachment(p); a != nil && s.namespaces[key.Namespace] {
 			s.networks[a.Network] = true
 		}
 	}
-	return s, s.neighbours(may)
 }
 
 // neighbours finds the other namespaces of his Networks that are his, and the Networks beside his.

@@ -1,6 +1,7 @@
 package inspectapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -24,8 +25,8 @@ const (
 	maxReviews = 16
 )
 
-// attributes are what is asked for.
-type attributes struct{ verb, resource, subresource, namespace, name string }
+// attributes are what is asked for. group is empty for that of inspect.atoll.dev.
+type attributes struct{ verb, group, resource, subresource, namespace, name string }
 
 // authorizer asks Kubernetes who may what.
 type authorizer struct {
@@ -49,7 +50,7 @@ func (a *authorizer) may(ctx context.Context, who user, what attributes) (bool, 
 	spec := authorization.SubjectAccessReviewSpec{
 		User: who.name, UID: who.uid, Groups: who.groups, Extra: who.extra,
 		ResourceAttributes: &authorization.ResourceAttributes{
-			Verb: what.verb, Group: api.GroupName, Version: api.Version, Resource: what.resource, Subresource: what.subresource, Namespace: what.namespace, Name: what.name,
+			Verb: what.verb, Group: cmp.Or(what.group, api.GroupName), Version: version(what.group), Resource: what.resource, Subresource: what.subresource, Namespace: what.namespace, Name: what.name,
 		},
 	}
 	text, err := json.Marshal(spec)
@@ -68,6 +69,14 @@ func (a *authorizer) may(ctx context.Context, who user, what attributes) (bool, 
 	}
 	a.remember(sum, answer.Status.Allowed)
 	return answer.Status.Allowed, nil
+}
+
+// version is that of inspect.atoll.dev, and any of other groups.
+func version(group string) string {
+	if group == "" {
+		return api.Version
+	}
+	return "*"
 }
 
 // which are those of some names that somebody may get.

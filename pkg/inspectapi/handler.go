@@ -1,6 +1,7 @@
 package inspectapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,8 @@ type Answers interface {
 	Pod(ctx context.Context, key model.PodKey) (api.Pod, bool, error)
 	// Explain answers a question, as far as about namespaces that who asks may ask about.
 	Explain(ctx context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error)
+	// Try says what would change if policies were others. Who may change them in their namespaces has been asked; may is as of Explain.
+	Try(tried inspect.Tried, may inspect.MayAsk) (api.PolicyTrialStatus, error)
 }
 
 // handler answers requests.
@@ -74,6 +77,8 @@ func (h *handler) mux() http.Handler {
 	creation := "POST /apis/" + api.GroupName + "/" + api.Version
 	mux.HandleFunc(creation+"/explanations", h.allowed("create", api.ResourceExplanations, h.explain))
 	mux.HandleFunc(creation+"/namespaces/{namespace}/explanations", h.allowed("create", api.ResourceExplanations, h.explain))
+	mux.HandleFunc(creation+"/policytrials", h.allowed("create", api.ResourcePolicyTrials, h.try))
+	mux.HandleFunc(creation+"/namespaces/{namespace}/policytrials", h.allowed("create", api.ResourcePolicyTrials, h.try))
 	return mux
 }
 
@@ -142,8 +147,9 @@ func forbidden(who user, what attributes) error {
 	if what.namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", what.namespace)
 	}
-	return apierrors.NewForbidden(groupResource(what.resource), what.name,
-		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.name, what.verb, what.resource, api.GroupName, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
+	group := cmp.Or(what.group, api.GroupName)
+	return apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: what.resource}, what.name,
+		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.name, what.verb, what.resource, group, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
 }
 
 func groupResource(resource string) schema.GroupResource {
@@ -275,6 +281,7 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourceNetworks, SingularName: "network", Kind: "Network", Verbs: read},
 			{Name: api.ResourcePods, SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: read},
 			{Name: api.ResourcePods + "/" + api.SubresourcePing, Kind: "PodPing", Namespaced: true, Verbs: meta.Verbs{"create"}},
+			{Name: api.ResourcePolicyTrials, SingularName: "policytrial", Kind: "PolicyTrial", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
 		},
 	}

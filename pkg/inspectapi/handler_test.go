@@ -90,9 +90,26 @@ func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may inspe
 	return api.ExplanationStatus{Verdict: verdict}, a.err
 }
 
+func (a *answers) Try(tried inspect.Tried, may inspect.MayAsk) (api.PolicyTrialStatus, error) {
+	a.asked.Add(1)
+	verdict := fmt.Sprintf("%d of everything", len(tried))
+	if may != nil {
+		own, err := may("acme")
+		other, otherErr := may("umbrella")
+		if err := errors.Join(err, otherErr); err != nil {
+			return api.PolicyTrialStatus{}, err
+		}
+		verdict = fmt.Sprintf("%d, of acme %t, of umbrella %t", len(tried), own, other)
+	}
+	return api.PolicyTrialStatus{Verdict: verdict}, a.err
+}
+
 // rights say who may what: user, verb, resource, name.
 func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	r := spec.ResourceAttributes
+	if r.Group == "networking.k8s.io" || r.Group == "policy.networking.k8s.io" {
+		return r.Verb == "create" && (spec.User == "operator" || spec.User == "jo" && r.Resource == "networkpolicies" && r.Namespace == "acme")
+	}
 	if r.Group != api.GroupName || r.Version != api.Version {
 		return false
 	}
@@ -100,9 +117,9 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	case "operator":
 		return true
 	case "viewer":
-		return r.Resource == "explanations" && r.Subresource == ""
+		return (r.Resource == "explanations" || r.Resource == "policytrials") && r.Subresource == ""
 	case "jo":
-		return r.Verb == "list" && r.Resource == "networks" || r.Verb == "get" && r.Resource == "networks" && r.Name == "acme" || (r.Resource == "pods" || r.Resource == "explanations") && r.Namespace == "acme"
+		return r.Verb == "list" && r.Resource == "networks" || r.Verb == "get" && r.Resource == "networks" && r.Name == "acme" || (r.Resource == "pods" || r.Resource == "explanations" || r.Resource == "policytrials") && r.Namespace == "acme"
 	}
 	return false
 }

@@ -28,6 +28,9 @@ type Database struct {
 	faces map[netip.Addr]place
 	// sets are those that matches have named so far: many name the same.
 	sets map[string][]value
+	// matches are those that have been read so far, by their texts, and asked the ACLs that are asked about a port, in their order.
+	matches map[string]matching
+	asked   map[asking][]*nb.ACL
 }
 
 // New takes the rows of a database; read lists those of a table.
@@ -36,7 +39,7 @@ func New(read func(nb.Table) []nb.Row) *Database {
 		ports: map[string]*nb.LogicalSwitchPort{}, portByID: map[string]*nb.LogicalSwitchPort{}, switches: map[string]*nb.LogicalSwitch{},
 		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{},
 		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, joints: map[string][]joint{}, sets: map[string][]value{},
-		faces: map[netip.Addr]place{},
+		faces: map[netip.Addr]place{}, matches: map[string]matching{}, asked: map[asking][]*nb.ACL{},
 	}
 	for _, table := range []nb.Table{
 		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet, nb.TableStaticRoute,

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -43,7 +42,7 @@ func (e *UndecidedError) Error() string {
 // What comes back to its sender is turned back before the second. (ovn-northd(8), Ingress Table: Hairpin.)
 func (db *Database) Send(port *nb.LogicalSwitchPort, dialled, balanced Packet) (Decision, error) {
 	dialled.outport, balanced.outport = port.Name, port.Name
-	first, err := db.judge(port, dialled, func(a *nb.ACL) bool { return a.Direction == fromPort && a.Options[afterBalancing] != "true" })
+	first, err := db.judge(port, dialled, stageDialled)
 	if err != nil || !first.Allowed {
 		return first, err
 	}
@@ -51,7 +50,7 @@ func (db *Database) Send(port *nb.LogicalSwitchPort, dialled, balanced Packet) (
 		first.TurnedBack = true
 		return first, nil
 	}
-	second, err := db.judge(port, balanced, func(a *nb.ACL) bool { return a.Direction == fromPort && a.Options[afterBalancing] == "true" })
+	second, err := db.judge(port, balanced, stageBalanced)
 	if err == nil && second.ACL == nil {
 		return first, nil
 	}
@@ -61,7 +60,7 @@ func (db *Database) Send(port *nb.LogicalSwitchPort, dialled, balanced Packet) (
 // Receive judges what a port receives.
 func (db *Database) Receive(port *nb.LogicalSwitchPort, p Packet) (Decision, error) {
 	p.out = port.Name
-	return db.judge(port, p, func(a *nb.ACL) bool { return a.Direction == toPort })
+	return db.judge(port, p, stageReceived)
 }
 
 // Directions and options of ACLs. (ovn-nb(5), ACL.)
@@ -71,13 +70,40 @@ const (
 	afterBalancing = "apply-after-lb"
 )
 
+// stage is where a switch asks ACLs.
+type stage uint8
+
+// The stages: as the packet is dialled, after load balancing, and where it is received.
+const (
+	stageDialled stage = iota
+	stageBalanced
+	stageReceived
+)
+
+// has reports whether an ACL is asked at a stage.
+func (s stage) has(a *nb.ACL) bool {
+	switch s {
+	case stageDialled:
+		return a.Direction == fromPort && a.Options[afterBalancing] != "true"
+	case stageBalanced:
+		return a.Direction == fromPort && a.Options[afterBalancing] == "true"
+	case stageReceived:
+	}
+	return a.Direction == toPort
+}
+
+// side is how the match of an ACL that is asked at a stage begins, if it is about the ports of a group alone.
+func (s stage) side() string {
+	if s == stageReceived {
+		return "outport == @"
+	}
+	return "inport == @"
+}
+
 // judge asks the ACLs of a port's switch, tier by tier, in each the higher priority first.
-func (db *Database) judge(port *nb.LogicalSwitchPort, p Packet, of func(*nb.ACL) bool) (Decision, error) {
+func (db *Database) judge(port *nb.LogicalSwitchPort, p Packet, at stage) (Decision, error) {
 	p.chassis = db.chassisOf(port.Name)
-	all := slices.DeleteFunc(db.aclsAt(port), func(a *nb.ACL) bool { return !of(a) })
-	slices.SortFunc(all, func(a, b *nb.ACL) int {
-		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.UUID, b.UUID))
-	})
+	all := db.askedAt(port, at)
 	out := Decision{Allowed: true}
 	passed := -1
 	for _, a := range all {
@@ -115,10 +141,10 @@ func allows(a *nb.ACL) bool {
 
 // meets reports whether an ACL is about the packet.
 func (db *Database) meets(a *nb.ACL, p Packet) (bool, error) {
-	e, err := db.parseMatch(a.Match)
+	m, err := db.parse(a.Match)
 	meets := false
 	if err == nil {
-		meets, err = e(p, false)
+		meets, err = m.holds(p, false)
 	}
 	if err != nil {
 		return false, fmt.Errorf("read match of ACL %s (%s): %w", a.UUID, a.Match, err)

@@ -3,7 +3,9 @@ package trace
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
@@ -15,23 +17,36 @@ type expression func(p Packet, not bool) (bool, error)
 type parser struct {
 	tokens []token
 	db     *Database
+	// starts are where ports begin about which the match may say something else.
+	starts map[model.Protocol][]uint16
 }
 
-// parseMatch reads a whole match.
-func (db *Database) parseMatch(match string) (expression, error) {
+// matching is a match that has been read.
+type matching struct {
+	holds  expression
+	starts map[model.Protocol][]uint16
+}
+
+// parse reads a whole match, each text once.
+func (db *Database) parse(match string) (matching, error) {
+	if known, has := db.matches[match]; has {
+		return known, nil
+	}
 	all, err := tokens(match)
 	if err != nil {
-		return nil, err
+		return matching{}, err
 	}
-	p := &parser{tokens: all, db: db}
+	p := &parser{tokens: all, db: db, starts: map[model.Protocol][]uint16{}}
 	e, err := p.alternatives()
 	if err != nil {
-		return nil, err
+		return matching{}, err
 	}
 	if t := p.peek(); t.kind != end {
-		return nil, fmt.Errorf("%q is not expected", t.text)
+		return matching{}, fmt.Errorf("%q is not expected", t.text)
 	}
-	return e, nil
+	out := matching{e, p.starts}
+	db.matches[match] = out
+	return out, nil
 }
 
 func (p *parser) peek() token {
@@ -164,6 +179,13 @@ func (p *parser) field(name string) (expression, error) {
 	values, err := p.values()
 	if err != nil {
 		return nil, err
+	}
+	if protocol, port := strings.CutSuffix(name, portSuffix); port {
+		for _, v := range values {
+			if edges := v.edges(); len(edges) > 0 {
+				p.starts[model.Protocol(protocol)] = append(p.starts[model.Protocol(protocol)], edges...)
+			}
+		}
 	}
 	return func(packet Packet, not bool) (bool, error) {
 		if f.needs != nil && !f.needs(packet) {

@@ -63,12 +63,12 @@ func TestMatches(t *testing.T) {
 		{`is_chassis_resident("nobody")`, false},
 		{"ip4 /* && udp */ // || 0", true},
 	} {
-		e, err := groupOfTwo().parseMatch(test.match)
+		m, err := groupOfTwo().parse(test.match)
 		if err != nil {
 			t.Errorf("%s: %v", test.match, err)
 			continue
 		}
-		if got, err := e(v4, false); err != nil || got != test.want {
+		if got, err := m.holds(v4, false); err != nil || got != test.want {
 			t.Errorf("%s: got %t, %v", test.match, got, err)
 		}
 	}
@@ -97,9 +97,9 @@ func TestMatchesThatAreNotUnderstood(t *testing.T) {
 		"ip4.src < 10.0.0.1":        "not understood here",
 		"ip4 ^ ip6":                 "not understood",
 	} {
-		e, err := groupOfTwo().parseMatch(match)
+		m, err := groupOfTwo().parse(match)
 		if err == nil {
-			_, err = e(Packet{From: netip.MustParseAddr("10.0.0.1"), To: netip.MustParseAddr("10.0.0.2"), Protocol: model.TCP, Port: 1}, false)
+			_, err = m.holds(Packet{From: netip.MustParseAddr("10.0.0.1"), To: netip.MustParseAddr("10.0.0.2"), Protocol: model.TCP, Port: 1}, false)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", match, err, want)
@@ -161,12 +161,12 @@ func FuzzMatch(f *testing.F) {
 	}
 	p := Packet{From: netip.MustParseAddr("fd00::1"), To: netip.MustParseAddr("fd00::2"), Protocol: model.UDP, Port: 53, out: "a"}
 	f.Fuzz(func(t *testing.T, match string) {
-		e, err := groupOfTwo().parseMatch(match)
+		m, err := groupOfTwo().parse(match)
 		if err != nil {
 			return
 		}
-		yes, err := e(p, false)
-		again, err2 := e(p, false)
+		yes, err := m.holds(p, false)
+		again, err2 := m.holds(p, false)
 		if yes != again || (err == nil) != (err2 == nil) {
 			t.Errorf("%q is %t (%v) and %t (%v)", match, yes, err, again, err2)
 		}

@@ -27,16 +27,10 @@ type product struct {
 // productOf runs the controller's pure part on a cluster, until it has nothing more to write on nodes and pods. Each pod
 // that has a place keeps it: its addresses stand in its annotation, as after a restart of the controller.
 func productOf(c cases.Case) (product, error) {
-	defaults := decide.Defaults{
-		Network: cases.Default,
-		Subnet:  netip.MustParsePrefix("10.129.0.0/16"),
-		DNS:     model.ServiceKey{Namespace: cases.DNSNamespace, Name: "dns"},
-	}
-	settings, err := config.Parse(config.Defaults())
+	defaults, err := defaultsOf()
 	if err != nil {
-		return product{}, fmt.Errorf("set the controller up: %w", err)
+		return product{}, err
 	}
-	defaults.Faces = settings.Faces
 	g, to := graph.New(), newSink()
 	state := decide.NewState(defaults, g, to)
 	for changes := changesOf(c); ; {
@@ -65,6 +59,20 @@ func productOf(c cases.Case) (product, error) {
 		}
 	}
 	return p, nil
+}
+
+// defaultsOf are the settings of the controller of all cases.
+func defaultsOf() (decide.Defaults, error) {
+	settings, err := config.Parse(config.Defaults())
+	if err != nil {
+		return decide.Defaults{}, fmt.Errorf("set the controller up: %w", err)
+	}
+	return decide.Defaults{
+		Network: cases.Default,
+		Subnet:  netip.MustParsePrefix("10.129.0.0/16"),
+		Faces:   settings.Faces,
+		DNS:     model.ServiceKey{Namespace: cases.DNSNamespace, Name: "dns"},
+	}, nil
 }
 
 // changesOf reads a cluster's objects as the controller's informers do.

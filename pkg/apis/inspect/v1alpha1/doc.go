@@ -1,5 +1,5 @@
 // Package v1alpha1 has the objects of the API group inspect.atoll.dev: what a running cluster is, as atoll-controller sees it. They are made when
-// somebody asks, are kept nowhere, and cannot be written; an Explanation is created to ask, and has the answer.
+// somebody asks, are kept nowhere, and cannot be written; an Explanation and a PolicyTrial are created to ask, and have the answer.
 //
 // +kubebuilder:skip
 package v1alpha1
@@ -24,6 +24,8 @@ const (
 	ResourcePods = "pods"
 	// ResourceExplanations are created, and answered at once.
 	ResourceExplanations = "explanations"
+	// ResourcePolicyTrials are created, and answered at once.
+	ResourcePolicyTrials = "policytrials"
 	// SubresourceRaw of explanations is the right to be shown the rows underneath.
 	SubresourceRaw = "raw"
 	// SubresourcePing of pods has packets sent from a pod.

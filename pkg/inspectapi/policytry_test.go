@@ -1,0 +1,49 @@
+package inspectapi
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestWhoMayTryWhat: who may create a policy where it is may try it there, and nobody else; of pods he is told by the right to explain.
+func TestWhoMayTryWhat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const (
+		own = `{"spec":{"policies":[{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"namespace":"acme","name":"x"},"spec":{"podSelector":{}}}]}}`
+		two = `{"spec":{"policies":[{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"namespace":"acme","name":"x"},"spec":{"podSelector":{}}},
+			{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"namespace":"umbrella","name":"x"},"spec":{"podSelector":{}}}]}}`
+		gone    = `{"spec":{"delete":["NetworkPolicy/umbrella/x"]}}`
+		cluster = `{"spec":{"delete":["ClusterNetworkPolicy/x"]}}`
+		unknown = `{"spec":{"policies":[{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"namespace":"acme","name":"x"},"spec":{"podSelector":{},"ingres":[]}}]}}`
+	)
+	for _, c := range []struct {
+		user, path, body string
+		status           int
+		told             string
+		looks            bool
+	}{
+		{"operator", "/policytrials", two, http.StatusCreated, `"verdict":"2 of everything"`, true},
+		{"operator", "/policytrials", cluster, http.StatusCreated, `"verdict":"1 of everything"`, true},
+		{"operator", "/policytrials", `{}`, http.StatusBadRequest, "there is no policy to try", false},
+		{"operator", "/policytrials", unknown, http.StatusBadRequest, "ingres", false},
+		{"operator", "/policytrials", strings.Repeat(" ", maxTrial+1), http.StatusRequestEntityTooLarge, "at most", false},
+		{"viewer", "/policytrials", own, http.StatusForbidden, `cannot create resource "networkpolicies" in API group "networking.k8s.io"`, false},
+		{"jo", "/policytrials", own, http.StatusForbidden, "policytrials", false},
+		{"jo", "/namespaces/acme/policytrials", own, http.StatusCreated, `"verdict":"1, of acme true, of umbrella false"`, true},
+		{"jo", "/namespaces/acme/policytrials", two, http.StatusForbidden, `in the namespace "umbrella"`, false},
+		{"jo", "/namespaces/acme/policytrials", gone, http.StatusForbidden, `in the namespace "umbrella"`, false},
+		{"jo", "/namespaces/acme/policytrials", cluster, http.StatusForbidden, "clusternetworkpolicies", false},
+		{"", "/policytrials", own, http.StatusUnauthorized, "nobody says who asks", false},
+	} {
+		before := w.answers.asked.Load()
+		status, told := w.send(t, w.client, c.user, http.MethodPost, c.path, c.body)
+		if status != c.status || !strings.Contains(told, c.told) {
+			t.Errorf("%s posts to %s: %d %s; want %d %s", c.user, c.path, status, told, c.status, c.told)
+		}
+		if looked := w.answers.asked.Load() > before; looked != c.looks {
+			t.Errorf("%s posts to %s: it is looked up: %v", c.user, c.path, looked)
+		}
+	}
+}
