@@ -58,25 +58,61 @@ func (r *Remote) Cluster(ctx context.Context) (api.Cluster, string, error) {
 
 // Networks are those that the user may get.
 func (r *Remote) Networks(ctx context.Context) ([]api.Network, string, error) {
-	var out api.NetworkList
-	down, err := r.get(ctx, &out, api.ResourceNetworks)
-	if err != nil || down == "" {
-		return out.Items, "", err
-	}
-	local, note := r.locally(ctx, down, "")
-	items, err := local.Networks()
-	return items, note(), err
+	return listOf(ctx, r, api.ResourceNetworks, func(l api.NetworkList) []api.Network { return l.Items }, Inquirer.Networks)
 }
 
 // Network is one with its details.
 func (r *Remote) Network(ctx context.Context, name string) (api.Network, string, error) {
-	var out api.Network
-	down, err := r.get(ctx, &out, api.ResourceNetworks, name)
+	return oneOf(ctx, r, api.ResourceNetworks, name, func(i Inquirer) (api.Network, bool, error) { return i.Network(ctx, name) })
+}
+
+// IPAMs are those that the user may get.
+func (r *Remote) IPAMs(ctx context.Context) ([]api.IPAM, string, error) {
+	return listOf(ctx, r, api.ResourceIPAMs, func(l api.IPAMList) []api.IPAM { return l.Items }, Inquirer.IPAMs)
+}
+
+// IPAM is one with its holders.
+func (r *Remote) IPAM(ctx context.Context, name string) (api.IPAM, string, error) {
+	return oneOf(ctx, r, api.ResourceIPAMs, name, func(i Inquirer) (api.IPAM, bool, error) { return i.IPAM(name) })
+}
+
+// IPAMChecks are those that the user may get.
+func (r *Remote) IPAMChecks(ctx context.Context) ([]api.IPAMCheck, string, error) {
+	return listOf(ctx, r, api.ResourceIPAMChecks, func(l api.IPAMCheckList) []api.IPAMCheck { return l.Items },
+		func(i Inquirer) ([]api.IPAMCheck, error) { return i.IPAMChecks(ctx) })
+}
+
+// Topologies are those that the user may get.
+func (r *Remote) Topologies(ctx context.Context) ([]api.Topology, string, error) {
+	return listOf(ctx, r, api.ResourceTopologies, func(l api.TopologyList) []api.Topology { return l.Items }, Inquirer.Topologies)
+}
+
+// Topology is one.
+func (r *Remote) Topology(ctx context.Context, name string) (api.Topology, string, error) {
+	return oneOf(ctx, r, api.ResourceTopologies, name, func(i Inquirer) (api.Topology, bool, error) { return i.Topology(name) })
+}
+
+// listOf reads a list; where nobody answers, it is made locally.
+func listOf[L, O any](ctx context.Context, r *Remote, resource string, items func(L) []O, locally func(Inquirer) ([]O, error)) ([]O, string, error) {
+	var out L
+	down, err := r.get(ctx, &out, resource)
+	if err != nil || down == "" {
+		return items(out), "", err
+	}
+	local, note := r.locally(ctx, down, "")
+	list, err := locally(local)
+	return list, note(), err
+}
+
+// oneOf reads what is about a Network; where nobody answers, it is made locally.
+func oneOf[O any](ctx context.Context, r *Remote, resource, name string, locally func(Inquirer) (O, bool, error)) (O, string, error) {
+	var out O
+	down, err := r.get(ctx, &out, resource, name)
 	if err != nil || down == "" {
 		return out, "", absent(err, "Network "+name)
 	}
 	local, note := r.locally(ctx, down, "")
-	out, there, err := local.Network(ctx, name)
+	out, there, err := locally(local)
 	if err == nil && !there {
 		err = &AbsentError{"Network " + name}
 	}

@@ -20,6 +20,12 @@ const (
 	ResourceClusters = "clusters"
 	// ResourceNetworks has one object for each Network.
 	ResourceNetworks = "networks"
+	// ResourceIPAMs has one object for each Network, and ClusterPools.
+	ResourceIPAMs = "ipams"
+	// ResourceIPAMChecks has one object for each Network, and ClusterPools.
+	ResourceIPAMChecks = "ipamchecks"
+	// ResourceTopologies has one object for each Network.
+	ResourceTopologies = "topologies"
 	// ResourcePods has one object for each pod that is in a Network, or asks to be.
 	ResourcePods = "pods"
 	// ResourceExplanations are created, and answered at once.
@@ -27,6 +33,11 @@ const (
 	// SubresourceRaw of explanations is the right to be shown the rows underneath.
 	SubresourceRaw = "raw"
 )
+
+// NetworkResources are those whose objects are about a Network and have its name: who may get one of them for it, may get all.
+func NetworkResources() []string {
+	return []string{ResourceNetworks, ResourceIPAMs, ResourceIPAMChecks, ResourceTopologies}
+}
 
 // ClusterName is the name of the one Cluster.
 const ClusterName = "cluster"
