@@ -127,6 +127,16 @@ func (i Inquirer) IPAMChecks(ctx context.Context) ([]api.IPAMCheck, error) {
 	return out, nil
 }
 
+// IPAMCheck is that of one Network, or of the cluster; false when there is none.
+func (i Inquirer) IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, bool, error) {
+	all, err := i.IPAMChecks(ctx)
+	at := slices.IndexFunc(all, func(c api.IPAMCheck) bool { return c.Name == name })
+	if err != nil || at < 0 {
+		return api.IPAMCheck{}, false, err
+	}
+	return all[at], true, nil
+}
+
 // Topologies are what Networks are made of.
 func (i Inquirer) Topologies() ([]api.Topology, error) {
 	held, err := i.Held()

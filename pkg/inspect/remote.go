@@ -82,6 +82,11 @@ func (r *Remote) IPAMChecks(ctx context.Context) ([]api.IPAMCheck, string, error
 		func(i Inquirer) ([]api.IPAMCheck, error) { return i.IPAMChecks(ctx) })
 }
 
+// IPAMCheck is one.
+func (r *Remote) IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, string, error) {
+	return oneOf(ctx, r, api.ResourceIPAMChecks, name, func(i Inquirer) (api.IPAMCheck, bool, error) { return i.IPAMCheck(ctx, name) })
+}
+
 // Topologies are those that the user may get.
 func (r *Remote) Topologies(ctx context.Context) ([]api.Topology, string, error) {
 	return listOf(ctx, r, api.ResourceTopologies, func(l api.TopologyList) []api.Topology { return l.Items }, Inquirer.Topologies)

@@ -27,6 +27,7 @@ type Answers interface {
 	IPAMs() ([]api.IPAM, error)
 	IPAM(name string) (api.IPAM, bool, error)
 	IPAMChecks(ctx context.Context) ([]api.IPAMCheck, error)
+	IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, bool, error)
 	Topologies() ([]api.Topology, error)
 	Topology(name string) (api.Topology, bool, error)
 	// TenantsOf are the Tenants whose admin somebody is.

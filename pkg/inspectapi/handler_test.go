@@ -95,6 +95,13 @@ func (a *answers) IPAMChecks(context.Context) ([]api.IPAMCheck, error) {
 	return out, err
 }
 
+func (a *answers) IPAMCheck(_ context.Context, name string) (api.IPAMCheck, bool, error) {
+	_, there, err := a.IPAM(name)
+	c := api.IPAMCheck{}
+	c.Name = name
+	return c, there, err
+}
+
 func (a *answers) Topologies() ([]api.Topology, error) {
 	networks, err := a.Networks()
 	var out []api.Topology

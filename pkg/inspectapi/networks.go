@@ -71,12 +71,8 @@ func (h *handler) ipamChecks(r request) (any, error) {
 }
 
 func (h *handler) ipamCheck(r request) (any, error) {
-	all, err := h.answers.IPAMChecks(r.Context())
-	at := slices.IndexFunc(all, func(i api.IPAMCheck) bool { return i.Name == r.PathValue("name") })
-	if at < 0 {
-		return found(api.ResourceIPAMChecks, r.PathValue("name"), api.IPAMCheck{}, false, err)
-	}
-	return found(api.ResourceIPAMChecks, r.PathValue("name"), all[at], true, err)
+	i, there, err := h.answers.IPAMCheck(r.Context(), r.PathValue("name"))
+	return found(api.ResourceIPAMChecks, r.PathValue("name"), i, there, err)
 }
 
 func (h *handler) topologies(r request) (any, error) {
