@@ -19,8 +19,10 @@ func TestInspectionGolden(t *testing.T) {
 		t.Fatalf("%d golden files: %v", len(files), err)
 	}
 	// These are printed in every format.
-	every := map[string]bool{"cluster-well": true, "networks-two": true, "network-red": true, "pods-red": true, "pod-well": true,
-		"ipams-two": true, "ipam-red": true, "ipamchecks-ill": true, "topologies-three": true, "topology-red": true}
+	every := map[string]bool{
+		"cluster-well": true, "networks-two": true, "network-red": true, "pods-red": true, "pod-well": true,
+		"ipams-two": true, "ipam-red": true, "ipamchecks-ill": true, "topologies-three": true, "topology-red": true,
+	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		text, err := os.ReadFile(file)

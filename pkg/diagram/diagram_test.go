@@ -21,13 +21,23 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func example() Graph {
 	return Graph{
 		Boxes: []Box{
-			{ID: "a", Group: "tenant acme", Lines: []string{"a", `subnet "front" <10.0.0.0/24>`}}, {ID: "b", Group: "tenant acme", Lines: []string{"b"}},
-			{ID: "c", Group: "tenant #1", Lines: []string{"c & more", "10.1.0.0/24", "10.2.0.0/24"}}, {ID: "d", Lines: []string{`d\n`}, Faint: true}, {ID: "end", Lines: []string{"end"}},
-			{ID: "alone", Lines: []string{"alone"}}, {ID: "also", Group: "tenant acme", Lines: []string{"also alone"}},
+			{ID: "a", Group: "tenant acme", Lines: []string{"a", `subnet "front" <10.0.0.0/24>`}},
+			{ID: "b", Group: "tenant acme", Lines: []string{"b"}},
+			{ID: "c", Group: "tenant #1", Lines: []string{"c & more", "10.1.0.0/24", "10.2.0.0/24"}},
+			{ID: "d", Lines: []string{`d\n`}, Faint: true},
+			{ID: "end", Lines: []string{"end"}},
+			{ID: "alone", Lines: []string{"alone"}},
+			{ID: "also", Group: "tenant acme", Lines: []string{"also alone"}},
 		},
 		Edges: []Edge{
-			{From: "a", To: "b", Label: "ByFace", Both: true}, {From: "b", To: "c", Label: "Routed, Waiting", Dashed: true}, {From: "a", To: "c", Label: "ByFace"},
-			{From: "c", To: "a", Label: "Routed"}, {From: "c", To: "end"}, {From: "d", To: "b", Label: "ByFace"}, {From: "a", To: "nowhere"}, {From: "a", To: "a"},
+			{From: "a", To: "b", Label: "ByFace", Both: true},
+			{From: "b", To: "c", Label: "Routed, Waiting", Dashed: true},
+			{From: "a", To: "c", Label: "ByFace"},
+			{From: "c", To: "a", Label: "Routed"},
+			{From: "c", To: "end"},
+			{From: "d", To: "b", Label: "ByFace"},
+			{From: "a", To: "nowhere"},
+			{From: "a", To: "a"},
 		},
 	}
 }

@@ -139,7 +139,7 @@ func (l *layers) assign(next [][]int) []int {
 	order := make([]int, len(next))
 	var done []int
 	// Boxes may be many in a row: no recursion.
-	type frame struct{ box, at int }
+	type frame struct{ box, edge int }
 	for start := range next {
 		if state[start] != 0 {
 			continue
@@ -148,14 +148,14 @@ func (l *layers) assign(next [][]int) []int {
 		state[start] = 1
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
-			if top.at == len(next[top.box]) {
+			if top.edge == len(next[top.box]) {
 				state[top.box] = 2
 				done = append(done, top.box)
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			to := next[top.box][top.at]
-			top.at++
+			to := next[top.box][top.edge]
+			top.edge++
 			if state[to] == 0 {
 				state[to] = 1
 				stack = append(stack, frame{to, 0})

@@ -121,20 +121,28 @@ func TestIPAMFinds(t *testing.T) {
 		want   []string
 	}{
 		"nothing": {func(*addressWorld) {}, nil},
-		"a port of nobody": {func(w *addressWorld) { w.plant("ghost", "10.0.0.77", nil) },
-			[]string{"red Leak Logical_Switch_Port/ghost 10.0.0.77"}},
-		"a port of nobody with a pod's address": {func(w *addressWorld) { w.plant("ghost", "10.0.0.2", nil) },
-			[]string{"red Duplicate Pod/red/web-0 10.0.0.2", "red Leak Logical_Switch_Port/ghost 10.0.0.2"}},
+		"a port of nobody": {
+			func(w *addressWorld) { w.plant("ghost", "10.0.0.77", nil) },
+			[]string{"red Leak Logical_Switch_Port/ghost 10.0.0.77"},
+		},
+		"a port of nobody with a pod's address": {
+			func(w *addressWorld) { w.plant("ghost", "10.0.0.2", nil) },
+			[]string{"red Duplicate Pod/red/web-0 10.0.0.2", "red Leak Logical_Switch_Port/ghost 10.0.0.2"},
+		},
 		"a port of a pod that has gone": {func(w *addressWorld) {
 			w.plant("red/gone", "10.0.0.77", map[string]string{nb.KeyOwner: "Pod/red/gone", nb.KeyUID: "uid", nb.KeyNetwork: "red"})
 		}, []string{"red Leak Logical_Switch_Port/red/gone 10.0.0.77"}},
-		"a port of an earlier pod of that name": {func(w *addressWorld) { w.pod("red", "web-0").UID = "another" },
-			[]string{"red Duplicate Pod/red/web-0 10.0.0.2", "red Leak Logical_Switch_Port/red/web-0 10.0.0.2"}},
+		"a port of an earlier pod of that name": {
+			func(w *addressWorld) { w.pod("red", "web-0").UID = "another" },
+			[]string{"red Duplicate Pod/red/web-0 10.0.0.2", "red Leak Logical_Switch_Port/red/web-0 10.0.0.2"},
+		},
 		"a port of a node that has gone": {func(w *addressWorld) {
 			w.plant("red:node:n7", "10.0.0.77", map[string]string{nb.KeyOwner: "Node/n7", nb.KeyUID: "uid", nb.KeyNetwork: "red"})
 		}, []string{"red Leak Logical_Switch_Port/red:node:n7 10.0.0.77"}},
-		"a status that counts more": {func(w *addressWorld) { w.tell["red"] = func(s *atoll.NetworkStatus) { s.Subnets[0].Used = 5 } },
-			[]string{"red Leak Network/red 10.0.0.0/24"}},
+		"a status that counts more": {
+			func(w *addressWorld) { w.tell["red"] = func(s *atoll.NetworkStatus) { s.Subnets[0].Used = 5 } },
+			[]string{"red Leak Network/red 10.0.0.0/24"},
+		},
 		"a status that counts more of Services": {func(w *addressWorld) {
 			w.tell["red"] = func(s *atoll.NetworkStatus) { s.ServiceCIDRs[0].Used = 3 }
 		}, []string{"red Leak Network/red 10.9.0.0/24"}},
@@ -149,8 +157,10 @@ func TestIPAMFinds(t *testing.T) {
 			lb := &nb.LoadBalancer{UUID: "lb", Name: "red/gone", Vips: map[string]string{"10.9.0.99:80": "10.0.0.2:80", "127.0.0.1:1": "10.0.0.2:80"}, ExternalIDs: map[string]string{nb.KeyOwner: "Service/red/gone", nb.KeyNetwork: "red"}}
 			w.rows[nb.RefOf(lb)] = lb
 		}, []string{"red Leak Load_Balancer/red/gone 10.9.0.99"}},
-		"two pods of one address": {func(w *addressWorld) { addresses(w.pod("red", "web-1"), "10.0.0.2/24") },
-			[]string{"red Duplicate Pod/red/web-1 10.0.0.2", "red PortDiffers Pod/red/web-1 10.0.0.3"}},
+		"two pods of one address": {
+			func(w *addressWorld) { addresses(w.pod("red", "web-1"), "10.0.0.2/24") },
+			[]string{"red Duplicate Pod/red/web-1 10.0.0.2", "red PortDiffers Pod/red/web-1 10.0.0.3"},
+		},
 		"a pod with the router's": {func(w *addressWorld) {
 			addresses(w.pod("red", "web-1"), "10.0.0.1/24")
 			find[*nb.LogicalSwitchPort](w.world, "red/web-1").Addresses = []string{"0a:58:0a:00:00:03 10.0.0.1"}
@@ -158,8 +168,12 @@ func TestIPAMFinds(t *testing.T) {
 		"a Service and a Gateway of one address": {func(w *addressWorld) {
 			w.objects.Gateways[model.GatewayKey{Namespace: "red", Name: "edge"}].Held[0] = netip.MustParseAddr("10.9.0.10")
 		}, []string{"red Duplicate Gateway/red/edge 10.9.0.10"}},
-		"two pods of one face": {func(w *addressWorld) { w.pod("red", "web-0").Assigned[0].Faces = w.pod("blue", "web-0").Assigned[0].Faces },
-			[]string{"blue Duplicate Pod/blue/web-0 100.64.0.40", "red Duplicate Pod/red/web-0 100.64.0.40"}},
+		"two pods of one face": {
+			func(w *addressWorld) {
+				w.pod("red", "web-0").Assigned[0].Faces = w.pod("blue", "web-0").Assigned[0].Faces
+			},
+			[]string{"blue Duplicate Pod/blue/web-0 100.64.0.40", "red Duplicate Pod/red/web-0 100.64.0.40"},
+		},
 		"two nodes of one block": {func(w *addressWorld) {
 			w.objects.Nodes["n3"] = &model.Node{Name: "n3", UID: "n3", Assigned: &model.NodeNetwork{Faces: []netip.Prefix{prefix("100.64.2.0/23")}}}
 		}, []string{"system:cluster Duplicate Node/n3 100.64.2.0/23"}},
@@ -180,8 +194,10 @@ func TestIPAMFinds(t *testing.T) {
 		"a Gateway outside": {func(w *addressWorld) {
 			w.objects.Gateways[model.GatewayKey{Namespace: "blue", Name: "edge"}].Held[0] = netip.MustParseAddr("192.0.2.9")
 		}, []string{"blue OutOfRange Gateway/blue/edge 192.0.2.9"}},
-		"a face outside of its node's blocks": {func(w *addressWorld) { w.pod("red", "web-0").Assigned[0].Faces[0] = netip.MustParseAddr("100.64.9.9") },
-			[]string{"red OutOfRange Pod/red/web-0 100.64.9.9"}},
+		"a face outside of its node's blocks": {
+			func(w *addressWorld) { w.pod("red", "web-0").Assigned[0].Faces[0] = netip.MustParseAddr("100.64.9.9") },
+			[]string{"red OutOfRange Pod/red/web-0 100.64.9.9"},
+		},
 		"a block outside": {func(w *addressWorld) {
 			w.objects.Nodes["n3"] = &model.Node{Name: "n3", UID: "n3", Assigned: &model.NodeNetwork{Faces: []netip.Prefix{prefix("192.0.2.0/24")}}}
 		}, []string{"system:cluster OutOfRange Node/n3 192.0.2.0/24"}},
@@ -198,10 +214,14 @@ func TestIPAMFinds(t *testing.T) {
 			w.addFlat("flat", 40, "10.50.0.0/16")
 			w.addFlat("flatter", 50, "10.50.1.0/24")
 		}, []string{"flatter Overlap Network/flatter 10.50.1.0/24"}},
-		"a flat Network over the cluster's Services": {func(w *addressWorld) { w.addFlat("flat", 40, "10.96.1.0/24") },
-			[]string{"flat Overlap Network/flat 10.96.1.0/24"}},
-		"a flat Network over faces": {func(w *addressWorld) { w.addFlat("flat", 40, "100.70.1.0/24") },
-			[]string{"flat Overlap Network/flat 100.70.1.0/24"}},
+		"a flat Network over the cluster's Services": {
+			func(w *addressWorld) { w.addFlat("flat", 40, "10.96.1.0/24") },
+			[]string{"flat Overlap Network/flat 10.96.1.0/24"},
+		},
+		"a flat Network over faces": {
+			func(w *addressWorld) { w.addFlat("flat", 40, "100.70.1.0/24") },
+			[]string{"flat Overlap Network/flat 100.70.1.0/24"},
+		},
 		"a flat Network over a node": {func(w *addressWorld) {
 			w.objects.Nodes["n1"].Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.7")}
 			w.addFlat("flat", 40, "192.0.2.0/24")

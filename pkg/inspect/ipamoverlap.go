@@ -61,7 +61,9 @@ func (c *addressCheck) checkOverlaps() {
 			}
 		}
 	}
-	slices.SortFunc(flat, func(a, b *model.Network) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(flat, func(a, b *model.Network) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+	})
 	for i, n := range flat {
 		subnets, _ := c.askedRanges(n)
 		for _, r := range subnets {
