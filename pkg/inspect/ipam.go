@@ -16,7 +16,6 @@ import (
 	"github.com/atoll-net/atoll/pkg/decide/ledger"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/visible"
 )
 
 // kindRouter is the kind of a holder that is the router of a subnet.
@@ -67,19 +66,7 @@ func (h Held) holdings() holdings {
 			}
 		}
 	}
-	for key, g := range h.Objects.Gateways {
-		if h.Objects.Classes[g.Class] == nil {
-			continue // It is somebody else's to serve.
-		}
-		network := h.spaceOf(key.Namespace)
-		for _, a := range g.Held {
-			use := api.UseGateways
-			if n := h.Objects.Networks[network]; n != nil && slices.ContainsFunc(n.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
-				use = api.UseServices
-			}
-			out.add(network, addressHolding{a, use, nb.GatewayOwner(key.Namespace, key.Name), "", "", g.Created})
-		}
-	}
+	h.addGateways(out)
 	for name, n := range h.Objects.Networks {
 		for _, r := range h.served(n) {
 			if gateway, err := netip.ParseAddr(r.Gateway); err == nil {
@@ -96,19 +83,6 @@ func (h Held) holdings() holdings {
 }
 
 func (all holdings) add(network string, h addressHolding) { all[network] = append(all[network], h) }
-
-// spaceOf is the Network in which Gateways of a namespace have addresses: flat ones share the default one's.
-func (h Held) spaceOf(namespace string) string {
-	ns := h.Objects.Namespaces[namespace]
-	if ns == nil {
-		return ""
-	}
-	home := visible.Home(*ns, h.Default)
-	if n := h.Objects.Networks[home]; n != nil {
-		return h.routerOf(n)
-	}
-	return home
-}
 
 // routerOf is the name of the router that a Network's subnets hang on: of a flat Network the default one's.
 func (h Held) routerOf(n *model.Network) string {

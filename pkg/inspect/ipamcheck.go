@@ -77,7 +77,8 @@ func anew(o nb.Owner) string {
 		return fmt.Sprintf("take its addresses off, and it gets others: kubectl annotate service -n %s %s %s-", o.Namespace, o.Name, model.AnnotationServiceAddresses)
 	case nb.KindNode:
 		return fmt.Sprintf("take its addresses off, and it gets others: kubectl annotate node %s %s-", o.Name, model.AnnotationNode)
-	case nb.KindGateway:
+	}
+	if isGateway(o) {
 		return fmt.Sprintf("make the Gateway anew: kubectl get gateway -n %s %s -o yaml", o.Namespace, o.Name)
 	}
 	return "give the subnet another gatewayIPs"

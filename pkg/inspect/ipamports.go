@@ -111,12 +111,9 @@ func (c *addressCheck) checkBalancers(rows northbound) {
 			continue
 		}
 		owner, _ := nb.ParseOwner(lb.ExternalIDs[nb.KeyOwner])
-		lives := true
-		switch owner.Kind {
-		case nb.KindService:
-			lives = c.Unread["services"] || c.Objects.Services[model.ServiceKey{Namespace: owner.Namespace, Name: owner.Name}] != nil
-		case nb.KindGateway:
-			lives = c.Unread["gateways"] || c.Objects.Gateways[model.GatewayKey{Namespace: owner.Namespace, Name: owner.Name}] != nil
+		lives := owner.Kind != nb.KindService || c.Unread["services"] || c.Objects.Services[model.ServiceKey{Namespace: owner.Namespace, Name: owner.Name}] != nil
+		if isGateway(owner) {
+			lives = c.gatewayLives(owner)
 		}
 		if lives {
 			continue
