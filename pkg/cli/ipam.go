@@ -32,6 +32,7 @@ cluster the faces of pods. Of a Network, or of ` + api.ClusterPools + `, it also
 		},
 	}
 	o.flags(cmd)
+	completed(cmd, 1, &o.kubeconfig, networkNames)
 	cmd.AddCommand(ipamCheckCommand())
 	return cmd
 }
@@ -174,6 +175,7 @@ It ends with status 0 when nothing is wrong, 1 when something is, 2 when it coul
 		},
 	}
 	o.flags(cmd)
+	completed(cmd, 1, &o.kubeconfig, networkNames)
 	cmd.Flags().DurationVar(&o.settle, "settle", 5*time.Second, "how long a finding must last to count")
 	return cmd
 }

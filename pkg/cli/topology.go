@@ -47,6 +47,7 @@ they are many; --all shows each. Between peers, -> is: its pods reach those of t
 		},
 	}
 	o.flags(cmd)
+	completed(cmd, 1, &o.kubeconfig, networkNames)
 	cmd.Flags().BoolVar(&o.all, "all", false, "show each Network, however many there are")
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -194,4 +195,28 @@ func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path 
 		return fmt.Sprintf("the cluster has no API %s (dist/inspect installs it)", api.GroupName), nil
 	}
 	return "", err
+}
+
+// maxNetworksAsked bounds how many Networks are asked for their namespaces.
+const maxNetworksAsked = 16
+
+// Namespaces are those that the user may list; who may not, is told those of his Networks. What cannot be asked is left out.
+func (r *Remote) Namespaces(ctx context.Context) (out []string) {
+	if list, err := r.client.CoreV1().Namespaces().List(ctx, meta.ListOptions{}); err == nil {
+		for _, n := range list.Items {
+			out = append(out, n.Name)
+		}
+		return out
+	}
+	networks, _, err := r.Networks(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, n := range networks[:min(len(networks), maxNetworksAsked)] {
+		if one, _, err := r.Network(ctx, n.Name); err == nil && one.Status.Detail != nil {
+			out = append(out, one.Status.Detail.Namespaces...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
