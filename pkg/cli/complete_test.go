@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestNamesAreCompleted(t *testing.T) {
 	t.Parallel()
 	// A tenant's admin may not list namespaces, and knows those of his Networks.
-	mayList := true
+	var mayList atomic.Bool
 	answers := map[string]string{
 		"/apis/inspect.atoll.dev/v1alpha1/networks":            `{"items":[{"metadata":{"name":"red"}},{"metadata":{"name":"blue"}}]}`,
 		"/apis/inspect.atoll.dev/v1alpha1/networks/red":        `{"status":{"detail":{"namespaces":["red","red-ci"]}}}`,
@@ -25,7 +26,7 @@ func TestNamesAreCompleted(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, there := answers[r.URL.Path]
 		w.Header().Set("Content-Type", "application/json")
-		if !there || r.URL.Path == "/api/v1/namespaces" && !mayList {
+		if !there || r.URL.Path == "/api/v1/namespaces" && !mayList.Load() {
 			w.WriteHeader(http.StatusForbidden)
 			answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
 		}
@@ -57,7 +58,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		{"pods -n ", true, "default red"},
 		{"pods --namespace red", false, "red red-ci"},
 	} {
-		mayList = c.mayList
+		mayList.Store(c.mayList)
 		words := strings.Split(c.args, " ")
 		for kubeconfig, want := range map[string]string{kubeconfig: c.want, kubeconfig + "-of-nobody": ""} {
 			var out bytes.Buffer
