@@ -38,7 +38,7 @@ func (p *process) serveInspection(ctx context.Context, client kubernetes.Interfa
 			if feed == nil || known == nil {
 				return inspect.Held{}, inspect.ErrNotRead
 			}
-			return inspect.HeldBy(feed, known.Network)
+			return inspect.HeldBy(feed, *known)
 		},
 		Northbound: &ovsdb.Asker{Config: p.database, Database: ovsdb.NorthboundDatabase},
 		Southbound: &ovsdb.Asker{Config: p.southbound, Database: ovsdb.SouthboundDatabase},

@@ -30,18 +30,25 @@ const askTimeout = 30 * time.Second
 type asked struct {
 	kubeconfig, output string
 	timeout            time.Duration
+	// drawn are formats that a command has beside those of all.
+	drawn []string
+}
+
+// formats are those that the command has.
+func (a *asked) formats() []string {
+	return append([]string{formatTable, formatWide, formatJSON, formatYAML, formatName}, a.drawn...)
 }
 
 func (a *asked) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
+	f, formats := cmd.Flags(), a.formats()
 	f.StringVar(&a.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
-	f.StringVarP(&a.output, "output", "o", formatTable, "table, wide, json, yaml or name")
+	f.StringVarP(&a.output, "output", "o", formatTable, strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
 	f.DurationVar(&a.timeout, "timeout", askTimeout, "how long it may take")
 }
 
 // remote checks the flags, and says whom to ask.
 func (a *asked) remote() (*inspect.Remote, error) {
-	if formats := []string{formatTable, formatWide, formatJSON, formatYAML, formatName}; !slices.Contains(formats, a.output) {
+	if formats := a.formats(); !slices.Contains(formats, a.output) {
 		return nil, fmt.Errorf("--output: %q is none of %s", a.output, strings.Join(formats, ", "))
 	}
 	return inspect.NewRemote(a.kubeconfig)
@@ -52,6 +59,8 @@ type answered struct {
 	value any
 	names []string
 	table func(text *strings.Builder, wide bool)
+	// drawn are texts in the command's own formats.
+	drawn map[string]func() string
 	// note says what is to be known beside it.
 	note string
 }
@@ -81,6 +90,9 @@ func (a *asked) print(out, problems io.Writer, what string, answer answered) err
 				fmt.Fprintln(text, inspect.Printable(name))
 			}
 		})
+	}
+	if draw := answer.drawn[a.output]; draw != nil {
+		return printTable(out, what, func(text *strings.Builder) { text.WriteString(draw()) })
 	}
 	return printTable(out, what, func(text *strings.Builder) { answer.table(text, a.output == formatWide) })
 }

@@ -19,7 +19,10 @@ func TestInspectionGolden(t *testing.T) {
 		t.Fatalf("%d golden files: %v", len(files), err)
 	}
 	// These are printed in every format.
-	every := map[string]bool{"cluster-well": true, "networks-two": true, "network-red": true, "pods-red": true, "pod-well": true}
+	every := map[string]bool{
+		"cluster-well": true, "networks-two": true, "network-red": true, "pods-red": true, "pod-well": true,
+		"ipams-two": true, "ipam-red": true, "ipamchecks-ill": true, "topologies-three": true, "topology-red": true,
+	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		text, err := os.ReadFile(file)
@@ -39,6 +42,18 @@ func TestInspectionGolden(t *testing.T) {
 			answer = networksAnswer(read[api.NetworkList](t, text).Items, "")
 		case "network":
 			answer = networkAnswer(read[api.Network](t, text), "")
+		case "ipams":
+			answer = ipamsAnswer(read[api.IPAMList](t, text).Items, "")
+		case "ipam":
+			answer = ipamAnswer(read[api.IPAM](t, text), "")
+		case "ipamchecks":
+			answer = ipamChecksAnswer(read[api.IPAMCheckList](t, text).Items, "")
+		case "topologies":
+			answer = topologiesAnswer(read[api.TopologyList](t, text).Items, "", false, false)
+		case "topology":
+			one := read[api.Topology](t, text)
+			answer = topologiesAnswer([]api.Topology{one}, "", true, false)
+			answer.value = one
 		case "pods":
 			answer = podsAnswer(read[api.PodList](t, text).Items, "")
 		case "pod":
@@ -49,6 +64,11 @@ func TestInspectionGolden(t *testing.T) {
 		formats := []string{formatTable, formatJSON}
 		if every[strings.TrimPrefix(name, "inspect-")] {
 			formats = append(formats, formatWide, formatYAML, formatName)
+		}
+		for _, format := range []string{formatDot, formatMermaid, formatSVG} {
+			if answer.drawn != nil {
+				formats = append(formats, format)
+			}
 		}
 		for _, format := range formats {
 			t.Run(name+"."+format, func(t *testing.T) {

@@ -70,6 +70,8 @@ It ends with status 0 when the packet arrives on every way that it may take, 1 w
 	f.StringVar(&o.protocol, "protocol", string(model.TCP), "tcp, udp, sctp or icmp")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table, wide or json")
 	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long it may take")
+	completed(cmd, 2, &o.kubeconfig, podNames)
+	completedFlag(cmd, "network", &o.kubeconfig, networkNames)
 	return cmd
 }
 

@@ -124,6 +124,7 @@ func networkCommand() *cobra.Command {
 		},
 	}
 	o.flags(cmd)
+	completed(cmd, 1, &o.kubeconfig, networkNames)
 	return cmd
 }
 

@@ -42,6 +42,7 @@ func podsCommand() *cobra.Command {
 	}
 	o.flags(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "whose pods (default: that of the kubeconfig's context)")
+	completedFlag(cmd, "namespace", &o.kubeconfig, namespaceNames)
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "those of all namespaces")
 	return cmd
 }
@@ -109,6 +110,7 @@ It ends with status 0 when nothing is missing, 1 when something is, 2 when it ca
 		},
 	}
 	o.flags(cmd)
+	completed(cmd, 1, &o.kubeconfig, podNames)
 	return cmd
 }
 

@@ -10,6 +10,7 @@ import (
 
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/visible"
@@ -22,8 +23,18 @@ type Held struct {
 	Status func(name, uid string) (atoll.NetworkStatus, bool)
 	// Default is the name of the cluster's default Network.
 	Default string
+	// Pools are ranges of the cluster's as a whole.
+	Pools ClusterRanges
 	// Unread are kinds, by their resources, that could not be read: of them nothing is known.
 	Unread map[string]bool
+}
+
+// ClusterRanges are the ranges of which addresses are given that belong to no Network, or to each for itself. Nil: not known.
+type ClusterRanges struct{ Faces, Services, Gateways []netip.Prefix }
+
+// rangesOf are those of the cluster's settings.
+func rangesOf(s config.Settings) ClusterRanges {
+	return ClusterRanges{Faces: s.Faces, Services: s.Services, Gateways: s.Gateways}
 }
 
 // Networks are all Networks, without details, sorted by their names.

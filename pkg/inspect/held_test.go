@@ -163,14 +163,18 @@ func goldenValue[V any](t *testing.T, name string, got V) {
 	}
 }
 
+func listType(kind string) meta.TypeMeta {
+	return meta.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: kind}
+}
+
 func TestNetworksGolden(t *testing.T) {
 	t.Parallel()
 	w := inspectedWorld(t)
 	shown := w.shown["blue"]
 	shown.Phase = model.Degraded
 	w.shown["blue"] = shown
-	goldenValue(t, "networks-two", api.NetworkList{TypeMeta: meta.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: "NetworkList"}, Items: w.held().Networks()})
-	goldenValue(t, "pods-red", api.PodList{TypeMeta: meta.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: "PodList"}, Items: w.held().Pods("red")})
+	goldenValue(t, "networks-two", api.NetworkList{TypeMeta: listType("NetworkList"), Items: w.held().Networks()})
+	goldenValue(t, "pods-red", api.PodList{TypeMeta: listType("PodList"), Items: w.held().Pods("red")})
 	for _, name := range []string{"red", "blue"} {
 		n, there := w.held().Network(name)
 		if !there {

@@ -26,6 +26,8 @@ const (
 	namespace, leaseName = "atoll-system", "atoll-controller"
 	// databaseTime is how long a database may take to answer: a member that is away must not hide what the others say.
 	databaseTime = 3 * time.Second
+	// mirrorPatience is how long a database may take to be read as a whole.
+	mirrorPatience = 20 * time.Second
 )
 
 // ErrNotRead says that who answers has only just begun.
@@ -83,6 +85,75 @@ func (i Inquirer) Network(ctx context.Context, name string) (api.Network, bool, 
 	defer cancel()
 	addRows(ctx, i.Northbound, &n, held.Default)
 	return n, true, nil
+}
+
+// IPAMs are what is known of addresses, of each Network and of the cluster.
+func (i Inquirer) IPAMs() ([]api.IPAM, error) {
+	held, err := i.Held()
+	if err != nil {
+		return nil, err
+	}
+	return held.IPAMs(), nil
+}
+
+// IPAM is that of one Network, or of the cluster, with who holds which address; false when there is none.
+func (i Inquirer) IPAM(name string) (api.IPAM, bool, error) {
+	held, err := i.Held()
+	if err != nil {
+		return api.IPAM{}, false, err
+	}
+	out, there := held.IPAM(name)
+	return out, there, nil
+}
+
+// IPAMChecks are what is wrong with addresses, in each Network and in the cluster.
+func (i Inquirer) IPAMChecks(ctx context.Context) ([]api.IPAMCheck, error) {
+	held, err := i.Held()
+	if err != nil {
+		return nil, err
+	}
+	if i.Mirror == nil {
+		return held.IPAMChecks(nil, notAsked), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
+	defer cancel()
+	var out []api.IPAMCheck
+	if err := i.Mirror.use(ctx, func(rows northbound) error {
+		out = held.IPAMChecks(rows, "")
+		return nil
+	}); err != nil {
+		return held.IPAMChecks(nil, notAnswering("northbound")+": leaks there, and ports that differ, are not known"), nil //nolint:nilerr // It is told.
+	}
+	return out, nil
+}
+
+// IPAMCheck is that of one Network, or of the cluster; false when there is none.
+func (i Inquirer) IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, bool, error) {
+	all, err := i.IPAMChecks(ctx)
+	at := slices.IndexFunc(all, func(c api.IPAMCheck) bool { return c.Name == name })
+	if err != nil || at < 0 {
+		return api.IPAMCheck{}, false, err
+	}
+	return all[at], true, nil
+}
+
+// Topologies are what Networks are made of.
+func (i Inquirer) Topologies() ([]api.Topology, error) {
+	held, err := i.Held()
+	if err != nil {
+		return nil, err
+	}
+	return held.Topologies(), nil
+}
+
+// Topology is that of one Network; false when there is none.
+func (i Inquirer) Topology(name string) (api.Topology, bool, error) {
+	held, err := i.Held()
+	if err != nil {
+		return api.Topology{}, false, err
+	}
+	out, there := held.Topology(name)
+	return out, there, nil
 }
 
 // Pods are those of a namespace, or of all if it is empty.
@@ -204,10 +275,10 @@ func (f *clusterFacts) readObjects(ctx context.Context, client kubernetes.Interf
 	sortNodes(f.nodes)
 }
 
-// HeldBy gives what a feed holds; standard is the name of the cluster's default Network.
-func HeldBy(feed *kube.Feed, standard string) (Held, error) {
+// HeldBy gives what a feed holds, in a cluster of these settings.
+func HeldBy(feed *kube.Feed, settings config.Settings) (Held, error) {
 	if !feed.Synced() {
 		return Held{}, ErrNotRead
 	}
-	return Held{Objects: feed.Held(), Status: feed.NetworkStatus, Default: standard}, nil
+	return Held{Objects: feed.Held(), Status: feed.NetworkStatus, Default: settings.Network, Pools: rangesOf(settings)}, nil
 }

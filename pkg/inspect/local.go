@@ -33,8 +33,10 @@ func (r *Remote) locally(ctx context.Context, down, namespace string) (Inquirer,
 		Status: func(name, _ string) (atoll.NetworkStatus, bool) { s, known := read.shown[name]; return s, known },
 	}
 	if settings, err := config.Read(ctx, r.config); err == nil {
-		read.held.Default = settings.Network
+		read.held.Default, read.held.Pools = settings.Network, rangesOf(settings)
 	}
+	// Nobody lists these here.
+	read.held.Unread["gateways"] = true
 	read.all(ctx, r, namespace)
 	note := func() string {
 		text := down + ": what follows is what Kubernetes tells, without OVN's databases"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,25 +59,66 @@ func (r *Remote) Cluster(ctx context.Context) (api.Cluster, string, error) {
 
 // Networks are those that the user may get.
 func (r *Remote) Networks(ctx context.Context) ([]api.Network, string, error) {
-	var out api.NetworkList
-	down, err := r.get(ctx, &out, api.ResourceNetworks)
-	if err != nil || down == "" {
-		return out.Items, "", err
-	}
-	local, note := r.locally(ctx, down, "")
-	items, err := local.Networks()
-	return items, note(), err
+	return listOf(ctx, r, api.ResourceNetworks, func(l api.NetworkList) []api.Network { return l.Items }, Inquirer.Networks)
 }
 
 // Network is one with its details.
 func (r *Remote) Network(ctx context.Context, name string) (api.Network, string, error) {
-	var out api.Network
-	down, err := r.get(ctx, &out, api.ResourceNetworks, name)
+	return oneOf(ctx, r, api.ResourceNetworks, name, func(i Inquirer) (api.Network, bool, error) { return i.Network(ctx, name) })
+}
+
+// IPAMs are those that the user may get.
+func (r *Remote) IPAMs(ctx context.Context) ([]api.IPAM, string, error) {
+	return listOf(ctx, r, api.ResourceIPAMs, func(l api.IPAMList) []api.IPAM { return l.Items }, Inquirer.IPAMs)
+}
+
+// IPAM is one with its holders.
+func (r *Remote) IPAM(ctx context.Context, name string) (api.IPAM, string, error) {
+	return oneOf(ctx, r, api.ResourceIPAMs, name, func(i Inquirer) (api.IPAM, bool, error) { return i.IPAM(name) })
+}
+
+// IPAMChecks are those that the user may get.
+func (r *Remote) IPAMChecks(ctx context.Context) ([]api.IPAMCheck, string, error) {
+	return listOf(ctx, r, api.ResourceIPAMChecks, func(l api.IPAMCheckList) []api.IPAMCheck { return l.Items },
+		func(i Inquirer) ([]api.IPAMCheck, error) { return i.IPAMChecks(ctx) })
+}
+
+// IPAMCheck is one.
+func (r *Remote) IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, string, error) {
+	return oneOf(ctx, r, api.ResourceIPAMChecks, name, func(i Inquirer) (api.IPAMCheck, bool, error) { return i.IPAMCheck(ctx, name) })
+}
+
+// Topologies are those that the user may get.
+func (r *Remote) Topologies(ctx context.Context) ([]api.Topology, string, error) {
+	return listOf(ctx, r, api.ResourceTopologies, func(l api.TopologyList) []api.Topology { return l.Items }, Inquirer.Topologies)
+}
+
+// Topology is one.
+func (r *Remote) Topology(ctx context.Context, name string) (api.Topology, string, error) {
+	return oneOf(ctx, r, api.ResourceTopologies, name, func(i Inquirer) (api.Topology, bool, error) { return i.Topology(name) })
+}
+
+// listOf reads a list; where nobody answers, it is made locally.
+func listOf[L, O any](ctx context.Context, r *Remote, resource string, items func(L) []O, locally func(Inquirer) ([]O, error)) ([]O, string, error) {
+	var out L
+	down, err := r.get(ctx, &out, resource)
+	if err != nil || down == "" {
+		return items(out), "", err
+	}
+	local, note := r.locally(ctx, down, "")
+	list, err := locally(local)
+	return list, note(), err
+}
+
+// oneOf reads what is about a Network; where nobody answers, it is made locally.
+func oneOf[O any](ctx context.Context, r *Remote, resource, name string, locally func(Inquirer) (O, bool, error)) (O, string, error) {
+	var out O
+	down, err := r.get(ctx, &out, resource, name)
 	if err != nil || down == "" {
 		return out, "", absent(err, "Network "+name)
 	}
 	local, note := r.locally(ctx, down, "")
-	out, there, err := local.Network(ctx, name)
+	out, there, err := locally(local)
 	if err == nil && !there {
 		err = &AbsentError{"Network " + name}
 	}
@@ -153,4 +195,28 @@ func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path 
 		return fmt.Sprintf("the cluster has no API %s (dist/inspect installs it)", api.GroupName), nil
 	}
 	return "", err
+}
+
+// maxNetworksAsked bounds how many Networks are asked for their namespaces.
+const maxNetworksAsked = 16
+
+// Namespaces are those that the user may list; who may not, is told those of his Networks. What cannot be asked is left out.
+func (r *Remote) Namespaces(ctx context.Context) (out []string) {
+	if list, err := r.client.CoreV1().Namespaces().List(ctx, meta.ListOptions{}); err == nil {
+		for _, n := range list.Items {
+			out = append(out, n.Name)
+		}
+		return out
+	}
+	networks, _, err := r.Networks(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, n := range networks[:min(len(networks), maxNetworksAsked)] {
+		if one, _, err := r.Network(ctx, n.Name); err == nil && one.Status.Detail != nil {
+			out = append(out, one.Status.Detail.Namespaces...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -66,6 +66,58 @@ func (a *answers) Network(_ context.Context, name string) (api.Network, bool, er
 	return api.Network{}, name == "acme" || name == "umbrella", a.err
 }
 
+func (a *answers) IPAMs() ([]api.IPAM, error) {
+	networks, err := a.Networks()
+	var out []api.IPAM
+	for _, n := range networks {
+		i := api.IPAM{Status: api.IPAMStatus{Tenant: n.Status.Tenant}}
+		i.Name = n.Name
+		out = append(out, i)
+	}
+	pools := api.IPAM{}
+	pools.Name = api.ClusterPools
+	return append(out, pools), err
+}
+
+func (a *answers) IPAM(name string) (api.IPAM, bool, error) {
+	_, there, err := a.Network(context.Background(), name)
+	return api.IPAM{}, there || name == api.ClusterPools, err
+}
+
+func (a *answers) IPAMChecks(context.Context) ([]api.IPAMCheck, error) {
+	all, err := a.IPAMs()
+	var out []api.IPAMCheck
+	for _, i := range all {
+		c := api.IPAMCheck{Status: api.IPAMCheckStatus{Tenant: i.Status.Tenant}}
+		c.Name = i.Name
+		out = append(out, c)
+	}
+	return out, err
+}
+
+func (a *answers) IPAMCheck(_ context.Context, name string) (api.IPAMCheck, bool, error) {
+	_, there, err := a.IPAM(name)
+	c := api.IPAMCheck{}
+	c.Name = name
+	return c, there, err
+}
+
+func (a *answers) Topologies() ([]api.Topology, error) {
+	networks, err := a.Networks()
+	var out []api.Topology
+	for _, n := range networks {
+		t := api.Topology{Status: api.TopologyStatus{Tenant: n.Status.Tenant}}
+		t.Name = n.Name
+		out = append(out, t)
+	}
+	return out, err
+}
+
+func (a *answers) Topology(name string) (api.Topology, bool, error) {
+	_, there, err := a.Network(context.Background(), name)
+	return api.Topology{}, there, err
+}
+
 func (a *answers) Pods(string) ([]api.Pod, error) { a.asked.Add(1); return nil, a.err }
 
 func (a *answers) Pod(_ context.Context, key model.PodKey) (api.Pod, bool, error) {
@@ -119,7 +171,8 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	case "viewer":
 		return (r.Resource == "explanations" || r.Resource == "policytrials") && r.Subresource == ""
 	case "jo":
-		return r.Verb == "list" && r.Resource == "networks" || r.Verb == "get" && r.Resource == "networks" && r.Name == "acme" || (r.Resource == "pods" || r.Resource == "explanations" || r.Resource == "policytrials") && r.Namespace == "acme"
+		about := slices.Contains(api.NetworkResources(), r.Resource)
+		return r.Verb == "list" && about || r.Verb == "get" && about && r.Name == "acme" || (r.Resource == "pods" || r.Resource == "explanations" || r.Resource == "policytrials") && r.Namespace == "acme"
 	}
 	return false
 }
@@ -236,6 +289,23 @@ func TestWhoMayWhat(t *testing.T) {
 		{"operator", "/networks?watch=true", http.StatusBadRequest, "knows no watch", false},
 		{"operator", "/networks?labelSelector=a", http.StatusBadRequest, "knows no labelSelector", false},
 		{"jo", "/networks/acme", http.StatusOK, "", true},
+		{"operator", "/ipams/none", http.StatusNotFound, `ipams.inspect.atoll.dev "none" not found`, true},
+		{"operator", "/ipams/system:cluster", http.StatusOK, "", true},
+		{"operator", "/ipams", http.StatusOK, `"system:cluster"`, true},
+		{"operator", "/ipamchecks/system:cluster", http.StatusOK, `"system:cluster"`, true},
+		{"operator", "/ipamchecks/none", http.StatusNotFound, `ipamchecks.inspect.atoll.dev "none" not found`, true},
+		{"operator", "/topologies/none", http.StatusNotFound, `topologies.inspect.atoll.dev "none" not found`, true},
+		{"jo", "/ipams/acme", http.StatusOK, "", true},
+		{"jo", "/ipamchecks/acme", http.StatusOK, `"acme"`, true},
+		{"jo", "/topologies/acme", http.StatusOK, "", true},
+		{"jo", "/ipams/umbrella", http.StatusForbidden, `cannot get resource "ipams"`, false},
+		{"jo", "/ipams/system:cluster", http.StatusForbidden, `cannot get resource "ipams"`, false},
+		{"jo", "/ipamchecks/umbrella", http.StatusForbidden, `cannot get resource "ipamchecks"`, false},
+		{"jo", "/ipamchecks/system:cluster", http.StatusForbidden, `cannot get resource "ipamchecks"`, false},
+		{"jo", "/topologies/umbrella", http.StatusForbidden, `cannot get resource "topologies"`, false},
+		{"ann", "/ipams", http.StatusForbidden, "is forbidden", false},
+		{"ann", "/ipamchecks", http.StatusForbidden, "is forbidden", false},
+		{"ann", "/topologies", http.StatusForbidden, "is forbidden", false},
 		{"jo", "/namespaces/acme/pods", http.StatusOK, "", true},
 		{"jo", "/namespaces/acme/pods/web", http.StatusOK, "", true},
 		{"jo", "/pods", http.StatusForbidden, `User "jo" cannot list resource "pods" in API group "inspect.atoll.dev" at the cluster scope`, false},
@@ -260,17 +330,19 @@ func TestWhoMayWhat(t *testing.T) {
 // TestAListIsCut: who may get some is listed these, and Kubernetes is asked about those of his Tenants alone.
 func TestAListIsCut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	status, text := w.ask(t, w.client, "jo", "/networks")
-	var list api.NetworkList
-	if err := json.Unmarshal([]byte(text), &list); err != nil || status != http.StatusOK || len(list.Items) != 1 || list.Items[0].Name != "acme" {
-		t.Errorf("%d %s: %v", status, text, err)
-	}
-	if n := w.reviews.Load(); n != 4 {
-		t.Errorf("Kubernetes was asked %d times, want 4: may he list, may he get any, and each of two", n)
-	}
-	if _, _ = w.ask(t, w.client, "jo", "/networks/acme"); w.reviews.Load() != 4 {
-		t.Error("what it has said a moment ago is asked again")
+	for _, resource := range api.NetworkResources() {
+		w := newWorld(t)
+		status, text := w.ask(t, w.client, "jo", "/"+resource)
+		var list meta.PartialObjectMetadataList
+		if err := json.Unmarshal([]byte(text), &list); err != nil || status != http.StatusOK || len(list.Items) != 1 || list.Items[0].Name != "acme" {
+			t.Errorf("%s: %d %s: %v", resource, status, text, err)
+		}
+		if n := w.reviews.Load(); n != 4 {
+			t.Errorf("%s: Kubernetes was asked %d times, want 4: may he list, may he get any, and each of two", resource, n)
+		}
+		if _, _ = w.ask(t, w.client, "jo", "/"+resource+"/acme"); w.reviews.Load() != 4 {
+			t.Errorf("%s: what it has said a moment ago is asked again", resource)
+		}
 	}
 }
 

@@ -92,8 +92,42 @@ func TestInspection(t *testing.T) {
 	tells(admin, 2, []string{"network", "none"}, "Network none does not exist")
 	tells(admin, 1, []string{"status"}, "OVN_Northbound   unix:", "alone", "Node/n1", "3 Networks, 3 pods. Behind: Networks that are not Ready: 0; pods without an address: 1; ports that are not up: 2", "no controller leads")
 
+	tells(admin, 0, []string{"ipam"}, "acme Subnet front 10.0.0.0/24 256 3 1 252 1 pod", "umbrella Subnet front 10.0.0.0/24 256 3 1 252 1 pod", "- Faces - 100.64.0.0/10")
+	tells(admin, 0, []string{"ipam", "acme"}, "10.0.0.2 pod acme/web Subnet n1 2", "10.0.0.1 router acme Subnet")
+	tells(admin, 0, []string{"ipam", "system:cluster"}, "pod acme/web Faces n1", "pod umbrella/web Faces n1", "Block n1 100.64.0.0/23 512 2 2 508 2 pods")
+	tells(admin, 2, []string{"ipam", "none"}, "Network none does not exist")
+	// Two Networks have the same addresses, and nothing is wrong with that.
+	tells(admin, 0, []string{"ipam", "check"}, "0 findings, of")
+	tells(admin, 0, []string{"topology"}, "3 Networks, 2 tenants, 2 pods on 1 node", "acme (vpc, Ready): 1 pod on n1 1", "switch umbrella/front: 10.0.0.0/24 via 10.0.0.1, 1 pod on n1 1")
+	tells(admin, 0, []string{"topology", "acme", "-o", "dot"}, "digraph atoll {", `"acme" [label="acme\ntenant acme, vpc, Ready\nfront 10.0.0.0/24, 1 pod`)
+	// Somebody puts ports into switches of both.
+	for switchOf, port := range map[string]string{"acme/front": "ghost", "umbrella/front": "spook"} {
+		_, err := l.central.NBCtl(t.Context(), "lsp-add", switchOf, port, "--", "lsp-set-addresses", port, "0a:58:0a:00:00:63 10.0.0.77")
+		l.must(err)
+	}
+	const leaked = "Leak acme 10.0.0.77 Logical_Switch_Port/ghost"
+	tells(admin, 1, []string{"ipam", "check", "--settle", "1s"}, leaked, "Next: remove it: ovn-nbctl lsp-del ghost", "Leak umbrella 10.0.0.77 Logical_Switch_Port/spook", "2 findings")
+
 	t.Run("a tenant's admin sees his own", func(t *testing.T) {
 		jo := l.kubeconfigOf("jo")
+		for kind, args := range map[string][]string{"ipam": {"ipam"}, "ipamcheck": {"ipam", "check", "--settle", "0s"}, "topology": {"topology"}} {
+			status := 0
+			if kind == "ipamcheck" {
+				status = 1 // There is the leak.
+			}
+			if out := tells(jo, status, append(args, "-o", "name"), kind+"/acme\n"); out != kind+"/acme\n" {
+				t.Errorf("%v: he is told of %s", args, out)
+			}
+		}
+		tells(jo, 0, []string{"ipam", "acme"}, "10.0.0.2 pod acme/web Subnet n1")
+		if out := tells(jo, 1, []string{"ipam", "check", "--settle", "0s"}, leaked, "1 finding, of"); strings.Contains(out, "umbrella") || strings.Contains(out, "spook") {
+			t.Errorf("of what is wrong he is told %s", out)
+		}
+		tells(jo, 1, []string{"ipam", "check", "acme", "--settle", "0s"}, leaked)
+		tells(jo, 0, []string{"topology"}, "acme (vpc, Ready): 1 pod on n1 1")
+		if status, out, trouble := l.atoll(jo, "ipam", "system:cluster"); status != 2 || out != "" || !strings.Contains(trouble, "is forbidden") {
+			t.Errorf("of faces he is told %s%s", out, trouble)
+		}
 		if out := tells(jo, 0, []string{"networks", "-o", "name"}, "network/acme\n"); out != "network/acme\n" {
 			t.Errorf("he is told of %s", out)
 		}
@@ -113,7 +147,7 @@ func TestInspection(t *testing.T) {
 		if notHis["umbrella"] != notHis["nobody"] || !strings.Contains(notHis["nobody"], "you may not ask about pods and Services of namespace X") {
 			t.Errorf("of what is not his he is told %q", notHis)
 		}
-		for _, args := range [][]string{{"network", "X"}, {"pod", "X/web"}, {"pods", "-n", "X"}} {
+		for _, args := range [][]string{{"network", "X"}, {"ipam", "X"}, {"ipam", "check", "X"}, {"topology", "X"}, {"pod", "X/web"}, {"pods", "-n", "X"}} {
 			told := map[string]string{}
 			for _, name := range []string{"umbrella", "nobody"} {
 				asked := append([]string(nil), args...)
@@ -137,13 +171,24 @@ func TestInspection(t *testing.T) {
 		l.kubectl("create", "clusterrolebinding", "jo-sees-all", "--clusterrole=atoll-inspector", "--user=jo")
 		tells(jo, 0, []string{"network", "umbrella"}, "Namespaces   umbrella")
 		tells(jo, 0, []string{"networks", "-o", "name"}, "network/umbrella")
+		tells(jo, 0, []string{"ipam", "umbrella"}, "pod umbrella/web")
+		tells(jo, 1, []string{"ipam", "check", "--settle", "0s"}, "spook")
+		tells(jo, 0, []string{"topology", "umbrella"}, "switch umbrella/front")
 		l.kubectl("delete", "clusterrolebinding", "jo-sees-all")
 	})
+	for _, port := range []string{"ghost", "spook"} {
+		_, err := l.central.NBCtl(t.Context(), "lsp-del", port)
+		l.must(err)
+	}
+	tells(admin, 0, []string{"ipam", "check"}, "0 findings, of")
 	t.Run("nobody is believed who he says he is", func(t *testing.T) { l.directly(t) })
 	t.Run("when nobody answers", func(*testing.T) {
 		l.stop()
 		l.available("False")
 		tells(admin, 0, []string{"networks"}, "the API inspect.atoll.dev does not answer", "acme       vpc    acme       Ready")
+		tells(admin, 0, []string{"ipam", "acme"}, "does not answer", "10.0.0.2 pod acme/web")
+		tells(admin, 2, []string{"ipam", "check"}, "does not answer", "0 findings, of", "not all was looked at")
+		tells(admin, 0, []string{"topology"}, "does not answer", "switch acme/front: 10.0.0.0/24 via 10.0.0.1, 1 pod on n1 1")
 		tells(admin, 1, []string{"status"}, "the API inspect.atoll.dev does not answer", "Node/n1")
 		tells(admin, 1, []string{"pod", "acme/web"}, "without OVN's databases", "?         northbound")
 		tells(admin, 2, []string{"explain", "acme/web", "umbrella/web", "--port", "80"}, "does not answer", "acme/web: ", "umbrella/web: ", "--nb-address")

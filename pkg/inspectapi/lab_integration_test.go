@@ -134,7 +134,7 @@ func (l *lab) run() {
 	l.address = listener.Addr().String()
 	inquirer := inspect.Inquirer{
 		Source: "the controller of the test", Client: client,
-		Held:       func() (inspect.Held, error) { return inspect.HeldBy(feed, settings.Network) },
+		Held:       func() (inspect.Held, error) { return inspect.HeldBy(feed, settings) },
 		Northbound: &ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase},
 		Southbound: &ovsdb.Asker{Config: ovsdb.Config{Addresses: []string{l.central.SBAddress()}, Log: log}, Database: ovsdb.SouthboundDatabase},
 	}

@@ -129,14 +129,14 @@ func TenantRole(want model.TenantRole) *rbacv1.ClusterRole {
 	}
 	// Whoever may list what inspection tells of Networks is told of those that he may get.
 	inspected := []string{inspectv1alpha1.GroupName}
-	rules = append(rules, rbacv1.PolicyRule{APIGroups: inspected, Resources: []string{inspectv1alpha1.ResourceNetworks}, Verbs: []string{"list"}})
+	rules = append(rules, rbacv1.PolicyRule{APIGroups: inspected, Resources: inspectv1alpha1.NetworkResources(), Verbs: []string{"list"}})
 	// A rule without names would be about all.
 	if len(want.Networks) > 0 {
 		rules = append(rules, rbacv1.PolicyRule{
 			APIGroups: groups, Resources: []string{"networks"}, ResourceNames: want.Networks,
 			Verbs: []string{"get", "list", "watch", "update", "patch", "delete"},
 		}, rbacv1.PolicyRule{
-			APIGroups: inspected, Resources: []string{inspectv1alpha1.ResourceNetworks}, ResourceNames: want.Networks, Verbs: []string{"get"},
+			APIGroups: inspected, Resources: inspectv1alpha1.NetworkResources(), ResourceNames: want.Networks, Verbs: []string{"get"},
 		})
 	}
 	return &rbacv1.ClusterRole{ObjectMeta: roleMeta(want), Rules: rules}

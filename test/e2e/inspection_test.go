@@ -100,6 +100,7 @@ func TestInspectionByTheAPI(t *testing.T) {
 			return nil
 		})
 	}
+	inspectAddresses(t, admin, ns, pods)
 	cluster.Eventually(t, cluster.Patience, "atoll pod names why one has no address", func(ctx context.Context) error {
 		out, err := env.atoll(ctx, admin, "pod", ns+"/lost")
 		if err == nil || !strings.Contains(out, "MISSING") || !strings.Contains(out, "AddressOutsideSubnet: address 10.9.9.9 is outside of every subnet of Network \"inspected\"") {
@@ -107,6 +108,37 @@ func TestInspectionByTheAPI(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// inspectAddresses: atoll ipam tells who holds which address, and finds an address in OVN's database that nobody lives at; atoll topology draws the Network.
+func inspectAddresses(t *testing.T, admin, ns string, pods []*corev1.Pod) {
+	t.Helper()
+	tells := func(what string, status int, args []string, want ...string) {
+		t.Helper()
+		cluster.Eventually(t, cluster.Patience, what, func(ctx context.Context) error {
+			out, err := env.atoll(ctx, admin, args...)
+			for _, w := range want {
+				if (err != nil) != (status != 0) || !strings.Contains(strings.Join(strings.Fields(out), " "), w) {
+					return fmt.Errorf("%w: %s without %s", err, out, w)
+				}
+			}
+			return nil
+		})
+	}
+	var holders []string
+	for _, pod := range pods {
+		holders = append(holders, fmt.Sprintf("%s pod %s/%s Subnet %s", cluster.OwnAddress(t, pod), ns, pod.Name, pod.Spec.NodeName))
+	}
+	tells("atoll ipam names who has which address", 0, []string{"ipam", ns}, append(holders, ns+" Subnet a 10.0.0.0/24 256 3 2 251 2 pods")...)
+	tells("atoll topology draws it", 0, []string{"topology", ns}, "router "+ns, "switch "+ns+"/a: 10.0.0.0/24 via 10.0.0.1, 2 pods on n1 1, n2 1")
+	// Of all Networks, which other tests make and take away meanwhile.
+	tells("atoll topology draws all", 0, []string{"topology", "-o", "svg"}, "<svg ", ">"+ns+"<")
+	check := []string{"ipam", "check", ns, "--settle", "2s"}
+	tells("atoll ipam check finds nothing", 0, check, "0 findings, of 3 addresses in 1 Network.")
+	env.NBCtl(t, "lsp-add", ns+"/a", "ghost", "--", "lsp-set-addresses", "ghost", "0a:58:0a:00:00:63 10.0.0.99")
+	tells("atoll ipam check finds an address that nobody lives at", 1, check, "Leak "+ns+" 10.0.0.99 Logical_Switch_Port/ghost", "Next: remove it: ovn-nbctl lsp-del ghost")
+	env.NBCtl(t, "lsp-del", "ghost")
+	tells("it is gone once it is mended", 0, check, "0 findings, of 3 addresses in 1 Network.")
 }
 
 // TestTenantInspectsHisOwn: a tenant's admin is told of his Networks and pods, and of others' not even whether they are there; with the right he is.
@@ -123,6 +155,12 @@ func TestTenantInspectsHisOwn(t *testing.T) {
 		}
 		if strings.Contains(out, "umbrella") || strings.Contains(out, "platform") || strings.Contains(out, "default") {
 			t.Errorf("he is told of %s", out)
+		}
+		for _, command := range []string{"ipam", "topology"} {
+			out, err := env.atoll(ctx, jo, command, "-o", "name")
+			if err != nil || !strings.Contains(out, command+"/acme\n") || strings.Contains(out, "umbrella") || strings.Contains(out, "system:") {
+				return fmt.Errorf("%w: %s tells %s", err, command, out)
+			}
 		}
 		if out, err = env.atoll(ctx, jo, "network", "acme", "-o", "yaml"); err != nil || !strings.Contains(out, "network: platform") {
 			return fmt.Errorf("%w: %s", err, out)

@@ -20,6 +20,12 @@ const (
 	ResourceClusters = "clusters"
 	// ResourceNetworks has one object for each Network.
 	ResourceNetworks = "networks"
+	// ResourceIPAMs has one object for each Network, and ClusterPools.
+	ResourceIPAMs = "ipams"
+	// ResourceIPAMChecks has one object for each Network, and ClusterPools.
+	ResourceIPAMChecks = "ipamchecks"
+	// ResourceTopologies has one object for each Network.
+	ResourceTopologies = "topologies"
 	// ResourcePods has one object for each pod that is in a Network, or asks to be.
 	ResourcePods = "pods"
 	// ResourceExplanations are created, and answered at once.
@@ -31,6 +37,11 @@ const (
 	// SubresourcePing of pods has packets sent from a pod.
 	SubresourcePing = "ping"
 )
+
+// NetworkResources are those whose objects are about a Network and have its name: who may get one of them for it, may get all.
+func NetworkResources() []string {
+	return []string{ResourceNetworks, ResourceIPAMs, ResourceIPAMChecks, ResourceTopologies}
+}
 
 // ClusterName is the name of the one Cluster.
 const ClusterName = "cluster"

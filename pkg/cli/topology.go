@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+)
+
+// The formats of pictures.
+const (
+	// formatDot is for Graphviz, formatMermaid for pages that draw Mermaid, formatSVG for everybody else.
+	formatDot     = "dot"
+	formatMermaid = "mermaid"
+	formatSVG     = "svg"
+)
+
+// foldFrom is how many Networks are shown each for itself; of more, those that are alike are counted.
+const foldFrom = 30
+
+type topologyOptions struct {
+	asked
+	all bool
+}
+
+func topologyCommand() *cobra.Command {
+	o := topologyOptions{asked: asked{drawn: []string{formatDot, formatMermaid, formatSVG}}}
+	cmd := &cobra.Command{
+		Use:   "topology [NAME]",
+		Short: "Draw Networks: subnets, routers, switches, Gateways, peers, and pods by node",
+		Long: fmt.Sprintf(`Draws a Network, or all that you may get: as a tree in the terminal, or as a picture.
+
+Of more than %d Networks each is one line with its peers, and those without peers are counted for each tenant, as are those that have the same peers where
+they are many; --all shows each. Between peers, -> is: its pods reach those of the other one; <- the other way; ? not so yet.`, foldFrom),
+		Example: `  atoll topology
+  atoll topology red
+  atoll topology -o svg > networks.svg`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTopology(cmd.Context(), o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.flags(cmd)
+	completed(cmd, 1, &o.kubeconfig, networkNames)
+	cmd.Flags().BoolVar(&o.all, "all", false, "show each Network, however many there are")
+	return cmd
+}
+
+func runTopology(ctx context.Context, o topologyOptions, args []string, out, problems io.Writer) error {
+	remote, err := o.remote()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if len(args) == 0 {
+		all, note, err := remote.Topologies(ctx)
+		if err != nil {
+			return whyNot("topology", err)
+		}
+		return o.print(out, problems, "topology", topologiesAnswer(all, note, o.all, paint(colored(out))))
+	}
+	one, note, err := remote.Topology(ctx, args[0])
+	if err != nil {
+		return whyNot("topology", err)
+	}
+	answer := topologiesAnswer([]api.Topology{one}, note, true, paint(colored(out)))
+	answer.value = one
+	return o.print(out, problems, "topology", answer)
+}
+
+// colored reports whether what is written to out is seen in colours: on a terminal, unless who uses it does not want any (https://no-color.org).
+func colored(out io.Writer) bool {
+	file, is := out.(*os.File)
+	return is && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
+}
+
+func topologiesAnswer(all []api.Topology, note string, unfolded bool, colors paint) answered {
+	folded := len(all) > foldFrom && !unfolded
+	answer := answered{
+		value: api.TopologyList{TypeMeta: listOf("TopologyList"), Items: all}, note: note,
+		table: func(text *strings.Builder, wide bool) { topologyTree(text, all, folded, wide, colors) },
+		drawn: map[string]func() string{
+			formatDot:     func() string { return topologyGraph(all, folded).Dot() },
+			formatMermaid: func() string { return topologyGraph(all, folded).Mermaid() },
+			formatSVG:     func() string { return topologyGraph(all, folded).SVG(topologyTitle(all)) },
+		},
+	}
+	for _, t := range all {
+		answer.names = append(answer.names, "topology/"+t.Name)
+	}
+	return answer
+}

@@ -1,0 +1,248 @@
+package inspect
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/alloc"
+	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/ledger"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+)
+
+// kindRouter is the kind of a holder that is the router of a subnet.
+const kindRouter = "Router"
+
+// holding of an address: by whom, as is written on him.
+type addressHolding struct {
+	address netip.Addr
+	use     api.PoolUse
+	owner   nb.Owner
+	// subnet is the one that it was given of; node where the holder is.
+	subnet, node string
+	since        time.Time
+}
+
+// holdings are those of each Network, as is written on those that hold, sorted by addresses. Faces are under ClusterPools.
+type holdings map[string][]addressHolding
+
+func (h Held) holdings() holdings {
+	out := holdings{}
+	for key, p := range h.Objects.Pods {
+		for _, a := range p.Assigned {
+			if n := h.Objects.Networks[a.Network]; n == nil || n.UID != a.NetworkUID {
+				continue // It is that of a Network that has gone: see checkGone.
+			}
+			for _, own := range a.Addresses {
+				out.add(a.Network, addressHolding{own.Addr(), api.UseSubnet, ledger.Pod(key), a.Subnet, p.Node, p.Created})
+			}
+			for _, face := range a.Faces {
+				out.add(api.ClusterPools, addressHolding{face, api.UseFaces, ledger.Pod(key), "", p.Node, p.Created})
+			}
+		}
+	}
+	for name, n := range h.Objects.Nodes {
+		if n.Assigned != nil {
+			for _, own := range n.Assigned.Addresses {
+				out.add(n.Assigned.Network, addressHolding{own.Addr(), api.UseSubnet, nb.NodeOwner(name), "", name, n.Created})
+			}
+		}
+	}
+	for key, s := range h.Objects.Services {
+		if s.Assigned == nil {
+			continue
+		}
+		if n := h.Objects.Networks[s.Assigned.Network]; n != nil && n.UID == s.Assigned.NetworkUID {
+			for _, a := range s.Assigned.Addresses {
+				out.add(n.Name, addressHolding{a, api.UseServices, nb.ServiceOwner(key.Namespace, key.Name), "", "", s.Created})
+			}
+		}
+	}
+	h.addGateways(out)
+	for name, n := range h.Objects.Networks {
+		for _, r := range h.served(n) {
+			if gateway, err := netip.ParseAddr(r.Gateway); err == nil {
+				out.add(name, addressHolding{gateway, api.UseSubnet, nb.Owner{Kind: kindRouter, Name: h.routerOf(n)}, r.Name, "", n.Created})
+			}
+		}
+	}
+	for _, list := range out {
+		slices.SortFunc(list, func(a, b addressHolding) int {
+			return cmp.Or(a.address.Compare(b.address), a.since.Compare(b.since), a.owner.Compare(b.owner))
+		})
+	}
+	return out
+}
+
+func (all holdings) add(network string, h addressHolding) { all[network] = append(all[network], h) }
+
+// routerOf is the name of the router that a Network's subnets hang on: of a flat Network the default one's.
+func (h Held) routerOf(n *model.Network) string {
+	if n.Type == model.Flat {
+		return h.Default
+	}
+	return n.Name
+}
+
+// served are the ranges of a Network's subnets that its status says are served.
+func (h Held) served(n *model.Network) []atoll.SubnetStatus {
+	shown, known := h.Status(n.Name, n.UID)
+	if !known {
+		return nil
+	}
+	return shown.Subnets
+}
+
+// IPAMs are what is known of addresses, of each Network and of the cluster as a whole, without holders, sorted by their names; the cluster is the last.
+func (h Held) IPAMs() []api.IPAM {
+	all := h.holdings()
+	out := make([]api.IPAM, 0, len(h.Objects.Networks)+1)
+	for _, name := range slices.Sorted(maps.Keys(h.Objects.Networks)) {
+		out = append(out, h.ipam(h.Objects.Networks[name], all))
+	}
+	return append(out, h.facePools(all, false))
+}
+
+// IPAM is what is known of the addresses of one, with their holders; false when there is no such Network.
+func (h Held) IPAM(name string) (api.IPAM, bool) {
+	all := h.holdings()
+	var out api.IPAM
+	if n := h.Objects.Networks[name]; n != nil {
+		out = h.ipam(n, all)
+	} else if name == api.ClusterPools {
+		out = h.facePools(all, true)
+	} else {
+		return out, false
+	}
+	for _, held := range all[name] {
+		holder := api.Holder{Address: held.address.String(), Use: held.use, Kind: string(held.owner.Kind), Name: objectName(held.owner), Node: held.node}
+		if !held.since.IsZero() && held.owner.Kind != kindRouter {
+			holder.Since = &metav1.Time{Time: held.since.UTC()}
+		}
+		out.Status.Holders = append(out.Status.Holders, holder)
+	}
+	return out, true
+}
+
+// objectName is a holder's name, with its namespace if it has one.
+func objectName(o nb.Owner) string {
+	if o.Namespace != "" {
+		return o.Namespace + "/" + o.Name
+	}
+	return o.Name
+}
+
+func emptyIPAM(name string) (out api.IPAM) {
+	out.APIVersion, out.Kind, out.Name = api.GroupVersion().String(), "IPAM", name
+	out.Status.Pools = []api.AddressPool{}
+	return out
+}
+
+func (h Held) ipam(n *model.Network, all holdings) api.IPAM {
+	out := emptyIPAM(n.Name)
+	out.Status.Tenant = n.Tenant
+	shown, _ := h.Status(n.Name, n.UID)
+	for _, r := range shown.Subnets {
+		out.Status.Pools = append(out.Status.Pools, withCounts(api.AddressPool{Use: api.UseSubnet, Name: r.Name, CIDR: r.CIDR, Gateway: r.Gateway}, r.Used, r.Free, all[n.Name]))
+	}
+	for _, r := range shown.ServiceCIDRs {
+		out.Status.Pools = append(out.Status.Pools, withCounts(api.AddressPool{Use: api.UseServices, CIDR: r.CIDR}, r.Used, r.Free, all[n.Name]))
+	}
+	// What each Network has for itself is told where somebody has an address of it.
+	for _, cidr := range h.Pools.Gateways {
+		if !slices.ContainsFunc(all[n.Name], func(a addressHolding) bool { return a.use == api.UseGateways && cidr.Contains(a.address) }) {
+			continue
+		}
+		var reserved []model.AddrRange
+		for _, other := range slices.Concat(h.Pools.Faces, h.Pools.Services, prefixes(shown.Subnets)) {
+			reserved = append(reserved, compile.AddrRangeOf(other))
+		}
+		if pool, err := ledger.NewPool(cidr, reserved); err == nil {
+			out.Status.Pools = append(out.Status.Pools, withCounts(api.AddressPool{Use: api.UseGateways, CIDR: cidr.String()}, 0, pool.Free(), all[n.Name]))
+		}
+	}
+	return out
+}
+
+func prefixes(subnets []atoll.SubnetStatus) (out []netip.Prefix) {
+	for _, s := range subnets {
+		if p, err := netip.ParsePrefix(s.CIDR); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// facePools are the ranges of faces; with each node's blocks if these are wanted.
+func (h Held) facePools(all holdings, blocks bool) api.IPAM {
+	out := emptyIPAM(api.ClusterPools)
+	faces := all[api.ClusterPools]
+	for _, cidr := range h.Pools.Faces {
+		p := withCounts(api.AddressPool{Use: api.UseFaces, CIDR: cidr.String()}, 0, sizeOf(cidr), faces)
+		for _, n := range h.Objects.Nodes {
+			if n.Assigned != nil {
+				for _, block := range n.Assigned.Faces {
+					if cidr.Overlaps(block) {
+						p.Blocks++
+					}
+				}
+			}
+		}
+		out.Status.Pools = append(out.Status.Pools, p)
+	}
+	if !blocks {
+		return out
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Objects.Nodes)) {
+		if n := h.Objects.Nodes[name]; n.Assigned != nil {
+			for _, block := range n.Assigned.Faces {
+				if pool, err := ledger.NewPool(block, nil); err == nil {
+					out.Status.Pools = append(out.Status.Pools, withCounts(api.AddressPool{Use: api.UseBlock, Name: name, CIDR: block.String()}, 0, pool.Free(), faces))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// withCounts counts who has addresses of a pool. Somebody else counted that so many are used and free: what is neither, is reserved.
+func withCounts(p api.AddressPool, used, free int64, held []addressHolding) api.AddressPool {
+	cidr, err := netip.ParsePrefix(p.CIDR)
+	if err != nil {
+		p.Used, p.Free = used, free
+		return p
+	}
+	p.Size = sizeOf(cidr)
+	kinds := map[string]int64{}
+	for _, a := range held {
+		if cidr.Contains(a.address) && a.owner.Kind != kindRouter {
+			kinds[string(a.owner.Kind)]++
+			p.Used++
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		p.UsedBy = append(p.UsedBy, api.HolderCount{Kind: kind, Count: kinds[kind]})
+	}
+	p.Free = free
+	if p.Size < alloc.MaxFree && free < alloc.MaxFree {
+		reserved := max(0, p.Size-used-free)
+		p.Reserved, p.Free = &reserved, max(0, p.Size-reserved-p.Used)
+	}
+	return p
+}
+
+// sizeOf is how many addresses a range has, at most alloc.MaxFree.
+func sizeOf(cidr netip.Prefix) int64 {
+	if bits := cidr.Addr().BitLen() - cidr.Bits(); bits < 53 {
+		return 1 << bits
+	}
+	return alloc.MaxFree
+}

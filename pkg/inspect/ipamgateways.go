@@ -1,0 +1,49 @@
+package inspect
+
+import (
+	"net/netip"
+	"slices"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/visible"
+)
+
+// addGateways adds what Gateways hold.
+func (h Held) addGateways(out holdings) {
+	for key, g := range h.Objects.Gateways {
+		if h.Objects.Classes[g.Class] == nil {
+			continue // It is somebody else's to serve.
+		}
+		network := h.spaceOf(key.Namespace)
+		for _, a := range g.Held {
+			use := api.UseGateways
+			if n := h.Objects.Networks[network]; n != nil && slices.ContainsFunc(n.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
+				use = api.UseServices
+			}
+			out.add(network, addressHolding{a, use, nb.GatewayOwner(key.Namespace, key.Name), "", "", g.Created})
+		}
+	}
+}
+
+// spaceOf is the Network in which Gateways of a namespace have addresses: flat ones share the default one's.
+func (h Held) spaceOf(namespace string) string {
+	ns := h.Objects.Namespaces[namespace]
+	if ns == nil {
+		return ""
+	}
+	home := visible.Home(*ns, h.Default)
+	if n := h.Objects.Networks[home]; n != nil {
+		return h.routerOf(n)
+	}
+	return home
+}
+
+// isGateway reports whether an owner is one.
+func isGateway(o nb.Owner) bool { return o.Kind == nb.KindGateway }
+
+// gatewayLives reports whether a Gateway is there, as far as anybody knows.
+func (h Held) gatewayLives(o nb.Owner) bool {
+	return h.Unread["gateways"] || h.Objects.Gateways[model.GatewayKey{Namespace: o.Namespace, Name: o.Name}] != nil
+}
