@@ -1,9 +1,11 @@
 package ipfix
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,10 +13,7 @@ import (
 
 // message writes a message of sets.
 func message(domain uint32, sets ...[]byte) []byte {
-	out := make([]byte, headerSize)
-	for _, s := range sets {
-		out = append(out, s...)
-	}
+	out := slices.Concat(make([]byte, headerSize), bytes.Join(sets, nil))
 	binary.BigEndian.PutUint16(out, version)
 	binary.BigEndian.PutUint16(out[2:], uint16(len(out)))
 	binary.BigEndian.PutUint32(out[12:], domain)
@@ -101,7 +100,7 @@ func TestWhatIsCutOffIsRefused(t *testing.T) {
 	if got, err := decode(t, NewDecoder(), whole); err != nil || len(got) != 1 {
 		t.Fatalf("the whole is not read: %v, %v", got, err)
 	}
-	for n := range len(whole) {
+	for n := range whole {
 		if _, err := decode(t, NewDecoder(), whole[:n]); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%d bytes of %d: %v", n, len(whole), err)
 		}

@@ -68,7 +68,7 @@ func (r *Reader) Sampled(ctx context.Context, chassis string) (Sampled, error) {
 	for _, row := range results[len(judgeStages)+1].Rows {
 		name, _ := row["logical_port"].(string)
 		for _, text := range Texts(row, "mac") {
-			for _, word := range strings.Fields(text) {
+			for word := range strings.FieldsSeq(text) {
 				// The first word is the MAC address.
 				if address, err := netip.ParseAddr(word); err == nil {
 					out.Ports[PortAddress{datapaths[row["datapath"]], address}] = name
