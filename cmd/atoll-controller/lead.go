@@ -110,9 +110,12 @@ func (p *process) reign(ctx context.Context, epoch string, first *side) error {
 		// The databases' servers need certificates before there is a database to write to.
 		keeping.Go(func() { p.signer.Run(ctx) })
 	}
+	sampling := controller.NewSampling(p.database, epoch, p.log)
+	keeping.Go(func() { sampling.Run(ctx) })
 	keeping.Go(func() {
 		var last decide.Defaults
 		config.Keep(ctx, p.settings, p.log, func(s config.Settings) {
+			sampling.Set(s.Flows)
 			d := defaults.Of(s)
 			if reflect.DeepEqual(d, last) {
 				return // What changed is for others.

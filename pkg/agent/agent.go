@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
+	"github.com/atoll-net/atoll/pkg/agent/flows"
 	"github.com/atoll-net/atoll/pkg/agent/locks"
 	"github.com/atoll-net/atoll/pkg/agent/names"
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
@@ -80,8 +82,9 @@ type Agent struct {
 	locks *locks.Locks
 
 	metrics *metrics
-	// verdicts count what policies decide.
+	// verdicts count what policies decide, and flows keep about whom.
 	verdicts *verdicts.Counter
+	flows    *flows.Flows
 	// bounds keep what pods send to what they may.
 	bounds bounds
 	// throttle keeps ovn-controller from having too much to answer.
@@ -135,7 +138,7 @@ func Run(ctx context.Context, config Config, api follow.Clients, log *slog.Logge
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	if err := registry.Register(verdicts.NewCollector(a.verdicts)); err != nil {
+	if err := errors.Join(registry.Register(verdicts.NewCollector(a.verdicts)), registry.Register(flows.NewCollector(a.flows))); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	if config.NRISocket != "" {
@@ -175,6 +178,7 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 		told:       make(chan struct{}, 1),
 		swept:      make(chan struct{}),
 	}
+	a.flows = flows.New(flows.Config{Node: config.Node, Switch: ovs, Southbound: database.read, Lives: a.lives, Log: log})
 	a.names = names.New(config.NamesSocket, metrics.nameless, log)
 	a.bindPortholes()
 	return a
@@ -193,6 +197,13 @@ func (a *Agent) attached(owner netdev.Owner) (key model.AttachmentKey, n attachm
 	p, lives := a.pods.getByUID(owner.PodUID)
 	n, err = attachment.Parse(p.attachments, p.uid, owner.Interface)
 	return p.attachment(owner.Interface), n, lives, err
+}
+
+// lives reports whether a pod, NAMESPACE/NAME, is one of the node's.
+func (a *Agent) lives(name string) bool {
+	namespace, name, _ := strings.Cut(name, "/")
+	_, there := a.pods.get(model.PodKey{Namespace: namespace, Name: name})
+	return there
 }
 
 // undisturbed does something unless a request for the container is in flight.
@@ -233,6 +244,7 @@ func (a *Agent) start(ctx context.Context, config Config, api follow.Clients, re
 	part("watch the API's Service", func(ctx context.Context) error { return a.watchAPIService(ctx, api.Kube) })
 	part("watch the API servers", func(ctx context.Context) error { return a.watchAPIServers(ctx, api.Kube) })
 	part("count verdicts", a.verdicts.Serve)
+	part("keep flows", a.flows.Serve)
 	part("drop router advertisements", (&sentry{socket: bridgeSocket(config.OVSDB, config.Bridge), log: a.log}).serve)
 	part("sweep", a.sweepForever)
 	part("bound what pods send", a.keepBounds)

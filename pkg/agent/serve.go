@@ -53,5 +53,6 @@ func (a *Agent) serveMetrics(ctx context.Context, address string, registry *prom
 	mux := daemon.NewMux(registry, func(context.Context) error { return nil })
 	mux.HandleFunc("GET /readyz", daemon.Check(a.ready))
 	mux.Handle("GET /verdicts", a.verdicts)
+	mux.Handle("GET /flows", a.flows)
 	return daemon.Serve(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: daemon.HeaderTime}, listener, farewell)
 }

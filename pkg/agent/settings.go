@@ -15,6 +15,7 @@ func (a *Agent) followConfig(ctx context.Context, client dynamic.Interface) erro
 	config.Follow(ctx, client, a.failed("AtollConfig"), func(s config.Settings) {
 		a.log.Info("settings in force", "services", s.Services, "faces", s.Faces, "dns", s.DNS.Addresses)
 		a.world.SetInfrastructure(infrastructureOf(s))
+		a.flows.Want(s.Flows.On)
 		a.world.SetSynced(world.Settings)
 		a.sweepSoon()
 		notify(a.told)

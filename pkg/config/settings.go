@@ -36,8 +36,17 @@ type Settings struct {
 	Inside, Outside uint32
 	// MaxJoined is how many Networks mode Routed joins, directly and by others.
 	MaxJoined int
+	// Flows is what nodes keep of who talks to whom.
+	Flows Flows
 	// TenantNetwork is what the default Networks of Tenants are made from that have no template of their own.
 	TenantNetwork model.NetworkTemplate
+}
+
+// Flows is what OVN samples of what policies decide.
+type Flows struct {
+	On bool
+	// Networks are those where it does; all when there are none.
+	Networks []string
 }
 
 // DNS is the cluster's, as kubelets tell pods of it.
@@ -66,6 +75,7 @@ func Defaults() v1alpha1.AtollConfigSpec {
 		// A quarter of the table that nodes usually have, and a sixteenth.
 		MaxPodConnections: v1alpha1.MaxPodConnections{InsideNetwork: 65536, OutsideNetwork: 16384},
 		Compatibility:     v1alpha1.ClusterCompatibility{MaxJoined: compatible.MaxJoined},
+		Flows:             v1alpha1.ClusterFlows{Sampling: v1alpha1.FlowSamplingOff, Networks: []string{}},
 	}
 }
 
@@ -81,6 +91,11 @@ func Parse(spec v1alpha1.AtollConfigSpec) (Settings, error) {
 			Service: model.ServiceKey{Namespace: spec.DNS.Service.Namespace, Name: spec.DNS.Service.Name}, Domain: spec.DNS.Domain,
 		},
 		Inside: p.count("maxPodConnections.insideNetwork", spec.MaxPodConnections.InsideNetwork), Outside: p.count("maxPodConnections.outsideNetwork", spec.MaxPodConnections.OutsideNetwork),
+	}
+	s.Flows = Flows{On: spec.Flows.Sampling == v1alpha1.FlowSamplingOn, Networks: spec.Flows.Networks}
+	// What was written before there was such a setting has none.
+	if sampling := spec.Flows.Sampling; sampling != "" && sampling != v1alpha1.FlowSamplingOff && sampling != v1alpha1.FlowSamplingOn {
+		p.wrong("flows.sampling", fmt.Sprintf("%q is neither On nor Off", sampling))
 	}
 	s.MaxJoined = p.joined("compatibility.maxJoined", spec.Compatibility.MaxJoined)
 	s.TenantNetwork = intake.NetworkTemplate(spec.TenantNetworkTemplate)

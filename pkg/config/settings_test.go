@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,7 @@ func TestParse(t *testing.T) {
 		s.ServiceCIDRs = []v1alpha1.IPBlock{"10.96.0.0/12", "fd00::/108"}
 		s.ClosedCIDRs = []v1alpha1.IPBlock{"192.0.2.1/32"}
 		s.DNS.Addresses = []v1alpha1.IP{"10.96.0.10"}
+		s.Flows = v1alpha1.ClusterFlows{Sampling: v1alpha1.FlowSamplingOn, Networks: []string{"red"}}
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +88,13 @@ func TestParse(t *testing.T) {
 	}
 	if got.Inside != 65536 || got.MaxJoined != 32 || got.Outside != 16384 || got.DNS.Service.String() != "kube-system/kube-dns" || got.DNS.Addresses[0].String() != "10.96.0.10" {
 		t.Errorf("%+v", got)
+	}
+	if !got.Flows.On || !slices.Equal(got.Flows.Networks, []string{"red"}) {
+		t.Errorf("%+v", got.Flows)
+	}
+	// What an earlier controller brought into force has no such setting.
+	if before, err := Parse(with(func(s *v1alpha1.AtollConfigSpec) { s.Flows = v1alpha1.ClusterFlows{} })); err != nil || before.Flows.On {
+		t.Errorf("%v, %+v", err, before.Flows)
 	}
 	for want, change := range map[string]func(*v1alpha1.AtollConfigSpec){
 		"defaultSubnet: ":                                     func(s *v1alpha1.AtollConfigSpec) { s.DefaultSubnet = "10.0.0.0" },
@@ -101,6 +110,7 @@ func TestParse(t *testing.T) {
 		"dns.service.name: it is empty":                       func(s *v1alpha1.AtollConfigSpec) { s.DNS.Service.Name = "" },
 		"compatibility.maxJoined: 1 is not between 2 and 256": func(s *v1alpha1.AtollConfigSpec) { s.Compatibility.MaxJoined = 1 },
 		"compatibility.maxJoined: 257 is not between":         func(s *v1alpha1.AtollConfigSpec) { s.Compatibility.MaxJoined = 257 },
+		`flows.sampling: "Some" is neither On nor Off`:        func(s *v1alpha1.AtollConfigSpec) { s.Flows.Sampling = "Some" },
 		"maxPodConnections.insideNetwork: -1 is not between":  func(s *v1alpha1.AtollConfigSpec) { s.MaxPodConnections.InsideNetwork = -1 },
 	} {
 		if _, err := Parse(with(change)); err == nil || !strings.Contains(err.Error(), want) {

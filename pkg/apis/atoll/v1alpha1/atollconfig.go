@@ -168,6 +168,12 @@ type AtollConfigSpec struct {
 	// +kubebuilder:default={}
 	Compatibility ClusterCompatibility `json:"compatibility"`
 
+	// What nodes keep of who talks to whom.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Flows ClusterFlows `json:"flows"`
+
 	// What the default Networks of Tenants are made from that have no template of their own. None: Networks of type vpc.
 	//
 	// +optional
@@ -240,6 +246,36 @@ type ClusterCompatibility struct {
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=256
 	MaxJoined int32 `json:"maxJoined"`
+}
+
+// FlowSampling says whether OVN samples what policies decide.
+//
+// +kubebuilder:validation:Enum=Off;On
+type FlowSampling string
+
+const (
+	// FlowSamplingOff: nothing is sampled.
+	FlowSamplingOff FlowSampling = "Off"
+	// FlowSamplingOn: the first packet of each connection is, and each that is dropped.
+	FlowSamplingOn FlowSampling = "On"
+)
+
+// ClusterFlows is what nodes keep of who talks to whom.
+type ClusterFlows struct {
+	// Whether OVN samples what policies decide: the first packet of each connection, and each that is dropped. Each node keeps an hour of it.
+	//
+	// +optional
+	// +kubebuilder:default="Off"
+	Sampling FlowSampling `json:"sampling"`
+	// The Networks where it does. None: all.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Networks []string `json:"networks"`
 }
 
 // IPBlock is an IP range in CIDR notation, with no bit set after the prefix. A single address is a range, too.

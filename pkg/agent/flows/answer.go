@@ -1,0 +1,204 @@
+package flows
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// behind is how many seconds a follower may be behind.
+const behind = 8
+
+// errBehind: whoever follows takes less than comes.
+var errBehind = errors.New("what follows came faster than it was taken")
+
+// errFollowers: there are as many followers as there may be.
+var errFollowers = errors.New("too many follow the flows of this node")
+
+// asker is somebody who asks. The answers are of one second each; they end when err has one.
+type asker struct {
+	question model.FlowQuestion
+	answers  chan []model.Flow
+	err      chan error
+	// gone is closed by who asks.
+	gone <-chan struct{}
+}
+
+// Ask hands the flows that are asked for to yield, the oldest first, until that fails, or ctx ends.
+func (f *Flows) Ask(ctx context.Context, q model.FlowQuestion, yield func(model.Flow) error) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	a := &asker{question: q, answers: make(chan []model.Flow, behind), err: make(chan error, 1), gone: ctx.Done()}
+	select {
+	case f.asked <- a:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for {
+		select {
+		case some, more := <-a.answers:
+			for _, flow := range some {
+				if err := yield(flow); err != nil {
+					return err
+				}
+			}
+			if !more {
+				select {
+				case err := <-a.err:
+					return err
+				default:
+					return nil
+				}
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// answer gives what there is, and takes in who follows.
+func (f *Flows) answer(ctx context.Context, a *asker, now time.Time) {
+	switch {
+	case !f.on:
+		a.end(ErrOff)
+		return
+	case a.question.Follow && len(f.followers) >= maxFollowers:
+		a.end(errFollowers)
+		return
+	}
+	f.store.expire(now)
+	found := f.all(a.question, now)
+	if f.names.missed && now.Sub(f.names.readAt) > askAgeNow {
+		f.ask(ctx, now)
+		found = f.all(a.question, now)
+	}
+	a.answers <- found
+	if !a.question.Follow {
+		a.end(nil)
+		return
+	}
+	f.followers[a] = struct{}{}
+}
+
+func (a *asker) end(err error) {
+	if err != nil {
+		a.err <- err
+	}
+	close(a.answers)
+}
+
+// tell tells those who follow of what came since the last time.
+func (f *Flows) tell(now time.Time) {
+	for k, c := range f.fresh {
+		if c.pod == "" {
+			c.pod = f.podOf(k.datapath, k.key)
+		}
+	}
+	for a := range f.followers {
+		select {
+		case <-a.gone:
+			delete(f.followers, a)
+			continue
+		default:
+		}
+		var some []model.Flow
+		for k, c := range f.fresh {
+			if flow := f.flow(k.datapath, now.Truncate(time.Minute), k.key, c); wants(a.question, flow) {
+				some = append(some, flow)
+			}
+		}
+		if len(some) == 0 {
+			continue
+		}
+		slices.SortFunc(some, compare)
+		select {
+		case a.answers <- some:
+		default:
+			a.end(errBehind)
+			delete(f.followers, a)
+		}
+	}
+	clear(f.fresh)
+}
+
+// all are the flows in the store that are asked for.
+func (f *Flows) all(q model.FlowQuestion, now time.Time) []model.Flow {
+	out := []model.Flow{}
+	for datapath, h := range f.store.switches {
+		for _, m := range h.minutes {
+			for k, c := range m.rows {
+				if q.Since > 0 && now.Sub(c.last) > q.Since {
+					continue
+				}
+				if flow := f.flow(datapath, m.begins, k, c); wants(q, flow) {
+					out = append(out, flow)
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, compare)
+	return out
+}
+
+func (f *Flows) flow(datapath uint32, begins time.Time, k key, c *count) model.Flow {
+	network := f.names.network(datapath)
+	origin, _ := f.names.origin(k.point, network)
+	return model.Flow{
+		Network: network, Direction: origin.Direction, Policy: origin.Policy, Rule: origin.Rule, Verdict: origin.Verdict, Pod: c.pod,
+		Source: k.source, Destination: k.destination, Protocol: protocolName(k.protocol), Port: k.port,
+		Minute: begins, Last: c.last, Connections: c.connections, Packets: c.packets, Bytes: c.bytes,
+	}
+}
+
+// wants reports whether a flow is asked for. One whose Network is not known is nobody's who asks for some.
+func wants(q model.FlowQuestion, flow model.Flow) bool {
+	namespace, name, _ := strings.Cut(flow.Pod, "/")
+	switch {
+	case q.Networks != nil && (flow.Network == "" || !slices.Contains(q.Networks, flow.Network)):
+	case q.Namespaces != nil && (namespace == "" || !slices.Contains(q.Namespaces, namespace)):
+	case q.Pod != "" && q.Pod != name:
+	case q.Drops && flow.Verdict != verdictDrop && flow.Verdict != verdictReject:
+	default:
+		return true
+	}
+	return false
+}
+
+// Verdicts by which a packet does not arrive: an ACL's actions.
+const (
+	verdictDrop   = "drop"
+	verdictReject = "reject"
+)
+
+// protocolName is the name of a protocol of IP; its number where it has none here.
+func protocolName(number uint8) string {
+	switch number {
+	case 0:
+		return ""
+	case 1:
+		return "icmp"
+	case 6:
+		return "tcp"
+	case 17:
+		return "udp"
+	case 58:
+		return "icmp6"
+	case 132:
+		return "sctp"
+	}
+	return strconv.Itoa(int(number))
+}
+
+func compare(a, b model.Flow) int {
+	return cmp.Or(
+		a.Minute.Compare(b.Minute), a.Last.Compare(b.Last), strings.Compare(a.Network, b.Network),
+		a.Source.Compare(b.Source), a.Destination.Compare(b.Destination), cmp.Compare(a.Port, b.Port), strings.Compare(a.Protocol, b.Protocol),
+		strings.Compare(a.Direction, b.Direction), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Rule, b.Rule),
+	)
+}

@@ -1,0 +1,66 @@
+package flows
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
+)
+
+const (
+	// askAge is how old what is known of the southbound database must be before it is asked anew for something unknown: it costs its server a look at each logical flow
+	// that judges. askAgeNow is the same while a person waits.
+	askAge    = 10 * time.Second
+	askAgeNow = 2 * time.Second
+)
+
+// names say whose records are.
+type names struct {
+	known  ovsdb.Sampled
+	readAt time.Time
+	// missed: something was unknown since.
+	missed bool
+}
+
+// learn takes in what the database has. What was known before stays as long as the store has rows of it: a policy that has gone still decided what it decided.
+func (n *names) learn(found ovsdb.Sampled, s *store, now time.Time) {
+	points := map[uint32]bool{}
+	for _, h := range s.switches {
+		for _, m := range h.minutes {
+			for k := range m.rows {
+				points[k.point] = true
+			}
+		}
+	}
+	maps.DeleteFunc(n.known.Points, func(p uint32, _ nb.Origin) bool { return !points[p] })
+	maps.DeleteFunc(n.known.Switches, func(d uint32, _ string) bool { return s.switches[d] == nil })
+	if n.known.Points == nil {
+		n.known = ovsdb.Sampled{Points: map[uint32]nb.Origin{}, Switches: map[uint32]string{}}
+	}
+	maps.Copy(n.known.Points, found.Points)
+	maps.Copy(n.known.Switches, found.Switches)
+	n.known.Ports = found.Ports
+	n.readAt, n.missed = now, false
+}
+
+// network is the Network of a datapath; empty for an unknown one.
+func (n *names) network(datapath uint32) string {
+	name, known := n.known.Switches[datapath]
+	n.missed = n.missed || !known
+	if end := strings.IndexAny(name, "/:"); end >= 0 {
+		name = name[:end]
+	}
+	return name
+}
+
+// origin is what decided; false for what is not known, and for what cannot have decided in the Network.
+func (n *names) origin(point uint32, network string) (nb.Origin, bool) {
+	origin, known := n.known.Points[point]
+	n.missed = n.missed || !known
+	if origin.Network != "" && origin.Network != network {
+		return nb.Origin{}, false
+	}
+	return origin, known
+}

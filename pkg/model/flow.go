@@ -1,0 +1,49 @@
+package model
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Flow is what one pod and another, or an address, had to do with each other within one minute, as one rule decided about it at the pod's end. Its words
+// are those of an ACL's origin (package nb).
+type Flow struct {
+	Network   string `json:"network"`
+	Direction string `json:"direction"`
+	// Policy is empty where the rule is not known any more, or not yet. Rule is empty where it is no policy's.
+	Policy  string `json:"policy,omitempty"`
+	Rule    string `json:"rule,omitempty"`
+	Verdict string `json:"verdict,omitempty"`
+	// Pod is the pod that was judged, NAMESPACE/NAME: the source's in Egress, the destination's in Ingress. Empty: no pod has the address any more.
+	Pod string `json:"pod,omitempty"`
+	// Source and Destination are addresses of the Network. Not valid: of several, whose addresses and ports are not kept.
+	Source      netip.Addr `json:"source,omitzero"`
+	Destination netip.Addr `json:"destination,omitzero"`
+	Protocol    string     `json:"protocol,omitempty"`
+	// Port is the destination's; 0 where the protocol has none.
+	Port uint16 `json:"port,omitempty"`
+	// Minute is when it began, Last when the last packet was seen.
+	Minute time.Time `json:"minute"`
+	Last   time.Time `json:"last"`
+	// Connections are those that were begun or tried: by TCP and UDP, by different ports of the source. Packets and Bytes are those that were judged; of a
+	// connection that is established, none.
+	Connections uint64 `json:"connections"`
+	Packets     uint64 `json:"packets"`
+	Bytes       uint64 `json:"bytes"`
+}
+
+// FlowQuestion says which flows somebody wants to hear of. Whoever asks for another has seen to it that the other may.
+type FlowQuestion struct {
+	// Networks: of these only. Nil: of all; empty: of none.
+	Networks []string
+	// Namespaces: of pods of these only. Nil: of all, and of what is no pod's; empty: of none.
+	Namespaces []string
+	// Pod is the name of a pod; empty: of all.
+	Pod string
+	// Drops: only what was dropped or rejected.
+	Drops bool
+	// Since is the age of the oldest that is wanted.
+	Since time.Duration
+	// Follow goes on with what comes, until whoever asks has enough.
+	Follow bool
+}
