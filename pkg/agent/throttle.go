@@ -36,15 +36,15 @@ func (a *Agent) keepThrottle(ctx context.Context) error {
 		return err
 	}
 	door := vswitch.Door(t.dir, t.bridge)
-	closed := answers(ctx, door)
+	closed := reachSocket(ctx, door)
 	if closed != nil {
-		if err := answers(ctx, t.own); err != nil {
+		if err := reachSocket(ctx, t.own); err != nil {
 			return fmt.Errorf("bound what ovn-controller is asked: the switch is away: %w", err)
 		}
 		if err := a.ovs.Settled(ctx); err != nil {
 			return fmt.Errorf("bound what ovn-controller is asked: the switch has just started: %w", err)
 		}
-		closed = answers(ctx, door)
+		closed = reachSocket(ctx, door)
 	}
 	if closed != nil {
 		return errors.Join(fmt.Errorf("bound what ovn-controller is asked; see ovs-vswitchd's log: %w", closed), a.ovs.Unusher(ctx))
@@ -52,8 +52,8 @@ func (a *Agent) keepThrottle(ctx context.Context) error {
 	return a.ovs.Usher(ctx)
 }
 
-// answers is an error where no bridge answers at a socket.
-func answers(ctx context.Context, socket string) error {
+// reachSocket is an error where no bridge answers at a socket.
+func reachSocket(ctx context.Context, socket string) error {
 	conn, err := openflow.Dial(ctx, socket)
 	if err == nil {
 		conn.Close()
