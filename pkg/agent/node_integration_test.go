@@ -174,6 +174,11 @@ func (n *node) startOVS() {
 	n.awaitSocket("db.sock")
 	n.run("ovs-vsctl", "--no-wait", "--timeout=20", "--db="+n.db,
 		"init", "--", "set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip="+n.encapIP)
+	n.startSwitch()
+}
+
+func (n *node) startSwitch() {
+	n.tb.Helper()
 	vswitchd := []string{
 		n.db, "--unixctl=" + filepath.Join(n.dir, "ovs-vswitchd.ctl"),
 		"--no-chdir", "-vconsole:off", "--log-file=" + filepath.Join(n.dir, "vswitchd.log"),

@@ -10,15 +10,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/atoll-net/atoll/pkg/vswitch"
 )
 
 const (
 	// integrationBridge is the bridge that ovn-controller fills.
 	integrationBridge = "br-int"
-	// restoreWait has ovs-vswitchd leave the kernel's flows as they are, and take no controllers, until it is gone. (ovs-vswitchd.conf.db(5).)
-	restoreWait = "flow-restore-wait"
+	// restoreWait has ovs-vswitchd leave the kernel's flows as they are, and take no controllers, until it is gone.
+	restoreWait = vswitch.KeyRestoreWait
 	// savedFor is how old saved flows may be: for as long the kernel forwards by them anyway. Older ones would let pass what nobody has judged for long.
 	savedFor = 10 * time.Minute
 	// openFlow has groups as ovn-controller makes them, and bundles.
@@ -158,8 +161,23 @@ func (f flows) hold(ctx context.Context, log *slog.Logger) error {
 		log.Info("ovs-vswitchd starts without saved flows", "reason", reason)
 		return f.release(ctx)
 	}
-	_, err = f.dirs.vsctl(ctx, "set", databaseName, ".", "other_config:"+restoreWait+"=true")
+	words := []string{"set", databaseName, ".", "other_config:" + restoreWait + "=true"}
+	// Had the agent taken ovn-controller away from the socket, it would come before the flows do.
+	remote, err := f.remote(ctx)
+	if err != nil {
+		return err
+	}
+	if remote == "" {
+		words = append(words, "external_ids:"+vswitch.KeyBridgeRemote+"="+strconv.Quote(vswitch.RemoteOf(integrationBridge)))
+	}
+	_, err = f.dirs.vsctl(ctx, words...)
 	return err
+}
+
+// remote is by which socket ovn-controller comes to its bridge; empty for the bridge's own.
+func (f flows) remote(ctx context.Context) (string, error) {
+	printed, err := f.dirs.vsctl(ctx, "--if-exists", "get", databaseName, ".", "external_ids:"+vswitch.KeyBridgeRemote)
+	return strings.Trim(printed, `"`), err
 }
 
 // unfit says why saved flows are not to be used; empty when they are.
@@ -179,11 +197,10 @@ func (f flows) unfit(ctx context.Context, saved savedFlows, now time.Time) (stri
 	}
 	// By a bridge's own socket a controller can come at any time, even before the flows: these would then take the place of newer ones. By a
 	// socket that stands in the database it cannot come before.
-	printed, err := f.dirs.vsctl(ctx, "--if-exists", "get", databaseName, ".", "external_ids:ovn-bridge-remote")
+	remote, err := f.remote(ctx)
 	if err != nil {
 		return "", err
 	}
-	remote := strings.Trim(printed, `"`)
 	if !slices.Contains(known, integrationBridge) {
 		return "there is no " + integrationBridge, nil
 	}
@@ -197,8 +214,12 @@ func (f flows) unfit(ctx context.Context, saved savedFlows, now time.Time) (stri
 	return "", nil
 }
 
-// comesBy tells whether what ovn-controller connects to is one of the targets on which a bridge listens, by order of the database.
+// comesBy tells whether what ovn-controller connects to is one of the targets on which a bridge listens, by order of the database. When it is told
+// nothing and the agent's socket is one of them, it is about to come there: the agent has taken it away for as long as no switch answers.
 func comesBy(remote, dir string, targets []string) bool {
+	if remote == "" {
+		remote = vswitch.RemoteOf(integrationBridge)
+	}
 	path, unix := strings.CutPrefix(remote, "unix:")
 	if !unix {
 		return false

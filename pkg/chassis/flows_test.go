@@ -53,11 +53,17 @@ func TestComesBy(t *testing.T) {
 		"unix:/run/openvswitch/br-int.controller":     true,
 		"unix:/var/run/openvswitch/br-int.controller": false,
 		"unix:br-int.mgmt":                            false,
-		"":                                            false,
+		"":                                            true,
 		"tcp:192.0.2.9:6653":                          false,
 	} {
 		if got := comesBy(remote, "/run/openvswitch", targets); got != want {
 			t.Errorf("%q: %t", remote, got)
+		}
+	}
+	// Where the agent bounds nothing, its socket is not there; in another directory ovs-vswitchd does not open it.
+	for _, targets := range [][]string{nil, {"punix:/somewhere/br-int.controller"}} {
+		if comesBy("", "/run/openvswitch", targets) {
+			t.Errorf("by the bridge's own socket, and the flows are restored: %q", targets)
 		}
 	}
 }

@@ -240,6 +240,7 @@ func TestRestarts(t *testing.T) {
 			t.Errorf("lost %+v on the node, %+v to the other", same, across)
 		})
 	}
+	t.Run("ovn-controller was sent away", func(t *testing.T) { restoredWhenSentAway(t, w) })
 	if said := w.one.words(chassis.PartSwitch); !strings.Contains(said, "flows are restored") {
 		t.Error("ovs-vswitchd never had its flows back")
 	}

@@ -96,7 +96,7 @@ func (c *Client) connect(ctx context.Context, ovs client.Client) error {
 	ovs.Cache().AddEventHandler(events{c})
 	root, bridge, port, iface, controller := &rootRow{}, &bridgeRow{}, &portRow{}, &interfaceRow{}, &controllerRow{}
 	monitor := ovs.NewMonitor(
-		client.WithTable(root, &root.ExternalIDs, &root.CurCfg),
+		client.WithTable(root, &root.ExternalIDs, &root.OtherConfig, &root.CurCfg),
 		client.WithTable(bridge, &bridge.Name, &bridge.DatapathType, &bridge.Controllers),
 		client.WithTable(controller, &controller.Target, &controller.Rate, &controller.Burst, &controller.Mode),
 		client.WithTable(port, &port.Name, &port.ExternalIDs),

@@ -18,6 +18,7 @@ const (
 type rootRow struct {
 	UUID        string            `ovsdb:"_uuid"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
+	OtherConfig map[string]string `ovsdb:"other_config"`
 	CurCfg      int               `ovsdb:"cur_cfg"`
 }
 

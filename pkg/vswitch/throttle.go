@@ -8,9 +8,13 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// keyBridgeRemote is where ovn-controller reaches its bridge; without it, by NAME.mgmt, whose connections nothing bounds. (ovn-controller(8),
+// KeyBridgeRemote is where ovn-controller reaches its bridge; without it, by NAME.mgmt, whose connections nothing bounds. (ovn-controller(8),
 // since 24.03. One that does not know it stays where it is.)
-const keyBridgeRemote = "ovn-bridge-remote"
+const KeyBridgeRemote = "ovn-bridge-remote"
+
+// KeyRestoreWait of other_config has ovs-vswitchd leave the kernel's flows as they are, and take no controllers of the database, until it is gone.
+// (ovs-vswitchd.conf.db(5).)
+const KeyRestoreWait = "flow-restore-wait"
 
 // LeastThrottle is the smallest rate that the database takes. (ovs-vswitchd.conf.db(5), controller_rate_limit.)
 const LeastThrottle = 100
@@ -18,8 +22,8 @@ const LeastThrottle = 100
 // doorOf is the name, in Open vSwitch's directory, of the one further socket that ovs-vswitchd opens for controllers of a bridge.
 func doorOf(bridge string) string { return bridge + ".controller" }
 
-// remote is how ovn-controller calls it: a name without a directory is of Open vSwitch's.
-func (c *Client) remote() string { return "unix:" + doorOf(c.bridge) }
+// RemoteOf is how ovn-controller calls the Door of a bridge: a name without a directory is of Open vSwitch's.
+func RemoteOf(bridge string) string { return "unix:" + doorOf(bridge) }
 
 // Door is the socket by which a bridge gives ovn-controller no more than Throttle says, in a directory.
 func Door(dir, bridge string) string { return dir + "/" + doorOf(bridge) }
@@ -57,22 +61,47 @@ func (c *Client) Throttle(ctx context.Context, dir string, rate int) error {
 	return c.configured(ctx, asked)
 }
 
+// Settled returns when ovs-vswitchd has followed all that is in the database, its controllers too. Until then a Door that does not open says nothing
+// about it: ovs-vswitchd may be starting, or hold its flows. The error says so where that is known; otherwise ctx bounds the wait.
+func (c *Client) Settled(ctx context.Context) error {
+	// Before, since it may have followed our number while it held them, and after, since it may have begun anew.
+	if err := c.released(ctx); err != nil {
+		return err
+	}
+	asked, err := c.askForConfiguration(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.configured(ctx, asked); err != nil {
+		return err
+	}
+	return c.released(ctx)
+}
+
+func (c *Client) released(ctx context.Context) error {
+	root, err := c.rootRow(ctx)
+	if err == nil && root.OtherConfig[KeyRestoreWait] == "true" {
+		err = fmt.Errorf("%w: ovs-vswitchd waits for its flows", ErrUnavailable)
+	}
+	return err
+}
+
 // Usher has ovn-controller come by the Door, unless somebody sent it elsewhere. It begins a new connection for that, and writes all flows of the bridge anew.
 func (c *Client) Usher(ctx context.Context) error {
-	now, err := c.setting(ctx, keyBridgeRemote)
+	now, err := c.setting(ctx, KeyBridgeRemote)
 	if err != nil || now != "" {
 		return err
 	}
-	return c.mutateSetting(ctx, ovsdb.MutateOperationInsert, map[string]string{keyBridgeRemote: c.remote()})
+	return c.mutateSetting(ctx, ovsdb.MutateOperationInsert, map[string]string{KeyBridgeRemote: RemoteOf(c.bridge)})
 }
 
 // Unusher has ovn-controller come by the bridge's own socket again, if it is the Door by which it comes.
 func (c *Client) Unusher(ctx context.Context) error {
-	now, err := c.setting(ctx, keyBridgeRemote)
-	if err != nil || now != c.remote() {
+	now, err := c.setting(ctx, KeyBridgeRemote)
+	if err != nil || now != RemoteOf(c.bridge) {
 		return err
 	}
-	return c.mutateSetting(ctx, ovsdb.MutateOperationDelete, map[string]string{keyBridgeRemote: now})
+	return c.mutateSetting(ctx, ovsdb.MutateOperationDelete, map[string]string{KeyBridgeRemote: now})
 }
 
 // Unthrottle takes back what Throttle and Usher did.

@@ -41,8 +41,11 @@ const (
 	// startWithin is how long a pod may take to start. One that waits for a quorum waits until killed members are started again: the runtime's pause before that
 	// grows to minutes.
 	startWithin = 6 * time.Minute
-	// madeAtOnce is how many pods are made at a time: more only wait for a processor.
-	madeAtOnce = 3
+	// madeAtOnce is how many pods are made at a time, and startAtOnce how many wait for their start: more only wait for a processor, and how long a start takes is then
+	// what the machine does in a second.
+	madeAtOnce, startAtOnce = 3, 12
+	// A pod lives for between leastLife and mostLife for each that there is: so as many come and go in a second whatever their number.
+	leastLife, mostLife = 400 * time.Millisecond, 2 * time.Second
 )
 
 // TestChurn: pods of several Networks are made and removed all the time, while members of the databases are killed at random. Every pod starts; who asked all the
@@ -135,7 +138,7 @@ func (c *churn) run(ctx context.Context, t *testing.T) {
 				c.remove(t, key)
 			}
 		}
-		for range min(madeAtOnce, *churnPods-len(c.started)-len(c.ends)) {
+		for range min(madeAtOnce, startAtOnce-len(c.started), *churnPods-len(c.started)-len(c.ends)) {
 			c.make(t)
 		}
 	}
@@ -181,7 +184,7 @@ func (c *churn) look(t *testing.T) {
 		case cluster.IsReady(p):
 			c.longest = max(c.longest, time.Since(since))
 			delete(c.started, key)
-			c.ends[key] = time.Now().Add(time.Duration(5+c.random.IntN(20)) * time.Second)
+			c.ends[key] = time.Now().Add(time.Duration(*churnPods) * (leastLife + time.Duration(c.random.Int64N(int64(mostLife-leastLife)))))
 		case p.Status.Phase == corev1.PodFailed || time.Since(since) > startWithin:
 			t.Errorf("pod %s does not start: it is %s after %s", key, p.Status.Phase, time.Since(since).Round(time.Second))
 			delete(c.started, key)

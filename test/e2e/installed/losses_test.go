@@ -274,10 +274,16 @@ func rolled(workload string) func(*testing.T, scene) {
 	}
 }
 
-// rolledSwitches replaces nodes' OVN, and sees that no switch was killed: each has left its flows to the next.
+// rolledSwitches replaces nodes' OVN.
 func rolledSwitches(t *testing.T, s scene) {
 	t.Helper()
 	rolled("daemonset/atoll-ovn-node")(t, s)
+	haveTheirFlows(t)
+}
+
+// haveTheirFlows sees that each switch, which was just replaced, had its flows from the last one: that was not killed, and nothing kept the new one from them.
+func haveTheirFlows(t *testing.T) {
+	t.Helper()
 	list, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=atoll-ovn-node"})
 	if err != nil {
 		t.Fatal(err)

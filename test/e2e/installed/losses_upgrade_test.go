@@ -180,6 +180,7 @@ func (u *anUpgrade) happens(t *testing.T, _ scene) {
 		t.Fatalf("upgrade: %v", err)
 	}
 	u.phases = steps.phases
+	haveTheirFlows(t)
 	want := ":" + tagIn(t, u.to)
 	if has := imagesOf(t); slices.ContainsFunc(has, func(i string) bool { return !strings.HasSuffix(i, want) }) {
 		t.Errorf("images after the upgrade to %s: %q", want, has)
