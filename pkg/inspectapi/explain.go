@@ -44,7 +44,7 @@ func (h *handler) explain(r request) (any, error) {
 			return nil, err
 		}
 		if !raw || !every {
-			return nil, forbidden(r.who, attributes{verb: "create", resource: api.ResourceExplanations + "/" + api.SubresourceRaw})
+			return nil, forbidden(r.who, attributes{verb: "create", resource: api.ResourceExplanations, subresource: api.SubresourceRaw})
 		}
 	}
 	var may inspect.MayAsk

@@ -49,6 +49,14 @@ type request struct {
 	who user
 }
 
+// root has answers bounded in time, and connections handled by themselves.
+func (h *handler) root(connections http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", http.TimeoutHandler(h.mux(), answerTime, "it took too long"))
+	mux.Handle("GET /apis/"+api.GroupName+"/"+api.Version+"/databases/{name}/proxy", connections)
+	return mux
+}
+
 func (h *handler) mux() http.Handler {
 	mux := http.NewServeMux()
 	root := "GET /apis/" + api.GroupName
@@ -78,13 +86,9 @@ func (h *handler) known(answer func(request) (any, error)) http.HandlerFunc {
 		case <-r.Context().Done():
 			return
 		}
-		who, err := h.authn.who(r)
-		switch {
-		case errors.Is(err, errNobody):
-			h.fail(w, apierrors.NewUnauthorized(err.Error()))
-			return
-		case err != nil:
-			h.fail(w, apierrors.NewServiceUnavailable(err.Error()))
+		who, err := h.identify(r)
+		if err != nil {
+			h.fail(w, err)
 			return
 		}
 		value, err := answer(request{r, who})
@@ -98,6 +102,18 @@ func (h *handler) known(answer func(request) (any, error)) http.HandlerFunc {
 		}
 		write(w, status, value)
 	}
+}
+
+// identify says who asks, or how that is answered.
+func (h *handler) identify(r *http.Request) (user, error) {
+	who, err := h.authn.who(r)
+	switch {
+	case errors.Is(err, errNobody):
+		return who, apierrors.NewUnauthorized(err.Error())
+	case err != nil:
+		return who, apierrors.NewServiceUnavailable(err.Error())
+	}
+	return who, nil
 }
 
 // allowed answers whoever may, before anything is looked up.
@@ -126,8 +142,12 @@ func forbidden(who user, what attributes) error {
 	if what.namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", what.namespace)
 	}
+	resource := what.resource
+	if what.subresource != "" {
+		resource += "/" + what.subresource
+	}
 	return apierrors.NewForbidden(groupResource(what.resource), what.name,
-		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.name, what.verb, what.resource, api.GroupName, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
+		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.name, what.verb, resource, api.GroupName, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
 }
 
 func groupResource(resource string) schema.GroupResource {
@@ -259,6 +279,7 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourceNetworks, SingularName: "network", Kind: "Network", Verbs: read},
 			{Name: api.ResourcePods, SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: read},
 			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
+			{Name: api.ResourceDatabases + "/" + api.SubresourceProxy, Kind: "Database", Verbs: meta.Verbs{"get", "update"}},
 		},
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/daemon"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
 // The Service by which the API server calls.
@@ -35,8 +36,10 @@ type Config struct {
 	// Objects reads and writes the APIService.
 	Objects dynamic.Interface
 	Answers Answers
-	Signer  *certs.Signer
-	Log     *slog.Logger
+	// Databases are those that users may be connected to, by their names in the API.
+	Databases map[string]ovsdb.Asker
+	Signer    *certs.Signer
+	Log       *slog.Logger
 	// Leads reports whether this process leads: only such a one writes the APIService.
 	Leads func() bool
 }
@@ -57,6 +60,7 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	}
 	authn := newAuthenticator(c.Client, c.Log)
 	h := &handler{answers: c.Answers, authn: authn, authz: newAuthorizer(c.Client), log: c.Log, turns: make(chan struct{}, maxAtOnce)}
+	connections := &connector{handler: h, databases: c.Databases, bounds: defaultBounds(), users: map[string]int{}}
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -69,7 +73,7 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
 	server := &http.Server{
-		Handler: http.TimeoutHandler(h.mux(), answerTime, "it took too long"), TLSConfig: config,
+		Handler: h.root(connections), TLSConfig: config,
 		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}

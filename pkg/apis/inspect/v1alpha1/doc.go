@@ -26,6 +26,26 @@ const (
 	ResourceExplanations = "explanations"
 	// SubresourceRaw of explanations is the right to be shown the rows underneath.
 	SubresourceRaw = "raw"
+	// ResourceDatabases are OVN's central ones. They cannot be got, only connected to.
+	ResourceDatabases = "databases"
+	// SubresourceProxy of databases is a connection, by an upgrade to websocket: the verb get reads, and update writes, too.
+	SubresourceProxy = "proxy"
+)
+
+// The databases.
+const (
+	// DatabaseNorthbound says what is wanted.
+	DatabaseNorthbound = "northbound"
+	// DatabaseSouthbound says what is done on nodes.
+	DatabaseSouthbound = "southbound"
+)
+
+// How a connection to a database is asked for.
+const (
+	// ProxyWrite is the parameter of a request for one that writes; it is "true" then.
+	ProxyWrite = "write"
+	// ProxyProtocol is the subprotocol of websocket: JSON-RPC as of RFC 7047, in binary messages whose bounds mean nothing.
+	ProxyProtocol = "v1alpha1.ovsdb.inspect.atoll.dev"
 )
 
 // ClusterName is the name of the one Cluster.
