@@ -189,7 +189,7 @@ func way(ctx context.Context, kubeconfig, database string, addresses []string) (
 	}
 	t, err := OpenTunnel(ctx, TunnelQuery{Kubeconfig: kubeconfig, Database: database})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%w; where its servers can be reached, name them with --nb-address", err)
 	}
 	return []string{t.Address()}, t.Close, nil
 }

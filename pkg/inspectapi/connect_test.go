@@ -1,7 +1,6 @@
 package inspectapi
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,11 +117,11 @@ func says(t *testing.T, conn net.Conn, request string) string {
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
+	var answer json.RawMessage
+	if err := json.NewDecoder(conn).Decode(&answer); err != nil {
 		t.Fatal(err)
 	}
-	return answer
+	return string(answer)
 }
 
 const (

@@ -139,6 +139,7 @@ func TestInspection(t *testing.T) {
 		tells(jo, 0, []string{"networks", "-o", "name"}, "network/umbrella")
 		l.kubectl("delete", "clusterrolebinding", "jo-sees-all")
 	})
+	t.Run("databases by a kubeconfig alone", l.databases)
 	t.Run("nobody is believed who he says he is", func(t *testing.T) { l.directly(t) })
 	t.Run("when nobody answers", func(*testing.T) {
 		l.stop()
@@ -146,6 +147,7 @@ func TestInspection(t *testing.T) {
 		tells(admin, 0, []string{"networks"}, "the API inspect.atoll.dev does not answer", "acme       vpc    acme       Ready")
 		tells(admin, 1, []string{"status"}, "the API inspect.atoll.dev does not answer", "Node/n1")
 		tells(admin, 1, []string{"pod", "acme/web"}, "without OVN's databases", "?         northbound")
+		tells(admin, 2, []string{"nbctl", "show"}, "connect to the northbound database: ", "kubectl describe apiservice v1alpha1.inspect.atoll.dev")
 		tells(admin, 2, []string{"explain", "acme/web", "umbrella/web", "--port", "80"}, "does not answer", "acme/web: ", "umbrella/web: ", "--nb-address")
 	})
 }

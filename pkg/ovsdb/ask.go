@@ -265,11 +265,11 @@ func (a Asker) DialLeader(ctx context.Context) (net.Conn, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	problems := []error{fmt.Errorf("no server leads %s", a.Database)}
+	var problems []string
 	for _, s := range servers {
 		switch {
 		case s.Err != nil:
-			problems = append(problems, fmt.Errorf("%s: %w", s.Address, s.Err))
+			problems = append(problems, fmt.Sprintf("%s: %v", s.Address, s.Err))
 		case s.Leader && s.Connected:
 			conn, err := a.dial(ctx, s.Address)
 			if err != nil {
@@ -277,8 +277,8 @@ func (a Asker) DialLeader(ctx context.Context) (net.Conn, string, error) {
 			}
 			return conn, s.Address, nil
 		default:
-			problems = append(problems, fmt.Errorf("%s: it follows", s.Address))
+			problems = append(problems, s.Address+": it follows")
 		}
 	}
-	return nil, "", errors.Join(problems...)
+	return nil, "", fmt.Errorf("no server leads %s (%s)", a.Database, strings.Join(problems, "; "))
 }
