@@ -189,7 +189,8 @@ func way(ctx context.Context, kubeconfig, database string, addresses []string) (
 	}
 	t, err := OpenTunnel(ctx, TunnelQuery{Kubeconfig: kubeconfig, Database: database})
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w; where its servers can be reached, name them with --nb-address", err)
+		flag := map[string]string{api.DatabaseNorthbound: "--nb-address", api.DatabaseSouthbound: "--sb-address"}[database]
+		return nil, nil, fmt.Errorf("%w; where its servers can be reached, name them with %s", err, flag)
 	}
 	return []string{t.Address()}, t.Close, nil
 }

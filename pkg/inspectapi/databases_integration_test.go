@@ -26,7 +26,6 @@ import (
 
 // databases: OVN's programs and our checks reach the databases by way of the API server, and RBAC decides who reads and who writes.
 func (l *lab) databases(t *testing.T) {
-	t.Setenv("PATH", filepath.Dir(l.central.Program("ovn-nbctl")))
 	t.Setenv("TMPDIR", t.TempDir())
 	admin, checker, jo := l.server.Kubeconfig(), l.kubeconfigOf("checker"), l.kubeconfigOf("jo")
 	l.kubectl("create", "clusterrolebinding", "checker", "--clusterrole=atoll-check", "--user=checker")
@@ -85,7 +84,7 @@ func (l *lab) databases(t *testing.T) {
 
 	// Our own checks, with the rights of who checks alone: pods whose node nobody runs are not bound, which the southbound database says.
 	tells(checker, 1, []string{"check", "--settle", "0s"}, "Pod/acme/web southbound not-bound Port_Binding acme/web")
-	tells(checker, 1, []string{"policy", "trace", "umbrella/web", "acme/web", "--port", "80"}, "")
+	tells(checker, 1, []string{"policy", "trace", "10.0.0.77", "acme/web", "--port", "80"}, "isolated by NetworkPolicy/acme/closed")
 	if left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "atoll-*")); err != nil || len(left) > 0 {
 		t.Errorf("sockets are left: %v %v", left, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,7 @@ func TestInspection(t *testing.T) {
 	l.apply(networksOfTwo)
 	l.apply(podIn("acme", "web", "") + podIn("umbrella", "web", "") + podIn("acme", "lost", `atoll.dev/nics: '[{"ip":"10.9.9.9"}]'`))
 	l.run()
+	t.Setenv("PATH", filepath.Dir(l.central.Program("ovn-nbctl"))+":"+os.Getenv("PATH"))
 	admin := l.server.Kubeconfig()
 
 	if have := l.kubectl("get", "--raw", "/apis/inspect.atoll.dev/v1alpha1"); !strings.Contains(have, `"networks"`) || !strings.Contains(have, `"pods"`) {

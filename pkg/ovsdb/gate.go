@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxMessage bounds what a client may send in one message, in bytes, give or take what was read ahead.
-const maxMessage = 1 << 20
+// maxMessage bounds what a client may send in one message, in bytes, give or take what was read ahead. Decoded it may take twenty times as much.
+const maxMessage = 256 << 10
 
 // maxAnswers bounds the refusals that wait until the server's message is over, in bytes.
-const maxAnswers = 1 << 20
+const maxAnswers = 256 << 10
 
 // Gate lets a client's messages through to a database's server as far as he may send them. No message goes on as it came: each is read, judged, and written anew from what was
 // judged, so that the server and we cannot understand it differently.
