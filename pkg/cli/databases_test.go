@@ -59,6 +59,10 @@ func newFront(t *testing.T, code int, reason, message string) *front {
 	f := &front{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.asked = r.URL.RequestURI()
+		if code != 0 && reason == "" {
+			http.Error(w, message, code)
+			return
+		}
 		if code != 0 {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
@@ -78,7 +82,7 @@ func newFront(t *testing.T, code int, reason, message string) *front {
 func program(t *testing.T, name, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil { //nolint:gosec // A program is executable.
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir)
@@ -151,6 +155,7 @@ func TestDatabasesThatCannotBeReached(t *testing.T) {
 		{"RBAC says no to check", newFront(t, 403, "Forbidden", of).URL, []string{"policy", "trace", "K", "red/a", "red/b", "--port", "80"}},
 		{"nobody is known", newFront(t, 401, "Unauthorized", "Unauthorized").URL, []string{"nbctl", "K", "show"}},
 		{"no controller answers", newFront(t, 503, "ServiceUnavailable", "error trying to reach service").URL, []string{"nbctl", "K", "show"}},
+		{"nobody serves the API", newFront(t, 503, "", "service unavailable").URL, []string{"nbctl", "K", "show"}},
 		{"nobody leads", newFront(t, 503, "ServiceUnavailable", "no server leads OVN_Northbound").URL, []string{"nbctl", "K", "show"}},
 		{"the API is not there", newFront(t, 404, "NotFound", "the server could not find the requested resource").URL, []string{"nbctl", "K", "show"}},
 		{"there are too many", newFront(t, 429, "TooManyRequests", "there are 16 connections to databases already, and no more at once").URL, []string{"nbctl", "K", "show"}},

@@ -159,6 +159,8 @@ func (t *Tunnel) dial(ctx context.Context) (net.Conn, error) {
 	}
 	status, answered := errors.AsType[*apierrors.StatusError](err)
 	switch {
+	case errors.Is(err, kube.ErrNoUpgrade):
+		return nil, fmt.Errorf("connect to the %s database: %w %s", t.query.Database, err, whereToLook)
 	case !answered && ctx.Err() != nil:
 		return nil, fmt.Errorf("connect to the %s database: %w", t.query.Database, context.Cause(ctx))
 	case !answered:
@@ -166,6 +168,9 @@ func (t *Tunnel) dial(ctx context.Context) (net.Conn, error) {
 	}
 	return nil, fmt.Errorf("connect to the %s database: %w", t.query.Database, t.inWords(status))
 }
+
+// whereToLook is for those whom nobody has answered.
+const whereToLook = "(is the API there? kubectl describe apiservice " + api.Version + "." + api.GroupName + "; atoll status)"
 
 // inWords says what to do about an answer that is none.
 func (t *Tunnel) inWords(err *apierrors.StatusError) error {
@@ -175,7 +180,7 @@ func (t *Tunnel) inWords(err *apierrors.StatusError) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w. To read it takes the verb get of %s/%s, which ClusterRole atoll-check has", err, api.ResourceDatabases, api.SubresourceProxy)
 	case apierrors.IsServiceUnavailable(err):
-		return fmt.Errorf("%w (is the API there? kubectl describe apiservice %s.%s; atoll status)", err, api.Version, api.GroupName)
+		return fmt.Errorf("%w %s", err, whereToLook)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%w: the cluster has no such API (dist/inspect installs it), or Atoll is of an earlier version", err)
 	}

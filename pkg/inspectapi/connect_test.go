@@ -61,8 +61,7 @@ func database(t *testing.T, leads *atomic.Bool) string {
 // tunnels is a world whose northbound database can be connected to.
 type tunnels struct {
 	*world
-	leads  atomic.Bool
-	config *rest.Config
+	leads atomic.Bool
 }
 
 func newTunnels(t *testing.T, bounds connectBounds) *tunnels {

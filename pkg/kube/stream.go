@@ -15,6 +15,9 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
+// ErrNoUpgrade is the error of a stream whose request was answered, with neither an upgrade nor a Status.
+var ErrNoUpgrade = errors.New("it is not upgraded to a stream")
+
 // DialStream opens a stream of bytes to a path of the API server, by an upgrade to websocket, as kubectl does for its exec. Its error is a StatusError if somebody
 // answered with one.
 func DialStream(ctx context.Context, cfg *rest.Config, path string, query url.Values, protocol string) (net.Conn, error) {
@@ -37,6 +40,8 @@ func DialStream(ctx context.Context, cfg *rest.Config, path string, query url.Va
 		if status, answered := errors.AsType[*apierrors.StatusError](failed.Cause); answered {
 			return nil, status
 		}
+		// The API server has no Status for it where nobody serves the path; nor has a proxy before it.
+		return nil, fmt.Errorf("%w: %w", ErrNoUpgrade, failed.Cause)
 	}
 	if err != nil {
 		return nil, err

@@ -171,7 +171,7 @@ func TestAnswersStandBetweenTheServersMessages(t *testing.T) {
 	t.Parallel()
 	said := []byte(`{"id":1,"result":{"a":"}{\"\\"},"error":null} {"id":2,"result":["{"]}` + "\n" + `{"id":3}`)
 	const own = `{"id":"own"}`
-	for at := range len(said) {
+	for at := range said {
 		var out bytes.Buffer
 		b := &backwards{to: &out}
 		if _, err := (serverSays{b}).Write(said[:at]); err != nil {
