@@ -31,6 +31,8 @@ func (p *process) serveInspection(ctx context.Context, client kubernetes.Interfa
 		func(s config.Settings) { settings.Store(&s) })
 	mirror := inspect.NewMirror(p.database)
 	defer mirror.Close()
+	northbound := ovsdb.Asker{Config: p.database, Database: ovsdb.NorthboundDatabase}
+	southbound := ovsdb.Asker{Config: p.southbound, Database: ovsdb.SouthboundDatabase}
 	inquirer := inspect.Inquirer{
 		Source: "atoll-controller " + host, Client: client,
 		Held: func() (inspect.Held, error) {
@@ -40,9 +42,7 @@ func (p *process) serveInspection(ctx context.Context, client kubernetes.Interfa
 			}
 			return inspect.HeldBy(feed, *known)
 		},
-		Northbound: &ovsdb.Asker{Config: p.database, Database: ovsdb.NorthboundDatabase},
-		Southbound: &ovsdb.Asker{Config: p.southbound, Database: ovsdb.SouthboundDatabase},
-		Mirror:     mirror,
+		Northbound: &northbound, Southbound: &southbound, Mirror: mirror,
 		Settings: func() (config.Settings, error) {
 			known := settings.Load()
 			if known == nil {
@@ -53,6 +53,7 @@ func (p *process) serveInspection(ctx context.Context, client kubernetes.Interfa
 	}
 	return inspectapi.Serve(ctx, build.ScrapeAddress(p.options.inspectAddress, inspectPort), inspectapi.Config{
 		Client: client, Objects: p.settings, Answers: inquirer, Nodes: inquirer, Agents: inspectapi.AgentsBy(p.signer), Signer: p.signer, Log: p.log, Leads: p.leading.Load,
+		Databases: inspectapi.Databases(northbound, southbound),
 	})
 }
 

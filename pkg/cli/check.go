@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,19 +35,21 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Compare what OVN has with what the cluster's objects ask for",
 		Long: `Compiles every Network and pod afresh and names what the northbound database has otherwise, object by object:
-rows, columns, references, annotations and statuses. It writes nothing.
+rows, columns, references, annotations and statuses; and whether each pod's port is up on its node. It writes nothing.
+
+A kubeconfig is enough, with the rights of ClusterRole atoll-check: the databases are reached by way of the API server.
 
 It ends with status 0 when there is no difference, 1 when there are some, 2 when it could not check.`,
 		Example: `  atoll check
-  atoll check --sb-address unix:/var/run/ovn/ovnsb_db.sock
+  atoll check --nb-address unix:/var/run/ovn/ovnnb_db.sock --sb-address unix:/var/run/ovn/ovnsb_db.sock
   atoll check --node n1 --ovs-db unix:/var/run/openvswitch/db.sock -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd.Context(), o, cmd.OutOrStdout()) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
-	f.StringVar(&o.nbAddress, "nb-address", defaultNB, "servers of the northbound database, separated by commas")
-	f.StringVar(&o.sbAddress, "sb-address", "", "servers of the southbound database: check that each pod's port is up on its node")
+	f.StringVar(&o.nbAddress, "nb-address", "", nbAddressHelp)
+	f.StringVar(&o.sbAddress, "sb-address", "", "servers of the southbound database; with --nb-address alone nobody looks whether ports are up")
 	f.StringVar(&o.node, "node", "", "check the interfaces of the pods of this node, in the database of --ovs-db")
 	f.StringVar(&o.ovsAddress, "ovs-db", "unix:/var/run/openvswitch/db.sock", "the node's Open vSwitch database")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table or json")
@@ -68,10 +69,7 @@ func check(ctx context.Context, o checkOptions, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	query := inspect.CheckQuery{
-		Kubeconfig: o.kubeconfig, Northbound: strings.Split(o.nbAddress, ","), Node: o.node, Switch: o.ovsAddress, Settle: o.settle,
-	}
-	if o.sbAddress != "" {
-		query.Southbound = strings.Split(o.sbAddress, ",")
+		Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress), Southbound: addresses(o.sbAddress), Node: o.node, Switch: o.ovsAddress, Settle: o.settle,
 	}
 	report, err := inspect.Check(ctx, query)
 	if err != nil {

@@ -121,10 +121,7 @@ func (o explainOptions) byAPI(ctx context.Context, _ inspect.Question, from, to 
 
 // byDatabase reads the databases itself.
 func (o explainOptions) byDatabase(ctx context.Context, q inspect.Question, _, _ string) (inspect.Explanation, error) {
-	access := inspect.Access{Kubeconfig: o.kubeconfig, Northbound: strings.Split(o.nbAddress, ",")}
-	if o.sbAddress != "" {
-		access.Southbound = strings.Split(o.sbAddress, ",")
-	}
+	access := inspect.Access{Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress), Southbound: addresses(o.sbAddress)}
 	world, err := inspect.ReadWorld(ctx, access)
 	if err != nil {
 		return inspect.Explanation{}, err

@@ -12,10 +12,7 @@ import (
 // ErrDropped is the error of a trace that worked and found that a packet is dropped; why has been printed.
 var ErrDropped = errors.New("the packet is dropped")
 
-const (
-	defaultTimeout = time.Minute
-	defaultNB      = "unix:/var/run/ovn/ovnnb_db.sock"
-)
+const defaultTimeout = time.Minute
 
 func policyCommand() *cobra.Command {
 	cmd := &cobra.Command{

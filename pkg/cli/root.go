@@ -26,8 +26,12 @@ const (
 )
 
 // ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences, a packet is
-// dropped, or something is in the way of what was asked, 2 when a command could not do its work.
+// dropped, or something is in the way of what was asked, 2 when a command could not do its work. A program of OVN's that was run
+// has its own.
 func ExitStatus(err error) int {
+	if program, ran := errors.AsType[*programError](err); ran {
+		return program.status
+	}
 	switch {
 	case err == nil:
 		return statusDone
@@ -44,7 +48,8 @@ func HasSaid(err error) bool {
 			return true
 		}
 	}
-	return false
+	_, ran := errors.AsType[*programError](err)
+	return ran
 }
 
 // Command is the whole program. program is the name that it was called by.
@@ -60,6 +65,6 @@ func Command(program string) *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
 	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), statusCommand(), networksCommand(), networkCommand(), ipamCommand(), topologyCommand(), podsCommand(), podCommand(),
-		explainCommand(), pingCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand())
+		explainCommand(), pingCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand(), nbctlCommand(), sbctlCommand())
 	return root
 }

@@ -56,6 +56,7 @@ func TestCheckThatCannotCheck(t *testing.T) {
 		{[]string{"connectivity", "test", "--cidr", "10"}, "--cidr"},
 		{[]string{"connectivity", "test", "--external", "www.example.com"}, "HOST:PORT"},
 		{[]string{"check", "everything"}, "unknown command"},
+		{[]string{"policy", "trace", "red/a", "red/b", "--port", "80", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "ask the API server at http://127.0.0.1:1"},
 		{[]string{"check", "--repair"}, "unknown flag"},
 	} {
 		var out bytes.Buffer

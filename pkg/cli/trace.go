@@ -36,6 +36,8 @@ its source may send, after load balancing, and those about what its destination 
 FROM and TO are pods (NAMESPACE/NAME) or addresses, at least one of them a pod; TO may be a Service (svc/NAMESPACE/NAME).
 It writes nothing, and sends nothing.
 
+A kubeconfig is enough, with the rights of ClusterRole atoll-check: the database is reached by way of the API server.
+
 It ends with status 0 when the packet passes, 1 when it is dropped, 2 when it could not be followed.`,
 		Example: `  atoll policy trace red/web-0 red/db-0 --port 5432
   atoll policy trace red/web-0 svc/red/db --port 5432
@@ -48,7 +50,7 @@ It ends with status 0 when the packet passes, 1 when it is dropped, 2 when it co
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
-	f.StringVar(&o.nbAddress, "nb-address", defaultNB, "servers of the northbound database, separated by commas")
+	f.StringVar(&o.nbAddress, "nb-address", "", nbAddressHelp)
 	f.Uint16Var(&o.port, "port", 0, "port that the packet goes to")
 	f.StringVar(&o.protocol, "protocol", string(model.TCP), "tcp, udp, sctp or icmp")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table or json")
@@ -64,7 +66,7 @@ func runTrace(ctx context.Context, o traceOptions, from, to string, out io.Write
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	result, err := inspect.Follow(ctx, inspect.Access{Kubeconfig: o.kubeconfig, Northbound: strings.Split(o.nbAddress, ",")}, query)
+	result, err := inspect.Follow(ctx, inspect.Access{Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress)}, query)
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}

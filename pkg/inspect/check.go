@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
@@ -13,8 +14,8 @@ import (
 type CheckQuery struct {
 	// Kubeconfig says how to reach the API server; empty: as kubectl does.
 	Kubeconfig string
-	// Northbound are the servers of the northbound database, and Southbound those of the southbound one. Without Southbound
-	// nobody looks whether ports are up.
+	// Northbound are the servers of the northbound database; without any, it is reached by way of the API server, and so is the southbound one. Southbound are the servers of that;
+	// where there are some of Northbound alone, nobody looks whether ports are up.
 	Northbound, Southbound []string
 	// Node is whose interfaces are looked at, in the database at Switch; empty: nobody's.
 	Node, Switch string
@@ -36,7 +37,12 @@ func observe(ctx context.Context, q CheckQuery, log *slog.Logger) (Report, error
 		return Report{}, err
 	}
 	defer stop()
-	session, err := ovsdb.Open(ctx, ovsdb.Config{Addresses: q.Northbound, Log: log})
+	northbound, end, err := way(ctx, q.Kubeconfig, api.DatabaseNorthbound, q.Northbound)
+	if err != nil {
+		return Report{}, err
+	}
+	defer end()
+	session, err := ovsdb.Open(ctx, ovsdb.Config{Addresses: northbound, Log: log})
 	if err != nil {
 		return Report{}, err
 	}
@@ -46,8 +52,13 @@ func observe(ctx context.Context, q CheckQuery, log *slog.Logger) (Report, error
 		return Report{}, err
 	}
 	s := &sources{defaults: settings, cluster: feed, objects: model.NewChanges(), northbound: viewOf(session), node: q.Node}
-	if len(q.Southbound) > 0 {
-		southbound, err := ovsdb.OpenSouthbound(ctx, ovsdb.Config{Addresses: q.Southbound, Log: log})
+	if len(q.Southbound) > 0 || len(q.Northbound) == 0 {
+		addresses, end, err := way(ctx, q.Kubeconfig, api.DatabaseSouthbound, q.Southbound)
+		if err != nil {
+			return Report{}, err
+		}
+		defer end()
+		southbound, err := ovsdb.OpenSouthbound(ctx, ovsdb.Config{Addresses: addresses, Log: log})
 		if err != nil {
 			return Report{}, err
 		}

@@ -238,7 +238,7 @@ func (e *explainer) judged(way *Way, at *party, direction model.Direction, d tra
 		verb = "may receive it"
 	}
 	if err != nil {
-		where.What, where.Next = fmt.Sprintf("what decides whether %s %s is not understood: %v", at, verb, err), "ovn-nbctl list ACL says whose it is"
+		where.What, where.Next = fmt.Sprintf("what decides whether %s %s is not understood: %v", at, verb, err), "atoll nbctl list ACL says whose it is"
 		way.stop(where)
 		return false
 	}
@@ -294,7 +294,7 @@ func (e *explainer) nextOf(s Step, at *party, direction model.Direction) string 
 	case s.Policy != "":
 		return fmt.Sprintf("change %s, whose rule %s denies it: %s", field, s.Rule, describeHint(s.Policy))
 	}
-	return "ovn-nbctl list ACL says whose it is"
+	return "atoll nbctl list ACL says whose it is"
 }
 
 func (e *explainer) peersHint(network string) string {

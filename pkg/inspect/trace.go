@@ -189,7 +189,7 @@ func (t Trace) next() string {
 		case s.Policy != "":
 			return describeHint(s.Policy)
 		default:
-			return "ovn-nbctl list ACL says whose it is"
+			return "atoll nbctl list ACL says whose it is"
 		}
 	}
 	return ""

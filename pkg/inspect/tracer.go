@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -18,14 +19,20 @@ import (
 type Access struct {
 	// Kubeconfig says how to reach the API server; empty: as kubectl does.
 	Kubeconfig string
-	// Northbound are the servers of the northbound database, and Southbound those of the southbound one, which an explanation can do without.
+	// Northbound are the servers of the northbound database; without any, a trace reaches it by way of the API server. Southbound are those of the southbound one, which an explanation can
+	// do without.
 	Northbound, Southbound []string
 }
 
 // Follow follows a packet through the ACLs that the northbound database has.
 func Follow(ctx context.Context, from Access, q TraceQuery) (Trace, error) {
 	heard := &lastWarning{}
-	session, err := ovsdb.Open(ctx, ovsdb.Config{Addresses: from.Northbound, Log: slog.New(heard)})
+	northbound, end, err := way(ctx, from.Kubeconfig, api.DatabaseNorthbound, from.Northbound)
+	if err != nil {
+		return Trace{}, err
+	}
+	defer end()
+	session, err := ovsdb.Open(ctx, ovsdb.Config{Addresses: northbound, Log: slog.New(heard)})
 	if err != nil {
 		return Trace{}, heard.explain(err)
 	}

@@ -38,7 +38,7 @@ func (h *handler) explain(r request) (any, error) {
 			return nil, err
 		}
 		if !raw || may != nil {
-			return nil, forbidden(r.who, attributes{verb: "create", resource: api.ResourceExplanations + "/" + api.SubresourceRaw})
+			return nil, forbidden(r.who, attributes{verb: "create", resource: api.ResourceExplanations, subresource: api.SubresourceRaw})
 		}
 	}
 	out := api.Explanation{TypeMeta: typeOf("Explanation"), Spec: question.Spec}

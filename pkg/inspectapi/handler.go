@@ -57,11 +57,12 @@ type request struct {
 	who user
 }
 
-// root has answers bounded in time, and streams by themselves.
-func (h *handler) root(pings http.Handler) http.Handler {
+// root has answers bounded in time, and handles streams and connections by themselves.
+func (h *handler) root(pings, connections http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.TimeoutHandler(h.mux(), answerTime, "it took too long"))
 	mux.Handle("POST /apis/"+api.GroupName+"/"+api.Version+"/namespaces/{namespace}/pods/{name}/"+api.SubresourcePing, pings)
+	mux.Handle("GET /apis/"+api.GroupName+"/"+api.Version+"/databases/{name}/proxy", connections)
 	return mux
 }
 
@@ -159,8 +160,12 @@ func forbidden(who user, what attributes) error {
 		where = fmt.Sprintf("in the namespace %q", what.namespace)
 	}
 	group := cmp.Or(what.group, api.GroupName)
+	resource := what.resource
+	if what.subresource != "" {
+		resource += "/" + what.subresource
+	}
 	return apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: what.resource}, what.name,
-		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.name, what.verb, what.resource, group, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
+		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.name, what.verb, resource, group, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
 }
 
 func groupResource(resource string) schema.GroupResource {
@@ -270,6 +275,7 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourcePods + "/" + api.SubresourcePing, Kind: "PodPing", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourcePolicyTrials, SingularName: "policytrial", Kind: "PolicyTrial", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
+			{Name: api.ResourceDatabases + "/" + api.SubresourceProxy, Kind: "Database", Verbs: meta.Verbs{"get", "update"}},
 		},
 	}
 }

@@ -168,6 +168,8 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	switch spec.User {
 	case "operator":
 		return true
+	case "checker":
+		return r.Resource == "databases" && r.Subresource == "proxy" && r.Verb == "get"
 	case "viewer":
 		return (r.Resource == "explanations" || r.Resource == "policytrials") && r.Subresource == ""
 	case "jo":
@@ -183,10 +185,21 @@ type world struct {
 	handler *handler
 	answers *answers
 	reviews atomic.Int32
+	// revoked is a user who may do nothing any more. forget has what was said before forgotten.
+	revoked atomic.Pointer[string]
+	forget  func()
 	client  *http.Client
+	// certPEM and keyPEM are the API server's.
+	certPEM, keyPEM []byte
 }
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldOf(t, func(h *handler) http.Handler { return h.mux() })
+}
+
+// newWorldOf serves what root makes of the handler.
+func newWorldOf(t *testing.T, root func(*handler) http.Handler) *world {
 	t.Helper()
 	w := &world{answers: &answers{}}
 	client := fake.NewClientset()
@@ -194,6 +207,9 @@ func newWorld(t *testing.T) *world {
 		w.reviews.Add(1)
 		review := action.(kubetest.CreateAction).GetObject().(*authorization.SubjectAccessReview).DeepCopy()
 		review.Status.Allowed = rights(review.Spec)
+		if gone := w.revoked.Load(); gone != nil && *gone == review.Spec.User {
+			review.Status.Allowed = false
+		}
 		return true, review, nil
 	})
 	certificate, bundle := frontProxy(t, "front-proxy-client")
@@ -207,11 +223,21 @@ func newWorld(t *testing.T) *world {
 	}
 	authn.front.Store(f)
 	h := &handler{answers: w.answers, authn: authn, authz: newAuthorizer(client), log: slog.New(slog.DiscardHandler), turns: make(chan struct{}, maxAtOnce)}
-	w.handler, w.Server = h, httptest.NewUnstartedServer(h.mux())
+	w.forget = func() {
+		h.authz.mu.Lock()
+		defer h.authz.mu.Unlock()
+		clear(h.authz.verdicts)
+	}
+	w.handler, w.Server = h, httptest.NewUnstartedServer(root(h))
 	w.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	w.StartTLS()
 	t.Cleanup(w.Close)
 	w.client = w.with(certificate)
+	der, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.certPEM, w.keyPEM = []byte(bundle), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	return w
 }
 

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,7 @@ func TestInspection(t *testing.T) {
 	l.apply(networksOfTwo)
 	l.apply(podIn("acme", "web", "") + podIn("umbrella", "web", "") + podIn("acme", "lost", `atoll.dev/nics: '[{"ip":"10.9.9.9"}]'`))
 	l.run()
+	t.Setenv("PATH", filepath.Dir(l.central.Program("ovn-nbctl"))+":"+os.Getenv("PATH"))
 	admin := l.server.Kubeconfig()
 
 	if have := l.kubectl("get", "--raw", "/apis/inspect.atoll.dev/v1alpha1"); !strings.Contains(have, `"networks"`) || !strings.Contains(have, `"pods"`) {
@@ -181,6 +184,7 @@ func TestInspection(t *testing.T) {
 		l.must(err)
 	}
 	tells(admin, 0, []string{"ipam", "check"}, "0 findings, of")
+	t.Run("databases by a kubeconfig alone", l.databases)
 	t.Run("nobody is believed who he says he is", func(t *testing.T) { l.directly(t) })
 	t.Run("when nobody answers", func(*testing.T) {
 		l.stop()
@@ -191,6 +195,7 @@ func TestInspection(t *testing.T) {
 		tells(admin, 0, []string{"topology"}, "does not answer", "switch acme/front: 10.0.0.0/24 via 10.0.0.1, 1 pod on n1 1")
 		tells(admin, 1, []string{"status"}, "the API inspect.atoll.dev does not answer", "Node/n1")
 		tells(admin, 1, []string{"pod", "acme/web"}, "without OVN's databases", "?         northbound")
+		tells(admin, 2, []string{"nbctl", "show"}, "connect to the northbound database: ", "kubectl describe apiservice v1alpha1.inspect.atoll.dev")
 		tells(admin, 2, []string{"explain", "acme/web", "umbrella/web", "--port", "80"}, "does not answer", "acme/web: ", "umbrella/web: ", "--nb-address")
 	})
 }

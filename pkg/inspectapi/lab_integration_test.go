@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,13 @@ func (l *lab) kubectl(args ...string) string {
 	return string(out)
 }
 
+func (l *lab) nbctl(args ...string) string {
+	l.t.Helper()
+	out, err := l.central.NBCtl(l.t.Context(), args...)
+	l.must(err)
+	return strings.TrimSpace(out)
+}
+
 func (l *lab) apply(objects string) {
 	l.t.Helper()
 	file := filepath.Join(l.t.TempDir(), "objects.yaml")
@@ -132,11 +140,12 @@ func (l *lab) run() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	l.must(err)
 	l.address = listener.Addr().String()
+	north := ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase}
+	south := ovsdb.Asker{Config: ovsdb.Config{Addresses: []string{l.central.SBAddress()}, Log: log}, Database: ovsdb.SouthboundDatabase}
 	inquirer := inspect.Inquirer{
 		Source: "the controller of the test", Client: client,
 		Held:       func() (inspect.Held, error) { return inspect.HeldBy(feed, settings) },
-		Northbound: &ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase},
-		Southbound: &ovsdb.Asker{Config: ovsdb.Config{Addresses: []string{l.central.SBAddress()}, Log: log}, Database: ovsdb.SouthboundDatabase},
+		Northbound: &north, Southbound: &south,
 	}
 	inquirer.Mirror, inquirer.Settings = inspect.NewMirror(northbound), func() (config.Settings, error) { return settings, nil }
 	l.t.Cleanup(inquirer.Mirror.Close)
@@ -154,7 +163,10 @@ func (l *lab) run() {
 	served := make(chan struct{})
 	running.Go(func() {
 		defer close(served)
-		err := serve(serving, listener, Config{Client: client, Objects: objects, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(signer), Signer: signer, Log: log, Leads: func() bool { return true }})
+		err := serve(serving, listener, Config{
+			Client: client, Objects: objects, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(signer), Databases: Databases(north, south), Signer: signer, Log: log,
+			Leads: func() bool { return true },
+		})
 		if err != nil {
 			l.t.Error(err)
 		}
@@ -214,7 +226,13 @@ func (l *lab) atoll(kubeconfig string, args ...string) (status int, out, problem
 	cmd := cli.Command("atoll")
 	cmd.SetOut(&text)
 	cmd.SetErr(&trouble)
-	cmd.SetArgs(append(args, "--kubeconfig", kubeconfig))
+	if strings.HasSuffix(args[0], "ctl") {
+		// Its later arguments are the program's.
+		args = slices.Insert(slices.Clone(args), 1, "--kubeconfig", kubeconfig)
+	} else {
+		args = append(args, "--kubeconfig", kubeconfig)
+	}
+	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(l.t.Context())
 	if status = cli.ExitStatus(err); status == 2 {
 		trouble.WriteString(err.Error())

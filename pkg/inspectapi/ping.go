@@ -67,7 +67,6 @@ func (p *pinger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	what := attributes{verb: "create", resource: api.ResourcePods, subresource: api.SubresourcePing, namespace: from.Namespace, name: from.Name}
 	allowed, err := p.authz.may(ctx, who, what)
 	if err == nil && !allowed {
-		what.resource += "/" + what.subresource
 		p.fail(w, forbidden(who, what))
 		return
 	}

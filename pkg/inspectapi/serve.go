@@ -16,6 +16,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/daemon"
+	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
 // The Service by which the API server calls.
@@ -38,8 +39,10 @@ type Config struct {
 	// Nodes and Agents are by whom packets are sent from pods.
 	Nodes  Nodes
 	Agents Agents
-	Signer *certs.Signer
-	Log    *slog.Logger
+	// Databases are those that users may be connected to, by their names in the API.
+	Databases map[string]ovsdb.Asker
+	Signer    *certs.Signer
+	Log       *slog.Logger
 	// Leads reports whether this process leads: only such a one writes the APIService.
 	Leads func() bool
 }
@@ -60,6 +63,7 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	}
 	authn := newAuthenticator(c.Client, c.Log)
 	h := &handler{answers: c.Answers, authn: authn, authz: newAuthorizer(c.Client), log: c.Log, turns: make(chan struct{}, maxAtOnce)}
+	connections := &connector{handler: h, databases: c.Databases, bounds: defaultBounds(), users: map[string]int{}}
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -72,7 +76,7 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
 	server := &http.Server{
-		Handler: h.root(newPinger(h, c.Nodes, c.Agents)), TLSConfig: config,
+		Handler: h.root(newPinger(h, c.Nodes, c.Agents), connections), TLSConfig: config,
 		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}

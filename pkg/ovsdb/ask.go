@@ -258,3 +258,27 @@ func Is(row ovsdb.Row, column string) bool {
 	yes, _ := single(row[column]).(bool)
 	return yes
 }
+
+// DialLeader connects to the server that leads the database now, and says which it is.
+func (a Asker) DialLeader(ctx context.Context) (net.Conn, string, error) {
+	servers, err := a.Servers(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	var problems []string
+	for _, s := range servers {
+		switch {
+		case s.Err != nil:
+			problems = append(problems, fmt.Sprintf("%s: %v", s.Address, s.Err))
+		case s.Leader && s.Connected:
+			conn, err := a.dial(ctx, s.Address)
+			if err != nil {
+				return nil, "", fmt.Errorf("connect to %s at %s: %w", a.Database, s.Address, err)
+			}
+			return conn, s.Address, nil
+		default:
+			problems = append(problems, s.Address+": it follows")
+		}
+	}
+	return nil, "", fmt.Errorf("no server leads %s (%s)", a.Database, strings.Join(problems, "; "))
+}

@@ -72,9 +72,7 @@ const shims = `set -euo pipefail
 box() { %[1]s --state=%[2]s "$@"; }
 on_node() { box node exec n1 -- "$@"; }
 kubectl() { box kubectl "$@"; }
-atoll() { box central exec -- %[3]s/atoll "$@" --kubeconfig %[4]s; }
-ovn-nbctl() { box ovn-nbctl "$@"; }
-ovn-sbctl() { box central exec -- ovn-sbctl "$@"; }
+atoll() { box central exec -- env KUBECONFIG=%[4]s %[3]s/atoll "$@"; }
 ovn-trace() { box central exec -- ovn-trace "$@"; }
 ovn-appctl() { box central exec -- ovn-appctl "$@"; }
 ovs-vsctl() { on_node ovs-vsctl "$@"; }

@@ -105,6 +105,9 @@ func (c *Central) NBAddress() string { return "unix:" + c.path("nb.sock") }
 // SBAddress is the southbound database's address.
 func (c *Central) SBAddress() string { return "unix:" + c.path("sb.sock") }
 
+// Program is where one of OVN's programs is.
+func (c *Central) Program(name string) string { return c.parts.Program(name) }
+
 // PID is the process of one of: nb, sb, northd.
 func (c *Central) PID(name string) int { return c.procs[name].Process.Pid }
 

@@ -36,6 +36,26 @@ const (
 	SubresourceRaw = "raw"
 	// SubresourcePing of pods has packets sent from a pod.
 	SubresourcePing = "ping"
+	// ResourceDatabases are OVN's central ones. They cannot be got, only connected to.
+	ResourceDatabases = "databases"
+	// SubresourceProxy of databases is a connection, by an upgrade to websocket: the verb get reads, and update writes, too.
+	SubresourceProxy = "proxy"
+)
+
+// The databases.
+const (
+	// DatabaseNorthbound says what is wanted.
+	DatabaseNorthbound = "northbound"
+	// DatabaseSouthbound says what is done on nodes.
+	DatabaseSouthbound = "southbound"
+)
+
+// How a connection to a database is asked for.
+const (
+	// ProxyWrite is the parameter of a request for one that writes; it is "true" then.
+	ProxyWrite = "write"
+	// ProxyProtocol is the subprotocol of websocket: JSON-RPC as of RFC 7047, in binary messages whose bounds mean nothing.
+	ProxyProtocol = "v1alpha1.ovsdb.inspect.atoll.dev"
 )
 
 // NetworkResources are those whose objects are about a Network and have its name: who may get one of them for it, may get all.

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
+)
+
+const (
+	// nbAddressHelp is that of --nb-address where the database is reached by way of the API server without it.
+	nbAddressHelp = "read the northbound database at these servers (separated by commas), and not by way of the API server"
+	// programEnd is how long a program may take to end when it is asked to.
+	programEnd = 5 * time.Second
+)
+
+// addresses are those of a flag; none when it is empty.
+func addresses(flag string) []string {
+	if flag == "" {
+		return nil
+	}
+	return strings.Split(flag, ",")
+}
+
+// programError is how a program has ended that was run; it has said why.
+type programError struct {
+	program string
+	status  int
+}
+
+// Error says how it has ended.
+func (e *programError) Error() string {
+	return fmt.Sprintf("%s has ended with status %d", e.program, e.status)
+}
+
+func nbctlCommand() *cobra.Command {
+	return databaseCommand("nbctl", "northbound", api.DatabaseNorthbound, `  atoll nbctl show red
+  atoll nbctl --columns=name,up list Logical_Switch_Port red/web-0
+  atoll nbctl --write --if-exists lsp-del red/stray`)
+}
+
+func sbctlCommand() *cobra.Command {
+	return databaseCommand("sbctl", "southbound", api.DatabaseSouthbound, `  atoll sbctl show
+  atoll sbctl lflow-list red/front`)
+}
+
+type databaseOptions struct {
+	program, database string
+	kubeconfig        string
+	write             bool
+}
+
+func databaseCommand(name, adjective, database, example string) *cobra.Command {
+	o := databaseOptions{program: "ovn-" + name, database: database}
+	cmd := &cobra.Command{
+		Use:   name + " [--write] [--kubeconfig FILE] ARGS...",
+		Short: fmt.Sprintf("Run ovn-%s on OVN's %s database, by way of the API server", name, adjective),
+		Long: fmt.Sprintf(`Runs the program ovn-%s, which must be installed here, with ARGS, on the server that leads OVN's %s database. It is reached by way of the API
+server: a kubeconfig is enough.
+
+What is said by ovn-%s can only read, for which ClusterRole atoll-check has the right. --write asks for a connection that writes, which takes
+ClusterRole atoll-database-admin: whoever may write may undo every wall between tenants. What Atoll owns is put back within moments.
+
+The flags of this command come first; from the first one on that it does not know, all are for ovn-%s. It ends with the status of ovn-%s, or 2 when it could not be run.`,
+			name, adjective, name, name, name),
+		Example: example,
+		// Most flags are not ours.
+		DisableFlagParsing: true,
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.write, "write", false, "may write, too")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		own, rest := splitFlags(args)
+		if err := f.Parse(own); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if len(rest) == 0 || rest[0] == "-h" || rest[0] == "--help" {
+			return cmd.Help()
+		}
+		if err := o.run(cmd.Context(), rest, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// splitFlags parts the flags that are ours, which come first, from all that is for the program.
+func splitFlags(args []string) (own, rest []string) {
+	for i := 0; i < len(args); i++ {
+		switch flag, _, valued := strings.Cut(args[i], "="); {
+		case flag == "--write", flag == "--kubeconfig" && valued:
+		case flag == "--kubeconfig" && i+1 < len(args):
+			i++
+		case flag == "--":
+			return args[:i], args[i+1:]
+		default:
+			return args[:i], args[i:]
+		}
+	}
+	return args, nil
+}
+
+// run runs the program on a socket that leads to the database.
+func (o databaseOptions) run(ctx context.Context, args []string, in io.Reader, out, problems io.Writer) error {
+	path, err := exec.LookPath(o.program)
+	if err != nil {
+		return fmt.Errorf("%s is not installed here, or not in PATH: install OVN's client programs (Debian, Ubuntu: ovn-common; Fedora: ovn)", o.program)
+	}
+	tunnel, err := inspect.OpenTunnel(ctx, inspect.TunnelQuery{Kubeconfig: o.kubeconfig, Database: o.database, Write: o.write})
+	if err != nil {
+		return err
+	}
+	defer tunnel.Close()
+	cmd := exec.CommandContext(ctx, path, append([]string{"--db=" + tunnel.Address()}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, problems
+	cmd.Env = withoutOVN(os.Environ())
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, programEnd
+	err = cmd.Run()
+	if why := tunnel.Err(); err != nil && why != nil {
+		fmt.Fprintln(problems, "atoll:", why)
+	}
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		return &programError{o.program, statusOf(ended.ProcessState)}
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: %w", o.program, err)
+	}
+	return nil
+}
+
+// withoutOVN leaves out what would lead the program to another database, or to a daemon that is connected to one.
+func withoutOVN(environment []string) []string {
+	var out []string
+	for _, e := range environment {
+		switch name, _, _ := strings.Cut(e, "="); name {
+		case "OVN_NB_DB", "OVN_SB_DB", "OVN_NB_DAEMON", "OVN_SB_DAEMON":
+		default:
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// statusOf is the status that a shell gives a process that has ended.
+func statusOf(p *os.ProcessState) int {
+	const signalled = 128
+	if w, ok := p.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return signalled + int(w.Signal())
+	}
+	return p.ExitCode()
+}
