@@ -24,9 +24,9 @@ const (
 	// at: together with the way of a pod to its node they are less than ten seconds.
 	explainAfter = 4 * time.Second
 	explainEvery = 2 * time.Second
-	// bindingsAge is how old an answer of the southbound database may be that is given again, and bindingsTime how long it may
-	// take.
-	bindingsAge  = 5 * time.Second
+	// bindingsAge is how old an answer of the southbound database may be that is given again: less than explainAfter, so that what a pod is told
+	// was read while it waited. bindingsTime is how long an answer may take.
+	bindingsAge  = 3 * time.Second
 	bindingsTime = 3 * time.Second
 )
 

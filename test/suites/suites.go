@@ -34,8 +34,13 @@ func suites() []suite {
 		{name: "integration", parts: true, run: integration},
 		{name: "e2e", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
 			out.live = true
+			listed, err := r.output(ctx, ".", "go", "list", "./test/e2e/...")
+			if err != nil {
+				return err
+			}
+			packages := slices.DeleteFunc(strings.Fields(listed), func(name string) bool { return name == installed })
 			// Its tests wait more than they work. Its packages share the sandbox's name: one at a time.
-			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-p=1", "-parallel=4", "./test/e2e", "./test/e2e/cluster", "./test/e2e/hostile")
+			return r.goTest(ctx, out, append([]string{"-tags=e2e", "-count=1", "-timeout=60m", "-p=1", "-parallel=4"}, packages...)...)
 		}},
 		// They count packets that are lost while parts are replaced, and bound them: nothing else may run beside them.
 		{name: "alone", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
@@ -43,7 +48,7 @@ func suites() []suite {
 			if err := r.goTest(ctx, out, append([]string{"-tags=integration", "-count=1", "-p=1", "-timeout=20m"}, counting...)...); err != nil {
 				return err
 			}
-			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-parallel=4", "./test/e2e/installed")
+			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-parallel=4", installed)
 		}},
 		// A short list; make conformance runs the full one.
 		{name: "conformance", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
@@ -64,6 +69,9 @@ func suiteNamed(name string) (suite, error) {
 	}
 	return suite{}, fmt.Errorf("find suite %q: there are %s", name, strings.Join(names, ", "))
 }
+
+// installed are the e2e tests that are part of suite alone.
+const installed = module + "test/e2e/installed"
 
 // counting are the packages whose integration tests are part of suite alone.
 var counting = []string{module + "pkg/central", module + "pkg/decide"}
