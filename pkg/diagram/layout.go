@@ -170,11 +170,11 @@ func (l *layers) assign(next [][]int) []int {
 	right := make([][]int, len(next))
 	for box, list := range next {
 		for _, to := range list {
-			from, to := box, to
-			if order[from] > order[to] {
-				from, to = to, from
+			if order[box] > order[to] {
+				right[to] = append(right[to], box)
+			} else {
+				right[box] = append(right[box], to)
 			}
-			right[from] = append(right[from], to)
 		}
 	}
 	for _, box := range done {

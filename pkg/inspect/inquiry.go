@@ -122,7 +122,7 @@ func (i Inquirer) IPAMChecks(ctx context.Context) ([]api.IPAMCheck, error) {
 		out = held.IPAMChecks(rows, "")
 		return nil
 	}); err != nil {
-		return held.IPAMChecks(nil, notAnswering("northbound")+": leaks there, and ports that differ, are not known"), nil //nolint:nilerr // It is told.
+		return held.IPAMChecks(nil, notAnswering("northbound")+": leaks there, and ports that differ, are not known"), nil
 	}
 	return out, nil
 }
