@@ -36,7 +36,7 @@ func (c *addressCheck) checkPorts(rows northbound) {
 // portAddresses are the IP addresses of a port.
 func portAddresses(port *nb.LogicalSwitchPort) (out []netip.Addr) {
 	for _, element := range port.Addresses {
-		for _, word := range strings.FieldsSeq(element) {
+		for word := range strings.FieldsSeq(element) {
 			if a, err := netip.ParseAddr(word); err == nil {
 				out = append(out, a)
 			}

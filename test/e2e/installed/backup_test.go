@@ -23,7 +23,7 @@ func TestBackupJob(t *testing.T) {
 	}
 	// As dist/overlays/sandbox does.
 	text, tag := string(manifests), "ghcr.io/atoll-net/ovn:sandbox"
-	for _, word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsSeq(text) {
 		if strings.HasPrefix(word, "ghcr.io/atoll-net/ovn") {
 			text = strings.ReplaceAll(text, word, tag)
 		}
