@@ -5,10 +5,11 @@ package names
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"runtime"
-	"slices"
 	"testing"
+	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/miekg/dns"
@@ -130,13 +131,40 @@ func giveAddresses() error {
 			return err
 		}
 	}
-	// Linux lets an IPv6 address be used a moment after it said so.
-	for {
-		list, err := netlink.AddrList(lo, netlink.FAMILY_V6)
-		if err != nil || !slices.ContainsFunc(list, func(a netlink.Addr) bool { return a.Flags&unix.IFA_F_TENTATIVE != 0 }) {
+	for _, a := range testServers {
+		if err := untilItAnswersItself(a); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// untilItAnswersItself sends from an address of this namespace to itself until that arrives. Linux says that an IPv6 address is there before
+// it has its route, and an address for which nobody else is asked (IFA_F_NODAD) is never tentative: nothing else tells.
+func untilItAnswersItself(a netip.Addr) error {
+	for began := time.Now(); ; {
+		err := sendToItself(a)
+		if err == nil || time.Since(began) > 10*time.Second {
+			return err
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func sendToItself(a netip.Addr) error {
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		return err
+	}
+	if _, err := conn.WriteTo([]byte("here?"), conn.LocalAddr()); err != nil {
+		return err
+	}
+	_, _, err = conn.ReadFrom(make([]byte, 16))
+	return err
 }
 
 func onLoopback(a netip.Addr) *netlink.Addr {
