@@ -25,6 +25,7 @@ CONFORMANCE ?= -network=default,vpc
 HISTORIES ?= 200000
 POLICY   ?= -clusters=200
 PACKETS  ?= -packets=10000
+REBUILD  ?= -pods=1000
 CHURN    ?= -duration=10m -pods=60
 
 # Go stamps each program with the version that git gives the source (`go version -m bin/atoll-agent`).
@@ -72,7 +73,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race histories mutations test-integration policy policy-packets test-e2e losses churn conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
+.PHONY: test verify lint test-unit race histories mutations test-integration policy policy-packets test-e2e losses rebuild churn conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration,e2e,conformance alone
 
@@ -107,6 +108,9 @@ test-e2e: build ## tests on a cluster of three nodes on this machine, and those 
 
 losses: build ## what is lost while each part is replaced, upgraded or rebuilt, a node is drained and the authorities change, under 1,000 connections: half an hour (as root)
 	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=60m -v -run='^TestRolled$$' ./test/e2e/installed -losses
+
+rebuild: build ## both databases are lost and rebuilt with 1,000 pods, whose number REBUILD="-pods=3000" changes; what running pods lose: ten minutes (as root)
+	go run ./test/suites -exec go test -tags integration -count=1 -timeout=60m -v -run='^TestRebuild$$' ./pkg/central $(REBUILD)
 
 churn: build ## pods come and go in four Networks while members of the databases are killed at random: ten minutes; CHURN="-duration=1h -pods=300 -seed=7" is more (as root)
 	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=0 -v -run='^TestChurn$$' ./test/e2e/installed $(CHURN)

@@ -4,7 +4,11 @@ package central
 
 import (
 	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -20,6 +24,9 @@ import (
 	"github.com/atoll-net/atoll/test/stream"
 )
 
+// crowdPods are pods beside those that are measured.
+var crowdPods = flag.Int("pods", 0, "pods of 10.0.0.0/24 in Networks of 200, which have ports and are sent nothing")
+
 // TestRebuild: the files of both databases are lost on all members. Nobody makes others by himself; atoll ovn rebuild does, and pods that run feel nothing.
 func TestRebuild(t *testing.T) {
 	w := newWhole(t)
@@ -30,8 +37,18 @@ func TestRebuild(t *testing.T) {
 	c, toC := w.pod("red", "c", w.nodes[1])
 	w.arrives(a, b, toB)
 	w.arrives(a, c, toC)
+	// Datapaths that ovn-northd numbered by itself had other numbers afterwards: these are there when it numbers all at once.
+	for _, name := range []string{"blue", "green"} {
+		w.network(name)
+		w.pod(name, "e", w.nodes[1])
+	}
+	w.crowd(*crowdPods)
 	before := map[Kind]Database{Northbound: w.record(Northbound), Southbound: w.record(Southbound)}
-	rows := w.rows()
+	rows, datapaths := w.rows(), w.datapaths()
+	if len(datapaths) < 3*3 {
+		t.Fatalf("datapaths of three Networks: %v", datapaths)
+	}
+	ports := w.portsUp()
 
 	near := stream.New(t, a.Do, b.Do, netip.AddrPortFrom(toB, 8001), time.Millisecond)
 	far := stream.New(t, a.Do, c.Do, netip.AddrPortFrom(toC, 8002), time.Millisecond)
@@ -84,10 +101,11 @@ func TestRebuild(t *testing.T) {
 			return n.connected() && strings.Contains(n.log("controller"), "ready for the new southbound database")
 		})
 	}
-	w.until("all ports are up", func() bool {
-		out, err := w.local(Southbound, "--bare", "--columns=logical_port", "find", "Port_Binding", "up=true", "chassis!=[]", "type=\"\"")
-		return err == nil && len(strings.Fields(out)) == 3
-	})
+	w.until(fmt.Sprintf("all %d ports are up", ports), func() bool { return w.portsUp() == ports })
+	// A node with the flows of before sends packets of a Network by its old number.
+	if now := w.datapaths(); !maps.Equal(now, datapaths) {
+		t.Errorf("numbers of datapaths: %v, before: %v", now, datapaths)
+	}
 	t.Logf("%.1f s from the command until ports are up", time.Since(began).Seconds())
 	// ovn-controller takes its flows over 4 s after it has started.
 	must(t, near.Wait(8000))
@@ -144,6 +162,30 @@ func lostOf(d Database) Database {
 		d.Members[i].Lost = true
 	}
 	return d
+}
+
+// datapaths are the numbers of all switches and routers, by their names.
+func (w *whole) datapaths() map[string]string {
+	out, err := w.local(Southbound, "--format=json", "--columns=external_ids,tunnel_key", "list", "Datapath_Binding")
+	must(w.t, err)
+	var rows struct{ Data [][2]json.RawMessage }
+	must(w.t, json.Unmarshal([]byte(out), &rows))
+	keys := map[string]string{}
+	for _, row := range rows.Data {
+		_, after, _ := strings.Cut(string(row[0]), `["name","`)
+		name, _, _ := strings.Cut(after, `"`)
+		keys[name] = string(row[1])
+	}
+	return keys
+}
+
+// portsUp is how many ports of pods nodes have.
+func (w *whole) portsUp() int {
+	out, err := w.local(Southbound, "--bare", "--columns=logical_port", "find", "Port_Binding", "up=true", "chassis!=[]", "type=\"\"")
+	if err != nil {
+		return -1
+	}
+	return len(strings.Fields(out))
 }
 
 // rows are what the northbound database has, without what is another's or anew with each.

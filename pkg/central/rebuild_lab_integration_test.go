@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/test/ovn"
@@ -276,6 +277,63 @@ func (w *whole) pod(namespace, name string, on *switched) (*ovn.Guest, netip.Add
 		w.t.Fatalf("pod %s: %v", name, err)
 	}
 	return g, address
+}
+
+// crowd makes n pods in Networks of 200, on both nodes. Their interfaces are the switch's own, and nobody sends from them.
+func (w *whole) crowd(n int) {
+	const of = 200
+	client, err := kubernetes.NewForConfig(w.server.RESTConfig())
+	must(w.t, err)
+	for first := 0; first < n; first += of {
+		name := fmt.Sprintf("crowd-%d", first/of)
+		w.network(name)
+		for i := first; i < min(first+of, n); i++ {
+			_, err := client.CoreV1().Pods(name).Create(w.t.Context(), &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i)},
+				Spec:       corev1.PodSpec{NodeName: w.nodes[i%len(w.nodes)].name, Containers: []corev1.Container{{Name: "main", Image: "none"}}},
+			}, metav1.CreateOptions{})
+			must(w.t, err)
+		}
+	}
+	if n == 0 {
+		return
+	}
+	up := w.portsUp()
+	var rows struct{ Data [][3]any }
+	w.until(fmt.Sprintf("%d pods have ports", n), func() bool {
+		out, err := w.local(Northbound, "--format=json", "--columns=name,_uuid,options", "list", "Logical_Switch_Port")
+		if err != nil || json.Unmarshal([]byte(out), &rows) != nil {
+			return false
+		}
+		rows.Data = slices.DeleteFunc(rows.Data, func(row [3]any) bool { return !strings.HasPrefix(fmt.Sprint(row[0]), "crowd-") || portOption(row[2], "iface-id-ver") == "" })
+		return len(rows.Data) == n
+	})
+	words := map[string][]string{}
+	for i, row := range rows.Data {
+		node, end := portOption(row[2], "requested-chassis"), fmt.Sprintf("crowd%d", i)
+		words[node] = append(words[node], "--", "add-port", "br-int", end, "--", "set", "Interface", end, "type=internal",
+			fmt.Sprintf("external_ids:iface-id=%q", row[0]), "external_ids:iface-id-ver="+portOption(row[2], "iface-id-ver"))
+	}
+	for _, node := range w.nodes {
+		_, err := node.VSCtl(w.t.Context(), words[node.name]...)
+		must(w.t, err)
+	}
+	w.until(fmt.Sprintf("%d ports are up", n), func() bool { return w.portsUp() == up+n })
+}
+
+// portOption is an option of a port, of how ovn-nbctl prints all of them as JSON: ["map",[["key","value"],...]].
+func portOption(options any, key string) string {
+	outer, _ := options.([]any)
+	if len(outer) != 2 {
+		return ""
+	}
+	pairs, _ := outer[1].([]any)
+	for _, pair := range pairs {
+		if words, _ := pair.([]any); len(words) == 2 && words[0] == key {
+			return fmt.Sprint(words[1])
+		}
+	}
+	return ""
 }
 
 // arrives waits until datagrams from a guest to another arrive.

@@ -20,10 +20,11 @@ func edgeName(network string) string { return network + ":edge" }
 // on the pod's node. So a Network has one row for all of them. (ovn-nb(5), ovn-architecture(7).)
 func edge(l Layout) nb.Facts {
 	key := func(name string) string { return l.UID + "/:" + name }
+	uuid := nb.UUID(nb.TableLogicalSwitch, key("edge"))
 	sw := &nb.LogicalSwitch{
-		UUID:        nb.UUID(nb.TableLogicalSwitch, key("edge")),
+		UUID:        uuid,
 		Name:        edgeName(l.Name),
-		OtherConfig: map[string]string{"mcast_snoop": "false"},
+		OtherConfig: switchConfig(uuid),
 		ExternalIDs: idsOf(l),
 	}
 	port := &nb.LogicalRouterPort{

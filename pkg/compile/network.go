@@ -36,6 +36,7 @@ func Network(l Layout, faces []netip.Prefix) nb.Facts {
 			// others, nor hold a flow for every neighbour beforehand. (ovn-nb(5).)
 			"always_learn_from_arp_request": "false",
 			"dynamic_neigh_routers":         "true",
+			nb.KeyTunnelKey:                 nb.TunnelKey(routerRef(l).UUID),
 		},
 		ExternalIDs: idsOf(l),
 	}
@@ -49,7 +50,7 @@ func Network(l Layout, faces []netip.Prefix) nb.Facts {
 		sw := &nb.LogicalSwitch{
 			UUID:        switchRef(l, s.Name).UUID,
 			Name:        SwitchName(l.Name, s.Name),
-			OtherConfig: map[string]string{"mcast_snoop": "false"},
+			OtherConfig: switchConfig(switchRef(l, s.Name).UUID),
 			ExternalIDs: idsOf(l),
 		}
 		port := &nb.LogicalRouterPort{
@@ -82,6 +83,11 @@ func Network(l Layout, faces []netip.Prefix) nb.Facts {
 		facts.Add(edge(l))
 	}
 	return facts
+}
+
+// switchConfig is other_config of the switch with that UUID.
+func switchConfig(uuid string) map[string]string {
+	return map[string]string{"mcast_snoop": "false", nb.KeyTunnelKey: nb.TunnelKey(uuid)}
 }
 
 // ids are the marks of a row: whose it is, the UID of that object, and in which Network.
