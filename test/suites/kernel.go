@@ -19,6 +19,7 @@ import (
 func kernelPackages() []struct{ path, tests, but string } {
 	return []struct{ path, tests, but string }{
 		{"./pkg/agent", ".", ""},
+		{"./pkg/chassis", "^TestRestarts$", ""},
 		{"./pkg/decide", "WithPackets$", ""},
 		{"./pkg/porthole", ".", ""},
 		{"./test/policy/agree", "RandomWithPackets$", ""},

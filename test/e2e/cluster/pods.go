@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -24,6 +25,8 @@ type PodSpec struct {
 	NICs string
 	// Network is the pod's own label, App that by which a Service finds it.
 	Network, App string
+	// CPU is what the pod requests, such as 100m; empty means nothing, which is hardly anything where others want more.
+	CPU string
 	Annotations  map[string]string
 }
 
@@ -56,6 +59,9 @@ func (s PodSpec) Object() *corev1.Pod {
 	}
 	if s.Node != "" {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: s.Node}
+	}
+	if s.CPU != "" {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(s.CPU)}
 	}
 	if s.Network != "" {
 		p.Labels[model.LabelNetwork] = s.Network
