@@ -84,5 +84,5 @@ func databaseCommand() *cobra.Command {
 	flags.StringVar(&o.Data, "data", "/var/lib/atoll/ovn", "directory of databases")
 	flags.DurationVar(&o.CompactEvery, "compact-every", 24*time.Hour, "how often this member's file is compacted")
 	flags.DurationVar(&o.GoneAfter, "gone-after", 5*time.Minute, "how long a node must have no Node object until its server is removed from the cluster")
-	return cmd
+	return withHealth(cmd, func(args []string) string { return args[0] }, func() *probes { return &probes{run: s.run} })
 }

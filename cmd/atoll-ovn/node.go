@@ -52,7 +52,7 @@ func switchDatabaseCommand() *cobra.Command {
 	flags.StringVar(&d.File, "database", "/etc/openvswitch/conf.db", "the database's file; it is made when there is none, and never deleted")
 	flags.StringVar(&d.Schema, "schema", "/usr/share/openvswitch/vswitch.ovsschema", "the schema's file")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return d.Run(cmd.Context(), log()) }
-	return cmd
+	return withHealth(cmd, always(chassis.PartDatabase), func() *probes { return &probes{dirs: d.Directories} })
 }
 
 func switchCommand() *cobra.Command {
@@ -68,7 +68,7 @@ func switchCommand() *cobra.Command {
 	datapathFlag(flags, &s.Datapath)
 	flags.StringVar(&s.Underlay, "underlay", "", "with --datapath=userspace: the interface by which tunnels leave; its addresses move to the bridge br-phys")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return s.Run(cmd.Context(), log()) }
-	return cmd
+	return withHealth(cmd, always(chassis.PartSwitch), func() *probes { return &probes{dirs: s.Directories} })
 }
 
 func datapathFlag(flags *pflag.FlagSet, datapath *chassis.Datapath) {
@@ -122,7 +122,7 @@ func controllerCommand() *cobra.Command {
 			Client: api.Kube, Log: log(), Signer: certs.SignerNode, Node: c.Node, Dir: c.Certificates,
 		}, run)
 	}
-	return cmd
+	return withHealth(cmd, always(chassis.PartController), func() *probes { return &probes{dirs: c.Directories} })
 }
 
 // addressIn waits until an interface of the node has an address in a network, and returns it. On the userspace datapath that interface may be the

@@ -24,5 +24,5 @@ func northdCommand() *cobra.Command {
 		},
 	}
 	s.flags(cmd.Flags())
-	return cmd
+	return withHealth(cmd, always("northd"), func() *probes { return &probes{run: s.run} })
 }

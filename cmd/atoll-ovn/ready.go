@@ -12,37 +12,60 @@ import (
 	"github.com/atoll-net/atoll/pkg/chassis"
 )
 
-// readyCommand is for probes.
+// probes ask the daemons of this container's node, by their control sockets.
+type probes struct {
+	dirs chassis.Directories
+	// run is the directory of the sockets of a member of the central databases.
+	run string
+}
+
+func memberParts() []string { return []string{"nb", "sb", "northd"} }
+
+func nodeParts() []string {
+	return []string{chassis.PartDatabase, chassis.PartSwitch, chassis.PartController}
+}
+
+// ready succeeds when a part serves. The error says why it does not.
+func (p *probes) ready(ctx context.Context, part string) error {
+	switch {
+	case slices.Contains(nodeParts(), part):
+		return chassis.Check(ctx, p.dirs, part, chassis.Serves)
+	case part == "northd":
+		return central.NorthdReady(ctx, p.run)
+	}
+	kind, err := central.ParseKind(part)
+	if err != nil {
+		return err
+	}
+	return central.Ready(ctx, p.run, kind)
+}
+
+// live succeeds when the daemon of a node's part answers.
+func (p *probes) live(ctx context.Context, part string) error {
+	if !slices.Contains(nodeParts(), part) {
+		return fmt.Errorf("ask whether %s lives: it is not asked for that: a member that waits for the others is well", part)
+	}
+	return chassis.Check(ctx, p.dirs, part, chassis.Lives)
+}
+
+// readyCommand is for people, and for probes that cannot dial.
 func readyCommand() *cobra.Command {
-	dirs, run, live := chassis.Directories{}, "", false
-	members, node := []string{"nb", "sb", "northd"}, []string{chassis.PartDatabase, chassis.PartSwitch, chassis.PartController}
+	p, live := &probes{}, false
 	cmd := &cobra.Command{
 		Use:       "ready PART",
 		Short:     "Succeeds when a part of a node serves, or a part of a member of the central databases",
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: slices.Concat(members, node),
+		ValidArgs: slices.Concat(memberParts(), nodeParts()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			part := args[0]
-			switch {
-			case slices.Contains(node, part) && live:
-				return chassis.Check(cmd.Context(), dirs, part, chassis.Lives)
-			case slices.Contains(node, part):
-				return chassis.Check(cmd.Context(), dirs, part, chassis.Serves)
-			case live:
-				return fmt.Errorf("read --live: %s is not asked for that: a member that waits for the others is well", part)
-			case part == "northd":
-				return central.NorthdReady(cmd.Context(), run)
+			if live {
+				return p.live(cmd.Context(), args[0])
 			}
-			kind, err := central.ParseKind(part)
-			if err != nil {
-				return err
-			}
-			return central.Ready(cmd.Context(), run, kind)
+			return p.ready(cmd.Context(), args[0])
 		},
 	}
 	flags := cmd.Flags()
-	runDirectories(flags, &dirs)
-	flags.StringVar(&run, "run", "/run/ovn", "directory of the sockets of a member")
+	runDirectories(flags, &p.dirs)
+	flags.StringVar(&p.run, "run", "/run/ovn", "directory of the sockets of a member")
 	flags.BoolVar(&live, "live", false, "only ask whether a node's daemon lives")
 	return cmd
 }
