@@ -305,7 +305,9 @@ func (w *whole) crowd(n int) {
 		if err != nil || json.Unmarshal([]byte(out), &rows) != nil {
 			return false
 		}
-		rows.Data = slices.DeleteFunc(rows.Data, func(row [3]any) bool { return !strings.HasPrefix(fmt.Sprint(row[0]), "crowd-") || portOption(row[2], "iface-id-ver") == "" })
+		rows.Data = slices.DeleteFunc(rows.Data, func(row [3]any) bool {
+			return !strings.HasPrefix(fmt.Sprint(row[0]), "crowd-") || portOption(row[2], "iface-id-ver") == ""
+		})
 		return len(rows.Data) == n
 	})
 	words := map[string][]string{}

@@ -26,8 +26,8 @@ type PodSpec struct {
 	// Network is the pod's own label, App that by which a Service finds it.
 	Network, App string
 	// CPU is what the pod requests, such as 100m; empty means nothing, which is hardly anything where others want more.
-	CPU string
-	Annotations  map[string]string
+	CPU         string
+	Annotations map[string]string
 }
 
 // Object is a pod that runs netprobe.
