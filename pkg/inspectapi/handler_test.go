@@ -173,7 +173,10 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	case "viewer":
 		return (r.Resource == "explanations" || r.Resource == "policytrials") && r.Subresource == ""
 	case "jo":
-		about := slices.Contains(api.NetworkResources(), r.Resource)
+		about := slices.Contains(append(api.NetworkResources(), api.ResourceFlows), r.Resource)
+		if r.Resource == api.ResourceFlows && r.Verb == "watch" || r.Resource == api.ResourcePodFlows && r.Namespace == "acme" {
+			return true
+		}
 		return r.Verb == "list" && about || r.Verb == "get" && about && r.Name == "acme" || (r.Resource == "pods" || r.Resource == "explanations" || r.Resource == "policytrials") && r.Namespace == "acme"
 	}
 	return false
