@@ -60,7 +60,8 @@ type flower struct {
 }
 
 func newFlower(h *handler, plans FlowPlans, agents FlowAgents) *flower {
-	return &flower{handler: h, plans: plans, agents: agents, bounds: defaultFlowBounds(), crowd: crowd{what: "questions about flows", every: 16, each: 4}}
+	h.flower = &flower{handler: h, plans: plans, agents: agents, bounds: defaultFlowBounds(), crowd: crowd{what: "questions about flows", every: 16, each: 4}}
+	return h.flower
 }
 
 // ServeHTTP implements http.Handler.
@@ -146,12 +147,7 @@ func (f *flower) admit(ctx context.Context, who user, r *http.Request) (q inspec
 		return q, sight, err
 	}
 	if !every {
-		sight.Network = func(name string) (bool, error) {
-			return f.authz.may(ctx, who, attributes{verb: "get", resource: api.ResourceFlows, name: name})
-		}
-		sight.Namespace = func(name string) (bool, error) {
-			return f.authz.may(ctx, who, attributes{verb: "list", resource: api.ResourcePods, namespace: name})
-		}
+		sight = f.sight(ctx, who)
 	}
 	if err := readFlowQuery(query, &q); err != nil {
 		return q, sight, err
@@ -173,6 +169,18 @@ func (f *flower) admit(ctx context.Context, who user, r *http.Request) (q inspec
 		q.Networks, err = f.his(ctx, who)
 	}
 	return q, sight, err
+}
+
+// sight is whom somebody sees who may not see all.
+func (f *flower) sight(ctx context.Context, who user) inspect.FlowSight {
+	return inspect.FlowSight{
+		Network: func(name string) (bool, error) {
+			return f.authz.may(ctx, who, attributes{verb: "get", resource: api.ResourceFlows, name: name})
+		},
+		Namespace: func(name string) (bool, error) {
+			return f.authz.may(ctx, who, attributes{verb: "list", resource: api.ResourcePods, namespace: name})
+		},
+	}
 }
 
 // must is an error unless somebody may do something.

@@ -39,7 +39,9 @@ type Answers interface {
 	// Explain answers a question, as far as about namespaces that who asks may ask about.
 	Explain(ctx context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error)
 	// Try says what would change if policies were others. Who may change them in their namespaces has been asked; may is as of Explain.
-	Try(tried inspect.Tried, may inspect.MayAsk) (api.PolicyTrialStatus, error)
+	Try(tried inspect.Tried, may inspect.MayAsk, seen *inspect.TriedFlows) (api.PolicyTrialStatus, error)
+	// TriedNetworks are those whose flows have to do with it; nil: all.
+	TriedNetworks(tried inspect.Tried) ([]string, error)
 }
 
 // handler answers requests.
@@ -49,6 +51,8 @@ type handler struct {
 	authz   *authorizer
 	log     *slog.Logger
 	turns   chan struct{}
+	// flower tells of flows; nil where nobody does.
+	flower *flower
 }
 
 // request is one that is being answered.

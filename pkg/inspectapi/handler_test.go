@@ -142,9 +142,23 @@ func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may inspe
 	return api.ExplanationStatus{Verdict: verdict}, a.err
 }
 
-func (a *answers) Try(tried inspect.Tried, may inspect.MayAsk) (api.PolicyTrialStatus, error) {
+func (a *answers) TriedNetworks(tried inspect.Tried) ([]string, error) {
+	out := []string{}
+	for key := range tried {
+		if key.Namespace == "" {
+			return nil, nil
+		}
+		out = append(out, key.Namespace)
+	}
+	return out, nil
+}
+
+func (a *answers) Try(tried inspect.Tried, may inspect.MayAsk, seen *inspect.TriedFlows) (api.PolicyTrialStatus, error) {
 	a.asked.Add(1)
 	verdict := fmt.Sprintf("%d of everything", len(tried))
+	if seen != nil {
+		return api.PolicyTrialStatus{Verdict: fmt.Sprintf("%d flows of %s: %s", len(seen.Flows), seen.Since, seen.Problem)}, a.err
+	}
 	if may != nil {
 		own, err := may("acme")
 		other, otherErr := may("umbrella")
