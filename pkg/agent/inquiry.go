@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/atoll-net/atoll/pkg/agent/flows"
 	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/daemon"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -55,6 +57,18 @@ func (i inquiry) Ping(ctx context.Context, pod nodeapi.Pod, spec ping.Spec, each
 	}
 	defer func() { _ = netns.Close() }()
 	return ping.Run(ctx, spec, func(do func() error) error { return netns.Do(func(ns.NetNS) error { return do() }) }, each)
+}
+
+// Flows implements nodeapi.Answers.
+func (i inquiry) Flows(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error {
+	err := i.flows.Ask(ctx, q, each)
+	switch {
+	case errors.Is(err, flows.ErrOff), errors.Is(err, flows.ErrBlind):
+		return &nodeapi.RefusedError{What: err.Error()}
+	case err != nil:
+		return &nodeapi.RefusedError{What: err.Error(), Temporary: true}
+	}
+	return nil
 }
 
 // link is the interface of a pod, the newest if its sandbox was made anew. It is found by the pod's UID: names are given again, to pods and to containers.

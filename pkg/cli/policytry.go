@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
@@ -25,6 +26,7 @@ type tryOptions struct {
 	asked
 	files, gone []string
 	namespace   string
+	since       time.Duration
 }
 
 func tryCommand() *cobra.Command {
@@ -45,6 +47,8 @@ whether the pods listen, policies do not decide: atoll explain says it.
 A kubeconfig is enough: the API inspect.atoll.dev answers. Who may create policies in a namespace may try them there; pods of namespaces that he may not ask
 about are not compared. Where nobody answers, it compares itself, by what you may list, and says so.
 
+Where the cluster samples flows, it says, too, which of the last hour the policies would have stopped or newly let through, as far as you may see them (atoll flows).
+
 It ends with status 0 when nothing would change, 1 when something would, 2 when it cannot tell.`,
 		Example: `  atoll policy try -f policy.yaml
   atoll policy try -f policy.yaml -n red -o wide
@@ -59,6 +63,7 @@ It ends with status 0 when nothing would change, 1 when something would, 2 when 
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table, wide, json or yaml")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long it may take")
+	f.DurationVar(&o.since, "since", time.Hour, "age of the oldest flows that are looked at, at most 1h; 0s: none")
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file with policies; - is standard input")
 	f.StringArrayVar(&o.gone, "delete", nil, "policy that would be gone")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of policies that name none (default: that of the kubeconfig's context)")
@@ -72,6 +77,9 @@ func runTry(ctx context.Context, o tryOptions, in io.Reader, out, problems io.Wr
 	}
 	if len(o.files)+len(o.gone) == 0 {
 		return errors.New("name a file with policies (-f FILE), or a policy that would be gone (--delete NAME)")
+	}
+	if o.since < 0 {
+		return fmt.Errorf("--since: %s is no age", o.since)
 	}
 	if o.namespace == "" {
 		var err error
@@ -100,6 +108,9 @@ func runTry(ctx context.Context, o tryOptions, in io.Reader, out, problems io.Wr
 	spec, err := remote.DryRun(ctx, policies, gone)
 	if err != nil {
 		return whyNot("policy try", err)
+	}
+	if o.since > 0 {
+		spec.Since = &meta.Duration{Duration: o.since}
 	}
 	status, note, err := remote.Try(ctx, spec)
 	if err != nil {
@@ -219,6 +230,9 @@ func trialTable(text *strings.Builder, s api.PolicyTrialStatus, wide bool) {
 	}
 	if wide && s.Sources != "" {
 		fmt.Fprintf(text, "Read: %s.\n", s.Sources)
+	}
+	if s.Flows != nil {
+		trialFlows(text, *s.Flows, wide)
 	}
 }
 

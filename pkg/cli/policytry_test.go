@@ -30,7 +30,7 @@ func triedAPI(t *testing.T, status string) *httptest.Server {
 		case path == "POST /apis/networking.k8s.io/v1/namespaces/red/networkpolicies" && r.URL.Query().Get("dryRun") == "All":
 			w.WriteHeader(http.StatusCreated)
 			_, _ = w.Write(body)
-		case path == "POST /apis/inspect.atoll.dev/v1alpha1/namespaces/red/policytrials" && strings.Contains(string(body), `"name":"db-from-web"`):
+		case path == "POST /apis/inspect.atoll.dev/v1alpha1/namespaces/red/policytrials" && strings.Contains(string(body), `"name":"db-from-web"`) && strings.Contains(string(body), `"since":"1h0m0s"`):
 			w.WriteHeader(http.StatusCreated)
 			_, _ = io.WriteString(w, `{"status":`+status+`}`)
 		default:
@@ -47,6 +47,10 @@ func TestPolicyTry(t *testing.T) {
 	t.Parallel()
 	const changes = `{"changes":true,"verdict":"4 paths of 1 pair would be denied, 0 newly allowed","denied":4,"paths":[{
 		"from":[{"name":"red/web-0 +11 (app=web)","kind":"pods"}],"to":[{"name":"red/db-0","kind":"pods"}],"ports":"any but tcp 5432",
+		"before":{"allowed":true},"after":{"allowed":false,"deciders":["isolation of Ingress by NetworkPolicy/red/db-from-web"]}}]}`
+	const flows = `{"since":"1h0m0s","seen":12,"stopped":1,"allowed":0,"unsampled":2,"unjudged":3,"status":{"nodes":2,"silent":[{"node":"n2","why":"away"}]},"changes":[{
+		"flow":{"network":"red","from":{"address":"10.0.0.6","kind":"pod","name":"red/web-0"},"to":{"address":"10.0.1.5","kind":"pod","name":"red/db-0"},"protocol":"tcp","port":5432,"verdict":"allow",
+			"minute":"2026-05-04T10:01:00Z","last":"2026-05-04T10:01:05.000000Z","connections":7},
 		"before":{"allowed":true},"after":{"allowed":false,"deciders":["isolation of Ingress by NetworkPolicy/red/db-from-web"]}}]}`
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(file, []byte(triedPolicy), 0o600); err != nil {
@@ -69,6 +73,15 @@ red/web-0 +11 (app=web)   red/db-0   any but tcp 5432   allow    deny    isolati
 `},
 		{"nothing", `{"verdict":"Nothing would change","paths":[]}`, []string{"-f", file}, 0, "Nothing would change.\n"},
 		{"cut", `{"verdict":"Nothing would change","cut":"too much","paths":[]}`, []string{"-f", file}, 2, "Nothing would change.\nNot all was compared: too much.\n"},
+		{"flows", strings.Replace(changes, `"denied":4`, `"denied":4,"flows":`+flows, 1), []string{"-f", file}, 1, `   red/web-0   red/db-0   tcp 5432   7       allow   deny       isolation of Ingress by NetworkPolicy/red/db-from-web
+`},
+		{"flows' sum", strings.Replace(changes, `"denied":4`, `"denied":4,"flows":`+flows, 1), []string{"-f", file}, 1, `Of 12 flows of the last 1h it would have stopped 1, and newly allowed 0.
+Pods that it selects and that no policy selects yet, so that nothing was seen at them: 2.
+Not judged, since a pod has gone, is somebody else's, or many were counted as one: 3.
+Of flows, not all is told. Missing are flows of node n2: away.
+`},
+		{"flows are not sampled", strings.Replace(changes, `"denied":4`, `"denied":4,"flows":{"since":"1h0m0s","problem":"flows are not sampled"}`, 1), []string{"-f", file}, 1, "Of the flows of the last 1h nothing is known: flows are not sampled.\n"},
+		{"no age", changes, []string{"-f", file, "--since", "-1h"}, 2, ""},
 		{"yaml", changes, []string{"-f", file, "-o", "yaml"}, 1, "ports: any but tcp 5432"},
 		{"refused", changes, []string{"-f", refused}, 2, ""},
 		{"no policy", changes, nil, 2, ""},

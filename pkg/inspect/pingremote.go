@@ -55,13 +55,13 @@ func (r *Remote) Ping(ctx context.Context, from model.PodKey, spec api.PodPingSp
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode >= http.StatusMultipleChoices {
-		return unsent(answer)
+		return unsent(answer, "sends packets")
 	}
 	return readPing(answer.Body, each)
 }
 
-// unsent is why packets are not sent.
-func unsent(answer *http.Response) error {
+// unsent is why nobody does what an API does that would, in words.
+func unsent(answer *http.Response, does string) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
 	var said meta.Status
 	if json.Unmarshal(text, &said) == nil && said.Kind == "Status" && (said.Code != http.StatusNotFound || said.Details != nil && said.Details.Name != "") {
@@ -69,7 +69,7 @@ func unsent(answer *http.Response) error {
 	}
 	switch answer.StatusCode {
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		return &UnsentError{fmt.Sprintf("the cluster has no API %s that sends packets: it is not installed (dist/inspect), or older than this program", api.GroupName)}
+		return &UnsentError{fmt.Sprintf("the cluster has no API %s that %s: it is not installed (dist/inspect), or older than this program", api.GroupName, does)}
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return &UnsentError{fmt.Sprintf("the API %s does not answer (kubectl describe apiservice %s.%s)", api.GroupName, api.Version, api.GroupName)}
 	}

@@ -67,9 +67,9 @@ func ParsePolicyKey(text string) (model.PolicyKey, error) {
 	return model.PolicyKey{}, fmt.Errorf("%q is neither NetworkPolicy/NAMESPACE/NAME nor ClusterNetworkPolicy/NAME", text)
 }
 
-// Try says what would change. Who may not ask about everything is told of pods of the namespaces that he may ask about: of those where he may
+// Try says what would change, and of flows that were seen, unless they are nil, which. Who may not ask about everything is told of pods of the namespaces that he may ask about: of those where he may
 // change policies, and of others of the same Networks.
-func (i Inquirer) Try(tried Tried, may MayAsk) (api.PolicyTrialStatus, error) {
+func (i Inquirer) Try(tried Tried, may MayAsk, seen *TriedFlows) (api.PolicyTrialStatus, error) {
 	if i.Settings == nil {
 		return api.PolicyTrialStatus{}, ErrNotRead
 	}
@@ -81,7 +81,7 @@ func (i Inquirer) Try(tried Tried, may MayAsk) (api.PolicyTrialStatus, error) {
 	if err != nil {
 		return api.PolicyTrialStatus{}, err
 	}
-	q := policytrial.Question{Objects: held.Objects, Defaults: defaultsof.Of(settings), Policies: tried}
+	q := policytrial.Question{Objects: held.Objects, Defaults: defaultsof.Of(settings), Policies: tried, Flows: seen.judged()}
 	sources := "the objects of the API server"
 	var limits *sight
 	if may != nil {
@@ -100,7 +100,9 @@ func (i Inquirer) Try(tried Tried, may MayAsk) (api.PolicyTrialStatus, error) {
 	if err != nil {
 		return api.PolicyTrialStatus{}, fmt.Errorf("try policies: %w", err)
 	}
-	return trialStatus(outcome, tried, sources, limits), nil
+	out, verdict := trialStatus(outcome, tried, sources, limits)
+	out.Flows = seen.status(outcome, verdict)
+	return out, nil
 }
 
 // lookTried finds whose pods somebody may be told of who asks what would change.
@@ -117,7 +119,7 @@ func lookTried(held Held, tried Tried, may MayAsk) (*sight, error) {
 }
 
 // trialStatus is an outcome as the API has it. What names somebody else's things is left out.
-func trialStatus(o policytrial.Outcome, tried Tried, sources string, limits *sight) api.PolicyTrialStatus {
+func trialStatus(o policytrial.Outcome, tried Tried, sources string, limits *sight) (api.PolicyTrialStatus, func(policytrial.Verdict) api.TrialVerdict) {
 	out := api.PolicyTrialStatus{Denied: o.Denied, Allowed: o.Allowed, Changes: len(o.Changes) > 0, Cut: o.Cut, Sources: sources, Paths: []api.TrialPath{}}
 	for _, key := range slices.SortedFunc(maps.Keys(tried), model.PolicyKey.Compare) {
 		if tried[key] == nil {
@@ -159,7 +161,7 @@ func trialStatus(o policytrial.Outcome, tried Tried, sources string, limits *sig
 		out.Cut = "it would be too much: not all was compared"
 	}
 	out.Verdict = trialVerdict(o)
-	return out
+	return out, verdict
 }
 
 func trialVerdict(o policytrial.Outcome) string {

@@ -22,7 +22,7 @@ func (w *world) tryIn(tried Tried, his []string) (api.PolicyTrialStatus, error) 
 		Held:     func() (Held, error) { return w.heldOf(), nil },
 		Settings: func() (config.Settings, error) { return explained(), nil },
 	}
-	return i.Try(tried, may)
+	return i.Try(tried, may, nil)
 }
 
 // closed isolates every pod of a namespace, in both directions.

@@ -46,11 +46,11 @@ func (r *Remote) Try(ctx context.Context, spec api.PolicyTrialSpec) (api.PolicyT
 	if err != nil || down == "" {
 		return out.Status, "", err
 	}
-	return r.tryLocally(ctx, tried, down, in.Namespace)
+	return r.tryLocally(ctx, tried, down, in.Namespace, spec.Since)
 }
 
 // tryLocally compares by what the user may list: in all namespaces, or else in that of the policies alone.
-func (r *Remote) tryLocally(ctx context.Context, tried Tried, down, namespace string) (api.PolicyTrialStatus, string, error) {
+func (r *Remote) tryLocally(ctx context.Context, tried Tried, down, namespace string, since *meta.Duration) (api.PolicyTrialStatus, string, error) {
 	local, note := r.locally(ctx, down, "")
 	held, err := local.Held()
 	if err != nil {
@@ -73,7 +73,11 @@ func (r *Remote) tryLocally(ctx context.Context, tried Tried, down, namespace st
 	}
 	local.Held = func() (Held, error) { return held, nil }
 	local.Settings = func() (config.Settings, error) { return config.Read(ctx, r.config) }
-	out, err := local.Try(tried, nil)
+	var seen *TriedFlows
+	if since != nil {
+		seen = &TriedFlows{Since: since.Duration, Problem: down}
+	}
+	out, err := local.Try(tried, nil, seen)
 	if out.Sources = "what Kubernetes tells you"; len(unread) > 0 {
 		out.Sources += ", without " + strings.Join(unread, " and ")
 	}

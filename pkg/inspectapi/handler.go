@@ -39,7 +39,9 @@ type Answers interface {
 	// Explain answers a question, as far as about namespaces that who asks may ask about.
 	Explain(ctx context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error)
 	// Try says what would change if policies were others. Who may change them in their namespaces has been asked; may is as of Explain.
-	Try(tried inspect.Tried, may inspect.MayAsk) (api.PolicyTrialStatus, error)
+	Try(tried inspect.Tried, may inspect.MayAsk, seen *inspect.TriedFlows) (api.PolicyTrialStatus, error)
+	// TriedNetworks are those whose flows have to do with it; nil: all.
+	TriedNetworks(tried inspect.Tried) ([]string, error)
 }
 
 // handler answers requests.
@@ -49,6 +51,8 @@ type handler struct {
 	authz   *authorizer
 	log     *slog.Logger
 	turns   chan struct{}
+	// flower tells of flows; nil where nobody does.
+	flower *flower
 }
 
 // request is one that is being answered.
@@ -58,10 +62,13 @@ type request struct {
 }
 
 // root has answers bounded in time, and handles streams and connections by themselves.
-func (h *handler) root(pings, connections http.Handler) http.Handler {
+func (h *handler) root(pings, flows, connections http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.TimeoutHandler(h.mux(), answerTime, "it took too long"))
 	mux.Handle("POST /apis/"+api.GroupName+"/"+api.Version+"/namespaces/{namespace}/pods/{name}/"+api.SubresourcePing, pings)
+	for _, path := range []string{api.ResourceFlows, api.ResourceFlows + "/{name}", "namespaces/{namespace}/" + api.ResourcePodFlows} {
+		mux.Handle("GET /apis/"+api.GroupName+"/"+api.Version+"/"+path, flows)
+	}
 	mux.Handle("GET /apis/"+api.GroupName+"/"+api.Version+"/databases/{name}/proxy", connections)
 	return mux
 }
@@ -273,6 +280,8 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourceTopologies, SingularName: "topology", Kind: "Topology", Verbs: read},
 			{Name: api.ResourcePods, SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: read},
 			{Name: api.ResourcePods + "/" + api.SubresourcePing, Kind: "PodPing", Namespaced: true, Verbs: meta.Verbs{"create"}},
+			{Name: api.ResourceFlows, SingularName: "flows", Kind: "Flow", Verbs: meta.Verbs{"get", "list", "watch"}},
+			{Name: api.ResourcePodFlows, SingularName: "podflows", Kind: "PodFlow", Namespaced: true, Verbs: meta.Verbs{"list", "watch"}},
 			{Name: api.ResourcePolicyTrials, SingularName: "policytrial", Kind: "PolicyTrial", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceDatabases + "/" + api.SubresourceProxy, Kind: "Database", Verbs: meta.Verbs{"get", "update"}},

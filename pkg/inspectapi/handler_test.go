@@ -142,9 +142,23 @@ func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may inspe
 	return api.ExplanationStatus{Verdict: verdict}, a.err
 }
 
-func (a *answers) Try(tried inspect.Tried, may inspect.MayAsk) (api.PolicyTrialStatus, error) {
+func (a *answers) TriedNetworks(tried inspect.Tried) ([]string, error) {
+	out := []string{}
+	for key := range tried {
+		if key.Namespace == "" {
+			return nil, nil
+		}
+		out = append(out, key.Namespace)
+	}
+	return out, nil
+}
+
+func (a *answers) Try(tried inspect.Tried, may inspect.MayAsk, seen *inspect.TriedFlows) (api.PolicyTrialStatus, error) {
 	a.asked.Add(1)
 	verdict := fmt.Sprintf("%d of everything", len(tried))
+	if seen != nil {
+		return api.PolicyTrialStatus{Verdict: fmt.Sprintf("%d flows of %s: %s", len(seen.Flows), seen.Since, seen.Problem)}, a.err
+	}
 	if may != nil {
 		own, err := may("acme")
 		other, otherErr := may("umbrella")
@@ -160,7 +174,7 @@ func (a *answers) Try(tried inspect.Tried, may inspect.MayAsk) (api.PolicyTrialS
 func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	r := spec.ResourceAttributes
 	if r.Group == "networking.k8s.io" || r.Group == "policy.networking.k8s.io" {
-		return r.Verb == "create" && (spec.User == "operator" || spec.User == "jo" && r.Resource == "networkpolicies" && r.Namespace == "acme")
+		return r.Verb == "create" && (spec.User == "operator" || spec.User != "viewer" && r.Resource == "networkpolicies" && r.Namespace == "acme")
 	}
 	if r.Group != api.GroupName || r.Version != api.Version {
 		return false
@@ -170,10 +184,16 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 		return true
 	case "checker":
 		return r.Resource == "databases" && r.Subresource == "proxy" && r.Verb == "get"
+	case "ed", "eve":
+		// They may edit the namespace; eve may not see its flows.
+		return (r.Resource == "policytrials" || r.Resource == "explanations" || r.Resource == "podflows" && spec.User == "ed") && r.Namespace == "acme"
 	case "viewer":
 		return (r.Resource == "explanations" || r.Resource == "policytrials") && r.Subresource == ""
 	case "jo":
-		about := slices.Contains(api.NetworkResources(), r.Resource)
+		about := slices.Contains(append(api.NetworkResources(), api.ResourceFlows), r.Resource)
+		if r.Resource == api.ResourceFlows && r.Verb == "watch" || r.Resource == api.ResourcePodFlows && r.Namespace == "acme" {
+			return true
+		}
 		return r.Verb == "list" && about || r.Verb == "get" && about && r.Name == "acme" || (r.Resource == "pods" || r.Resource == "explanations" || r.Resource == "policytrials") && r.Namespace == "acme"
 	}
 	return false

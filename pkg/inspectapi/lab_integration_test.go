@@ -164,7 +164,7 @@ func (l *lab) run() {
 	running.Go(func() {
 		defer close(served)
 		err := serve(serving, listener, Config{
-			Client: client, Objects: objects, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(signer), Databases: Databases(north, south), Signer: signer, Log: log,
+			Client: client, Objects: objects, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(signer), Flows: inquirer, FlowAgents: FlowAgentsBy(signer), Databases: Databases(north, south), Signer: signer, Log: log,
 			Leads: func() bool { return true },
 		})
 		if err != nil {

@@ -59,7 +59,7 @@ func TestPings(t *testing.T) {
 		return answer(each)
 	}
 	pinger := newPinger(w.handler, nodes, agents)
-	served := httptest.NewUnstartedServer(w.handler.root(pinger, http.NotFoundHandler()))
+	served := httptest.NewUnstartedServer(w.handler.root(pinger, http.NotFoundHandler(), http.NotFoundHandler()))
 	served.TLS = w.TLS
 	served.StartTLS()
 	t.Cleanup(served.Close)

@@ -1,11 +1,14 @@
 package inspectapi
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -70,6 +73,69 @@ func (h *handler) try(r request) (any, error) {
 	}
 	out := api.PolicyTrial{TypeMeta: typeOf("PolicyTrial"), Spec: question.Spec}
 	out.Namespace = r.PathValue("namespace")
-	out.Status, err = h.answers.Try(tried, may)
+	var seen *inspect.TriedFlows
+	if since := question.Spec.Since; since != nil && since.Duration > 0 {
+		if seen, err = h.seen(r, tried, since.Duration); err != nil {
+			return nil, err
+		}
+	}
+	out.Status, err = h.answers.Try(tried, may, seen)
 	return out, err
+}
+
+// seen are the flows of the last time that have to do with policies, as far as who asks may be told of them: those of their Networks, else those of their namespaces' pods.
+func (h *handler) seen(r request, tried inspect.Tried, since time.Duration) (*inspect.TriedFlows, error) {
+	out, q := &inspect.TriedFlows{Since: since}, inspect.FlowQuestion{Since: since}
+	networks, err := h.answers.TriedNetworks(tried)
+	if err != nil {
+		return nil, err
+	}
+	if h.flower == nil {
+		out.Problem = "nobody tells of flows here"
+		return out, nil
+	}
+	whole, err := h.flower.allows(r.Context(), r.who, attributes{verb: "get", resource: api.ResourceFlows})
+	if err != nil {
+		return nil, err
+	}
+	var sight inspect.FlowSight
+	if !whole {
+		sight = h.flower.sight(r.Context(), r.who)
+		may, err := h.authz.which(r.Context(), r.who, api.ResourceFlows, networks)
+		if err != nil {
+			return nil, apierrors.NewServiceUnavailable(err.Error())
+		}
+		whole = networks != nil && len(may) == len(networks)
+	}
+	if q.Networks = networks; !whole {
+		q.Networks, q.Namespaces = nil, []string{}
+		for _, key := range slices.SortedFunc(maps.Keys(tried), model.PolicyKey.Compare) {
+			may, err := h.flower.allows(r.Context(), r.who, attributes{verb: "list", resource: api.ResourcePodFlows, namespace: key.Namespace})
+			switch {
+			case err != nil:
+				return nil, err
+			case !may:
+				out.Problem = fmt.Sprintf("you may not see the flows of pods in %s (list podflows.%s there)", cmp.Or(key.Namespace, "all namespaces"), api.GroupName)
+				return out, nil
+			case !slices.Contains(q.Namespaces, key.Namespace):
+				q.Namespaces = append(q.Namespaces, key.Namespace)
+			}
+		}
+	}
+	leave, err := h.flower.crowd.enter(r.who.name)
+	if err != nil {
+		out.Problem = err.Error()
+		return out, nil
+	}
+	defer leave()
+	plan, err := h.flower.plans.Flows(r.Context(), q, sight)
+	if err != nil {
+		out.Problem = flowProblem(err).Error()
+		if off, ok := errors.AsType[*inspect.FlowsOffError](err); ok {
+			out.Problem = off.Error()
+		}
+		return out, nil
+	}
+	out.Flows, out.Status = h.flower.gather(r.Context(), r.who, plan)
+	return out, nil
 }

@@ -47,3 +47,38 @@ func TestWhoMayTryWhat(t *testing.T) {
 		}
 	}
 }
+
+// TestTrialsLookAtFlows: of the Networks that they have to do with, else of the pods of their namespaces, as far as who tries may be told of them; and the trial goes on where he may not.
+func TestTrialsLookAtFlows(t *testing.T) {
+	t.Parallel()
+	const (
+		body = `{"spec":{"since":"1h","policies":[{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"namespace":"acme","name":"x"},"spec":{"podSelector":{}}}]}}`
+		mine = "/namespaces/acme/policytrials"
+	)
+	for _, c := range []struct {
+		user, path, body string
+		on               bool
+		told             string
+		networks, spaces int
+	}{
+		{"jo", mine, body, true, `"3 flows of 1h0m0s: "`, 1, 0},
+		{"ed", mine, body, true, `"3 flows of 1h0m0s: "`, 0, 1},
+		{"eve", mine, body, true, `"0 flows of 1h0m0s: you may not see the flows of pods in acme`, 0, 0},
+		{"operator", "/policytrials", body, true, `"3 flows of 1h0m0s: "`, 1, 0},
+		{"operator", "/policytrials", `{"spec":{"since":"1h","delete":["ClusterNetworkPolicy/x"]}}`, true, `"5 flows of 1h0m0s: "`, 0, 0},
+		{"jo", mine, body, false, `"0 flows of 1h0m0s: flows are not sampled`, 0, 0},
+		{"jo", mine, strings.Replace(body, `"since":"1h",`, "", 1), true, `"1, of acme true, of umbrella false"`, 0, 0},
+	} {
+		w := newFlowWorld(t)
+		w.settings.Flows.On = c.on
+		status, told := w.send(t, w.client, c.user, http.MethodPost, c.path, c.body)
+		if status != http.StatusCreated || !strings.Contains(told, c.told) {
+			t.Errorf("%s tries: %d %s, want %s", c.user, status, told, c.told)
+		}
+		for _, q := range w.asked {
+			if len(q.Flows.Networks) != c.networks || len(q.Flows.Namespaces) != c.spaces || q.Flows.Follow {
+				t.Errorf("%s tries, and agents are asked for %+v", c.user, q.Flows)
+			}
+		}
+	}
+}

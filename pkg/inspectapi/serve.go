@@ -39,6 +39,9 @@ type Config struct {
 	// Nodes and Agents are by whom packets are sent from pods.
 	Nodes  Nodes
 	Agents Agents
+	// Flows and FlowAgents are by whom who talks to whom is told.
+	Flows      FlowPlans
+	FlowAgents FlowAgents
 	// Databases are those that users may be connected to, by their names in the API.
 	Databases map[string]ovsdb.Asker
 	Signer    *certs.Signer
@@ -76,7 +79,7 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
 	server := &http.Server{
-		Handler: h.root(newPinger(h, c.Nodes, c.Agents), connections), TLSConfig: config,
+		Handler: h.root(newPinger(h, c.Nodes, c.Agents), newFlower(h, c.Flows, c.FlowAgents), connections), TLSConfig: config,
 		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}

@@ -129,14 +129,15 @@ func TenantRole(want model.TenantRole) *rbacv1.ClusterRole {
 	}
 	// Whoever may list what inspection tells of Networks is told of those that he may get.
 	inspected := []string{inspectv1alpha1.GroupName}
-	rules = append(rules, rbacv1.PolicyRule{APIGroups: inspected, Resources: inspectv1alpha1.NetworkResources(), Verbs: []string{"list"}})
+	rules = append(rules, rbacv1.PolicyRule{APIGroups: inspected, Resources: inspectv1alpha1.NetworkResources(), Verbs: []string{"list"}},
+		rbacv1.PolicyRule{APIGroups: inspected, Resources: []string{inspectv1alpha1.ResourceFlows}, Verbs: []string{"list", "watch"}})
 	// A rule without names would be about all.
 	if len(want.Networks) > 0 {
 		rules = append(rules, rbacv1.PolicyRule{
 			APIGroups: groups, Resources: []string{"networks"}, ResourceNames: want.Networks,
 			Verbs: []string{"get", "list", "watch", "update", "patch", "delete"},
 		}, rbacv1.PolicyRule{
-			APIGroups: inspected, Resources: inspectv1alpha1.NetworkResources(), ResourceNames: want.Networks, Verbs: []string{"get"},
+			APIGroups: inspected, Resources: append(inspectv1alpha1.NetworkResources(), inspectv1alpha1.ResourceFlows), ResourceNames: want.Networks, Verbs: []string{"get"},
 		})
 	}
 	return &rbacv1.ClusterRole{ObjectMeta: roleMeta(want), Rules: rules}

@@ -73,7 +73,7 @@ func TestDefaultNetwork(t *testing.T) {
 
 // TestTenantRole: a Tenant without Networks gives its admins no verb on those of others, as a rule without names would.
 func TestTenantRole(t *testing.T) {
-	for networks, rules := range map[int]int{0: 3, 1: 5} {
+	for networks, rules := range map[int]int{0: 4, 1: 6} {
 		role := TenantRole(model.TenantRole{Tenant: "acme", Networks: make([]string, networks)})
 		if len(role.Rules) != rules {
 			t.Errorf("with %d Networks the role has %+v", networks, role.Rules)
@@ -81,6 +81,8 @@ func TestTenantRole(t *testing.T) {
 		for _, rule := range role.Rules {
 			// Inspection lists to him what he may get.
 			lists := cmp.Equal(rule.APIGroups, []string{"inspect.atoll.dev"}) && cmp.Equal(rule.Verbs, []string{"list"})
+			// And who may list or watch flows, may ask for those that he may get.
+			lists = lists || cmp.Equal(rule.APIGroups, []string{"inspect.atoll.dev"}) && cmp.Equal(rule.Resources, []string{"flows"}) && cmp.Equal(rule.Verbs, []string{"list", "watch"})
 			if len(rule.ResourceNames) == 0 && !lists && !cmp.Equal(rule.Verbs, []string{"create"}) {
 				t.Errorf("a rule about all: %+v", rule)
 			}

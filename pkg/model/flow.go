@@ -1,7 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,15 +38,49 @@ type Flow struct {
 // FlowQuestion says which flows somebody wants to hear of. Whoever asks for another has seen to it that the other may.
 type FlowQuestion struct {
 	// Networks: of these only. Nil: of all; empty: of none.
-	Networks []string
+	Networks []string `json:"networks"`
 	// Namespaces: of pods of these only. Nil: of all, and of what is no pod's; empty: of none.
-	Namespaces []string
+	Namespaces []string `json:"namespaces"`
 	// Pod is the name of a pod; empty: of all.
-	Pod string
+	Pod string `json:"pod,omitempty"`
 	// Drops: only what was dropped or rejected.
-	Drops bool
-	// Since is the age of the oldest that is wanted.
-	Since time.Duration
+	Drops bool `json:"drops,omitempty"`
+	// Since is the age of the oldest that is wanted; 0: of all that are kept.
+	Since time.Duration `json:"since,omitempty"`
+	// Limit is how many are wanted of those that are kept: the newest; 0: all.
+	Limit int `json:"limit,omitempty"`
 	// Follow goes on with what comes, until whoever asks has enough.
-	Follow bool
+	Follow bool `json:"follow,omitempty"`
+}
+
+// Asks reports whether a flow is asked for. One whose Network or pod is not known is nobody's who asks for those of some.
+func (q FlowQuestion) Asks(flow Flow) bool {
+	namespace, name, _ := strings.Cut(flow.Pod, "/")
+	switch {
+	case q.Networks != nil && (flow.Network == "" || !slices.Contains(q.Networks, flow.Network)):
+	case q.Namespaces != nil && (namespace == "" || !slices.Contains(q.Namespaces, namespace)):
+	case q.Pod != "" && q.Pod != name:
+	case q.Drops && !flow.Dropped():
+	default:
+		return true
+	}
+	return false
+}
+
+// Verdicts by which a packet does not arrive: an ACL's actions.
+const (
+	verdictDrop   = "drop"
+	verdictReject = "reject"
+)
+
+// Dropped reports whether it did not pass.
+func (f Flow) Dropped() bool { return f.Verdict == verdictDrop || f.Verdict == verdictReject }
+
+// Compare orders flows by time, and then by what they are.
+func (f Flow) Compare(o Flow) int {
+	return cmp.Or(
+		f.Minute.Compare(o.Minute), f.Last.Compare(o.Last), strings.Compare(f.Network, o.Network),
+		f.Source.Compare(o.Source), f.Destination.Compare(o.Destination), cmp.Compare(f.Port, o.Port), strings.Compare(f.Protocol, o.Protocol),
+		strings.Compare(f.Direction, o.Direction), strings.Compare(f.Policy, o.Policy), strings.Compare(f.Rule, o.Rule),
+	)
 }

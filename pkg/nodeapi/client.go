@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/atoll-net/atoll/pkg/ping"
 )
@@ -26,6 +27,8 @@ type Client struct {
 	Port uint16
 	// TLS is by whom the agent is known at an address, and by what we are.
 	TLS func(netip.Addr) *tls.Config
+	// patience is how long an agent may say nothing while it tells of flows; silence if it is 0.
+	patience time.Duration
 }
 
 // Ping has packets sent from a pod of the node, and tells of each. Its error is an UnreachableError, a RefusedError, or that the answer is not whole.
@@ -39,24 +42,33 @@ func (c Client) Ping(ctx context.Context, q Question, each func(ping.Reply) erro
 	if len(q.User) > maxUser {
 		q.User = q.User[:maxUser]
 	}
-	text, err := json.Marshal(q)
+	answer, err := c.ask(ctx, pathPing, q)
 	if err != nil {
-		return fmt.Errorf("write a question: %w", err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://agent"+pathPing, bytes.NewReader(text))
-	if err != nil {
-		return fmt.Errorf("make a request: %w", err)
-	}
-	transport := &http.Transport{DialTLSContext: c.dial, DisableKeepAlives: true, ResponseHeaderTimeout: answerTime, MaxResponseHeaderBytes: maxQuestion}
-	answer, err := transport.RoundTrip(request)
-	if err != nil {
-		return &UnreachableError{c.Node, err}
+		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
 		return refusal(c.Node, answer)
 	}
 	return c.read(answer.Body, q, each)
+}
+
+// ask sends a question. Its error is an UnreachableError where nobody takes it.
+func (c Client) ask(ctx context.Context, path string, q any) (*http.Response, error) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return nil, fmt.Errorf("write a question: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://agent"+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("make a request: %w", err)
+	}
+	transport := &http.Transport{DialTLSContext: c.dial, DisableKeepAlives: true, ResponseHeaderTimeout: answerTime, MaxResponseHeaderBytes: maxQuestion}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, &UnreachableError{c.Node, err}
+	}
+	return answer, nil
 }
 
 // refusal is why an agent does not answer.

@@ -3,6 +3,8 @@
 //
 //	inspectapi ── Client ── POST /ping: Question ──▶ Handler ── Agent: the pod's network namespace
 //	                     ◀── Line, Line, … Line{End: true} ──
+//	           ── Client ── POST /flows: FlowsQuestion ──▶ Handler ── flows of the node
+//	                     ◀── FlowLine, FlowLine, … FlowLine{End: true} ──
 //
 // What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, and each in time and in
 // bytes, at both ends: neither believes the other that it keeps to that.
@@ -26,6 +28,8 @@ const (
 	pathPing = "/ping"
 	// maxQuestion bounds a question, maxLine a line of an answer, in bytes.
 	maxQuestion, maxLine = 16 << 10, 4 << 10
+	// maxFlowsQuestion bounds one about flows, which may name as many Networks as a Tenant has.
+	maxFlowsQuestion = 256 << 10
 	// maxUser bounds the name of who asks.
 	maxUser = 256
 	// dialTime bounds a connection's making, with its certificates; writeTime how long a line may wait for its reader.

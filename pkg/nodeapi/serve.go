@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ping"
 )
 
@@ -20,13 +21,16 @@ const maxAtOnce = 8
 type Answers interface {
 	// Ping sends packets from a pod, and tells of each. Its error is a RefusedError where nothing was sent.
 	Ping(ctx context.Context, pod Pod, spec ping.Spec, each func(ping.Reply)) error
+	// Flows tells of flows of the node until each fails, or ctx ends. Its error is a RefusedError where there are none to tell of.
+	Flows(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.
 func Handler(answers Answers, log *slog.Logger) http.Handler {
-	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce)}
+	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathPing, h.ping)
+	mux.HandleFunc("POST "+pathFlows, h.flows)
 	return mux
 }
 
@@ -34,6 +38,8 @@ type handler struct {
 	answers Answers
 	log     *slog.Logger
 	turns   chan struct{}
+	// flowTurns are those of questions about flows, which may take as long as somebody follows.
+	flowTurns chan struct{}
 }
 
 // Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone, also while he is answered.
@@ -46,17 +52,8 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 
 func (h *handler) ping(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
-	text, err := readWithin(control, http.MaxBytesReader(w, r.Body, maxQuestion))
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
-	}
 	var q Question
-	if err := json.Unmarshal(text, &q); err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
-	}
-	if err := q.Check(); err != nil {
+	if err := readQuestion(control, http.MaxBytesReader(w, r.Body, maxQuestion), &q); err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
@@ -85,6 +82,18 @@ func (h *handler) ping(w http.ResponseWriter, r *http.Request) {
 	default:
 		out.write(Line{End: true})
 	}
+}
+
+// readQuestion reads a question, and says what is wrong with it.
+func readQuestion(control *http.ResponseController, body io.Reader, q interface{ Check() error }) error {
+	text, err := readWithin(control, body)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, q); err != nil {
+		return fmt.Errorf("read the question: %w", err)
+	}
+	return q.Check()
 }
 
 // readWithin reads all that a client sends, who may take no longer for it than a connection may take to be made.

@@ -59,7 +59,8 @@ func Compare(q Question) (Outcome, error) {
 		return out, err
 	}
 	c.merge()
-	return out, nil
+	err := c.flows()
+	return out, err
 }
 
 // rank puts those groups first that a change selects.

@@ -17,6 +17,8 @@ type Question struct {
 	Policies map[model.PolicyKey]*model.Policy
 	// Sees reports whether who asks may be told of a pod; nil: of all.
 	Sees func(model.PodKey) bool
+	// Flows are those that were seen, which who asks may be told of.
+	Flows []model.Flow
 }
 
 // Outcome is what would change.
@@ -30,6 +32,10 @@ type Outcome struct {
 	DeniedPairs, AllowedPairs int
 	// Judged is how many verdicts it took.
 	Judged int
+	// Flows are those that were seen and would be decided otherwise. Unjudged is of how many that is not known: a pod has gone, or somebody else's is at the other end. Unsampled is how
+	// many of the pods that the policies select have no policy yet in a direction, so that nothing was seen at them.
+	Flows               []FlowChange
+	Unjudged, Unsampled int
 	// Cut says what was not compared, since it would be too much; empty when all was.
 	Cut string
 }

@@ -1,12 +1,11 @@
 package flows
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -79,6 +78,10 @@ func (f *Flows) answer(ctx context.Context, a *asker, now time.Time) {
 		found = f.all(a.question, now)
 	}
 	a.answers <- found
+	if f.trouble != nil {
+		a.end(fmt.Errorf("%w: %w", ErrBlind, f.trouble))
+		return
+	}
 	if !a.question.Follow {
 		a.end(nil)
 		return
@@ -109,14 +112,14 @@ func (f *Flows) tell(now time.Time) {
 		}
 		var some []model.Flow
 		for k, c := range f.fresh {
-			if flow := f.flow(k.datapath, now.Truncate(time.Minute), k.key, c); wants(a.question, flow) {
+			if flow := f.flow(k.datapath, now.Truncate(time.Minute), k.key, c); a.question.Asks(flow) {
 				some = append(some, flow)
 			}
 		}
 		if len(some) == 0 {
 			continue
 		}
-		slices.SortFunc(some, compare)
+		slices.SortFunc(some, model.Flow.Compare)
 		select {
 		case a.answers <- some:
 		default:
@@ -136,13 +139,16 @@ func (f *Flows) all(q model.FlowQuestion, now time.Time) []model.Flow {
 				if q.Since > 0 && now.Sub(c.last) > q.Since {
 					continue
 				}
-				if flow := f.flow(datapath, m.begins, k, c); wants(q, flow) {
+				if flow := f.flow(datapath, m.begins, k, c); q.Asks(flow) {
 					out = append(out, flow)
 				}
 			}
 		}
 	}
-	slices.SortFunc(out, compare)
+	slices.SortFunc(out, model.Flow.Compare)
+	if q.Limit > 0 && len(out) > q.Limit {
+		out = out[len(out)-q.Limit:]
+	}
 	return out
 }
 
@@ -155,26 +161,6 @@ func (f *Flows) flow(datapath uint32, begins time.Time, k key, c *count) model.F
 		Minute: begins, Last: c.last, Connections: c.connections, Packets: c.packets, Bytes: c.bytes,
 	}
 }
-
-// wants reports whether a flow is asked for. One whose Network is not known is nobody's who asks for some.
-func wants(q model.FlowQuestion, flow model.Flow) bool {
-	namespace, name, _ := strings.Cut(flow.Pod, "/")
-	switch {
-	case q.Networks != nil && (flow.Network == "" || !slices.Contains(q.Networks, flow.Network)):
-	case q.Namespaces != nil && (namespace == "" || !slices.Contains(q.Namespaces, namespace)):
-	case q.Pod != "" && q.Pod != name:
-	case q.Drops && flow.Verdict != verdictDrop && flow.Verdict != verdictReject:
-	default:
-		return true
-	}
-	return false
-}
-
-// Verdicts by which a packet does not arrive: an ACL's actions.
-const (
-	verdictDrop   = "drop"
-	verdictReject = "reject"
-)
 
 // protocolName is the name of a protocol of IP; its number where it has none here.
 func protocolName(number uint8) string {
@@ -193,12 +179,4 @@ func protocolName(number uint8) string {
 		return "sctp"
 	}
 	return strconv.Itoa(int(number))
-}
-
-func compare(a, b model.Flow) int {
-	return cmp.Or(
-		a.Minute.Compare(b.Minute), a.Last.Compare(b.Last), strings.Compare(a.Network, b.Network),
-		a.Source.Compare(b.Source), a.Destination.Compare(b.Destination), cmp.Compare(a.Port, b.Port), strings.Compare(a.Protocol, b.Protocol),
-		strings.Compare(a.Direction, b.Direction), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Rule, b.Rule),
-	)
 }

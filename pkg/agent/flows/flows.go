@@ -41,6 +41,9 @@ const (
 // ErrOff: nothing is sampled.
 var ErrOff = errors.New("flows are not sampled: the AtollConfig's spec.flows.sampling is Off")
 
+// ErrBlind: they should be, and Open vSwitch takes no samples. What was kept before is told.
+var ErrBlind = errors.New("open vSwitch takes no samples on this node")
+
 // Switch is the Open vSwitch of the node.
 type Switch interface {
 	// Sample has it send the samples that OVN takes to a UDP address, and Unsample has it send none.
@@ -72,10 +75,11 @@ type Flows struct {
 	followers map[*asker]struct{}
 	// fresh is what came since followers were told; beyond what maxFresh bounds nothing is in it.
 	fresh map[freshKey]*count
-	// on: Open vSwitch is asked for samples.
-	on    bool
-	stats atomic.Pointer[stats]
-	read  received
+	// on: Open vSwitch is asked for samples; trouble is why it takes none, as far as it says so.
+	on      bool
+	trouble error
+	stats   atomic.Pointer[stats]
+	read    received
 }
 
 type freshKey struct {
@@ -156,7 +160,8 @@ func (f *Flows) keep(ctx context.Context, target netip.AddrPort) {
 	if f.on {
 		err = func(ctx context.Context) error { return f.config.Switch.Sample(ctx, target) }
 	}
-	if err := err(ctx); err != nil {
+	f.trouble = err(ctx)
+	if err := f.trouble; err != nil {
 		f.config.Log.Warn("open vSwitch not told of samples", "on", f.on, "error", err)
 	}
 }

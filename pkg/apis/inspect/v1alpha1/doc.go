@@ -28,6 +28,11 @@ const (
 	ResourceTopologies = "topologies"
 	// ResourcePods has one object for each pod that is in a Network, or asks to be.
 	ResourcePods = "pods"
+	// ResourceFlows are what is kept of who talks to whom: one object for each Network, which is a stream of FlowLines. The right to list or watch them is the right to ask, and that
+	// to get one by its Network's name is the right to be told.
+	ResourceFlows = "flows"
+	// ResourcePodFlows are the same of a namespace's pods: a stream of FlowLines.
+	ResourcePodFlows = "podflows"
 	// ResourceExplanations are created, and answered at once.
 	ResourceExplanations = "explanations"
 	// ResourcePolicyTrials are created, and answered at once.
@@ -56,6 +61,20 @@ const (
 	ProxyWrite = "write"
 	// ProxyProtocol is the subprotocol of websocket: JSON-RPC as of RFC 7047, in binary messages whose bounds mean nothing.
 	ProxyProtocol = "v1alpha1.ovsdb.inspect.atoll.dev"
+)
+
+// The parameters of a question about flows.
+const (
+	// FlowSince is the age of the oldest that is wanted, as 10m.
+	FlowSince = "since"
+	// FlowNetwork and FlowNamespace have others left out, and FlowPod flows that neither begin nor end at a pod, NAMESPACE/NAME.
+	FlowNetwork   = "network"
+	FlowNamespace = "namespace"
+	FlowPodName   = "pod"
+	// FlowDrops is "true" where only those are wanted that did not pass.
+	FlowDrops = "drops"
+	// FlowFollow is "true" where what comes is told, too, until who asks has enough. It is the API's watch, which no API server bounds in time.
+	FlowFollow = "watch"
 )
 
 // NetworkResources are those whose objects are about a Network and have its name: who may get one of them for it, may get all.

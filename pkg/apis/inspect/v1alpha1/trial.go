@@ -20,6 +20,8 @@ type PolicyTrialSpec struct {
 	Policies []runtime.RawExtension `json:"policies,omitempty"`
 	// Delete are those that would be gone: NetworkPolicy/NAMESPACE/NAME, ClusterNetworkPolicy/NAME.
 	Delete []string `json:"delete,omitempty"`
+	// Since has flows judged, too, that were seen in that time.
+	Since *metav1.Duration `json:"since,omitempty"`
 }
 
 // PolicyTrialStatus is what would change.
@@ -32,6 +34,8 @@ type PolicyTrialStatus struct {
 	Allowed int `json:"allowed"`
 	// Paths are what would change, what is alike together.
 	Paths []TrialPath `json:"paths"`
+	// Flows are what of the flows that were seen would change; nil where that was not asked for.
+	Flows *TrialFlows `json:"flows,omitempty"`
 	// Problems are what of the policies cannot be understood, and allows nothing.
 	Problems []string `json:"problems,omitempty"`
 	// Cut says what was not compared; empty when all was.
@@ -76,4 +80,30 @@ type TrialEnd struct {
 	CIDR    string   `json:"cidr,omitempty"`
 	Except  []string `json:"except,omitempty"`
 	Dialled []string `json:"dialled,omitempty"`
+}
+
+// TrialFlows are flows that were seen and would be decided otherwise.
+type TrialFlows struct {
+	// Since is the age of the oldest that was looked at.
+	Since metav1.Duration `json:"since"`
+	// Problem is why flows are not known; empty where they are.
+	Problem string `json:"problem,omitempty"`
+	// Seen is how many were looked at, and Status how whole that is. Stopped and Allowed are how many of them would be stopped and newly let through, each once: between two ends on a port.
+	Seen    int        `json:"seen"`
+	Status  FlowStatus `json:"status"`
+	Stopped int        `json:"stopped"`
+	Allowed int        `json:"allowed"`
+	// Changes are these, those with the most connections first, and at most 500.
+	Changes []TrialFlow `json:"changes,omitempty"`
+	// Unjudged is of how many of Seen it is not known: a pod of theirs has gone, or is somebody else's.
+	Unjudged int `json:"unjudged,omitempty"`
+	// Unsampled is how many pods that the policies select had no policy yet in a direction: nothing is seen at those.
+	Unsampled int `json:"unsampled,omitempty"`
+}
+
+// TrialFlow is a flow about which it would be decided otherwise.
+type TrialFlow struct {
+	Flow   Flow         `json:"flow"`
+	Before TrialVerdict `json:"before"`
+	After  TrialVerdict `json:"after"`
 }
