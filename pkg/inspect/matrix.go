@@ -147,7 +147,12 @@ func (r *Remote) Matrix(ctx context.Context, s MatrixSpec, done func(tried, all 
 			}
 		}
 	}
-	if err := r.tryPaths(ctx, s, out.Paths, done); err != nil {
+	byName := make(map[string]MatrixPod, len(out.Pods))
+	for _, p := range out.Pods {
+		byName[p.Name] = p
+	}
+	t := matrixTrial{r, s, byName}
+	if err := t.tryPaths(ctx, out.Paths, done); err != nil {
 		return out, err
 	}
 	for _, p := range out.Paths {
@@ -161,8 +166,15 @@ func (r *Remote) Matrix(ctx context.Context, s MatrixSpec, done func(tried, all 
 	return out, nil
 }
 
+// matrixTrial tries the paths of one matrix.
+type matrixTrial struct {
+	*Remote
+	spec MatrixSpec
+	pods map[string]MatrixPod
+}
+
 // tryPaths tries all of them, some at the same time, until one says that nobody answers.
-func (r *Remote) tryPaths(ctx context.Context, s MatrixSpec, paths []MatrixPath, done func(tried, all int)) error {
+func (t matrixTrial) tryPaths(ctx context.Context, paths []MatrixPath, done func(tried, all int)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
@@ -174,7 +186,7 @@ func (r *Remote) tryPaths(ctx context.Context, s MatrixSpec, paths []MatrixPath,
 	for range matrixAtOnce {
 		trying.Go(func() {
 			for p := range next {
-				if err := r.tryPath(ctx, s, p); err != nil {
+				if err := t.tryPath(ctx, p); err != nil {
 					cancel(err)
 				}
 				mu.Lock()
@@ -196,33 +208,34 @@ func (r *Remote) tryPaths(ctx context.Context, s MatrixSpec, paths []MatrixPath,
 }
 
 // tryPath finds what is expected and what is so. Its error is that nobody answers at all.
-func (r *Remote) tryPath(ctx context.Context, s MatrixSpec, p *MatrixPath) error {
+func (t matrixTrial) tryPath(ctx context.Context, p *MatrixPath) error {
 	for look := range matrixLooks {
 		if look > 0 {
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
-			case <-time.After(s.Settle):
+			case <-time.After(t.spec.Settle):
 			}
 		}
-		if err := r.lookAtPath(ctx, s, p); err != nil || !p.Differs {
+		if err := t.lookAtPath(ctx, p); err != nil || !p.Differs {
 			return err
 		}
 	}
 	p.Next = fmt.Sprintf("atoll explain %s %s", p.From, p.To)
-	if s.Port != 0 {
-		p.Next += fmt.Sprintf(" --port %d", s.Port)
+	if t.spec.Port != 0 {
+		p.Next += fmt.Sprintf(" --port %d", t.spec.Port)
 	}
-	if s.Protocol != model.TCP {
-		p.Next += " --protocol " + string(s.Protocol)
+	if t.spec.Protocol != model.TCP {
+		p.Next += " --protocol " + string(t.spec.Protocol)
 	}
 	return nil
 }
 
 // lookAtPath asks once what is expected, and once what is so.
-func (r *Remote) lookAtPath(ctx context.Context, s MatrixSpec, p *MatrixPath) error {
+func (t matrixTrial) lookAtPath(ctx context.Context, p *MatrixPath) error {
+	s := t.spec
 	*p = MatrixPath{From: p.From, To: p.To, Expected: Untried, Observed: Untried}
-	expected, err := r.Explain(ctx, api.ExplanationSpec{From: p.From, To: p.To, Protocol: string(s.Protocol), Port: s.Port})
+	expected, err := t.Explain(ctx, api.ExplanationSpec{From: p.From, To: p.To, Protocol: string(s.Protocol), Port: s.Port})
 	if err != nil {
 		p.Why = err.Error()
 		return silence(ctx, err)
@@ -235,13 +248,13 @@ func (r *Remote) lookAtPath(ctx context.Context, s MatrixSpec, p *MatrixPath) er
 	p.Expected = wanted.outcome()
 	seen := newTally()
 	var whys []string
-	err = r.patiently(ctx, func() error {
+	err = patiently(ctx, func() error {
 		seen, whys = newTally(), nil
 		namespace, name, _ := strings.Cut(p.From, "/")
-		return r.Ping(ctx, model.PodKey{Namespace: namespace, Name: name}, api.PodPingSpec{
+		return t.Ping(ctx, model.PodKey{Namespace: namespace, Name: name}, api.PodPingSpec{
 			To: p.To, Protocol: string(s.Protocol), Port: s.Port, Count: 1, First: 1, Size: 56, Interval: meta.Duration{Duration: time.Second}, Timeout: meta.Duration{Duration: s.Timeout},
 		}, func(reply api.PodPingReply) {
-			seen.count(reply.Address, reply.Answered || arrived(reply.Why))
+			seen.count(reply.Address, reply.Answered || t.arrived(p, reply))
 			if why := reply.Address + ": " + reply.Why; reply.Why != "" && !slices.Contains(whys, why) {
 				whys = append(whys, why)
 			}
@@ -260,9 +273,12 @@ func (r *Remote) lookAtPath(ctx context.Context, s MatrixSpec, p *MatrixPath) er
 	return nil
 }
 
-// arrived reports whether a packet that was not answered as it should be came to the pod all the same: pods are dialled themselves here, and no Service, and what
-// drops a packet on the way says nothing.
-func arrived(why string) bool { return strings.HasPrefix(why, "refused:") }
+// arrived reports whether a packet that was not answered as it should be came to the pod all the same. Within a Network nobody but the pod refuses: what drops a packet
+// there says nothing. What leaves it, a porthole may refuse.
+func (t matrixTrial) arrived(p *MatrixPath, reply api.PodPingReply) bool {
+	from, to := t.pods[p.From], t.pods[p.To]
+	return from.Network == to.Network && slices.Contains(to.Addresses, reply.Address) && strings.HasPrefix(reply.Why, "refused:")
+}
 
 // silence is an error if it says that nobody answers whatever is asked, and nil if it is about the one path.
 func silence(ctx context.Context, err error) error {
@@ -279,7 +295,7 @@ func silence(ctx context.Context, err error) error {
 }
 
 // patiently asks again while others are in the way.
-func (r *Remote) patiently(ctx context.Context, ask func() error) error {
+func patiently(ctx context.Context, ask func() error) error {
 	err := ask()
 	for range busyLooks {
 		if _, busy := errors.AsType[*BusyError](err); !busy {
