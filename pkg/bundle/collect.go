@@ -185,6 +185,8 @@ func anys[T any](values []T) []any {
 type kind struct {
 	schema.GroupVersionResource
 	what string
+	// spaced: its objects are in namespaces.
+	spaced bool
 }
 
 // kinds are Atoll's own, and what Networks are made of. Secrets and ConfigMaps are none of them.
@@ -192,21 +194,26 @@ func kinds() []kind {
 	const atoll = "atoll.dev"
 	return append([]kind{
 		of(atoll, "v1alpha1", "networks", "Networks"), of(atoll, "v1alpha1", "tenants", "Tenants"), of(atoll, "v1alpha1", "atollconfigs", "the cluster's settings"),
-		of(atoll, "v1alpha1", "networkviews", "NetworkViews"), of(atoll, "v1alpha1", "nodereports", "reports of nodes"),
-		of("", "v1", "nodes", "nodes"), of("", "v1", "namespaces", "namespaces"), of("", "v1", "services", "Services"), of("discovery.k8s.io", "v1", "endpointslices", "EndpointSlices"),
-		of("apiregistration.k8s.io", "v1", "apiservices", "APIServices"),
+		of(atoll, "v1alpha1", "networkviews", "NetworkViews").inNamespaces(), of(atoll, "v1alpha1", "nodereports", "reports of nodes"),
+		of("", "v1", "nodes", "nodes"), of("", "v1", "namespaces", "namespaces"), of("", "v1", "services", "Services").inNamespaces(),
+		of("discovery.k8s.io", "v1", "endpointslices", "EndpointSlices").inNamespaces(), of("apiregistration.k8s.io", "v1", "apiservices", "APIServices"),
 	}, policyKinds()...)
 }
 
 func of(group, version, resource, what string) kind {
-	return kind{schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, what}
+	return kind{schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, what, false}
+}
+
+func (k kind) inNamespaces() kind {
+	k.spaced = true
+	return k
 }
 
 func (c *collector) objectsOfKinds(ctx context.Context) {
 	for _, k := range kinds() {
 		f := File{Name: "objects/" + k.Resource + ".yaml", What: k.what}
 		all, err := c.list(ctx, k.GroupVersionResource, "", nil)
-		if apierrors.IsForbidden(err) && len(c.namespaces) > 0 && namespaced[k.Resource] {
+		if apierrors.IsForbidden(err) && len(c.namespaces) > 0 && k.spaced {
 			c.partly(k.what, err)
 			all, err = c.listSome(ctx, k), nil
 		}
@@ -217,9 +224,6 @@ func (c *collector) objectsOfKinds(ctx context.Context) {
 		c.objects(f, all)
 	}
 }
-
-// namespaced are the kinds whose objects are in namespaces.
-var namespaced = map[string]bool{"networkviews": true, "services": true, "endpointslices": true, "networkpolicies": true, "events": true}
 
 // listSome lists in each namespace what may not be listed in all.
 func (c *collector) listSome(ctx context.Context, k kind) (out []any) {

@@ -10,7 +10,6 @@ import (
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 )
 
@@ -26,7 +25,7 @@ func (c *collector) events(ctx context.Context) {
 		in, _ := o["metadata"].(map[string]any)
 		return in["namespace"] == c.Namespace
 	}
-	k := kind{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "Events of Atoll's"}
+	k := of("", "v1", "events", "Events of Atoll's")
 	all, err := c.list(ctx, k.GroupVersionResource, "", ours)
 	if apierrors.IsForbidden(err) && len(c.namespaces) > 0 {
 		c.partly(k.what, err)

@@ -82,7 +82,7 @@ func newPlanted(t *testing.T) *planted {
 			path = "/api/" + k.Version + "/" + k.Resource
 		}
 		list(path, p.object(k.Resource, "red", "one"))
-		if namespaced[k.Resource] {
+		if k.spaced {
 			list(strings.Replace(path, "/"+k.Resource, "/namespaces/one/"+k.Resource, 1), p.object(k.Resource+" of one", "one", "two"))
 		}
 	}
