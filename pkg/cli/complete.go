@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,21 @@ func networkNames(ctx context.Context, remote *inspect.Remote, _ string) (out []
 		out = append(out, n.Name)
 	}
 	return out
+}
+
+// tenantNames are those of tenants that have Networks that the user may get.
+func tenantNames(ctx context.Context, remote *inspect.Remote, _ string) (out []string) {
+	all, _, err := remote.Networks(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, n := range all {
+		if n.Status.Tenant != "" {
+			out = append(out, n.Status.Tenant)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // namespaceNames are those of namespaces that the user may list, else those of his Networks.

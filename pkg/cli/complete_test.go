@@ -17,7 +17,7 @@ func TestNamesAreCompleted(t *testing.T) {
 	// A tenant's admin may not list namespaces, and knows those of his Networks.
 	var mayList atomic.Bool
 	answers := map[string]string{
-		"/apis/inspect.atoll.dev/v1alpha1/networks":            `{"items":[{"metadata":{"name":"red"}},{"metadata":{"name":"blue"}}]}`,
+		"/apis/inspect.atoll.dev/v1alpha1/networks":            `{"items":[{"metadata":{"name":"red"},"status":{"tenant":"acme"}},{"metadata":{"name":"blue"},"status":{"tenant":"acme"}}]}`,
 		"/apis/inspect.atoll.dev/v1alpha1/networks/red":        `{"status":{"detail":{"namespaces":["red","red-ci"]}}}`,
 		"/apis/inspect.atoll.dev/v1alpha1/networks/blue":       `{"status":{"detail":{"namespaces":["blue"]}}}`,
 		"/apis/inspect.atoll.dev/v1alpha1/namespaces/red/pods": `{"items":[{"metadata":{"namespace":"red","name":"web-0"}},{"metadata":{"namespace":"red","name":"db-0"}}]}`,
@@ -55,6 +55,8 @@ func TestNamesAreCompleted(t *testing.T) {
 		{"pod umbrella/", true, ""},
 		{"explain red/web-0 red/", true, "red/web-0 red/db-0"},
 		{"explain red/web-0 red/db-0 --network ", true, "red blue"},
+		{"matrix red b", true, "blue"},
+		{"matrix --tenant ", true, "acme"},
 		{"pods -n ", true, "default red"},
 		{"pods --namespace red", false, "red red-ci"},
 	} {

@@ -77,8 +77,12 @@ func runTopology(ctx context.Context, o topologyOptions, args []string, out, pro
 
 // colored reports whether what is written to out is seen in colours: on a terminal, unless who uses it does not want any (https://no-color.org).
 func colored(out io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(out)
+}
+
+func isTerminal(out io.Writer) bool {
 	file, is := out.(*os.File)
-	return is && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
+	return is && term.IsTerminal(int(file.Fd()))
 }
 
 func topologiesAnswer(all []api.Topology, note string, unfolded bool, colors paint) answered {

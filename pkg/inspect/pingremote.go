@@ -29,6 +29,12 @@ func (e *UnsentError) Error() string {
 	return e.Note + ". Packets are sent by the nodes' agents, which it asks"
 }
 
+// BusyError says that somebody could have packets sent, and not now: there are too many already.
+type BusyError struct{ What string }
+
+// Error implements error.
+func (e *BusyError) Error() string { return e.What }
+
 // Ping has packets sent from a pod, and tells of each. Its error is that they could not be sent, or that the answer is not whole.
 func (r *Remote) Ping(ctx context.Context, from model.PodKey, spec api.PodPingSpec, each func(api.PodPingReply)) error {
 	var in api.PodPing
@@ -64,6 +70,9 @@ func (r *Remote) Ping(ctx context.Context, from model.PodKey, spec api.PodPingSp
 func unsent(answer *http.Response, does string) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
 	var said meta.Status
+	if json.Unmarshal(text, &said) == nil && said.Kind == "Status" && said.Code == http.StatusTooManyRequests {
+		return &BusyError{said.Message}
+	}
 	if json.Unmarshal(text, &said) == nil && said.Kind == "Status" && (said.Code != http.StatusNotFound || said.Details != nil && said.Details.Name != "") {
 		return errors.New(said.Message)
 	}
