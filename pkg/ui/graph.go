@@ -164,7 +164,10 @@ func draw(all []api.Topology, open map[string]*inside, pods []string, unfolded b
 		}
 	}
 	whole := packed(append(tenants, strangers...))
-	p.Nodes = whole.nodes
+	p.Nodes = append(p.Nodes, whole.nodes...)
+	for i := range p.Nodes {
+		p.Nodes[i].Label, p.Nodes[i].Says = shown(p.Nodes[i].Label), inspect.Printable(p.Nodes[i].Says)
+	}
 	p.reaches(all, places)
 	return p
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -87,7 +88,16 @@ func render(w http.ResponseWriter, name string, status int, data any) {
 	if status != 0 {
 		w.WriteHeader(status)
 	}
-	_, _ = w.Write(out.Bytes()) // who has gone does not read it
+	_, _ = io.WriteString(w, shown(out.String())) // who has gone does not read it
+}
+
+// shown is a text without signs that nobody sees, but for the ends of lines.
+func shown(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = inspect.Printable(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // problemData is why there is no answer, and what Kubernetes tells in its place.
