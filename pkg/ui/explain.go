@@ -158,3 +158,11 @@ func (s *Server) peering(ctx context.Context, r *http.Request) (view, error) {
 	v.Data, v.Said = data, v.Title
 	return v, nil
 }
+
+// peerURL is the address of what a Network and a peer of it are to one another: from who reaches to who is reached.
+func peerURL(network string, p api.Peer) string {
+	if p.Direction == "Serves" {
+		return peeringURL(p.Network, network)
+	}
+	return peeringURL(network, p.Network)
+}

@@ -57,7 +57,7 @@ var templates = sync.OnceValue(func() *template.Template {
 			}
 			return "no"
 		},
-		"add": func(a, b int) int { return a + b }, "int64": func(n int) int64 { return int64(n) }, "size": sizeOf, "large": large, "lower": strings.ToLower, "path": pathOf, "explainURL": explainURL, "peeringURL": peeringURL, "mark": mark, "state": stateClass,
+		"add": func(a, b int) int { return a + b }, "int64": func(n int) int64 { return int64(n) }, "size": sizeOf, "large": large, "lower": strings.ToLower, "path": pathOf, "explainURL": explainURL, "peerURL": peerURL, "mark": mark, "state": stateClass,
 	}).ParseFS(templateFiles, "templates/*.html"))
 })
 
