@@ -71,7 +71,7 @@ func networksTable(text *strings.Builder, all []api.Network, wide bool) {
 		if wide {
 			var peers []string
 			for _, p := range s.Peers {
-				peers = append(peers, arrow(p)+p.Network)
+				peers = append(peers, inspect.Arrow(p)+p.Network)
 			}
 			line = append(line, cidrs(s.ServiceRanges), s.Isolation, strings.Join(peers, " "))
 		}
@@ -98,17 +98,6 @@ func cidrs(ranges []api.Range) string {
 		out = append(out, r.CIDR)
 	}
 	return strings.Join(out, " ")
-}
-
-// arrow says who reaches whom.
-func arrow(p api.Peer) string {
-	switch {
-	case p.State != "Active":
-		return "?"
-	case p.Direction == "Serves":
-		return "<-"
-	}
-	return "->"
 }
 
 func networkCommand() *cobra.Command {

@@ -65,6 +65,6 @@ func Command(program string) *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
 	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), statusCommand(), networksCommand(), networkCommand(), ipamCommand(), topologyCommand(), podsCommand(), podCommand(),
-		explainCommand(), pingCommand(), matrixCommand(), bundleCommand(), flowsCommand(), dropsCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand(), nbctlCommand(), sbctlCommand())
+		explainCommand(), uiCommand(), pingCommand(), matrixCommand(), bundleCommand(), flowsCommand(), dropsCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand(), nbctlCommand(), sbctlCommand())
 	return root
 }

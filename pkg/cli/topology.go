@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
 )
 
 // The formats of pictures.
@@ -20,9 +21,6 @@ const (
 	formatMermaid = "mermaid"
 	formatSVG     = "svg"
 )
-
-// foldFrom is how many Networks are shown each for itself; of more, those that are alike are counted.
-const foldFrom = 30
 
 type topologyOptions struct {
 	asked
@@ -37,7 +35,7 @@ func topologyCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Draws a Network, or all that you may get: as a tree in the terminal, or as a picture.
 
 Of more than %d Networks each is one line with its peers, and those without peers are counted for each tenant, as are those that have the same peers where
-they are many; --all shows each. Between peers, -> is: its pods reach those of the other one; <- the other way; ? not so yet.`, foldFrom),
+they are many; --all shows each. Between peers, -> is: its pods reach those of the other one; <- the other way; ? not so yet.`, inspect.FoldFrom),
 		Example: `  atoll topology
   atoll topology red
   atoll topology -o svg > networks.svg`,
@@ -86,7 +84,7 @@ func isTerminal(out io.Writer) bool {
 }
 
 func topologiesAnswer(all []api.Topology, note string, unfolded bool, colors paint) answered {
-	folded := len(all) > foldFrom && !unfolded
+	folded := len(all) > inspect.FoldFrom && !unfolded
 	answer := answered{
 		value: api.TopologyList{TypeMeta: listOf("TopologyList"), Items: all}, note: note,
 		table: func(text *strings.Builder, wide bool) { topologyTree(text, all, folded, wide, colors) },

@@ -15,23 +15,20 @@ import (
 // maxSubnets is how many subnets, and how many Gateways, a box has.
 const maxSubnets = 6
 
-// reach is that pods of one Network reach those of another, or are to.
-type reach struct{ from, to, mode, state string }
-
 // topologyGraph is a picture of Networks: a box for each, and an arrow to each whose pods its pods reach.
 func topologyGraph(all []api.Topology, folded bool) diagram.Graph {
 	var g diagram.Graph
 	// boxOf is the box in which a Network is.
 	boxOf := map[string]string{}
-	names, of := tenants(all)
+	names, of := inspect.ByTenant(all)
 	for _, tenant := range names {
 		group := ""
 		if tenant != "" {
-			group = whoseNetworks(tenant)
+			group = inspect.TenantWords(tenant)
 		}
-		shown, alike := of[tenant], []alikes(nil)
+		shown, alike := of[tenant], []inspect.Alike(nil)
 		if folded {
-			shown, alike = fold(shown)
+			shown, alike = inspect.Fold(shown)
 		}
 		for _, t := range shown {
 			boxOf[t.Name] = t.Name
@@ -40,44 +37,34 @@ func topologyGraph(all []api.Topology, folded bool) diagram.Graph {
 		for i, a := range alike {
 			// No Network's name has a space.
 			id := fmt.Sprintf("%s %d", tenant, i)
-			lines := []string{model.Count(len(a.all), "Network")}
-			if len(a.peers) == 0 {
+			lines := []string{model.Count(len(a.Networks), "Network")}
+			if len(a.Peers) == 0 {
 				lines[0] += " without peers"
 			}
-			g.Boxes = append(g.Boxes, diagram.Box{ID: id, Group: group, Lines: append(lines, whoseLine(tenant)+model.Count(int(podsOf(a.all)), "pod")), Faint: true})
-			for _, t := range a.all {
+			g.Boxes = append(g.Boxes, diagram.Box{ID: id, Group: group, Lines: append(lines, whoseLine(tenant)+model.Count(int(inspect.PodsOf(a.Networks)), "pod")), Faint: true})
+			for _, t := range a.Networks {
 				boxOf[t.Name] = id
 			}
 		}
 	}
-	seen := map[reach]bool{}
 	for _, t := range all {
 		for _, peer := range t.Status.Peers {
 			if boxOf[peer.Network] == "" {
 				boxOf[peer.Network] = peer.Network
 				g.Boxes = append(g.Boxes, diagram.Box{ID: peer.Network, Lines: []string{inspect.Printable(peer.Network)}, Faint: true})
 			}
-			r := reach{boxOf[t.Name], boxOf[peer.Network], peer.Mode, peer.State}
-			if peer.Direction == "Serves" {
-				r.from, r.to = r.to, r.from
-			}
-			seen[r] = true
 		}
 	}
-	g.Edges = edges(seen)
+	g.Edges = edges(inspect.Reaches(all, func(network string) string { return boxOf[network] }))
 	return g
 }
 
 // edges are arrows, those in both directions as one.
-func edges(seen map[reach]bool) (out []diagram.Edge) {
-	for r := range seen {
-		back := reach{r.to, r.from, r.mode, r.state}
-		if seen[back] && r.to < r.from {
-			continue
-		}
-		e := diagram.Edge{From: r.from, To: r.to, Label: r.mode, Both: seen[back]}
-		if r.state != "Active" {
-			e.Label, e.Dashed = r.mode+", "+r.state, true
+func edges(reaches []inspect.Reach) (out []diagram.Edge) {
+	for _, r := range reaches {
+		e := diagram.Edge{From: r.From, To: r.To, Label: r.Mode, Both: r.Both}
+		if r.State != "Active" {
+			e.Label, e.Dashed = r.Mode+", "+r.State, true
 		}
 		out = append(out, e)
 	}
@@ -91,7 +78,7 @@ func whoseLine(tenant string) string {
 	if tenant == "" {
 		return ""
 	}
-	return whoseNetworks(tenant) + ", "
+	return inspect.TenantWords(tenant) + ", "
 }
 
 // boxLines are what a Network's box says.
@@ -117,7 +104,7 @@ func boxLines(t api.Topology, brief bool) []string {
 			lines = append(lines, strings.TrimSpace("Gateway "+g.Name+" "+strings.Join(g.Addresses, " ")))
 		}
 		for _, offer := range s.Offers {
-			lines = append(lines, "offered to "+offerText(offer))
+			lines = append(lines, "offered to "+inspect.OfferWords(offer))
 		}
 	}
 	lines = append(lines, podsText(s.Pods, s.Nodes, false))

@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
@@ -47,33 +45,9 @@ func (b branch) write(text *strings.Builder, indent string) {
 	}
 }
 
-// tenants are Networks by whose they are, the cluster's first.
-func tenants(all []api.Topology) (names []string, of map[string][]api.Topology) {
-	of = map[string][]api.Topology{}
-	for _, t := range all {
-		of[t.Status.Tenant] = append(of[t.Status.Tenant], t)
-	}
-	return slices.Sorted(maps.Keys(of)), of
-}
-
-// whoseNetworks names a group of Networks.
-func whoseNetworks(tenant string) string {
-	if tenant == "" {
-		return "the cluster's"
-	}
-	return "tenant " + tenant
-}
-
-func podsOf(all []api.Topology) (pods int64) {
-	for _, t := range all {
-		pods += t.Status.Pods
-	}
-	return pods
-}
-
 // topologyTitle says what there is in a line.
 func topologyTitle(all []api.Topology) string {
-	names, of := tenants(all)
+	names, of := inspect.ByTenant(all)
 	tenants := len(names)
 	if len(of[""]) > 0 {
 		tenants--
@@ -84,7 +58,7 @@ func topologyTitle(all []api.Topology) string {
 			nodes[n.Node] = true
 		}
 	}
-	return fmt.Sprintf("%s, %s, %s on %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"), model.Count(int(podsOf(all)), "pod"), model.Count(len(nodes), "node"))
+	return fmt.Sprintf("%s, %s, %s on %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"), model.Count(int(inspect.PodsOf(all)), "pod"), model.Count(len(nodes), "node"))
 }
 
 func topologyTree(text *strings.Builder, all []api.Topology, folded, wide bool, p paint) {
@@ -100,18 +74,18 @@ func topologyTree(text *strings.Builder, all []api.Topology, folded, wide bool, 
 	}
 	fmt.Fprintln(text, topologyTitle(all))
 	root := branch{}
-	names, of := tenants(all)
+	names, of := inspect.ByTenant(all)
 	for _, tenant := range names {
-		b := branch{text: fmt.Sprintf("%s: %s, %s", p.as(bold, inspect.Printable(whoseNetworks(tenant))), model.Count(len(of[tenant]), "Network"), model.Count(int(podsOf(of[tenant])), "pod"))}
-		shown, alike := of[tenant], []alikes(nil)
+		b := branch{text: fmt.Sprintf("%s: %s, %s", p.as(bold, inspect.Printable(inspect.TenantWords(tenant))), model.Count(len(of[tenant]), "Network"), model.Count(int(inspect.PodsOf(of[tenant])), "pod"))}
+		shown, alike := of[tenant], []inspect.Alike(nil)
 		if folded {
-			shown, alike = fold(shown)
+			shown, alike = inspect.Fold(shown)
 		}
 		for _, t := range shown {
 			b.on = append(b.on, networkBranch(t, folded, wide, p))
 		}
 		for _, a := range alike {
-			b.on = append(b.on, branch{text: a.text(p)})
+			b.on = append(b.on, branch{text: alikeText(a, p)})
 		}
 		root.on = append(root.on, b)
 	}
@@ -121,50 +95,19 @@ func topologyTree(text *strings.Builder, all []api.Topology, folded, wide bool, 
 	}
 }
 
-// alikes are Networks with the same peers.
-type alikes struct {
-	peers []api.Peer
-	all   []api.Topology
-}
-
-func (a alikes) text(p paint) string {
-	text := model.Count(len(a.all), "Network") + " without peers"
-	if len(a.peers) > 0 {
-		text = model.Count(len(a.all), "Network") + " with " + peersText(a.peers, false, p)
+func alikeText(a inspect.Alike, p paint) string {
+	text := model.Count(len(a.Networks), "Network") + " without peers"
+	if len(a.Peers) > 0 {
+		text = model.Count(len(a.Networks), "Network") + " with " + peersText(a.Peers, false, p)
 	}
-	return text + ": " + model.Count(int(podsOf(a.all)), "pod")
-}
-
-// fold takes those out of some Networks that have no peers, and those of which many have the same peers.
-func fold(all []api.Topology) (shown []api.Topology, alike []alikes) {
-	key := func(t api.Topology) string {
-		words := make([]string, 0, len(t.Status.Peers))
-		for _, peer := range t.Status.Peers {
-			words = append(words, fmt.Sprint(arrow(peer), peer.Network, " ", peer.Mode, " ", peer.State))
-		}
-		slices.Sort(words)
-		return strings.Join(words, "\n")
-	}
-	groups := map[string][]api.Topology{}
-	for _, t := range all {
-		groups[key(t)] = append(groups[key(t)], t)
-	}
-	for _, k := range slices.Sorted(maps.Keys(groups)) {
-		if group := groups[k]; k == "" || len(group) > maxNames {
-			alike = append(alike, alikes{group[0].Status.Peers, group})
-		} else {
-			shown = append(shown, group...)
-		}
-	}
-	slices.SortFunc(shown, func(a, b api.Topology) int { return cmp.Compare(a.Name, b.Name) })
-	return shown, alike
+	return text + ": " + model.Count(int(inspect.PodsOf(a.Networks)), "pod")
 }
 
 // peersText are peers in a line.
 func peersText(peers []api.Peer, wide bool, p paint) string {
 	words := make([]string, 0, len(peers))
 	for _, peer := range peers {
-		words = append(words, p.as(stateColor(peer.State), inspect.Printable(arrow(peer)+" "+peer.Network))+" ("+peer.Mode+")")
+		words = append(words, p.as(stateColor(peer.State), inspect.Printable(inspect.Arrow(peer)+" "+peer.Network))+" ("+peer.Mode+")")
 	}
 	if !wide && len(words) > maxNames {
 		return strings.Join(words[:maxNames], ", ") + fmt.Sprintf(" and %d more", len(words)-maxNames)
@@ -213,21 +156,18 @@ func networkBranch(t api.Topology, brief, wide bool, p paint) branch {
 		add("Gateway %s: %s", g.Name, cmp.Or(strings.Join(g.Addresses, " "), "no address"))
 	}
 	for _, offer := range s.Offers {
-		add("offers its pods to %s (%s)", inspect.Printable(offerText(offer)), offer.Mode)
+		add("offers its pods to %s (%s)", inspect.Printable(inspect.OfferWords(offer)), offer.Mode)
 	}
 	peers := s.Peers
 	if !wide && len(peers) > maxNames {
 		peers = peers[:maxNames]
 	}
 	for _, peer := range peers {
-		text := fmt.Sprintf("%s (%s)", p.as(stateColor(peer.State), inspect.Printable(arrow(peer)+" "+peer.Network)), peer.Mode)
-		switch {
-		case peer.State != "Active":
-			text += fmt.Sprintf(": %s, %s", strings.ToLower(peer.Direction), p.as(stateColor(peer.State), peer.State))
-		case peer.Direction == "Serves":
-			text += ": its pods reach these"
-		default:
-			text += ": these pods reach its"
+		text := fmt.Sprintf("%s (%s)", p.as(stateColor(peer.State), inspect.Printable(inspect.Arrow(peer)+" "+peer.Network)), peer.Mode)
+		if words := inspect.PeerWords(peer); peer.State == "Active" {
+			text += ": " + words
+		} else {
+			text += ": " + strings.TrimSuffix(words, peer.State) + p.as(stateColor(peer.State), peer.State)
 		}
 		if peer.Message != "" {
 			text += ": " + inspect.Printable(peer.Message)
@@ -238,16 +178,6 @@ func networkBranch(t api.Topology, brief, wide bool, p paint) branch {
 		add("and %s (-o wide has all)", model.Count(more, "more peer"))
 	}
 	return b
-}
-
-func offerText(o api.TopologyOffer) string {
-	switch {
-	case o.All:
-		return "all Networks"
-	case o.Tenant != "":
-		return "Networks of tenant " + o.Tenant
-	}
-	return "Network " + o.Network
 }
 
 func podsText(pods int64, nodes []api.NodePods, wide bool) string {

@@ -23,6 +23,12 @@ import (
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
+// The databases, as they are reached from the control plane.
+const (
+	northboundFlag = "--nb-address=unix:/var/run/ovn/ovnnb_db.sock"
+	southboundFlag = "--sb-address=unix:/var/run/ovn/ovnsb_db.sock"
+)
+
 // awayWithin is how long it may take until Kubernetes says that a node is away, and explain with it.
 const awayWithin = 3 * time.Minute
 
@@ -45,7 +51,7 @@ type broken struct {
 func (c *suite) explain(ctx context.Context, database bool, ask ...string) (reached bool, verdict string, err error) {
 	args := append([]string{"explain", "-o", "json"}, ask...)
 	if database {
-		args = append(args, "--nb-address=unix:/var/run/ovn/ovnnb_db.sock", "--sb-address=unix:/var/run/ovn/ovnsb_db.sock")
+		args = append(args, northboundFlag, southboundFlag)
 	}
 	out, err := c.atoll(ctx, c.Box.Kubeconfig(), args...)
 	var said struct {
@@ -304,12 +310,13 @@ func awaitExplained(t *testing.T, reached bool, within time.Duration, database b
 }
 
 // TestExplainNamesWhatIsBroken breaks ten set-ups in a cluster of thirty pods in six Networks. atoll explain alone names what is wrong, the object by its
-// kind and name, and what to do, by its exit status too; and says that it works, before and after.
+// kind and name, and what to do, by its exit status too; and says that it works, before and after. So does the page of atoll ui.
 func TestExplainNamesWhatIsBroken(t *testing.T) {
 	pods := explainNetworks(t)
 	if len(pods) != 30 {
 		t.Fatalf("there are %d pods", len(pods))
 	}
+	byAPI, byDatabase := env.startPage(t), env.startPage(t, northboundFlag, southboundFlag)
 	for _, b := range brokenSetups() {
 		t.Run(strings.ReplaceAll(b.what, " ", "-"), func(t *testing.T) {
 			within := max(b.within, cluster.ReadyWithin)
@@ -318,8 +325,16 @@ func TestExplainNamesWhatIsBroken(t *testing.T) {
 			}
 			mend := b.brk(t)
 			awaitExplained(t, false, within, b.database, b.ask, append(b.says, "Next: ")...)
+			if b.database {
+				byDatabase.awaitSays(t, b.ask, append(b.says, "Stopped: ", "Next: ")...)
+				// The page that asks the API says that nobody answers there, and what Kubernetes knows.
+				byAPI.awaitSays(t, b.ask, "does not answer", b.ask[1]+": ")
+			} else {
+				byAPI.awaitSays(t, b.ask, append(b.says, "Stopped: ", "Next: ")...)
+			}
 			mend()
 			awaitExplained(t, true, within, false, b.ask)
+			byAPI.awaitSays(t, b.ask, "Reached: ")
 		})
 	}
 }

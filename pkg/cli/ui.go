@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/ui"
+)
+
+type uiOptions struct {
+	kubeconfig, address, nbAddress, sbAddress string
+	timeout                                   time.Duration
+}
+
+func uiCommand() *cobra.Command {
+	var o uiOptions
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Show Networks, pods and explanations in a browser, on this machine alone",
+		Long: `Serves a page with a map of Networks, a search for names and addresses, and the form of atoll explain. It shows what the other commands print, with
+your own rights: those of the kubeconfig. It writes nothing.
+
+It listens on the loopback interface alone, and prints the address to open. That has a token: whoever gets it, and to this machine's loopback interface, sees what you may see.
+It ends with Ctrl-C.`,
+		Example: `  atoll ui
+  atoll ui --address 127.0.0.1:8080`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runUI(cmd.Context(), o, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	f.StringVar(&o.address, "address", "127.0.0.1:0", "where to listen: an address of the loopback interface, and a port; 0 is a free one")
+	f.StringVar(&o.nbAddress, "nb-address", "", "to explain, read this northbound database itself, as atoll explain does")
+	f.StringVar(&o.sbAddress, "sb-address", "", "with --nb-address: servers of the southbound database")
+	f.DurationVar(&o.timeout, "timeout", askTimeout, "how long an answer may take")
+	return cmd
+}
+
+// runUI serves the page until ctx ends, which is how it is meant to end.
+func runUI(ctx context.Context, o uiOptions, out io.Writer) error {
+	if o.sbAddress != "" && o.nbAddress == "" {
+		return errors.New("--sb-address goes with --nb-address")
+	}
+	remote, err := inspect.NewRemote(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	var source ui.Source = remote
+	if o.nbAddress != "" {
+		source = databaseSource{remote, explainOptions{kubeconfig: o.kubeconfig, nbAddress: o.nbAddress, sbAddress: o.sbAddress}}
+	}
+	listener, err := ui.Listen(o.address)
+	if err != nil {
+		return fmt.Errorf("ui: %w", err)
+	}
+	page, err := ui.New(listener, ui.Config{Source: source, Timeout: o.timeout})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if _, err := fmt.Fprintf(out, "Open %s\nCtrl-C ends it.\n", page.Address()); err != nil {
+		return errors.Join(fmt.Errorf("write the address: %w", err), listener.Close())
+	}
+	return page.Run(ctx)
+}
+
+// databaseSource explains by the databases themselves, as `atoll explain --nb-address` does.
+type databaseSource struct {
+	*inspect.Remote
+	options explainOptions
+}
+
+// Explain implements ui.Source.
+func (d databaseSource) Explain(ctx context.Context, spec api.ExplanationSpec) (inspect.Explanation, error) {
+	q, err := inspect.ParseQuestion(spec)
+	if err != nil {
+		return inspect.Explanation{}, err
+	}
+	return d.options.byDatabase(ctx, q, spec.From, spec.To)
+}

@@ -1,0 +1,107 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	// maxRequests is how many requests are answered at a time, and slotPatience how long another waits for its turn.
+	maxRequests  = 8
+	slotPatience = 5 * time.Second
+	// headerTime is how long a request may take to arrive, slack what an answer may take beyond what it asks for.
+	headerTime, slack = 5 * time.Second, 10 * time.Second
+	// maxHeader is how many bytes a request may have.
+	maxHeader = 16 << 10
+)
+
+// Config is what a page is made with.
+type Config struct {
+	Source Source
+	// Timeout is how long what is asked for one page may take.
+	Timeout time.Duration
+}
+
+// Server is a page that listens.
+type Server struct {
+	config   Config
+	listener net.Listener
+	guard    *guard
+	slots    chan struct{}
+}
+
+// New makes a page that Run serves at a listener, which it closes.
+func New(l net.Listener, c Config) (*Server, error) {
+	s := &Server{config: c, listener: l, slots: make(chan struct{}, maxRequests)}
+	var err error
+	s.guard, err = newGuard(l.Addr(), s.routes())
+	return s, err
+}
+
+// Address is the one to open first. Who has it sees what the user may see.
+func (s *Server) Address() string {
+	u := url.URL{Scheme: "http", Host: s.listener.Addr().String(), Path: "/", RawQuery: tokenKey + "=" + s.guard.token}
+	return u.String()
+}
+
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	server := &http.Server{
+		Handler: s.guard, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: slotPatience + s.config.Timeout + slack, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(s.listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve the page: %w", err)
+	case <-ctx.Done():
+	}
+	err := server.Close()
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	if err != nil {
+		return fmt.Errorf("end the page: %w", err)
+	}
+	return nil
+}
+
+// routes are all that there is.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for path, show := range map[string]func(context.Context, *http.Request) (view, error){
+		"GET /{$}": s.home, "GET /networks": s.networks, "GET /network/{name}": s.network, "GET /network/{name}/pods": s.pods, "GET /network/{name}/addresses": s.addresses,
+		"GET /pod/{namespace}/{name}": s.pod, "GET /explain": s.explain, "GET /search": s.search, "GET /status": s.status, "GET /peering": s.peering,
+	} {
+		mux.Handle(path, s.page(show))
+	}
+	mux.HandleFunc("GET /graph", s.bounded(s.graph))
+	mux.Handle("GET /static/", http.StripPrefix("/static/", http.HandlerFunc(serveStatic)))
+	return mux
+}
+
+// bounded answers few requests at a time, each within its time.
+func (s *Server) bounded(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		turn := time.NewTimer(slotPatience)
+		defer turn.Stop()
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		case <-turn.C:
+			http.Error(w, "too much is asked at a time; ask again in a moment", http.StatusServiceUnavailable)
+			return
+		case <-r.Context().Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.config.Timeout)
+		defer cancel()
+		answer(w, r.WithContext(ctx))
+	}
+}

@@ -1,0 +1,136 @@
+// The map: draws what /graph tells, and asks htmx for the page about what is clicked. Where things are, the server says.
+"use strict";
+
+document.addEventListener("DOMContentLoaded", () => {
+  const box = document.getElementById("graph");
+  const said = document.getElementById("said");
+  const state = { open: new Set(), pods: new Set(), all: false, asked: 0 };
+  const cy = cytoscape({
+    container: box, style: atollLook(), layout: { name: "preset" }, minZoom: 0.02, maxZoom: 3, boxSelectionEnabled: false, autoungrabify: true, autounselectify: true,
+    // A map of a thousand Networks is moved as a picture, and drawn anew where it stops.
+    textureOnViewport: true, hideEdgesOnViewport: false, pixelRatio: 1,
+  });
+  // Tests look at it.
+  box.cy = cy;
+
+  const say = (text) => { said.textContent = text; };
+  const show = (link) => htmx.ajax("GET", link, { target: "#panel", swap: "innerHTML show:none", source: box, push: link });
+  const elements = (p) => [
+    ...p.nodes.map((n) => ({ group: "nodes", data: n, position: { x: n.x, y: n.y } })),
+    ...p.edges.map((e) => ({ group: "edges", data: { ...e, source: e.from, target: e.to } })),
+  ];
+
+  async function draw(whole) {
+    const query = new URLSearchParams();
+    state.open.forEach((name) => query.append("open", name));
+    state.pods.forEach((name) => query.append("pods", name));
+    if (state.all) {
+      query.set("all", "1");
+    }
+    const asked = ++state.asked;
+    box.setAttribute("aria-busy", "true");
+    try {
+      const answer = await fetch("/graph?" + query, { headers: { Accept: "application/json" } });
+      if (!answer.ok) {
+        throw new Error(await answer.text());
+      }
+      const picture = await answer.json();
+      // What was asked for later counts.
+      if (asked !== state.asked) {
+        return;
+      }
+      cy.batch(() => {
+        cy.elements().remove();
+        cy.add(elements(picture));
+      });
+      state.open = new Set(picture.open);
+      state.pods = new Set(picture.pods);
+      document.getElementById("map-title").textContent = picture.title;
+      const opened = cy.nodes("[kind='island']");
+      if (whole || opened.empty()) {
+        cy.fit(undefined, 20);
+      } else {
+        cy.fit(opened, 40);
+      }
+      box.dataset.drawn = String(asked);
+    } catch (problem) {
+      say("The map: " + problem.message);
+    } finally {
+      if (asked === state.asked) {
+        box.removeAttribute("aria-busy");
+      }
+    }
+  }
+
+  // open shows what is clicked; an open Network is folded.
+  function open(what) {
+    const data = what.data();
+    if (data.kind === "island") {
+      const name = data.id.replace("network/", "");
+      state.open.delete(name);
+      state.pods.delete(name);
+      say("Network " + name + " is folded");
+      draw(false);
+      return;
+    }
+    if (data.link) {
+      show(data.link);
+    }
+  }
+  cy.on("tap", "node, edge", (event) => open(event.target));
+  atollKeys(box, cy, { open, say });
+
+  // sees opens on the map what the page beside it is about.
+  function sees() {
+    const article = document.querySelector("#panel > article");
+    const names = article ? article.dataset.open.split(" ").filter(Boolean) : [];
+    const before = [...state.open, "|", ...state.pods].join(" ");
+    names.forEach((name) => {
+      state.open.add(name);
+      if (article.dataset.shows === "pods") {
+        state.pods.add(name);
+      }
+    });
+    return before !== [...state.open, "|", ...state.pods].join(" ");
+  }
+  document.body.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.id !== "panel") {
+      return;
+    }
+    const heading = document.querySelector("#panel h1");
+    if (heading) {
+      heading.focus({ preventScroll: true });
+    }
+    document.getElementById("panel").scrollTop = 0;
+    if (sees()) {
+      draw(false);
+    }
+  });
+
+  // A link that fills a field of the form does so; without a script it is a page with the field filled.
+  document.body.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-fill]");
+    if (link) {
+      event.preventDefault();
+      event.stopPropagation();
+      document.getElementById(link.dataset.fill).value = link.dataset.value;
+      say(link.dataset.fill + ": " + link.dataset.value);
+      const next = document.getElementById("from").value === "" ? "from" : document.getElementById("to").value === "" ? "to" : "port";
+      document.getElementById(next).focus();
+    }
+  }, true);
+
+  document.getElementById("shut").addEventListener("click", () => {
+    state.open.clear();
+    state.pods.clear();
+    draw(true);
+  });
+  document.getElementById("again").addEventListener("click", () => draw(false));
+  const all = document.getElementById("all");
+  if (all) {
+    all.addEventListener("change", () => { state.all = all.checked; draw(true); });
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cy.style(atollLook()));
+  sees();
+  draw(state.open.size === 0);
+});
