@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +45,8 @@ type lab struct {
 	t       testing.TB
 	server  *apiserver.Server
 	central *ovn.Central
+	// sampling says whether the settings have flows sampled.
+	sampling atomic.Bool
 	// address is where inspection listens; stop ends it.
 	address string
 	stop    func()
@@ -147,7 +150,11 @@ func (l *lab) run() {
 		Held:       func() (inspect.Held, error) { return inspect.HeldBy(feed, settings) },
 		Northbound: &north, Southbound: &south,
 	}
-	inquirer.Mirror, inquirer.Settings = inspect.NewMirror(northbound), func() (config.Settings, error) { return settings, nil }
+	inquirer.Mirror, inquirer.Settings = inspect.NewMirror(northbound), func() (config.Settings, error) {
+		now := settings
+		now.Flows.On = l.sampling.Load()
+		return now, nil
+	}
 	l.t.Cleanup(inquirer.Mirror.Close)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.t.Context()))
 	var running sync.WaitGroup
