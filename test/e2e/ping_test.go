@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
@@ -45,7 +47,7 @@ func TestPingByTheAPI(t *testing.T) {
 		env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
 		env.Namespace(t, ns, ns)
 	}
-	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: red, Name: "one", Node: "n1"}), env.Pod(t, cluster.PodSpec{Namespace: red, Name: "two", Node: "n2"}),
+	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: red, Name: "one", Node: "n1"}), env.Pod(t, cluster.PodSpec{Namespace: red, Name: "two", Node: "n2", App: "two"}),
 		env.Pod(t, cluster.PodSpec{Namespace: blue, Name: "one", Node: "n1"}),
 		env.Pod(t, cluster.PodSpec{Namespace: blue, Name: "only", Node: "n2", NICs: `[{"ip":"` + only + `"}]`}))
 	redAdmin, blueAdmin, viewer := env.named(t, red, "admin", "admin"), env.named(t, blue, "admin", "admin"), env.named(t, red, "viewer", "view")
@@ -80,6 +82,7 @@ func TestPingByTheAPI(t *testing.T) {
 			return nil
 		})
 	}
+	matrixShows(t, redAdmin, red)
 	cluster.Eventually(t, cluster.Patience, "the control: in its own Network the address answers", func(ctx context.Context) error {
 		lost, _, err := ask(ctx, blueAdmin, blue+"/one", only)
 		if err == nil && lost != 0 {
@@ -99,15 +102,57 @@ func TestPingByTheAPI(t *testing.T) {
 		args       []string
 		says       string
 	}{
+		"a matrix of another's":        {redAdmin, []string{blue}, "is forbidden"},
 		"from another tenant's pod":    {redAdmin, []string{blue + "/one", only}, `cannot create resource "pods/ping"`},
 		"from another's that is not":   {redAdmin, []string{blue + "/none", only}, `cannot create resource "pods/ping"`},
 		"to another tenant's pod":      {redAdmin, []string{red + "/one", blue + "/only"}, "you may not ask about pods and Services of namespace " + blue},
 		"by who may only view":         {viewer, []string{red + "/one", red + "/two"}, `cannot create resource "pods/ping"`},
 		"from a pod that is not there": {redAdmin, []string{red + "/none", red + "/two"}, "there is no pod " + red + "/none"},
 	} {
-		out, err := env.atoll(t.Context(), c.kubeconfig, append([]string{"ping"}, c.args...)...)
+		command := "ping"
+		if len(c.args) == 1 {
+			command = "matrix"
+		}
+		out, err := env.atoll(t.Context(), c.kubeconfig, append([]string{command}, c.args...)...)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
+	}
+}
+
+// matrixShows: every path of a Network with the pods one and two is answered, as expected; a policy then drops one direction, which is expected, too.
+func matrixShows(t *testing.T, admin, network string) {
+	t.Helper()
+	await := func(what string, want map[string]inspect.Outcome) {
+		t.Helper()
+		cluster.Eventually(t, cluster.Patience, "atoll matrix "+what, func(ctx context.Context) error {
+			out, err := env.atoll(ctx, admin, "matrix", network, "-o", "json", "--port", "8080")
+			var m inspect.Matrix
+			if decoded := json.NewDecoder(strings.NewReader(out)).Decode(&m); decoded != nil {
+				return errors.Join(err, decoded, errors.New(out))
+			}
+			for _, p := range m.Paths {
+				if p.Observed != want[p.From+" "+p.To] || p.Expected != p.Observed {
+					err = errors.Join(err, fmt.Errorf("%+v", p))
+				}
+			}
+			if err == nil && (len(m.Paths) != len(want) || m.Differing+m.Untried != 0) {
+				err = errors.New(out)
+			}
+			return err
+		})
+	}
+	there, back := network+"/one "+network+"/two", network+"/two "+network+"/one"
+	await("without a policy", map[string]inspect.Outcome{there: inspect.Answered, back: inspect.Answered})
+	policies := env.Clients.Kube.NetworkingV1().NetworkPolicies(network)
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "one-way"}, Spec: networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "two"}}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+	}}
+	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await("with a policy that drops one direction", map[string]inspect.Outcome{there: inspect.Silent, back: inspect.Answered})
+	if err := policies.Delete(t.Context(), policy.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }
