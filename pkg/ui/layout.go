@@ -65,7 +65,7 @@ func packed(blocks []block) block {
 		area += (b.w + b.room) * (b.h + b.room)
 		widest = max(widest, b.w)
 	}
-	const screen = 1.6
+	const screen = 2.2
 	limit := max(widest, math.Sqrt(area*screen))
 	var out block
 	x, y, line := 0.0, 0.0, 0.0
