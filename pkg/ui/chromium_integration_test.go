@@ -27,7 +27,7 @@ import (
 var update = flag.Bool("update", false, "make the pictures of docs anew")
 
 // browserPatience is how long a step in the browser may take: the machine may be busy.
-const browserPatience = 2 * time.Minute
+const browserPatience = time.Minute
 
 // tab is a page in a real browser.
 type tab struct {
@@ -205,7 +205,7 @@ func TestInABrowser(t *testing.T) {
 	b.do("fold all", chromedp.Click("#shut"))
 	b.until("all are folded", `document.getElementById("graph").cy.nodes("[kind='island']").length === 0`)
 	b.clickOn(value[string](b, `document.getElementById("graph").cy.edges("[source='network/blue'][target='network/red']").id()`))
-	b.panel("From Network blue to Network red", "these pods reach its")
+	b.panel("From Network blue to Network red", "Uses ByFace Active")
 	if from := value[string](b, `document.getElementById("from").value + " " + document.getElementById("to").value`); from != "blue/web-0 red/web-0" {
 		t.Errorf("the form has %s", from)
 	}
