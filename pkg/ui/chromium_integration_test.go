@@ -122,6 +122,16 @@ func value[V any](b *tab, expression string) V {
 	return out
 }
 
+// evaluated is what a promise gives.
+func evaluated[V any](b *tab, expression string) V {
+	b.t.Helper()
+	out, err := chromedp.Run(b.ctx, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("look at %s: %v", expression, err)
+	}
+	return out
+}
+
 func (b *tab) said() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,6 +212,9 @@ func TestInABrowser(t *testing.T) {
 	b.panel("red/locked")
 	b.until("pods are on the map", `document.getElementById("graph").cy.nodes("[kind='pod']").length === 6`)
 	b.picture("network")
+	// Two ends are chosen.
+	b.do("choose ends", chromedp.Click(`#panel a[data-fill="from"][data-value="red/web-0"]`), chromedp.Click(`#panel a[data-fill="to"][data-value="red/locked"]`))
+	b.until("the form has both", `document.getElementById("from").value === "red/web-0" && document.getElementById("to").value === "red/locked" && document.activeElement.id === "port"`)
 	b.do("fold all", chromedp.Click("#shut"))
 	b.until("all are folded", `document.getElementById("graph").cy.nodes("[kind='island']").length === 0`)
 	b.clickOn(value[string](b, `document.getElementById("graph").cy.edges("[source='network/blue'][target='network/red']").id()`))
@@ -281,4 +294,27 @@ func (b *tab) byKeyboard() {
 	b.until("it is unfolded", fmt.Sprintf(`document.getElementById("graph").cy.getElementById(%q).isParent()`, first))
 	b.do("go back", chromedp.NavigateBack())
 	b.panel("Stopped: red/friend to red/locked")
+}
+
+// TestFrames moves a map of a thousand Networks, folded and each for itself, and says how many frames a second this machine draws, without a graphics
+// card. What is bounded is what there is to be drawn, by TestAThousandNetworks.
+func TestFrames(t *testing.T) {
+	b := openTab(t, thousand())
+	frames := func() float64 {
+		return evaluated[float64](b, `new Promise((done) => { const cy = document.getElementById("graph").cy; cy.zoom(1); let n = 0, began = 0;
+			const step = (now) => { began = began || now; if (now - began > 2000) { done(1000 * n / (now - began)); return; } n++; cy.panBy({x: n % 40 < 20 ? 8 : -8, y: 3}); requestAnimationFrame(step); };
+			requestAnimationFrame(step); })`)
+	}
+	folded := frames()
+	b.picture("thousand")
+	b.do("show each", chromedp.Click("#all"))
+	b.until("each is there", `document.getElementById("graph").cy.nodes("[kind='network']").length === 1000`)
+	each := frames()
+	t.Attr("frames-a-second", fmt.Sprintf("%.0f folded, %.0f with each of 1000 Networks", folded, each))
+	if folded <= 0 || each <= 0 {
+		t.Error("nothing is drawn")
+	}
+	if said := b.said(); len(said) > 0 {
+		t.Errorf("the browser's console has %q", said)
+	}
 }

@@ -27,7 +27,7 @@ const (
 type block struct {
 	nodes []node
 	w, h  float64
-	// edges says that lines lead to it, for which it leaves room.
+	// room is what it leaves to the next, for lines that lead to it.
 	room float64
 }
 
@@ -180,5 +180,5 @@ func (p *picture) inside(t api.Topology, id string, in *inside) block {
 		n.W, n.H = dotWidth, dotHeight
 		dots = append(dots, n)
 	}
-	return stacked(lines([]node{router}, 1), lines(subnets, perLine), lines(others, perLine), lines(dots, dotsPerLine))
+	return stacked(lines(others, perLine), lines([]node{router}, 1), lines(subnets, perLine), lines(dots, dotsPerLine))
 }

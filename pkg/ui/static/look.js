@@ -12,7 +12,7 @@ function atollLook() {
   // Arrows bow, the longer the more, so that they go around what is between, and two are never one line.
   const bow = (e) => {
     const a = e.source().position(), b = e.target().position();
-    return Math.min(160, 24 + Math.hypot(a.x - b.x, a.y - b.y) / 5);
+    return Math.min(160, 40 + Math.hypot(a.x - b.x, a.y - b.y) / 6);
   };
   const around = { "text-valign": "top", "text-margin-y": 18, "font-size": 13, "text-max-width": 600, padding: 22, "border-width": 1, "border-color": color("line") };
   return [
