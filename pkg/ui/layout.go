@@ -27,7 +27,7 @@ const (
 type block struct {
 	nodes []node
 	w, h  float64
-	// edges says that lines lead to it, for which it leaves room.
+	// room is what it leaves to the next, for lines that lead to it.
 	room float64
 }
 
@@ -65,7 +65,7 @@ func packed(blocks []block) block {
 		area += (b.w + b.room) * (b.h + b.room)
 		widest = max(widest, b.w)
 	}
-	const screen = 1.6
+	const screen = 2.2
 	limit := max(widest, math.Sqrt(area*screen))
 	var out block
 	x, y, line := 0.0, 0.0, 0.0
@@ -180,5 +180,5 @@ func (p *picture) inside(t api.Topology, id string, in *inside) block {
 		n.W, n.H = dotWidth, dotHeight
 		dots = append(dots, n)
 	}
-	return stacked(lines([]node{router}, 1), lines(subnets, perLine), lines(others, perLine), lines(dots, dotsPerLine))
+	return stacked(lines(others, perLine), lines([]node{router}, 1), lines(subnets, perLine), lines(dots, dotsPerLine))
 }

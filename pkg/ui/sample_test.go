@@ -59,7 +59,7 @@ func (c *cluster) peer(user, server, mode, state string) {
 func sample(t testing.TB) *cluster {
 	t.Helper()
 	c := &cluster{}
-	c.add("red", "", "front/web-0=10.0.0.2", "front/web-1=10.0.0.3", "front/same=10.0.0.10", "back/db-0=10.0.1.2", "front/friend=10.0.0.4", "front/locked=10.0.0.5")
+	c.add("red", "", "front/web-0=10.0.0.2", "front/web-1=10.0.0.5", "front/same=10.0.0.10", "back/db-0=10.0.1.2", "front/friend=10.0.0.4", "front/locked=10.0.0.3")
 	c.add("blue", "", "front/web-0=10.0.0.2", "front/same=10.0.0.10", "back/db-0=10.0.1.2")
 	c.add("green", "", "front/client=10.0.0.2")
 	c.add("acme-web", "acme", "front/shop=10.0.0.2", "front/same=10.0.0.10")

@@ -9,6 +9,11 @@ function atollLook() {
     "text-max-width": 180, "font-size": 12, "font-family": "system-ui, DejaVu Sans, sans-serif", color: color("text"), "background-color": color("part"),
     "border-width": 1, "border-color": color("wire"),
   };
+  // Arrows bow, the longer the more, so that they go around what is between, and two are never one line.
+  const bow = (e) => {
+    const a = e.source().position(), b = e.target().position();
+    return Math.min(160, 40 + Math.hypot(a.x - b.x, a.y - b.y) / 6);
+  };
   const around = { "text-valign": "top", "text-margin-y": 18, "font-size": 13, "text-max-width": 600, padding: 22, "border-width": 1, "border-color": color("line") };
   return [
     { selector: "node", style: box },
@@ -26,10 +31,11 @@ function atollLook() {
     { selector: "node[kind='pod']", style: { "font-size": 10 } },
     {
       selector: "edge",
-      style: { width: 1, "line-color": color("wire"), "curve-style": "straight", label: "data(label)", "font-size": 11, color: color("text"), "text-background-color": color("ground"),
+      style: { width: 1, "line-color": color("wire"), "curve-style": "straight", "font-size": 11, color: color("text"), "text-background-color": color("ground"),
         "text-background-opacity": 0.85, "text-background-padding": 2, "min-zoomed-font-size": 7 },
     },
-    { selector: "edge[kind='reach']", style: { width: 3, "curve-style": "bezier", "target-arrow-shape": "triangle", "arrow-scale": 1.4, "line-color": color("good"), "target-arrow-color": color("good"), "source-arrow-color": color("good") } },
+    { selector: "edge[label]", style: { label: "data(label)" } },
+    { selector: "edge[kind='reach']", style: { width: 3, "curve-style": "unbundled-bezier", "control-point-distances": bow, "control-point-weights": 0.5, "target-arrow-shape": "triangle", "arrow-scale": 1.4, "line-color": color("good"), "target-arrow-color": color("good"), "source-arrow-color": color("good") } },
     { selector: "edge[?both]", style: { "source-arrow-shape": "triangle" } },
     { selector: "edge[state='late']", style: { "line-style": "dashed", "line-color": color("late"), "target-arrow-color": color("late") } },
     { selector: "edge[state='bad']", style: { "line-style": "dashed", "line-color": color("bad"), "target-arrow-color": color("bad") } },

@@ -93,10 +93,7 @@ document.addEventListener("DOMContentLoaded", () => {
     });
     return before !== [...state.open, "|", ...state.pods].join(" ");
   }
-  document.body.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target.id !== "panel") {
-      return;
-    }
+  function answered() {
     const heading = document.querySelector("#panel h1");
     if (heading) {
       heading.focus({ preventScroll: true });
@@ -105,7 +102,13 @@ document.addEventListener("DOMContentLoaded", () => {
     if (sees()) {
       draw(false);
     }
+  }
+  document.body.addEventListener("htmx:afterSwap", (event) => {
+    if (event.target.id === "panel") {
+      answered();
+    }
   });
+  document.body.addEventListener("htmx:historyRestore", answered);
 
   // A link that fills a field of the form does so; without a script it is a page with the field filled.
   document.body.addEventListener("click", (event) => {
