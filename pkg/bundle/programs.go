@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // events are those of Atoll's namespace, and those that Atoll's programs have written anywhere.
@@ -77,7 +77,7 @@ func (c *collector) log(ctx context.Context, pod, container string, previous boo
 	if previous {
 		f.Name, f.What = fmt.Sprintf("logs/%s/%s.previous.log", pod, container), f.What+", before it was restarted"
 	}
-	stream, err := c.client.CoreV1().Pods(c.Namespace).GetLogs(pod, &core.PodLogOptions{Container: container, Previous: previous, Timestamps: true, TailLines: ptr.To(int64(logLines))}).Stream(ctx)
+	stream, err := c.client.CoreV1().Pods(c.Namespace).GetLogs(pod, &core.PodLogOptions{Container: container, Previous: previous, Timestamps: true, TailLines: new(int64(logLines))}).Stream(ctx)
 	if err != nil {
 		c.miss(f.What, err)
 		return
@@ -115,7 +115,7 @@ func tail(from io.Reader, most int) (out []byte, dropped bool, err error) {
 		if first := bytes.IndexByte(out, '\n'); dropped && first >= 0 {
 			out = out[first+1:]
 		}
-		if err == io.EOF { //nolint:errorlint // a Reader returns it as it is
+		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 		return out, dropped, err

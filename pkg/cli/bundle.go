@@ -85,16 +85,17 @@ func runBundle(ctx context.Context, o bundleOptions, out, problems io.Writer) er
 	if err != nil {
 		return whyNot("bundle", err)
 	}
-	lines := fmt.Sprintf("%s: %s\n", o.file, model.Count(len(manifest.Files), "file"))
+	var lines strings.Builder
+	fmt.Fprintf(&lines, "%s: %s\n", o.file, model.Count(len(manifest.Files), "file"))
 	for _, f := range manifest.Files {
 		if f.Cut != "" {
-			lines += fmt.Sprintf("cut: %s: %s\n", f.Name, f.Cut)
+			fmt.Fprintf(&lines, "cut: %s: %s\n", f.Name, f.Cut)
 		}
 	}
 	for _, m := range manifest.Missing {
-		lines += inspect.Printable(fmt.Sprintf("missing: %s: %s", m.What, m.Why)) + "\n"
+		lines.WriteString(inspect.Printable(fmt.Sprintf("missing: %s: %s", m.What, m.Why)) + "\n")
 	}
-	if _, err := io.WriteString(out, lines); err != nil {
+	if _, err := io.WriteString(out, lines.String()); err != nil {
 		return fmt.Errorf("write what is in the bundle: %w", err)
 	}
 	return nil

@@ -145,7 +145,8 @@ func TestRun(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	browser := newBrowser(t)
-	if answer := browser.get(s.Address()); answer.StatusCode != http.StatusOK || answer.Request.URL.Path != "/" || answer.Request.URL.RawQuery != "" {
+	answer := browser.get(s.Address()) //nolint:bodyclose // get closes it
+	if answer.StatusCode != http.StatusOK || answer.Request.URL.Path != "/" || answer.Request.URL.RawQuery != "" {
 		t.Errorf("status %d at %s", answer.StatusCode, answer.Request.URL)
 	}
 	end()
