@@ -27,4 +27,3 @@ func serveStatic(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", kind)
 	_, _ = w.Write(text) // who has gone does not read it
 }
-

@@ -98,13 +98,13 @@ func TestWhatIsAskedWrongly(t *testing.T) {
 		return inspect.Explanation{}, nil
 	}})
 	for query, want := range map[string]string{
-		"from=red/web-0&to=red/db-0":                               "name the port that is dialled by tcp",
-		"from=red/web-0&to=red/web-0&port=1":                       "both ends are the same",
-		"from=red/web-0&to=" + "a%20b" + "&port=80":                "is none of NAMESPACE/POD",
-		"from=red/web-0&to=red/db-0&port=70000":                    "write a number from 1 to 65535",
-		"from=red/web-0&to=red/db-0&port=80&protocol=gre":          "is none of tcp, udp, sctp and icmp",
-		"from=svc/red/web&to=red/db-0&port=80":                     "begins no connections",
-		"from=red/web-0&port=80&to=" + strings.Repeat("a", 300):    "more than 253 characters",
+		"from=red/web-0&to=red/db-0":                                "name the port that is dialled by tcp",
+		"from=red/web-0&to=red/web-0&port=1":                        "both ends are the same",
+		"from=red/web-0&to=" + "a%20b" + "&port=80":                 "is none of NAMESPACE/POD",
+		"from=red/web-0&to=red/db-0&port=70000":                     "write a number from 1 to 65535",
+		"from=red/web-0&to=red/db-0&port=80&protocol=gre":           "is none of tcp, udp, sctp and icmp",
+		"from=svc/red/web&to=red/db-0&port=80":                      "begins no connections",
+		"from=red/web-0&port=80&to=" + strings.Repeat("a", 300):     "more than 253 characters",
 		"from=red/web-0&to=red/db-0&port=80&protocol=tcp&network=a": "neither end is an address",
 	} {
 		status, text := s.get("/explain?" + query)
