@@ -40,14 +40,14 @@ func asked(q url.Values) question {
 func (q question) spec() (api.ExplanationSpec, error) {
 	for _, w := range []string{q.From, q.To, q.Port, q.Protocol, q.Network} {
 		if len(w) > maxWord {
-			return api.ExplanationSpec{}, badQuestion{fmt.Errorf("a field has more than %d characters", maxWord)}
+			return api.ExplanationSpec{}, questionError{fmt.Errorf("a field has more than %d characters", maxWord)}
 		}
 	}
 	out := api.ExplanationSpec{From: q.From, To: q.To, Network: q.Network, Protocol: q.Protocol}
 	if q.Port != "" {
 		port, err := strconv.ParseUint(q.Port, 10, 16)
 		if err != nil {
-			return out, badQuestion{fmt.Errorf("port %q: write a number from 1 to 65535", q.Port)}
+			return out, questionError{fmt.Errorf("port %q: write a number from 1 to 65535", q.Port)}
 		}
 		out.Port = uint16(port)
 	}
@@ -56,7 +56,7 @@ func (q question) spec() (api.ExplanationSpec, error) {
 		out.Port = 0
 	}
 	if _, err := inspect.ParseQuestion(out); err != nil {
-		return out, badQuestion{err}
+		return out, questionError{err}
 	}
 	return out, nil
 }
@@ -115,7 +115,7 @@ func (s *Server) peering(ctx context.Context, r *http.Request) (view, error) {
 	data := peeringData{From: q.Get("from"), To: q.Get("to")}
 	v := view{Template: "peering", Title: fmt.Sprintf("From Network %s to Network %s", data.From, data.To), Open: []string{data.From, data.To}}
 	if data.From == "" || data.To == "" || len(data.From)+len(data.To) > 2*maxWord {
-		return v, badQuestion{errors.New("name two Networks")}
+		return v, questionError{errors.New("name two Networks")}
 	}
 	sides := [2]struct {
 		name, other string

@@ -106,8 +106,8 @@ type problemData struct {
 	Seen []api.Pod
 }
 
-// badQuestion is that of a question that nobody can be asked.
-type badQuestion struct{ error }
+// questionError is that of a question that nobody can be asked.
+type questionError struct{ error }
 
 // problem shows why there is no answer, in the words of the command line.
 func problem(v view, err error) view {
@@ -116,7 +116,7 @@ func problem(v view, err error) view {
 	if unexplained, is := errors.AsType[*inspect.UnexplainedError](err); is {
 		data.Seen = unexplained.Seen
 	}
-	_, bad := errors.AsType[badQuestion](err)
+	_, bad := errors.AsType[questionError](err)
 	switch {
 	case bad, apierrors.IsBadRequest(err):
 		v.status = http.StatusBadRequest

@@ -63,7 +63,7 @@ func (s *Server) search(ctx context.Context, r *http.Request) (view, error) {
 	q := strings.TrimSpace(r.URL.Query().Get("q"))
 	v := view{Template: "search", Title: "Search", Query: q}
 	if q == "" || len(q) > maxWord {
-		return v, badQuestion{errors.New("search: write a name, a part of one, or an address")}
+		return v, questionError{errors.New("search: write a name, a part of one, or an address")}
 	}
 	v.Title = "Search for " + q
 	var data searchData

@@ -38,11 +38,11 @@ func GatherBrowser(ctx context.Context, need Need, note func(format string, args
 	if err := complete(prefix, func(partial string) error { return fetchBrowser(ctx, partial, prefix) }); err != nil {
 		return Browser{}, err
 	}
-	if said, err := command(ctx, "/", b.Environment, b.Program, "--version"); err != nil {
+	said, err := command(ctx, "/", b.Environment, b.Program, "--version")
+	if err != nil {
 		return Browser{}, errors.Join(fmt.Errorf("run Chromium from %s: %w", prefix, err), os.RemoveAll(prefix))
-	} else {
-		note("%s", strings.TrimSpace(said))
 	}
+	note("%s", strings.TrimSpace(said))
 	return b, nil
 }
 
