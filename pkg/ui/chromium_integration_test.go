@@ -305,8 +305,8 @@ func TestFrames(t *testing.T) {
 			const step = (now) => { began = began || now; if (now - began > 2000) { done(1000 * n / (now - began)); return; } n++; cy.panBy({x: n % 40 < 20 ? 8 : -8, y: 3}); requestAnimationFrame(step); };
 			requestAnimationFrame(step); })`)
 	}
-	folded := frames()
 	b.picture("thousand")
+	folded := frames()
 	b.do("show each", chromedp.Click("#all"))
 	b.until("each is there", `document.getElementById("graph").cy.nodes("[kind='network']").length === 1000`)
 	each := frames()

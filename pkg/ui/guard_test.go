@@ -145,9 +145,8 @@ func TestRun(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	browser := newBrowser(t)
-	answer := browser.get(s.Address()) //nolint:bodyclose // get closes it
-	if answer.StatusCode != http.StatusOK || answer.Request.URL.Path != "/" || answer.Request.URL.RawQuery != "" {
-		t.Errorf("status %d at %s", answer.StatusCode, answer.Request.URL)
+	if status, at := browser.get(s.Address()); status != http.StatusOK || at.Path != "/" || at.RawQuery != "" {
+		t.Errorf("status %d at %s", status, at)
 	}
 	end()
 	if err := <-ended; err != nil {
@@ -185,7 +184,8 @@ func (j jar) Cookies(*url.URL) (out []*http.Cookie) {
 	return out
 }
 
-func (b *browser) get(address string) *http.Response {
+// get is the status of an address, and where it leads.
+func (b *browser) get(address string) (int, *url.URL) {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, address, nil)
 	if err != nil {
@@ -198,7 +198,7 @@ func (b *browser) get(address string) *http.Response {
 	if err := answer.Body.Close(); err != nil {
 		b.t.Fatal(err)
 	}
-	return answer
+	return answer.StatusCode, answer.Request.URL
 }
 
 // waiting asks until it is let go on.

@@ -25,5 +25,5 @@ func serveStatic(w http.ResponseWriter, r *http.Request) {
 	// They are as long as the program runs. Another one has another port or a new cookie, and asks again.
 	w.Header().Set("Cache-Control", "private, max-age=600")
 	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(text) //nolint:gosec // G705: files of the program itself; who has gone does not read them
+	_, _ = w.Write(text) //nolint:gosec // G705: it is a file of the program, and who has gone does not read it
 }
