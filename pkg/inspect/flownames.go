@@ -128,10 +128,9 @@ func (n *flowNames) holder(network string, a netip.Addr, when time.Time) (kind, 
 
 // had is who had an address at a time: of those who have it now the newest that was made before.
 func (n *flowNames) had(space string, a netip.Addr, when time.Time) (addressHolding, bool) {
-	list := n.holders[space][a]
-	for i := len(list) - 1; i >= 0; i-- {
-		if !list[i].since.After(when) {
-			return list[i], true
+	for _, h := range slices.Backward(n.holders[space][a]) {
+		if !h.since.After(when) {
+			return h, true
 		}
 	}
 	return addressHolding{}, false
