@@ -4,7 +4,9 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/agent/flows"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
@@ -102,6 +105,37 @@ func awaitFlow(t *testing.T, f *flows.Flows, q model.FlowQuestion, send func() e
 	})
 }
 
+// toldToControllers: who asks the agent for flows of one Network is told of it alone, though another's pods have the same addresses; the control is who asks for all.
+func (j *judged) toldToControllers(t *testing.T, networks ...string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nodeapi.Handler(inquiry{j.agent}, j.agent.log))
+	server.StartTLS()
+	defer server.Close()
+	listens := netip.MustParseAddrPort(server.Listener.Addr().String())
+	client := nodeapi.Client{Node: j.name, Addresses: []netip.Addr{listens.Addr()}, Port: listens.Port(), TLS: func(netip.Addr) *tls.Config { return &tls.Config{InsecureSkipVerify: true} }}
+	ask := func(q nodeapi.FlowsQuestion) map[string]int {
+		t.Helper()
+		q.User, q.Flows.Limit = "jo", nodeapi.MaxFlows
+		told := map[string]int{}
+		must(t, client.Flows(t.Context(), q, func(flow model.Flow) error {
+			told[flow.Network]++
+			return nil
+		}))
+		return told
+	}
+	all := ask(nodeapi.FlowsQuestion{All: true})
+	for _, name := range networks {
+		for _, q := range []model.FlowQuestion{{Networks: []string{name}}, {Namespaces: []string{name}}} {
+			if told := ask(nodeapi.FlowsQuestion{Flows: q}); len(told) != 1 || told[name] == 0 {
+				t.Errorf("asked for %+v a controller is told of %v", q, told)
+			}
+		}
+		if all[name] == 0 {
+			t.Errorf("asked for all it is told of %v: this test shows nothing", all)
+		}
+	}
+}
+
 // Who is allowed is in the flows and who is not in the drops, with the policy's name, of the Network where it was: also where another Network's pods have the
 // same addresses.
 func TestFlowsTellNetworksApart(t *testing.T) {
@@ -159,6 +193,8 @@ func TestFlowsTellNetworksApart(t *testing.T) {
 			t.Errorf("asked for %+v: %+v", q, all)
 		}
 	}
+	j.agent.flows = f
+	j.toldToControllers(t, "red", "blue")
 	for _, flow := range flowsOf(t, f, redDrops) {
 		if flow.Verdict != "drop" {
 			t.Errorf("among the drops: %+v", flow)

@@ -128,8 +128,7 @@ func (n *flowNames) holder(network string, a netip.Addr, when time.Time) (kind, 
 
 // had is who had an address at a time: of those who have it now the newest that was made before.
 func (n *flowNames) had(space string, a netip.Addr, when time.Time) (addressHolding, bool) {
-	list := n.holders[space][a]
-	for _, h := range slices.Backward(list) {
+	for _, h := range slices.Backward(n.holders[space][a]) {
 		if !h.since.After(when) {
 			return h, true
 		}

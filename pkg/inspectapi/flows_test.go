@@ -295,7 +295,10 @@ func (w *flowWorld) follow(t *testing.T, user, network string) (next func(func(a
 	lines = bufio.NewScanner(answer.Body)
 	next = func(wanted func(api.FlowLine) bool) api.FlowLine {
 		t.Helper()
-		for lines.Scan() {
+		for {
+			if !lines.Scan() {
+				t.Fatalf("it ends: %v", lines.Err())
+			}
 			var l api.FlowLine
 			if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
 				t.Fatal(err)
@@ -304,8 +307,6 @@ func (w *flowWorld) follow(t *testing.T, user, network string) (next func(func(a
 				return l
 			}
 		}
-		t.Fatalf("it ends: %v", lines.Err())
-		return api.FlowLine{}
 	}
 	next(func(l api.FlowLine) bool { return l == api.FlowLine{} })
 	return next, lines

@@ -111,7 +111,7 @@ func TestInspection(t *testing.T) {
 	const leaked = "Leak acme 10.0.0.77 Logical_Switch_Port/ghost"
 	tells(admin, 1, []string{"ipam", "check", "--settle", "1s"}, leaked, "Next: remove it: ovn-nbctl lsp-del ghost", "Leak umbrella 10.0.0.77 Logical_Switch_Port/spook", "2 findings")
 
-	t.Run("flows", func(t *testing.T) { l.flows(admin) })
+	t.Run("flows", func(*testing.T) { l.flows(admin) })
 	t.Run("a tenant's admin sees his own", func(t *testing.T) {
 		jo := l.kubeconfigOf("jo")
 		for kind, args := range map[string][]string{"ipam": {"ipam"}, "ipamcheck": {"ipam", "check", "--settle", "0s"}, "topology": {"topology"}} {
