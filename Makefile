@@ -26,7 +26,6 @@ HISTORIES ?= 200000
 POLICY   ?= -clusters=200
 PACKETS  ?= -packets=10000
 REBUILD  ?= -pods=1000
-EXPLAIN  ?= -paths=2000
 CHURN    ?= -duration=10m -pods=60
 
 # Go stamps each program with the version that git gives the source (`go version -m bin/atoll-agent`).
@@ -74,7 +73,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race histories mutations test-integration policy policy-packets explain-packets test-e2e losses rebuild churn conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
+.PHONY: test verify lint test-unit race histories mutations test-integration policy policy-packets test-e2e losses rebuild churn conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration,e2e,conformance alone
 
@@ -103,9 +102,6 @@ policy: ## what OVN does with 10,000 random packets under network policy, and wh
 
 policy-packets: ## the same of real packets between two nodes: 10,000; PACKETS="-packets=100000 -seed=7000" is more (as root)
 	go run ./test/suites -exec go test -tags integration -count=1 -timeout=0 -v -run 'TestRandomWithPackets$$' ./test/policy/agree $(PACKETS)
-
-explain-packets: build ## what atoll explain says of 2,000 random paths, what packets do, and what ovn-trace says; EXPLAIN="-paths=10000 -seed=7" is more (as root)
-	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=0 -v -run='^TestExplainAgreesWithPackets$$' ./test/e2e/hostile $(EXPLAIN)
 
 test-e2e: build ## tests on a cluster of three nodes on this machine, and those of suite alone (as root)
 	$(suites) e2e alone

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
-
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 )
 
 // Tracer is ovn-trace as a daemon. It knows the southbound database as it was when the tracer was started, and answers
@@ -29,32 +26,13 @@ const traces = 4000
 func (c *Central) Trace(ctx context.Context, state string) (*Tracer, error) {
 	// A tracer that ends removes its socket, perhaps after the next one has made its own.
 	c.tracers++
-	return startTracer(c.path(fmt.Sprintf("trace%d.ctl", c.tracers)), c.SBAddress(), state, func(args ...string) error {
-		_, err := c.ctl(ctx, "ovn-trace", args...)
-		return err
-	})
-}
-
-// TraceAt starts a tracer of the southbound database at an address, whoever runs it. Its socket, which must not exist, is in a directory that is there as long as it.
-func TraceAt(ctx context.Context, southbound, socket, state string) (*Tracer, error) {
-	found, err := parts.LocateOVN(os.Getenv(PrefixVariable))
-	if err != nil {
-		return nil, fmt.Errorf("find OVN by %s: %w", PrefixVariable, err)
-	}
-	return startTracer(socket, southbound, state, func(args ...string) error {
-		_, err := (&Central{parts: found}).ctl(ctx, "ovn-trace", args...)
-		return err
-	})
-}
-
-// startTracer runs ovn-trace as a daemon.
-func startTracer(socket, southbound, state string, run func(args ...string) error) (*Tracer, error) {
-	args := []string{"--db=" + southbound, "--detach", "--no-chdir", "--unixctl=" + socket, "-vconsole:off"}
+	socket := c.path(fmt.Sprintf("trace%d.ctl", c.tracers))
+	args := []string{"--db=" + c.SBAddress(), "--detach", "--no-chdir", "--unixctl=" + socket, "-vconsole:off"}
 	for range traces {
 		args = append(args, "--ct="+state)
 	}
 	// Once the program returns its daemon listens.
-	if err := run(args...); err != nil {
+	if _, err := c.ctl(ctx, "ovn-trace", args...); err != nil {
 		return nil, err
 	}
 	conn, err := net.Dial("unix", socket)
