@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
@@ -15,7 +16,7 @@ import (
 
 // kernelPackages have tests of packets, which run on the userspace datapath with the other integration tests, and on the
 // kernel's here. They ask ovn.Datapath which it is. Tests are chosen by their names, as go test -run and -skip do: those
-// that ask a Kubernetes API server and send no packet through Open vSwitch are not among them.
+// that send no packet through Open vSwitch are not among them.
 func kernelPackages() []struct{ path, tests, but string } {
 	return []struct{ path, tests, but string }{
 		{"./pkg/agent", ".", ""},
@@ -49,7 +50,7 @@ func kernel(ctx context.Context, r *runner, out *result) error {
 		return fmt.Errorf("build test/kernel: %w\n%s", err, said)
 	}
 	inside := *r
-	inside.environment = []string{"ATOLL_KERNEL=" + got.Kernel, ovn.PrefixVariable + "=" + ovnPrefix(got.OVN)}
+	inside.environment = append(slices.Clone(r.environment), "ATOLL_KERNEL="+got.Kernel, ovn.PrefixVariable+"="+ovnPrefix(got.OVN))
 	// Some tests take seconds each.
 	out.live = true
 	for _, p := range kernelPackages() {

@@ -55,7 +55,7 @@ func suites() []suite {
 			out.live = true
 			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-run=Short", "./test/conformance")
 		}},
-		{name: "kernel", run: kernel},
+		{name: "kernel", parts: true, run: kernel},
 	}
 }
 
