@@ -57,12 +57,20 @@ type request struct {
 	who user
 }
 
-// root has answers bounded in time, and handles streams and connections by themselves.
-func (h *handler) root(pings, connections http.Handler) http.Handler {
+// The patterns of what has a handler of its own: streams and connections.
+const (
+	pingPattern       = "POST /apis/" + api.GroupName + "/" + api.Version + "/namespaces/{namespace}/pods/{name}/" + api.SubresourcePing
+	capturePattern    = "POST /apis/" + api.GroupName + "/" + api.Version + "/namespaces/{namespace}/pods/{name}/" + api.SubresourceCapture
+	connectionPattern = "GET /apis/" + api.GroupName + "/" + api.Version + "/databases/{name}/" + api.SubresourceProxy
+)
+
+// root has answers bounded in time; own handlers, by their patterns, bound themselves.
+func (h *handler) root(own map[string]http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.TimeoutHandler(h.mux(), answerTime, "it took too long"))
-	mux.Handle("POST /apis/"+api.GroupName+"/"+api.Version+"/namespaces/{namespace}/pods/{name}/"+api.SubresourcePing, pings)
-	mux.Handle("GET /apis/"+api.GroupName+"/"+api.Version+"/databases/{name}/proxy", connections)
+	for pattern, handler := range own {
+		mux.Handle(pattern, handler)
+	}
 	return mux
 }
 
@@ -273,6 +281,7 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourceTopologies, SingularName: "topology", Kind: "Topology", Verbs: read},
 			{Name: api.ResourcePods, SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: read},
 			{Name: api.ResourcePods + "/" + api.SubresourcePing, Kind: "PodPing", Namespaced: true, Verbs: meta.Verbs{"create"}},
+			{Name: api.ResourcePods + "/" + api.SubresourceCapture, Kind: "PodCapture", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourcePolicyTrials, SingularName: "policytrial", Kind: "PolicyTrial", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceDatabases + "/" + api.SubresourceProxy, Kind: "Database", Verbs: meta.Verbs{"get", "update"}},

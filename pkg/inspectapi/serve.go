@@ -36,7 +36,7 @@ type Config struct {
 	// Objects reads and writes the APIService.
 	Objects dynamic.Interface
 	Answers Answers
-	// Nodes and Agents are by whom packets are sent from pods.
+	// Nodes and Agents are by whom packets are sent from pods, and captured.
 	Nodes  Nodes
 	Agents Agents
 	// Databases are those that users may be connected to, by their names in the API.
@@ -76,7 +76,9 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
 	server := &http.Server{
-		Handler: h.root(newPinger(h, c.Nodes, c.Agents), connections), TLSConfig: config,
+		Handler: h.root(map[string]http.Handler{
+			pingPattern: newPinger(h, c.Nodes, c.Agents.Ping), capturePattern: newCapturer(h, c.Nodes, c.Agents.Capture), connectionPattern: connections,
+		}), TLSConfig: config,
 		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}

@@ -30,33 +30,48 @@ type Client struct {
 
 // Ping has packets sent from a pod of the node, and tells of each. Its error is an UnreachableError, a RefusedError, or that the answer is not whole.
 func (c Client) Ping(ctx context.Context, q Question, each func(ping.Reply) error) error {
-	if err := q.Check(); err != nil {
-		return &RefusedError{What: err.Error()}
-	}
+	q.User = bounded(q.User)
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	// A user's name may have any length, and is for the log only.
-	if len(q.User) > maxUser {
-		q.User = q.User[:maxUser]
+	body, err := c.ask(ctx, pathPing, q)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	return c.read(body, q, each)
+}
+
+// ask posts a question, and is the body of its answer. Its error is an UnreachableError or a RefusedError.
+func (c Client) ask(ctx context.Context, path string, q asked) (io.ReadCloser, error) {
+	if err := q.Check(); err != nil {
+		return nil, &RefusedError{What: err.Error()}
 	}
 	text, err := json.Marshal(q)
 	if err != nil {
-		return fmt.Errorf("write a question: %w", err)
+		return nil, fmt.Errorf("write a question: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://agent"+pathPing, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://agent"+path, bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("make a request: %w", err)
+		return nil, fmt.Errorf("make a request: %w", err)
 	}
 	transport := &http.Transport{DialTLSContext: c.dial, DisableKeepAlives: true, ResponseHeaderTimeout: answerTime, MaxResponseHeaderBytes: maxQuestion}
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
-		return &UnreachableError{c.Node, err}
+		return nil, &UnreachableError{c.Node, err}
 	}
-	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return refusal(c.Node, answer)
+		defer func() { _ = answer.Body.Close() }()
+		return nil, refusal(c.Node, answer)
 	}
-	return c.read(answer.Body, q, each)
+	return answer.Body, nil
+}
+
+// bounded is a user's name, which may have any length, and is for the log.
+func bounded(user string) string {
+	if len(user) > maxUser {
+		return user[:maxUser]
+	}
+	return user
 }
 
 // refusal is why an agent does not answer.

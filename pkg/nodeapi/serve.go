@@ -20,20 +20,24 @@ const maxAtOnce = 8
 type Answers interface {
 	// Ping sends packets from a pod, and tells of each. Its error is a RefusedError where nothing was sent.
 	Ping(ctx context.Context, pod Pod, spec ping.Spec, each func(ping.Reply)) error
+	// Capture tells of packets of a pod until the part that is asked for is over. Its error is a RefusedError where none were taken.
+	Capture(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.
 func Handler(answers Answers, log *slog.Logger) http.Handler {
-	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce)}
+	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathPing, h.ping)
+	mux.HandleFunc("POST "+pathCapture, h.capture)
 	return mux
 }
 
 type handler struct {
 	answers Answers
 	log     *slog.Logger
-	turns   chan struct{}
+	// turns are for questions with short answers, captures for those that last.
+	turns, captures chan struct{}
 }
 
 // Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone, also while he is answered.
@@ -44,46 +48,61 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-func (h *handler) ping(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	text, err := readWithin(control, http.MaxBytesReader(w, r.Body, maxQuestion))
+// begin reads a question, and waits for nobody: if there are too many already it is refused. Who is let in calls leave.
+func begin[Q asked](w http.ResponseWriter, r *http.Request, turns chan struct{}) (q Q, leave func(), ok bool) {
+	text, err := readWithin(http.NewResponseController(w), http.MaxBytesReader(w, r.Body, maxQuestion))
+	if err == nil {
+		err = json.Unmarshal(text, &q)
+	}
+	if err == nil {
+		err = q.Check()
+	}
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
-		return
-	}
-	var q Question
-	if err := json.Unmarshal(text, &q); err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
-	}
-	if err := q.Check(); err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
+		return q, nil, false
 	}
 	select {
-	case h.turns <- struct{}{}:
-		defer func() { <-h.turns }()
+	case turns <- struct{}{}:
+		return q, func() { <-turns }, true
 	default:
 		refuse(w, http.StatusTooManyRequests, errors.New("the node's agent answers as many questions at once as it may: ask again in a moment"))
+		return q, nil, false
+	}
+}
+
+// refuseFor answers with why there is no answer.
+func refuseFor(w http.ResponseWriter, err error) {
+	status := http.StatusConflict
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Temporary {
+		status = http.StatusServiceUnavailable
+	}
+	refuse(w, status, err)
+}
+
+func (h *handler) ping(w http.ResponseWriter, r *http.Request) {
+	q, leave, ok := begin[Question](w, r, h.turns)
+	if !ok {
 		return
 	}
+	defer leave()
 	log := h.log.With("user", shortened(q.User), "pod", q.Pod.Key(), "uid", q.Pod.UID)
 	log.Info("packets are sent from a pod", "protocol", q.Ping.Protocol, "targets", q.Ping.Targets, "port", q.Ping.Port, "count", q.Ping.Count)
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()
-	out := &lines{w: w, control: control, end: cancel}
-	switch err := h.answers.Ping(ctx, q.Pod, q.Ping, func(reply ping.Reply) { out.write(Line{Reply: &reply}) }); {
+	out := &lines{w: w, control: http.NewResponseController(w)}
+	tell := func(line Line) {
+		if out.write(line) != nil {
+			cancel()
+		}
+	}
+	switch err := h.answers.Ping(ctx, q.Pod, q.Ping, func(reply ping.Reply) { tell(Line{Reply: &reply}) }); {
 	case err != nil && !out.begun:
 		log.Info("no packets were sent from a pod", "error", err)
-		status := http.StatusConflict
-		if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Temporary {
-			status = http.StatusServiceUnavailable
-		}
-		refuse(w, status, err)
+		refuseFor(w, err)
 	case err != nil:
-		out.write(Line{Error: err.Error()})
+		tell(Line{Error: err.Error()})
 	default:
-		out.write(Line{End: true})
+		tell(Line{End: true})
 	}
 }
 
@@ -102,15 +121,14 @@ func readWithin(control *http.ResponseController, body io.Reader) ([]byte, error
 	return text, nil
 }
 
-// lines writes lines, each at once. A reader that does not read ends the answer.
+// lines writes lines, each at once. Its error is that the reader has gone, or does not read.
 type lines struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	end     func()
 	begun   bool
 }
 
-func (l *lines) write(line Line) {
+func (l *lines) write(line any) error {
 	if !l.begun {
 		l.begun = true
 		l.w.Header().Set("Content-Type", "application/x-ndjson")
@@ -123,8 +141,9 @@ func (l *lines) write(line Line) {
 		err = l.control.Flush()
 	}
 	if err != nil {
-		l.end()
+		return fmt.Errorf("write a line: %w", err)
 	}
+	return nil
 }
 
 func refuse(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
