@@ -5,7 +5,6 @@ package agent
 import (
 	"errors"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -87,12 +86,11 @@ func TestCapturesAreOfThePodAskedFor(t *testing.T) {
 
 	// Where the pod's namespace was, on the path that its link names, is that of another pod with the same addresses.
 	path := two.request.Netns
-	removeNetns(t, path)
 	namesake := newPod(t, a, "three", 6)
 	_, err = a.Add(t.Context(), namesake.request)
 	must(t, err)
-	must(t, os.WriteFile(path, nil, 0o600))
 	must(t, unix.Mount(namesake.request.Netns, path, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(path, unix.MNT_DETACH)) })
 	refused("a pod in whose place another's namespace is", two.asked(), "has gone, or is being made")
 	// The control: without the check of whose namespace it is, the other's packets are told.
 	var socket *capture.Socket

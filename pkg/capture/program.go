@@ -85,15 +85,15 @@ const (
 )
 
 // sides are which packets of an interface are taken beside the filter.
-type sides struct{ in, out bool }
+type sides struct{ incoming, outgoing bool }
 
 // sides are those of a direction. On loopback each packet is there twice, on its way out and in: it is taken once.
 func (d Direction) sides(loopback bool) sides {
 	switch {
 	case d == In, loopback && d == Both:
-		return sides{in: true}
+		return sides{incoming: true}
 	case d == Out:
-		return sides{out: true}
+		return sides{outgoing: true}
 	}
 	return sides{true, true}
 }
@@ -101,9 +101,9 @@ func (d Direction) sides(loopback bool) sides {
 // program is the filter as the kernel runs it, for frames with an Ethernet header: it returns how many bytes are kept.
 func (s Spec) program(sides sides) ([]bpf.Instruction, []bpf.RawInstruction, error) {
 	a := &assembler{marks: map[string]int{}, jumps: map[int]string{}}
-	if sides.in != sides.out {
+	if sides.incoming != sides.outgoing {
 		test := bpf.JumpEqual
-		if sides.out {
+		if sides.outgoing {
 			test = bpf.JumpNotEqual
 		}
 		a.add(bpf.LoadExtension{Num: bpf.ExtType})
