@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/agent/flows"
+	"github.com/atoll-net/atoll/pkg/capture"
 	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/daemon"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -22,7 +23,12 @@ import (
 )
 
 // inquiry answers what controllers ask about pods of this node (docs/design/inspect.md).
-type inquiry struct{ *Agent }
+type inquiry struct {
+	*Agent
+	captures *capture.Keeper
+}
+
+func (a *Agent) inquiry() inquiry { return inquiry{a, &capture.Keeper{}} }
 
 // certificateDir is where the agent's certificate for it is.
 func certificateDir(config Config) string { return filepath.Join(config.RunDir, "certificates") }
@@ -44,7 +50,7 @@ func (a *Agent) serveControllers(ctx context.Context, config Config) error {
 	if err != nil {
 		return fmt.Errorf("listen for controllers: %w", err)
 	}
-	server := nodeapi.Server(nodeapi.Handler(inquiry{a}, a.log), a.log)
+	server := nodeapi.Server(nodeapi.Handler(a.inquiry(), a.log), a.log)
 	server.TLSConfig = certs.AgentServer(certificateDir(config))
 	return daemon.Serve(ctx, server, listener, 0)
 }
@@ -69,6 +75,47 @@ func (i inquiry) Flows(ctx context.Context, q model.FlowQuestion, each func(mode
 		return &nodeapi.RefusedError{What: err.Error(), Temporary: true}
 	}
 	return nil
+}
+
+// Capture implements nodeapi.Answers. Each part finds the pod anew, and so does each moment of it: a capture ends with its pod.
+func (i inquiry) Capture(ctx context.Context, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
+	lives := func() error {
+		_, err := i.link(q.Pod)
+		return err
+	}
+	// The capture of an earlier part is that of the pod's UID.
+	if err := lives(); err != nil {
+		return err
+	}
+	var failed error
+	outcome, err := i.captures.Run(ctx, capture.Owner{User: q.User, PodUID: q.Pod.UID, ID: q.Part.ID}, q.Spec, q.Part, capture.Means{
+		Open: func() (*capture.Socket, error) {
+			netns, err := i.enter(ctx, q.Pod)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = netns.Close() }()
+			return capture.Open(q.Spec, func(do func() error) error { return netns.Do(func(ns.NetNS) error { return do() }) })
+		},
+		Lives: lives,
+		Begun: func() { failed = each(nodeapi.CaptureLine{Begun: true}) },
+		Each: func(u capture.Update) error {
+			if failed == nil {
+				failed = each(nodeapi.CaptureLine{Update: &u})
+			}
+			return failed
+		},
+	})
+	switch {
+	case errors.Is(err, capture.ErrInterface), errors.Is(err, capture.ErrUnknown):
+		return &nodeapi.RefusedError{What: err.Error()}
+	case err != nil:
+		if busy, ok := errors.AsType[*capture.BusyError](err); ok {
+			return &nodeapi.RefusedError{What: busy.Error(), Temporary: true}
+		}
+		return err
+	}
+	return each(nodeapi.CaptureLine{Outcome: &outcome})
 }
 
 // link is the interface of a pod, the newest if its sandbox was made anew. It is found by the pod's UID: names are given again, to pods and to containers.

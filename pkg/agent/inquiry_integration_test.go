@@ -26,7 +26,7 @@ func (p *testPod) asked() nodeapi.Pod {
 func (a *Agent) pinged(t *testing.T, from nodeapi.Pod, protocol model.Protocol, port uint16, targets ...netip.Addr) (answered, lost int, why string, err error) {
 	t.Helper()
 	spec := ping.Spec{Protocol: protocol, Port: port, Targets: targets, Count: 2, Size: 1000, Interval: ping.MinInterval, Timeout: 3 * time.Second}
-	err = inquiry{a}.Ping(t.Context(), from, spec, func(r ping.Reply) {
+	err = a.inquiry().Ping(t.Context(), from, spec, func(r ping.Reply) {
 		if r.Answered {
 			answered++
 			return

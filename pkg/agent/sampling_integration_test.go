@@ -108,7 +108,7 @@ func awaitFlow(t *testing.T, f *flows.Flows, q model.FlowQuestion, send func() e
 // toldToControllers: who asks the agent for flows of one Network is told of it alone, though another's pods have the same addresses; the control is who asks for all.
 func (j *judged) toldToControllers(t *testing.T, networks ...string) {
 	t.Helper()
-	server := httptest.NewUnstartedServer(nodeapi.Handler(inquiry{j.agent}, j.agent.log))
+	server := httptest.NewUnstartedServer(nodeapi.Handler(j.agent.inquiry(), j.agent.log))
 	server.StartTLS()
 	defer server.Close()
 	listens := netip.MustParseAddrPort(server.Listener.Addr().String())

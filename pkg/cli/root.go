@@ -43,7 +43,7 @@ func ExitStatus(err error) int {
 
 // HasSaid reports whether an error is that of a command that worked, and has printed what it found.
 func HasSaid(err error) bool {
-	for _, found := range []error{ErrDifferences, ErrDropped, ErrLost, ErrStopped, ErrUnhealthy, ErrPaths, ErrChanges, ErrUnexpected, ErrPartial} {
+	for _, found := range []error{ErrDifferences, ErrDropped, ErrLost, ErrMissing, ErrStopped, ErrUnhealthy, ErrPaths, ErrChanges, ErrUnexpected, ErrPartial} {
 		if errors.Is(err, found) {
 			return true
 		}
@@ -65,6 +65,6 @@ func Command(program string) *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
 	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), statusCommand(), networksCommand(), networkCommand(), ipamCommand(), topologyCommand(), podsCommand(), podCommand(),
-		explainCommand(), uiCommand(), pingCommand(), matrixCommand(), bundleCommand(), flowsCommand(), dropsCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand(), nbctlCommand(), sbctlCommand())
+		explainCommand(), uiCommand(), pingCommand(), captureCommand(), matrixCommand(), bundleCommand(), flowsCommand(), dropsCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand(), nbctlCommand(), sbctlCommand())
 	return root
 }

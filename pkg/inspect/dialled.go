@@ -16,10 +16,11 @@ import (
 	"github.com/atoll-net/atoll/pkg/trace"
 )
 
-// Sender is a pod that packets can be sent from, and where it is.
+// Sender is a pod that packets can be sent from, or captured of, and where it is.
 type Sender struct {
-	Key       model.PodKey
-	UID, Node string
+	Key model.PodKey
+	// Network is the one that it is in.
+	UID, Node, Network string
 	// Addresses are the Node's own, internal ones.
 	Addresses []netip.Addr
 }
@@ -34,7 +35,7 @@ func (i Inquirer) Sender(ctx context.Context, key model.PodKey) (Sender, error) 
 	if p == nil || held.attachment(p) == nil {
 		return Sender{}, &QuestionError{fmt.Errorf("there is no pod %s with a network of its own: it may not exist, have finished, have no node yet, or use its node's network. Next: atoll pod %s", key, key)}
 	}
-	out := Sender{Key: key, UID: p.UID, Node: p.Node}
+	out := Sender{Key: key, UID: p.UID, Node: p.Node, Network: held.attachment(p).Network}
 	node, err := i.Client.CoreV1().Nodes().Get(ctx, p.Node, meta.GetOptions{ResourceVersion: "0"})
 	if apierrors.IsNotFound(err) {
 		return Sender{}, &QuestionError{fmt.Errorf("pod %s is on node %s, which does not exist", key, p.Node)}

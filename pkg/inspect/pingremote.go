@@ -21,12 +21,12 @@ import (
 // maxLine bounds a line of a streamed answer, maxRefusal what is read of a refusal, in bytes.
 const maxLine, maxRefusal = 16 << 10, 64 << 10
 
-// UnsentError says that nobody answers who could have packets sent.
+// UnsentError says that nobody answers who could ask the nodes' agents.
 type UnsentError struct{ Note string }
 
 // Error implements error.
 func (e *UnsentError) Error() string {
-	return e.Note + ". Packets are sent by the nodes' agents, which it asks"
+	return e.Note + ". The nodes' agents do it, which it asks"
 }
 
 // BusyError says that somebody could have packets sent, and not now: there are too many already.
@@ -39,31 +39,45 @@ func (e *BusyError) Error() string { return e.What }
 func (r *Remote) Ping(ctx context.Context, from model.PodKey, spec api.PodPingSpec, each func(api.PodPingReply)) error {
 	var in api.PodPing
 	in.APIVersion, in.Kind, in.Namespace, in.Name, in.Spec = api.GroupVersion().String(), "PodPing", from.Namespace, from.Name, spec
-	body, err := json.Marshal(in)
+	body, err := r.post(ctx, podPath(from, api.SubresourcePing), in)
 	if err != nil {
-		return fmt.Errorf("write the question: %w", err)
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	return readPing(body, each)
+}
+
+// podPath is that of a subresource of a pod, below the version.
+func podPath(pod model.PodKey, subresource string) string {
+	return fmt.Sprintf("/namespaces/%s/%s/%s/%s", url.PathEscape(pod.Namespace), api.ResourcePods, url.PathEscape(pod.Name), subresource)
+}
+
+// post posts a question, and is the body of its answer. Its error is why there is none.
+func (r *Remote) post(ctx context.Context, path string, in any) (io.ReadCloser, error) {
+	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("write the question: %w", err)
 	}
 	// The body of a refusal is ours to read, which is why it is not client-go's request that is sent.
 	client, err := rest.HTTPClientFor(r.config)
 	if err != nil {
-		return fmt.Errorf("make API client: %w", err)
+		return nil, fmt.Errorf("make API client: %w", err)
 	}
-	path := fmt.Sprintf("/apis/%s/namespaces/%s/%s/%s/%s", api.GroupVersion(), url.PathEscape(from.Namespace), api.ResourcePods, url.PathEscape(from.Name), api.SubresourcePing)
-	to := r.client.Discovery().RESTClient().Post().AbsPath(path).URL()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
+	to := r.client.Discovery().RESTClient().Post().AbsPath("/apis/" + api.GroupVersion().String() + path).URL()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("make a request: %w", err)
+		return nil, fmt.Errorf("make a request: %w", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask the API server at %s: %w", r.config.Host, err)
+		return nil, fmt.Errorf("ask the API server at %s: %w", r.config.Host, err)
 	}
-	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode >= http.StatusMultipleChoices {
-		return unsent(answer, "sends packets")
+		defer func() { _ = answer.Body.Close() }()
+		return nil, unsent(answer, "does it")
 	}
-	return readPing(answer.Body, each)
+	return answer.Body, nil
 }
 
 // unsent is why nobody does what an API does that would, in words.

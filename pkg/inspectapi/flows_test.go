@@ -91,7 +91,7 @@ func newFlowWorld(t *testing.T) *flowWorld {
 	}
 	w.flower = newFlower(w.handler, inquirer, w.tell)
 	w.flower.bounds.again, w.flower.bounds.second, w.flower.bounds.beat = 50*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond
-	served := httptest.NewUnstartedServer(w.handler.root(http.NotFoundHandler(), w.flower, http.NotFoundHandler()))
+	served := httptest.NewUnstartedServer(w.handler.root(map[string]http.Handler{flowsPattern: w.flower, flowsNamePattern: w.flower, podFlowsPattern: w.flower}))
 	served.TLS, served.EnableHTTP2 = w.TLS, true
 	served.StartTLS()
 	t.Cleanup(served.Close)

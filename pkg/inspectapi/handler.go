@@ -61,15 +61,23 @@ type request struct {
 	who user
 }
 
-// root has answers bounded in time, and handles streams and connections by themselves.
-func (h *handler) root(pings, flows, connections http.Handler) http.Handler {
+// The patterns of what has a handler of its own: streams and connections.
+const (
+	pingPattern       = "POST /apis/" + api.GroupName + "/" + api.Version + "/namespaces/{namespace}/pods/{name}/" + api.SubresourcePing
+	capturePattern    = "POST /apis/" + api.GroupName + "/" + api.Version + "/namespaces/{namespace}/pods/{name}/" + api.SubresourceCapture
+	flowsPattern      = "GET /apis/" + api.GroupName + "/" + api.Version + "/" + api.ResourceFlows
+	flowsNamePattern  = flowsPattern + "/{name}"
+	podFlowsPattern   = "GET /apis/" + api.GroupName + "/" + api.Version + "/namespaces/{namespace}/" + api.ResourcePodFlows
+	connectionPattern = "GET /apis/" + api.GroupName + "/" + api.Version + "/databases/{name}/" + api.SubresourceProxy
+)
+
+// root has answers bounded in time; own handlers, by their patterns, bound themselves.
+func (h *handler) root(own map[string]http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.TimeoutHandler(h.mux(), answerTime, "it took too long"))
-	mux.Handle("POST /apis/"+api.GroupName+"/"+api.Version+"/namespaces/{namespace}/pods/{name}/"+api.SubresourcePing, pings)
-	for _, path := range []string{api.ResourceFlows, api.ResourceFlows + "/{name}", "namespaces/{namespace}/" + api.ResourcePodFlows} {
-		mux.Handle("GET /apis/"+api.GroupName+"/"+api.Version+"/"+path, flows)
+	for pattern, handler := range own {
+		mux.Handle(pattern, handler)
 	}
-	mux.Handle("GET /apis/"+api.GroupName+"/"+api.Version+"/databases/{name}/proxy", connections)
 	return mux
 }
 
@@ -282,6 +290,7 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourcePods + "/" + api.SubresourcePing, Kind: "PodPing", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceFlows, SingularName: "flows", Kind: "Flow", Verbs: meta.Verbs{"get", "list", "watch"}},
 			{Name: api.ResourcePodFlows, SingularName: "podflows", Kind: "PodFlow", Namespaced: true, Verbs: meta.Verbs{"list", "watch"}},
+			{Name: api.ResourcePods + "/" + api.SubresourceCapture, Kind: "PodCapture", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourcePolicyTrials, SingularName: "policytrial", Kind: "PolicyTrial", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceDatabases + "/" + api.SubresourceProxy, Kind: "Database", Verbs: meta.Verbs{"get", "update"}},

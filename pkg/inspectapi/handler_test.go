@@ -187,6 +187,8 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	case "ed", "eve":
 		// They may edit the namespace; eve may not see its flows.
 		return (r.Resource == "policytrials" || r.Resource == "explanations" || r.Resource == "podflows" && spec.User == "ed") && r.Namespace == "acme"
+	case "pinging":
+		return r.Resource == "pods" && r.Subresource == "ping"
 	case "viewer":
 		return (r.Resource == "explanations" || r.Resource == "policytrials") && r.Subresource == ""
 	case "jo":

@@ -2,9 +2,7 @@ package inspectapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -14,7 +12,6 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nodeapi"
@@ -32,25 +29,15 @@ type Nodes interface {
 	Dialled(ctx context.Context, from model.PodKey, spec api.ExplanationSpec, may inspect.MayAsk) ([]netip.Addr, error)
 }
 
-// Agents asks the agent of the node that a pod is on.
-type Agents func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error
-
-// AgentsBy asks them with a controller's certificate.
-func AgentsBy(signer *certs.Signer) Agents {
-	return func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
-		return nodeapi.Client{Node: on.Node, Addresses: on.Addresses, TLS: signer.AgentClient(on.Node)}.Ping(ctx, q, each)
-	}
-}
-
 // pinger has packets sent from pods.
 type pinger struct {
 	*handler
 	nodes  Nodes
-	agents Agents
+	agents askPing
 	crowd  crowd
 }
 
-func newPinger(h *handler, nodes Nodes, agents Agents) *pinger {
+func newPinger(h *handler, nodes Nodes, agents askPing) *pinger {
 	return &pinger{handler: h, nodes: nodes, agents: agents, crowd: crowd{what: "pings", every: 16, each: 4}}
 }
 
@@ -64,14 +51,8 @@ func (p *pinger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	what := attributes{verb: "create", resource: api.ResourcePods, subresource: api.SubresourcePing, namespace: from.Namespace, name: from.Name}
-	allowed, err := p.authz.may(ctx, who, what)
-	if err == nil && !allowed {
-		p.fail(w, forbidden(who, what))
-		return
-	}
-	if err != nil {
-		p.fail(w, apierrors.NewServiceUnavailable(err.Error()))
+	if err := p.mayCreate(ctx, who, api.SubresourcePing, from); err != nil {
+		p.fail(w, err)
 		return
 	}
 	leave, err := p.crowd.enter(who.name)
@@ -85,7 +66,7 @@ func (p *pinger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, err)
 		return
 	}
-	out := &pingLines{w: w, control: http.NewResponseController(w)}
+	out := &lines{w: w, control: http.NewResponseController(w)}
 	p.log.Info("packets are sent from a pod", "user", who.name, "pod", from, "uid", sender.UID, "node", sender.Node, "protocol", q.Ping.Protocol, "targets", q.Ping.Targets,
 		"port", q.Ping.Port, "count", q.Ping.Count)
 	err = p.agents(ctx, sender, q, func(reply ping.Reply) error {
@@ -105,13 +86,9 @@ func (p *pinger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // question is what the pod's agent is asked.
 func (p *pinger) question(ctx context.Context, who user, from model.PodKey, body io.Reader) (inspect.Sender, nodeapi.Question, error) {
-	text, err := io.ReadAll(io.LimitReader(body, maxQuestion))
-	if err != nil {
-		return inspect.Sender{}, nodeapi.Question{}, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
-	}
 	var in api.PodPing
-	if err := json.Unmarshal(text, &in); err != nil {
-		return inspect.Sender{}, nodeapi.Question{}, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
+	if err := readQuestion(body, &in); err != nil {
+		return inspect.Sender{}, nodeapi.Question{}, err
 	}
 	s := in.Spec
 	q := nodeapi.Question{User: who.name, Ping: ping.Spec{
@@ -146,28 +123,4 @@ func agentProblem(err error) error {
 		return apierrors.NewBadRequest(refused.What)
 	}
 	return apierrors.NewTimeoutError(err.Error(), 1)
-}
-
-// pingLines writes lines, each at once.
-type pingLines struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	begun   bool
-}
-
-func (l *pingLines) write(line api.PodPingLine) error {
-	if !l.begun {
-		l.begun = true
-		l.w.Header().Set("Content-Type", "application/json")
-	}
-	if err := l.control.SetWriteDeadline(time.Now().Add(reviewTime)); err != nil {
-		return fmt.Errorf("write a line: %w", err)
-	}
-	if err := json.NewEncoder(l.w).Encode(line); err != nil {
-		return fmt.Errorf("write a line: %w", err)
-	}
-	if err := l.control.Flush(); err != nil {
-		return fmt.Errorf("write a line: %w", err)
-	}
-	return nil
 }

@@ -28,7 +28,7 @@ func (p *pods) Sender(_ context.Context, key model.PodKey) (inspect.Sender, erro
 	if key.Name != "web" {
 		return inspect.Sender{}, &inspect.QuestionError{Err: errors.New("there is no such pod")}
 	}
-	return inspect.Sender{Key: key, UID: "uid-1", Node: "n1", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}, nil
+	return inspect.Sender{Key: key, UID: "uid-1", Node: "n1", Network: "acme", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}, nil
 }
 
 func (p *pods) Dialled(_ context.Context, from model.PodKey, spec api.ExplanationSpec, may inspect.MayAsk) ([]netip.Addr, error) {
@@ -59,7 +59,7 @@ func TestPings(t *testing.T) {
 		return answer(each)
 	}
 	pinger := newPinger(w.handler, nodes, agents)
-	served := httptest.NewUnstartedServer(w.handler.root(pinger, http.NotFoundHandler(), http.NotFoundHandler()))
+	served := httptest.NewUnstartedServer(w.handler.root(map[string]http.Handler{pingPattern: pinger}))
 	served.TLS = w.TLS
 	served.StartTLS()
 	t.Cleanup(served.Close)

@@ -36,7 +36,7 @@ type Config struct {
 	// Objects reads and writes the APIService.
 	Objects dynamic.Interface
 	Answers Answers
-	// Nodes and Agents are by whom packets are sent from pods.
+	// Nodes and Agents are by whom packets are sent from pods, and captured.
 	Nodes  Nodes
 	Agents Agents
 	// Flows and FlowAgents are by whom who talks to whom is told.
@@ -78,8 +78,12 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	config := c.Signer.ServerTLS(commonName, host, host+".cluster.local")
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
+	flower := newFlower(h, c.Flows, c.FlowAgents)
 	server := &http.Server{
-		Handler: h.root(newPinger(h, c.Nodes, c.Agents), newFlower(h, c.Flows, c.FlowAgents), connections), TLSConfig: config,
+		Handler: h.root(map[string]http.Handler{
+			flowsPattern: flower, flowsNamePattern: flower, podFlowsPattern: flower,
+			pingPattern: newPinger(h, c.Nodes, c.Agents.Ping), capturePattern: newCapturer(h, c.Nodes, c.Agents.Capture), connectionPattern: connections,
+		}), TLSConfig: config,
 		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}

@@ -33,28 +33,35 @@ type Client struct {
 
 // Ping has packets sent from a pod of the node, and tells of each. Its error is an UnreachableError, a RefusedError, or that the answer is not whole.
 func (c Client) Ping(ctx context.Context, q Question, each func(ping.Reply) error) error {
-	if err := q.Check(); err != nil {
-		return &RefusedError{What: err.Error()}
-	}
+	q.User = bounded(q.User)
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	// A user's name may have any length, and is for the log only.
-	if len(q.User) > maxUser {
-		q.User = q.User[:maxUser]
-	}
-	answer, err := c.ask(ctx, pathPing, q)
+	body, err := c.ask(ctx, pathPing, q)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return refusal(c.Node, answer)
-	}
-	return c.read(answer.Body, q, each)
+	defer func() { _ = body.Close() }()
+	return c.read(body, q, each)
 }
 
-// ask sends a question. Its error is an UnreachableError where nobody takes it.
-func (c Client) ask(ctx context.Context, path string, q any) (*http.Response, error) {
+// ask posts a question, and is the body of its answer. Its error is an UnreachableError or a RefusedError.
+func (c Client) ask(ctx context.Context, path string, q asked) (io.ReadCloser, error) {
+	if err := q.Check(); err != nil {
+		return nil, &RefusedError{What: err.Error()}
+	}
+	answer, err := c.send(ctx, path, q)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		defer func() { _ = answer.Body.Close() }()
+		return nil, refusal(c.Node, answer)
+	}
+	return answer.Body, nil
+}
+
+// send posts a question. Its error is an UnreachableError where nobody takes it.
+func (c Client) send(ctx context.Context, path string, q any) (*http.Response, error) {
 	text, err := json.Marshal(q)
 	if err != nil {
 		return nil, fmt.Errorf("write a question: %w", err)
@@ -69,6 +76,14 @@ func (c Client) ask(ctx context.Context, path string, q any) (*http.Response, er
 		return nil, &UnreachableError{c.Node, err}
 	}
 	return answer, nil
+}
+
+// bounded is a user's name, which may have any length, and is for the log.
+func bounded(user string) string {
+	if len(user) > maxUser {
+		return user[:maxUser]
+	}
+	return user
 }
 
 // refusal is why an agent does not answer.

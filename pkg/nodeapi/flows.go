@@ -58,19 +58,12 @@ type FlowLine struct {
 }
 
 func (h *handler) flows(w http.ResponseWriter, r *http.Request) {
+	q, leave, ok := begin[FlowsQuestion](w, r, maxFlowsQuestion, h.flowTurns)
+	if !ok {
+		return
+	}
+	defer leave()
 	control := http.NewResponseController(w)
-	var q FlowsQuestion
-	if err := readQuestion(control, http.MaxBytesReader(w, r.Body, maxFlowsQuestion), &q); err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
-	}
-	select {
-	case h.flowTurns <- struct{}{}:
-		defer func() { <-h.flowTurns }()
-	default:
-		refuse(w, http.StatusTooManyRequests, errors.New("the node's agent answers as many questions about flows at once as it may: ask again in a moment"))
-		return
-	}
 	log := h.log.With("user", shortened(q.User), "networks", len(q.Flows.Networks), "namespaces", len(q.Flows.Namespaces), "all", q.All, "follow", q.Flows.Follow)
 	log.Info("flows are asked for")
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -88,11 +81,7 @@ func (h *handler) flows(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil && !out.begun:
 		log.Info("no flows are told", "error", err)
-		status := http.StatusConflict
-		if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Temporary {
-			status = http.StatusServiceUnavailable
-		}
-		refuse(w, status, err)
+		refuseFor(w, err)
 	case err != nil:
 		_ = out.end(FlowLine{Error: err.Error()}) // Who asked may have gone.
 	default:
@@ -165,27 +154,19 @@ func (l *flowLines) end(line FlowLine) error {
 // Flows asks for flows of the node, and tells of each. Its error is an UnreachableError, a RefusedError, that of each, or that the answer is not whole. Who follows goes on
 // until ctx ends.
 func (c Client) Flows(ctx context.Context, q FlowsQuestion, each func(model.Flow) error) error {
-	if len(q.User) > maxUser {
-		q.User = q.User[:maxUser]
-	}
-	if err := q.Check(); err != nil {
-		return &RefusedError{What: err.Error()}
-	}
+	q.User = bounded(q.User)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// Whoever says nothing for so long is away.
 	patience := cmp.Or(c.patience, silence)
 	still := time.AfterFunc(patience, func() { cancel(fmt.Errorf("node %s has said nothing for %s", c.Node, patience)) })
 	defer still.Stop()
-	answer, err := c.ask(ctx, pathFlows, q)
+	body, err := c.ask(ctx, pathFlows, q)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return refusal(c.Node, answer)
-	}
-	err = c.readFlows(answer.Body, q, func() { still.Reset(patience) }, each)
+	defer func() { _ = body.Close() }()
+	err = c.readFlows(body, q, func() { still.Reset(patience) }, each)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -22,6 +22,10 @@ import (
 // flowAnswers are told by a function.
 type flowAnswers func(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error
 
+func (a flowAnswers) Capture(context.Context, CaptureQuestion, func(CaptureLine) error) error {
+	return errors.New("nobody asks for it here")
+}
+
 func (a flowAnswers) Ping(context.Context, Pod, ping.Spec, func(ping.Reply)) error {
 	return errors.New("it is asked to ping")
 }
@@ -175,7 +179,7 @@ func TestFlowQuestionsAreBounded(t *testing.T) {
 			t.Errorf("%s: it is answered", name)
 			return nil
 		}), quiet()))
-		answer, err := client.ask(t.Context(), pathFlows, json.RawMessage(strings.ReplaceAll(body, "hello", `"hello"`)))
+		answer, err := client.send(t.Context(), pathFlows, json.RawMessage(strings.ReplaceAll(body, "hello", `"hello"`)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +208,7 @@ func TestWhoReadsNoFlowsIsCutOff(t *testing.T) {
 	}), quiet()))
 	q := flowsOf("red")
 	q.Flows.Follow = true
-	answer, err := client.ask(t.Context(), pathFlows, q)
+	answer, err := client.send(t.Context(), pathFlows, q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@
 //	                     ◀── Line, Line, … Line{End: true} ──
 //	           ── Client ── POST /flows: FlowsQuestion ──▶ Handler ── flows of the node
 //	                     ◀── FlowLine, FlowLine, … FlowLine{End: true} ──
+//	           ── Client ── POST /capture: CaptureQuestion ──▶   the same, and CaptureLines
 //
 // What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, and each in time and in
 // bytes, at both ends: neither believes the other that it keeps to that.
@@ -25,7 +26,8 @@ import (
 const Port = 9414
 
 const (
-	pathPing = "/ping"
+	pathPing    = "/ping"
+	pathCapture = "/capture"
 	// maxQuestion bounds a question, maxLine a line of an answer, in bytes.
 	maxQuestion, maxLine = 16 << 10, 4 << 10
 	// maxFlowsQuestion bounds one about flows, which may name as many Networks as a Tenant has.
@@ -48,6 +50,12 @@ type Pod struct {
 // Key is the pod's name.
 func (p Pod) Key() model.PodKey { return model.PodKey{Namespace: p.Namespace, Name: p.Name} }
 
+// asked is a question.
+type asked interface {
+	// Check says what is wrong with it.
+	Check() error
+}
+
 // Question asks that packets are sent from a pod.
 type Question struct {
 	// User is on whose account, for the log.
@@ -58,13 +66,21 @@ type Question struct {
 
 // Check says what is wrong with it.
 func (q Question) Check() error {
-	switch {
-	case q.Pod.Namespace == "" || q.Pod.Name == "" || q.Pod.UID == "":
-		return errors.New("a question names a pod, with its UID")
-	case q.User == "":
-		return errors.New("a question says on whose account it is asked")
+	if err := named(q.User, q.Pod); err != nil {
+		return err
 	}
 	return q.Ping.Check()
+}
+
+// named is an error unless a question says whose it is, and about which pod.
+func named(user string, pod Pod) error {
+	switch {
+	case pod.Namespace == "" || pod.Name == "" || pod.UID == "":
+		return errors.New("a question names a pod, with its UID")
+	case user == "":
+		return errors.New("a question says on whose account it is asked")
+	}
+	return nil
 }
 
 // Line is a part of an answer: a reply, or its end.
@@ -111,9 +127,4 @@ func ListenAddress(text string) string {
 }
 
 // shortened is a user's name for a log.
-func shortened(user string) string {
-	if len(user) > maxUser {
-		user = user[:maxUser]
-	}
-	return strconv.QuoteToASCII(user)
-}
+func shortened(user string) string { return strconv.QuoteToASCII(bounded(user)) }

@@ -32,6 +32,10 @@ func (a answers) Flows(context.Context, model.FlowQuestion, func(model.Flow) err
 	return errors.New("it is asked for flows")
 }
 
+func (a answers) Capture(context.Context, CaptureQuestion, func(CaptureLine) error) error {
+	return errors.New("nobody asks for it here")
+}
+
 func question() Question {
 	return Question{User: "jo", Pod: Pod{"red", "web", "uid-1"}, Ping: ping.Spec{
 		Protocol: model.TCP, Port: 80, Targets: []netip.Addr{netip.MustParseAddr("10.0.0.9")}, Count: 2, First: 1, Size: 56, Interval: time.Second, Timeout: time.Second,

@@ -23,13 +23,16 @@ type Answers interface {
 	Ping(ctx context.Context, pod Pod, spec ping.Spec, each func(ping.Reply)) error
 	// Flows tells of flows of the node until each fails, or ctx ends. Its error is a RefusedError where there are none to tell of.
 	Flows(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error
+	// Capture tells of packets of a pod until the part that is asked for is over. Its error is a RefusedError where none were taken.
+	Capture(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.
 func Handler(answers Answers, log *slog.Logger) http.Handler {
-	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce)}
+	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathPing, h.ping)
+	mux.HandleFunc("POST "+pathCapture, h.capture)
 	mux.HandleFunc("POST "+pathFlows, h.flows)
 	return mux
 }
@@ -37,7 +40,8 @@ func Handler(answers Answers, log *slog.Logger) http.Handler {
 type handler struct {
 	answers Answers
 	log     *slog.Logger
-	turns   chan struct{}
+	// turns are for questions with short answers, captures for those that last.
+	turns, captures chan struct{}
 	// flowTurns are those of questions about flows, which may take as long as somebody follows.
 	flowTurns chan struct{}
 }
@@ -50,50 +54,62 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-func (h *handler) ping(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	var q Question
-	if err := readQuestion(control, http.MaxBytesReader(w, r.Body, maxQuestion), &q); err != nil {
+// begin reads a question of so many bytes at most, and waits for nobody: if there are too many already it is refused. Who is let in calls leave.
+func begin[Q asked](w http.ResponseWriter, r *http.Request, most int64, turns chan struct{}) (q Q, leave func(), ok bool) {
+	text, err := readWithin(http.NewResponseController(w), http.MaxBytesReader(w, r.Body, most))
+	if err == nil {
+		err = json.Unmarshal(text, &q)
+	}
+	if err == nil {
+		err = q.Check()
+	}
+	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
-		return
+		return q, nil, false
 	}
 	select {
-	case h.turns <- struct{}{}:
-		defer func() { <-h.turns }()
+	case turns <- struct{}{}:
+		return q, func() { <-turns }, true
 	default:
 		refuse(w, http.StatusTooManyRequests, errors.New("the node's agent answers as many questions at once as it may: ask again in a moment"))
+		return q, nil, false
+	}
+}
+
+// refuseFor answers with why there is no answer.
+func refuseFor(w http.ResponseWriter, err error) {
+	status := http.StatusConflict
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Temporary {
+		status = http.StatusServiceUnavailable
+	}
+	refuse(w, status, err)
+}
+
+func (h *handler) ping(w http.ResponseWriter, r *http.Request) {
+	q, leave, ok := begin[Question](w, r, maxQuestion, h.turns)
+	if !ok {
 		return
 	}
+	defer leave()
 	log := h.log.With("user", shortened(q.User), "pod", q.Pod.Key(), "uid", q.Pod.UID)
 	log.Info("packets are sent from a pod", "protocol", q.Ping.Protocol, "targets", q.Ping.Targets, "port", q.Ping.Port, "count", q.Ping.Count)
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()
-	out := &lines{w: w, control: control, end: cancel}
-	switch err := h.answers.Ping(ctx, q.Pod, q.Ping, func(reply ping.Reply) { out.write(Line{Reply: &reply}) }); {
+	out := &lines{w: w, control: http.NewResponseController(w)}
+	tell := func(line Line) {
+		if out.write(line) != nil {
+			cancel()
+		}
+	}
+	switch err := h.answers.Ping(ctx, q.Pod, q.Ping, func(reply ping.Reply) { tell(Line{Reply: &reply}) }); {
 	case err != nil && !out.begun:
 		log.Info("no packets were sent from a pod", "error", err)
-		status := http.StatusConflict
-		if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Temporary {
-			status = http.StatusServiceUnavailable
-		}
-		refuse(w, status, err)
+		refuseFor(w, err)
 	case err != nil:
-		out.write(Line{Error: err.Error()})
+		tell(Line{Error: err.Error()})
 	default:
-		out.write(Line{End: true})
+		tell(Line{End: true})
 	}
-}
-
-// readQuestion reads a question, and says what is wrong with it.
-func readQuestion(control *http.ResponseController, body io.Reader, q interface{ Check() error }) error {
-	text, err := readWithin(control, body)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, q); err != nil {
-		return fmt.Errorf("read the question: %w", err)
-	}
-	return q.Check()
 }
 
 // readWithin reads all that a client sends, who may take no longer for it than a connection may take to be made.
@@ -111,15 +127,14 @@ func readWithin(control *http.ResponseController, body io.Reader) ([]byte, error
 	return text, nil
 }
 
-// lines writes lines, each at once. A reader that does not read ends the answer.
+// lines writes lines, each at once. Its error is that the reader has gone, or does not read.
 type lines struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	end     func()
 	begun   bool
 }
 
-func (l *lines) write(line Line) {
+func (l *lines) write(line any) error {
 	if !l.begun {
 		l.begun = true
 		l.w.Header().Set("Content-Type", "application/x-ndjson")
@@ -132,8 +147,9 @@ func (l *lines) write(line Line) {
 		err = l.control.Flush()
 	}
 	if err != nil {
-		l.end()
+		return fmt.Errorf("write a line: %w", err)
 	}
+	return nil
 }
 
 func refuse(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }

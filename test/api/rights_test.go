@@ -67,6 +67,8 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{controller, request{resource: "secrets", namespace: "atoll-system", name: "atoll-ca-agent"}, []string{"get", "update"}, []string{"delete", "list"}},
 		{controller, request{group: "certificates.k8s.io", resource: "signers", name: "atoll.dev/agent"}, []string{"approve", "sign"}, nil},
 		{agent, request{group: "inspect.atoll.dev", resource: "pods", subresource: "ping", namespace: "team"}, nil, []string{"create"}},
+		{agent, request{group: "inspect.atoll.dev", resource: "pods", subresource: "capture", namespace: "team"}, nil, []string{"create"}},
+		{controller, request{group: "inspect.atoll.dev", resource: "pods", subresource: "capture", namespace: "team"}, nil, []string{"create"}},
 		{controller, pods, []string{"get", "list", "watch"}, []string{"create", "delete", "update", "patch", "deletecollection"}},
 		{controller, request{resource: "pods", subresource: "status"}, []string{"patch"}, []string{"update"}},
 		{controller, request{resource: "services"}, []string{"get", "list", "watch", "patch"}, []string{"create", "update", "delete"}},

@@ -41,6 +41,8 @@ const (
 	SubresourceRaw = "raw"
 	// SubresourcePing of pods has packets sent from a pod.
 	SubresourcePing = "ping"
+	// SubresourceCapture of pods tells of a pod's packets.
+	SubresourceCapture = "capture"
 	// ResourceDatabases are OVN's central ones. They cannot be got, only connected to.
 	ResourceDatabases = "databases"
 	// SubresourceProxy of databases is a connection, by an upgrade to websocket: the verb get reads, and update writes, too.

@@ -1,0 +1,94 @@
+package inspectapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/certs"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/ping"
+)
+
+// Agents ask the agent of the node that a pod is on.
+type Agents struct {
+	Ping    askPing
+	Capture askCapture
+}
+
+type (
+	askPing    = func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error
+	askCapture = func(ctx context.Context, on inspect.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error
+)
+
+// AgentsBy asks them with a controller's certificate.
+func AgentsBy(signer *certs.Signer) Agents {
+	client := func(on inspect.Sender) nodeapi.Client {
+		return nodeapi.Client{Node: on.Node, Addresses: on.Addresses, TLS: signer.AgentClient(on.Node)}
+	}
+	return Agents{
+		Ping: func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
+			return client(on).Ping(ctx, q, each)
+		},
+		Capture: func(ctx context.Context, on inspect.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
+			return client(on).Capture(ctx, q, each)
+		},
+	}
+}
+
+// mayCreate is an error unless somebody may create a subresource of a pod.
+func (h *handler) mayCreate(ctx context.Context, who user, subresource string, pod model.PodKey) error {
+	what := attributes{verb: "create", resource: api.ResourcePods, subresource: subresource, namespace: pod.Namespace, name: pod.Name}
+	allowed, err := h.authz.may(ctx, who, what)
+	switch {
+	case err != nil:
+		return apierrors.NewServiceUnavailable(err.Error())
+	case !allowed:
+		return forbidden(who, what)
+	}
+	return nil
+}
+
+// readQuestion reads what is asked.
+func readQuestion(body io.Reader, in any) error {
+	text, err := io.ReadAll(io.LimitReader(body, maxQuestion))
+	if err == nil {
+		err = json.Unmarshal(text, in)
+	}
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
+	}
+	return nil
+}
+
+// lines write lines of an answer, each at once. An error is that the reader has gone, or does not read.
+type lines struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func (l *lines) write(line any) error {
+	if !l.begun {
+		l.begun = true
+		l.w.Header().Set("Content-Type", "application/json")
+	}
+	if err := l.control.SetWriteDeadline(time.Now().Add(reviewTime)); err != nil {
+		return fmt.Errorf("write a line: %w", err)
+	}
+	if err := json.NewEncoder(l.w).Encode(line); err != nil {
+		return fmt.Errorf("write a line: %w", err)
+	}
+	if err := l.control.Flush(); err != nil {
+		return fmt.Errorf("write a line: %w", err)
+	}
+	return nil
+}
