@@ -118,6 +118,22 @@ func handOver(raw syscall.RawConn) error {
 	})
 }
 
+// left reports whether something is in a socket that is drained, and has it read for a while longer then. On a busy machine its time may be over before its
+// reader had a processor, and a connection in a listener that is closed is reset.
+func left(socket syscall.Conn, readUntil func(time.Time) error) bool {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	polled := []unix.PollFd{{Events: unix.POLLIN}}
+	err = control(raw, func(fd int) error {
+		polled[0].Fd = int32(fd)
+		_, err := unix.Poll(polled, 0)
+		return err
+	})
+	return err == nil && polled[0].Revents&unix.POLLIN != 0 && readUntil(time.Now().Add(lull)) == nil
+}
+
 func (s *sockets) close() error {
 	var failed []error
 	for _, c := range s.packets {

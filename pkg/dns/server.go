@@ -126,6 +126,9 @@ func (s *Server) servePackets(ctx context.Context, conn *net.UDPConn, running *s
 			return ctx.Err()
 		}
 		n, from, err := conn.ReadFromUDPAddrPort(packet)
+		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil && left(conn, conn.SetReadDeadline) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("read DNS question: %w", err)
 		}
@@ -174,6 +177,9 @@ func (s *Server) send(q query, m *dns.Msg, since time.Time, write func([]byte) e
 func (s *Server) serveConnections(ctx context.Context, listener *net.TCPListener, running *sync.WaitGroup) error {
 	for {
 		conn, err := listener.AcceptTCP()
+		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil && left(listener, listener.SetDeadline) {
+			continue
+		}
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 				return err
