@@ -79,7 +79,7 @@ func TestTenants(t *testing.T) {
 		r := &rbacv1.ClusterRole{}
 		err := admin.rbac.Get().Resource("clusterroles").Name("atoll:tenant:acme").Do(l.ctx).Into(r)
 		b := binding()
-		return err == nil && len(r.Rules) == 5 && b != nil && len(b.Subjects) == 1
+		return err == nil && len(r.Rules) == 6 && b != nil && len(b.Subjects) == 1
 	})
 
 	// It goes: the Network, the finalizer, the roles.
