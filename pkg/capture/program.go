@@ -70,7 +70,7 @@ func (a *assembler) assemble() ([]bpf.RawInstruction, error) {
 		if !there || to <= i {
 			return nil, fmt.Errorf("compile a filter: %s is not ahead", label)
 		}
-		a.out[i] = bpf.Jump{Skip: uint32(to - i - 1)} //nolint:gosec // It is ahead, and near.
+		a.out[i] = bpf.Jump{Skip: uint32(to - i - 1)}
 	}
 	raw, err := bpf.Assemble(a.out)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s Spec) program(sides sides) ([]bpf.Instruction, []bpf.RawInstruction, err
 		s.Filter.addSix(a)
 	}
 	a.mark(accept)
-	a.add(bpf.RetConstant{Val: uint32(s.SnapLength)}) //nolint:gosec // Check bounds it.
+	a.add(bpf.RetConstant{Val: uint32(s.SnapLength)})
 	a.mark(reject)
 	a.add(bpf.RetConstant{Val: 0})
 	raw, err := a.assemble()
@@ -216,7 +216,7 @@ func (f Filter) addPrefixes(a *assembler, known string, from, to uint32, family 
 			address := p.Masked().Addr().AsSlice()
 			for word, left := 0, p.Bits(); left > 0; word, left = word+1, left-32 {
 				mask := ^uint32(0) << max(32-left, 0)
-				a.add(bpf.LoadAbsolute{Off: offset + uint32(4*word), Size: 4}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask}) //nolint:gosec // Four words at most.
+				a.add(bpf.LoadAbsolute{Off: offset + uint32(4*word), Size: 4}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask})
 				a.when(bpf.JumpNotEqual, binary.BigEndian.Uint32(address[4*word:]), other)
 			}
 			a.jump(known)

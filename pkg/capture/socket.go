@@ -105,7 +105,7 @@ func (s *Socket) listen(index int, filter []bpf.RawInstruction) error {
 		code[i] = unix.SockFilter{Code: f.Op, Jt: f.Jt, Jf: f.Jf, K: f.K}
 	}
 	err = errors.Join(
-		named("attach the filter", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]})), //nolint:gosec // The kernel takes 4096.
+		named("attach the filter", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]})),
 		named("ask for times", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)),
 		named("ask for lengths", unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1)),
 		named("make a buffer", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bufferBytes)),
@@ -116,7 +116,7 @@ func (s *Socket) listen(index int, filter []bpf.RawInstruction) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("open a packet socket: %w", err), unix.Close(fd))
 	}
-	s.file = os.NewFile(uintptr(fd), "packets of "+s.spec.Interface) //nolint:gosec // A descriptor is no negative number here.
+	s.file = os.NewFile(uintptr(fd), "packets of "+s.spec.Interface)
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (s *Socket) Batch(until time.Time) ([]Record, error) {
 	)
 	err := s.raw.Read(func(fd uintptr) bool {
 		for bytes := 0; len(out) < batchPackets && bytes < batchBytes; {
-			r, err := s.receive(int(fd)) //nolint:gosec // It was an int.
+			r, err := s.receive(int(fd))
 			if errors.Is(err, unix.EAGAIN) {
 				break
 			}
@@ -233,7 +233,7 @@ func (s *Socket) Stats() (Stats, error) {
 	)
 	controlled := s.raw.Control(func(fd uintptr) {
 		// It begins at zero each time that it is read.
-		stats, err = unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS) //nolint:gosec // It was an int.
+		stats, err = unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	})
 	if err = errors.Join(controlled, err); err != nil {
 		return s.stats, fmt.Errorf("read how many packets were dropped: %w", err)

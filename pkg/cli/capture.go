@@ -143,7 +143,7 @@ func runCapture(ctx context.Context, o captureOptions, pods []string, out, probl
 	if o.file == "" {
 		return errors.New("say where packets go: -w FILE, or -w - | wireshark -k -i -")
 	}
-	if file, ok := out.(*os.File); o.file == standard && ok && term.IsTerminal(int(file.Fd())) { //nolint:gosec // A descriptor is small.
+	if file, ok := out.(*os.File); o.file == standard && ok && term.IsTerminal(int(file.Fd())) {
 		return errors.New("pcapng is not for a terminal: write a file (-w FILE), or -w - | wireshark -k -i -")
 	}
 	remote, err := inspect.NewRemote(o.kubeconfig)

@@ -222,7 +222,7 @@ func TestCaptureAsksForWhatItIsTold(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "packets")
-	if err := os.WriteFile(path, []byte("before"), 0o644); err != nil { //nolint:gosec // It is what is mended.
+	if err := os.WriteFile(path, []byte("before"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	file, err := captureOptions{file: path}.create(nil)

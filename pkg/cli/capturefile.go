@@ -80,7 +80,7 @@ func newPackets(out io.Writer, pods []model.PodKey, tracks []*track, spec api.Po
 			Name: pod.String() + " " + spec.Interface, Description: fmt.Sprintf("%s of pod %s in Network %s", spec.Interface, pod, b.Network),
 			Comment: fmt.Sprintf("namespace %s, pod %s, UID %s, Network %s, node %s, interface %s, direction %s, filter %q", pod.Namespace, pod.Name, b.UID, b.Network, b.Node,
 				spec.Interface, spec.Direction, b.Filter),
-			Filter: b.Filter, OS: "linux", LinkType: layers.LinkTypeEthernet, SnapLength: uint32(spec.SnapLength), //nolint:gosec // Checked.
+			Filter: b.Filter, OS: "linux", LinkType: layers.LinkTypeEthernet, SnapLength: uint32(spec.SnapLength),
 		}
 		var err error
 		if i == 0 {

@@ -166,7 +166,7 @@ func larger(path string, size int) (count int, err error) {
 	for {
 		data, _, err := r.ReadPacketData()
 		if err != nil {
-			return count, nil //nolint:nilerr // It is the end.
+			return count, nil
 		}
 		if len(data) > size {
 			count++
