@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -71,6 +72,9 @@ func daemonAt(t *testing.T, socket string) net.Listener {
 			if err != nil {
 				return
 			}
+			// What is unread when it closes would reset the connection.
+			var question any
+			_ = json.NewDecoder(conn).Decode(&question)
 			_, _ = io.WriteString(conn, `{"id":0,"result":"ovs-vswitchd (Open vSwitch) 3.5.0","error":null}`)
 			_ = conn.Close()
 		}

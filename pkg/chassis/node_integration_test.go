@@ -21,6 +21,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -290,7 +291,7 @@ func join(t *testing.T, a, b *machine) {
 		defer h.Close()
 		handles = append(handles, h)
 	}
-	first, err := netlink.NewHandleAt(handles[0])
+	first, err := netlink.NewHandleAt(handles[0], unix.NETLINK_ROUTE)
 	if err != nil {
 		t.Fatal(err)
 	}
