@@ -211,13 +211,23 @@ func TestConnectivityWithoutAnAgent(t *testing.T) {
 			if s := now.Status; s.ObservedGeneration < now.Generation || s.NumberReady != s.DesiredNumberScheduled || s.UpdatedNumberScheduled != s.DesiredNumberScheduled {
 				return fmt.Errorf("agents: %+v", s)
 			}
-			n, err := env.Clients.Kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+			nodes, err := env.Clients.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return err
 			}
-			for _, c := range n.Status.Conditions {
-				if c.Type == corev1.NodeReady && c.Status != ready {
-					return fmt.Errorf("%s is %s: %s", node, c.Status, c.Message)
+			for _, n := range nodes.Items {
+				// The other nodes' agents are replaced as well: where that takes long, a node is not Ready for a moment.
+				want := corev1.ConditionTrue
+				if n.Name == node {
+					want = ready
+				}
+				for _, c := range n.Status.Conditions {
+					if c.Type == corev1.NodeReady && c.Status != want {
+						return fmt.Errorf("%s is %s: %s", n.Name, c.Status, c.Message)
+					}
+				}
+				if tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady }); tainted && want == corev1.ConditionTrue {
+					return fmt.Errorf("%s still has the taint %s", n.Name, corev1.TaintNodeNotReady)
 				}
 			}
 			return nil
