@@ -44,7 +44,7 @@ func TestRebuild(t *testing.T) {
 	}
 	w.crowd(*crowdPods)
 	before := map[Kind]Database{Northbound: w.record(Northbound), Southbound: w.record(Southbound)}
-	rows, datapaths := w.rows(), w.datapaths()
+	rows, datapaths, numbers := w.rows(), w.datapaths(), w.numbers()
 	if len(datapaths) < 3*3 {
 		t.Fatalf("datapaths of three Networks: %v", datapaths)
 	}
@@ -105,6 +105,16 @@ func TestRebuild(t *testing.T) {
 	// A node with the flows of before sends packets of a Network by its old number.
 	if now := w.datapaths(); !maps.Equal(now, datapaths) {
 		t.Errorf("numbers of datapaths: %v, before: %v", now, datapaths)
+	}
+	// And one to a port of another node by the port's.
+	if now := w.numbers(); !maps.Equal(now, numbers) {
+		others := 0
+		for name, number := range numbers {
+			if now[name] != number {
+				others++
+			}
+		}
+		t.Errorf("%d of %d ports of pods have another number than before", others, len(numbers))
 	}
 	t.Logf("%.1f s from the command until ports are up", time.Since(began).Seconds())
 	// ovn-controller takes its flows over 4 s after it has started.
@@ -177,6 +187,21 @@ func (w *whole) datapaths() map[string]string {
 		keys[name] = string(row[1])
 	}
 	return keys
+}
+
+// numbers are those of the pods' ports in their switches, by their names.
+func (w *whole) numbers() map[string]string {
+	out, err := w.local(Southbound, "--format=csv", "--no-headings", "--columns=logical_port,tunnel_key", "find", "Port_Binding", "type=\"\"")
+	must(w.t, err)
+	numbers := map[string]string{}
+	for line := range strings.Lines(out) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), ",")
+		numbers[name] = number
+	}
+	if len(numbers) < 5 {
+		w.t.Fatalf("numbers of ports: %v", numbers)
+	}
+	return numbers
 }
 
 // portsUp is how many ports of pods nodes have.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/alloc"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 // DefaultSubnetName names the subnet of a Network that lists none.
@@ -76,6 +77,19 @@ func (l Layout) Subnet(name string) (SubnetLayout, bool) {
 		return SubnetLayout{}, false
 	}
 	return l.Subnets[i], true
+}
+
+// portKey is the number that a port of a subnet's switch asks for: that of its first address, of IPv4 if the subnet has that. Empty when it has
+// none of a range that is served.
+func (s SubnetLayout) portKey(addresses ...netip.Addr) string {
+	for _, v4 := range [2]bool{true, false} {
+		for _, r := range s.Ranges {
+			if i := slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is4() == v4 && r.CIDR.Contains(a) }); i >= 0 {
+				return nb.PortKey(r.CIDR, addresses[i])
+			}
+		}
+	}
+	return ""
 }
 
 // Listed are the subnets that the Network lists.

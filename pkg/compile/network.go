@@ -59,7 +59,9 @@ func Network(l Layout, faces []netip.Prefix) nb.Facts {
 			MAC:         routerMAC(l, s.Name),
 			ExternalIDs: idsOf(l),
 		}
+		var gateways []netip.Addr
 		for _, r := range s.Ranges {
+			gateways = append(gateways, r.Gateway)
 			port.Networks = append(port.Networks, netip.PrefixFrom(r.Gateway, r.CIDR.Bits()).String())
 		}
 		peer := &nb.LogicalSwitchPort{
@@ -69,6 +71,10 @@ func Network(l Layout, faces []netip.Prefix) nb.Facts {
 			Addresses:   []string{"router"},
 			Options:     map[string]string{"router-port": port.Name},
 			ExternalIDs: idsOf(l),
+		}
+		// Nobody sends it a packet from another node. But it has the number of no pod.
+		if key := s.portKey(gateways...); key != "" {
+			peer.Options[nb.KeyTunnelKey] = key
 		}
 		facts.Rows = append(facts.Rows, sw, port, peer)
 		facts.Members = append(facts.Members,

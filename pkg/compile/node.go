@@ -27,6 +27,7 @@ func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 		Options:     map[string]string{"requested-chassis": node},
 		ExternalIDs: ids(nb.NodeOwner(node), n.NodeUID, l.Name),
 	}
+	askForKey(port, l.Subnets[0], n.Addresses)
 	facts := nb.Facts{
 		Rows:    []nb.Row{port},
 		Members: []nb.Member{switchRef(l, l.Subnets[0].Name).Holds(nb.ColumnPorts, port.UUID)},

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"net/netip"
 	"strconv"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -29,6 +30,9 @@ func Pod(l Layout, p model.Pod, a model.Attachment, most uint32) nb.Facts {
 		},
 		ExternalIDs: ids(nb.PodOwner(p.Key.Namespace, p.Key.Name), p.UID, l.Name),
 	}
+	if subnet, ok := l.Subnet(a.Subnet); ok {
+		askForKey(port, subnet, a.Addresses)
+	}
 	if most > 0 {
 		port.Options["ct-zone-limit"] = strconv.FormatUint(uint64(most), 10)
 	}
@@ -38,4 +42,15 @@ func Pod(l Layout, p model.Pod, a model.Attachment, most uint32) nb.Facts {
 	}
 	facts.Members = append(facts.Members, facesOfPod(l, a)...)
 	return facts
+}
+
+// askForKey has a port ask for its number in the switch of a subnet. The port has options.
+func askForKey(port *nb.LogicalSwitchPort, subnet SubnetLayout, prefixes []netip.Prefix) {
+	addresses := make([]netip.Addr, 0, len(prefixes))
+	for _, p := range prefixes {
+		addresses = append(addresses, p.Addr())
+	}
+	if key := subnet.portKey(addresses...); key != "" {
+		port.Options[nb.KeyTunnelKey] = key
+	}
 }

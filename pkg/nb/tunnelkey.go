@@ -7,8 +7,9 @@ import (
 )
 
 // KeyTunnelKey is the option of a Logical_Switch (other_config) and of a Logical_Router (options) that asks ovn-northd for a number of the
-// datapath. Nodes write that number on each packet which they send each other: it alone says in which switch or router the packet goes on.
-// (ovn-nb(5), ovn-sb(5): Datapath_Binding.tunnel_key.)
+// datapath, and of a Logical_Switch_Port (options) that asks for a number in its switch. Nodes write both on each packet which they send each
+// other: they alone say in which switch or router the packet goes on, and to which port.
+// (ovn-nb(5), ovn-sb(5): tunnel_key of Datapath_Binding and of Port_Binding.)
 const KeyTunnelKey = "requested-tnl-key"
 
 // The numbers that are asked for are [minTunnelKey, maxTunnelKey). ovn-northd hands out those from 1 on by itself, and the last 65,536 of the
