@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // anUpgrade is one between two really different sets of images: those of the commit before this one, and those of this one, each with its own manifests.
@@ -161,13 +163,19 @@ func kustomization(t *testing.T, dir, base, tag string) string {
 // imagesOf are those of Atoll's running pods.
 func imagesOf(t *testing.T) (out []string) {
 	t.Helper()
-	told, err := kubectl(t.Context(), "get", "pods", "-n", system, "-o", `jsonpath={range .items[*]}{range .spec.containers[*]}{.image}{"\n"}{end}{end}`)
+	pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
-		t.Fatalf("read images: %v\n%s", err, told)
+		t.Fatalf("read images: %v", err)
 	}
-	for name := range strings.FieldsSeq(told) {
-		if strings.HasPrefix(name, images) {
-			out = append(out, name)
+	for _, p := range pods.Items {
+		// One that is ending has been replaced: atoll-dns answers for some time more.
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		for _, c := range p.Spec.Containers {
+			if strings.HasPrefix(c.Image, images) {
+				out = append(out, c.Image)
+			}
 		}
 	}
 	return out
