@@ -2,7 +2,7 @@
 // I/O and keeps nothing; what it gave is persisted on the pods, and a Pool is made anew from them.
 //
 // What must stay true: an address is held by at most one holder; a reserved address is never given; Used and
-// Free count exactly.
+// Free count exactly; no address is given whose port would have another's number (model.PortNumber) while there are others.
 package alloc
 
 import (
@@ -51,6 +51,8 @@ type Pool[H comparable] struct {
 	// exceptions counts held addresses that are reserved.
 	exceptions uint64
 	cursor     uint64 // where the next search starts
+	// numbers counts the held addresses, and the reserved ones that are alone, such as a gateway, by their ports' numbers; nil where all numbers differ.
+	numbers map[int]int
 }
 
 type span struct{ first, last uint64 }
@@ -74,9 +76,15 @@ func New[H comparable](prefix netip.Prefix, reserved []model.AddrRange) (*Pool[H
 			p.reserved = append(p.reserved, span{p.last, p.last})
 		}
 	}
+	if p.last >= model.PortNumbers {
+		p.numbers = map[int]int{}
+	}
 	for _, r := range reserved {
 		if s, ok := p.clip(r); ok {
 			p.reserved = append(p.reserved, s)
+			if s.first == s.last {
+				p.count(s.first, 1)
+			}
 		}
 	}
 	p.reserved = merge(p.reserved)
@@ -124,10 +132,7 @@ func (p *Pool[H]) Next(holder H) (netip.Addr, bool) {
 	if p.Free() == 0 {
 		return netip.Addr{}, false
 	}
-	off, ok := p.search(p.cursor, p.last)
-	if !ok && p.cursor > 0 {
-		off, ok = p.search(0, p.cursor-1)
-	}
+	off, ok := p.next()
 	if !ok {
 		return netip.Addr{}, false
 	}
@@ -138,6 +143,33 @@ func (p *Pool[H]) Next(holder H) (netip.Addr, bool) {
 		p.cursor = 0
 	}
 	return a, true
+}
+
+// next finds a free offset from the cursor on whose number nobody has; any free one if there is none.
+func (p *Pool[H]) next() (uint64, bool) {
+	first, ok := p.searchFrom(p.cursor)
+	if !ok || len(p.numbers) >= model.PortNumbers {
+		return first, ok
+	}
+	off := first
+	for p.numbers[model.NumberOfHost(off)] > 0 {
+		if off, ok = p.searchFrom(off + 1); !ok || off == first {
+			return first, true
+		}
+	}
+	return off, true
+}
+
+// searchFrom finds the first free offset from one on, and then from the first one on.
+func (p *Pool[H]) searchFrom(from uint64) (uint64, bool) {
+	if from > p.last {
+		from = 0
+	}
+	off, ok := p.search(from, p.last)
+	if !ok && from > 0 {
+		off, ok = p.search(0, from-1)
+	}
+	return off, ok
 }
 
 // Release ends holder's hold on a; it is nothing when holder does not hold it.
@@ -152,6 +184,18 @@ func (p *Pool[H]) Release(a netip.Addr, holder H) {
 	}
 	if p.words[off/64] &^= 1 << (off % 64); p.words[off/64] == 0 {
 		delete(p.words, off/64)
+	}
+	p.count(off, -1)
+}
+
+// count adds to who has an offset's number.
+func (p *Pool[H]) count(off uint64, change int) {
+	if p.numbers == nil {
+		return
+	}
+	number := model.NumberOfHost(off)
+	if p.numbers[number] += change; p.numbers[number] == 0 {
+		delete(p.numbers, number)
 	}
 }
 
@@ -188,6 +232,7 @@ func (p *Pool[H]) Free() int64 {
 func (p *Pool[H]) hold(off uint64, a netip.Addr, holder H) {
 	p.words[off/64] |= 1 << (off % 64)
 	p.holder[a] = holder
+	p.count(off, 1)
 }
 
 // search finds the first offset in [from, to] that is neither held nor reserved. It looks at 64 at a time.

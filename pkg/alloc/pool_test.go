@@ -75,6 +75,42 @@ func TestAReleasedAddressRests(t *testing.T) {
 	}
 }
 
+// TestNextGivesNoNumberTwice: in a range with more hosts than a switch has numbers for ports.
+func TestNextGivesNoNumberTwice(t *testing.T) {
+	p := newPool(t, "10.128.0.0/14", "10.128.0.1", "10.128.0.1", "10.130.0.0", "10.130.255.255")
+	prefix, seen := p.Prefix(), map[int]string{1: "the gateway"}
+	ask := func(a netip.Addr) {
+		t.Helper()
+		n := model.PortNumber(prefix, a)
+		if seen[n] != "" {
+			t.Fatalf("%s has the number of %s", a, seen[n])
+		}
+		seen[n] = a.String()
+	}
+	for _, a := range []string{"10.128.0.9", "10.129.1.1", "10.131.0.77"} {
+		if outcome, _ := p.Take(netip.MustParseAddr(a), "asked"); outcome != alloc.Taken {
+			t.Fatalf("%s: %d", a, outcome)
+		}
+		ask(netip.MustParseAddr(a))
+	}
+	// Three of four are given back, so that the search comes around the range many times before the numbers are used up.
+	for i := 0; len(seen) < model.PortNumbers; i++ {
+		a, ok := p.Next("pod")
+		if !ok {
+			t.Fatal("none is free")
+		}
+		ask(a)
+		if i%4 != 0 && len(seen) < model.PortNumbers-10 {
+			p.Release(a, "pod")
+			delete(seen, model.PortNumber(prefix, a))
+		}
+	}
+	// Without a number there are addresses all the same.
+	if a, ok := p.Next("pod"); !ok {
+		t.Errorf("%s: no address, although many are free", a)
+	}
+}
+
 func TestTake(t *testing.T) {
 	p := newPool(t, "10.0.0.0/24", "10.0.0.1", "10.0.0.1")
 	take := func(a, holder string) alloc.Outcome {

@@ -5,13 +5,13 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go4.org/netipx"
 
 	"github.com/atoll-net/atoll/pkg/alloc"
 	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
 )
 
 // DefaultSubnetName names the subnet of a Network that lists none.
@@ -85,7 +85,7 @@ func (s SubnetLayout) portKey(addresses ...netip.Addr) string {
 	for _, v4 := range [2]bool{true, false} {
 		for _, r := range s.Ranges {
 			if i := slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is4() == v4 && r.CIDR.Contains(a) }); i >= 0 {
-				return nb.PortKey(r.CIDR, addresses[i])
+				return strconv.Itoa(model.PortNumber(r.CIDR, addresses[i]))
 			}
 		}
 	}
