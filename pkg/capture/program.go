@@ -34,51 +34,6 @@ const (
 	destination = 60
 )
 
-// assembler writes a program for the kernel's classic BPF, with labels.
-type assembler struct {
-	out   []bpf.Instruction
-	marks map[string]int
-	// jumps lead from an instruction to a label.
-	jumps map[int]string
-}
-
-func (a *assembler) add(all ...bpf.Instruction) { a.out = append(a.out, all...) }
-
-func (a *assembler) mark(label string) { a.marks[label] = len(a.out) }
-
-func (a *assembler) jump(label string) {
-	a.jumps[len(a.out)] = label
-	a.add(bpf.Jump{})
-}
-
-// when jumps if the accumulator compares so with a value.
-func (a *assembler) when(test bpf.JumpTest, value uint32, label string) {
-	a.add(bpf.JumpIf{Cond: test, Val: value, SkipFalse: 1})
-	a.jump(label)
-}
-
-// among jumps if the accumulator is one of some values.
-func (a *assembler) among(values []uint32, label string) {
-	for _, v := range values {
-		a.when(bpf.JumpEqual, v, label)
-	}
-}
-
-func (a *assembler) assemble() ([]bpf.RawInstruction, error) {
-	for i, label := range a.jumps {
-		to, there := a.marks[label]
-		if !there || to <= i {
-			return nil, fmt.Errorf("compile a filter: %s is not ahead", label)
-		}
-		a.out[i] = bpf.Jump{Skip: uint32(to - i - 1)}
-	}
-	raw, err := bpf.Assemble(a.out)
-	if err != nil {
-		return nil, fmt.Errorf("compile a filter: %w", err)
-	}
-	return raw, nil
-}
-
 const (
 	accept = "accept"
 	reject = "reject"
@@ -100,110 +55,110 @@ func (d Direction) sides(loopback bool) sides {
 
 // program is the filter as the kernel runs it, for frames with an Ethernet header: it returns how many bytes are kept.
 func (s Spec) program(sides sides) ([]bpf.Instruction, []bpf.RawInstruction, error) {
-	a := &assembler{marks: map[string]int{}, jumps: map[int]string{}}
+	a := NewAssembler()
 	if sides.incoming != sides.outgoing {
 		test := bpf.JumpEqual
 		if sides.outgoing {
 			test = bpf.JumpNotEqual
 		}
-		a.add(bpf.LoadExtension{Num: bpf.ExtType})
-		a.when(test, unix.PACKET_OUTGOING, reject)
+		a.Add(bpf.LoadExtension{Num: bpf.ExtType})
+		a.When(test, unix.PACKET_OUTGOING, reject)
 	}
 	if !s.Filter.Empty() {
-		a.add(bpf.LoadAbsolute{Off: etherType, Size: 2})
-		a.when(bpf.JumpEqual, unix.ETH_P_IP, "four")
-		a.when(bpf.JumpEqual, unix.ETH_P_IPV6, "six")
-		a.when(bpf.JumpEqual, unix.ETH_P_ARP, arp)
-		a.jump(reject)
+		a.Add(bpf.LoadAbsolute{Off: etherType, Size: 2})
+		a.When(bpf.JumpEqual, unix.ETH_P_IP, "four")
+		a.When(bpf.JumpEqual, unix.ETH_P_IPV6, "six")
+		a.When(bpf.JumpEqual, unix.ETH_P_ARP, arp)
+		a.Jump(reject)
 		s.Filter.addARP(a)
 		s.Filter.addFour(a)
 		s.Filter.addSix(a)
 	}
-	a.mark(accept)
-	a.add(bpf.RetConstant{Val: uint32(s.SnapLength)})
-	a.mark(reject)
-	a.add(bpf.RetConstant{Val: 0})
-	raw, err := a.assemble()
-	return a.out, raw, err
+	a.Mark(accept)
+	a.Add(bpf.RetConstant{Val: uint32(s.SnapLength)})
+	a.Mark(reject)
+	a.Add(bpf.RetConstant{Val: 0})
+	raw, err := a.Assemble()
+	return a.Instructions(), raw, err
 }
 
 // addARP has ARP judged: it has addresses, and no ports.
-func (f Filter) addARP(a *assembler) {
-	a.mark(arp)
+func (f Filter) addARP(a *Assembler) {
+	a.Mark(arp)
 	wanted := len(f.Protocols) == 0
 	for _, p := range f.Protocols {
 		wanted = wanted || p == arp
 	}
 	if !wanted || len(f.Ports) > 0 {
-		a.jump(reject)
+		a.Jump(reject)
 		return
 	}
 	f.addPrefixes(a, "arp-known", senderARP, receiverARP, netip.Addr.Is4)
-	a.jump(accept)
+	a.Jump(accept)
 }
 
-func (f Filter) addFour(a *assembler) {
-	a.mark("four")
+func (f Filter) addFour(a *Assembler) {
+	a.Mark("four")
 	f.addPrefixes(a, "four-known", sender4, receiver4, netip.Addr.Is4)
-	a.add(bpf.LoadAbsolute{Off: protocol4, Size: 1})
+	a.Add(bpf.LoadAbsolute{Off: protocol4, Size: 1})
 	f.addProtocols(a, "four-protocol", func(p protocol) uint32 { return p.four })
 	if len(f.Ports) > 0 {
-		a.among([]uint32{unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_SCTP}, "four-ports")
-		a.jump(reject)
-		a.mark("four-ports")
-		a.add(bpf.LoadAbsolute{Off: fragment4, Size: 2})
-		a.add(bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 0x1fff, SkipFalse: 1})
-		a.jump(reject)
-		a.add(bpf.LoadMemShift{Off: frameHeader})
+		a.Among([]uint32{unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_SCTP}, "four-ports")
+		a.Jump(reject)
+		a.Mark("four-ports")
+		a.Add(bpf.LoadAbsolute{Off: fragment4, Size: 2})
+		a.Add(bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 0x1fff, SkipFalse: 1})
+		a.Jump(reject)
+		a.Add(bpf.LoadMemShift{Off: frameHeader})
 		f.addPorts(a)
 	}
-	a.jump(accept)
+	a.Jump(accept)
 }
 
-func (f Filter) addSix(a *assembler) {
-	a.mark("six")
+func (f Filter) addSix(a *Assembler) {
+	a.Mark("six")
 	f.addPrefixes(a, "six-known", sender6, receiver6, netip.Addr.Is6)
-	a.add(bpf.LoadConstant{Dst: bpf.RegX, Val: header6}, bpf.LoadAbsolute{Off: protocol6, Size: 1})
+	a.Add(bpf.LoadConstant{Dst: bpf.RegX, Val: header6}, bpf.LoadAbsolute{Off: protocol6, Size: 1})
 	// In A is the protocol that follows, in X where it begins.
 	for i := range maxExtensions {
 		label := func(what string) string { return fmt.Sprintf("%s-%d", what, i) }
-		a.when(bpf.JumpEqual, fragment, label("fragment"))
-		a.among([]uint32{hopByHop, routing, destination}, label("extension"))
-		a.jump("six-upper")
-		a.mark(label("extension"))
-		a.add(
+		a.When(bpf.JumpEqual, fragment, label("fragment"))
+		a.Among([]uint32{hopByHop, routing, destination}, label("extension"))
+		a.Jump("six-upper")
+		a.Mark(label("extension"))
+		a.Add(
 			bpf.LoadIndirect{Off: frameHeader, Size: 1}, bpf.StoreScratch{Src: bpf.RegA, N: 0},
 			// Its length is in units of 8 bytes beyond the first.
 			bpf.LoadIndirect{Off: frameHeader + 1, Size: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: 3},
 			bpf.ALUOpX{Op: bpf.ALUOpAdd}, bpf.TAX{}, bpf.LoadScratch{Dst: bpf.RegA, N: 0},
 		)
-		a.jump(label("next"))
-		a.mark(label("fragment"))
-		a.add(bpf.LoadIndirect{Off: frameHeader, Size: 1}, bpf.StoreScratch{Src: bpf.RegA, N: 0}, bpf.LoadIndirect{Off: frameHeader + 2, Size: 2})
-		a.add(bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 0xfff8, SkipFalse: 1})
-		a.jump("six-later")
-		a.add(bpf.TXA{}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 8}, bpf.TAX{}, bpf.LoadScratch{Dst: bpf.RegA, N: 0})
-		a.mark(label("next"))
+		a.Jump(label("next"))
+		a.Mark(label("fragment"))
+		a.Add(bpf.LoadIndirect{Off: frameHeader, Size: 1}, bpf.StoreScratch{Src: bpf.RegA, N: 0}, bpf.LoadIndirect{Off: frameHeader + 2, Size: 2})
+		a.Add(bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 0xfff8, SkipFalse: 1})
+		a.Jump("six-later")
+		a.Add(bpf.TXA{}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 8}, bpf.TAX{}, bpf.LoadScratch{Dst: bpf.RegA, N: 0})
+		a.Mark(label("next"))
 	}
-	a.jump("six-upper")
+	a.Jump("six-upper")
 	// A fragment that is not the first tells its protocol, and no ports.
-	a.mark("six-later")
+	a.Mark("six-later")
 	if len(f.Ports) > 0 {
-		a.jump(reject)
+		a.Jump(reject)
 	}
-	a.add(bpf.LoadScratch{Dst: bpf.RegA, N: 0})
-	a.mark("six-upper")
+	a.Add(bpf.LoadScratch{Dst: bpf.RegA, N: 0})
+	a.Mark("six-upper")
 	f.addProtocols(a, "six-protocol", func(p protocol) uint32 { return p.six })
 	if len(f.Ports) > 0 {
-		a.among([]uint32{unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_SCTP}, "six-ports")
-		a.jump(reject)
-		a.mark("six-ports")
+		a.Among([]uint32{unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_SCTP}, "six-ports")
+		a.Jump(reject)
+		a.Mark("six-ports")
 		f.addPorts(a)
 	}
 }
 
 // addPrefixes goes on if one of the addresses is in a prefix of a family, and rejects if not.
-func (f Filter) addPrefixes(a *assembler, known string, from, to uint32, family func(netip.Addr) bool) {
+func (f Filter) addPrefixes(a *Assembler, known string, from, to uint32, family func(netip.Addr) bool) {
 	if len(f.Prefixes) == 0 {
 		return
 	}
@@ -216,39 +171,39 @@ func (f Filter) addPrefixes(a *assembler, known string, from, to uint32, family 
 			address := p.Masked().Addr().AsSlice()
 			for word, left := 0, p.Bits(); left > 0; word, left = word+1, left-32 {
 				mask := ^uint32(0) << max(32-left, 0)
-				a.add(bpf.LoadAbsolute{Off: offset + uint32(4*word), Size: 4}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask})
-				a.when(bpf.JumpNotEqual, binary.BigEndian.Uint32(address[4*word:]), other)
+				a.Add(bpf.LoadAbsolute{Off: offset + uint32(4*word), Size: 4}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask})
+				a.When(bpf.JumpNotEqual, binary.BigEndian.Uint32(address[4*word:]), other)
 			}
-			a.jump(known)
-			a.mark(other)
+			a.Jump(known)
+			a.Mark(other)
 		}
 	}
-	a.jump(reject)
-	a.mark(known)
+	a.Jump(reject)
+	a.Mark(known)
 }
 
 // addProtocols goes on if the accumulator is one of the protocols, and keeps it.
-func (f Filter) addProtocols(a *assembler, known string, number func(protocol) uint32) {
+func (f Filter) addProtocols(a *Assembler, known string, number func(protocol) uint32) {
 	if len(f.Protocols) == 0 {
 		return
 	}
 	all := protocols()
 	for _, name := range f.Protocols {
 		if n := number(all[name]); n != 0 {
-			a.when(bpf.JumpEqual, n, known)
+			a.When(bpf.JumpEqual, n, known)
 		}
 	}
-	a.jump(reject)
-	a.mark(known)
+	a.Jump(reject)
+	a.Mark(known)
 }
 
 // addPorts accepts if one of the ports at X is wanted, and rejects if not.
-func (f Filter) addPorts(a *assembler) {
+func (f Filter) addPorts(a *Assembler) {
 	for _, offset := range []uint32{frameHeader, frameHeader + 2} {
-		a.add(bpf.LoadIndirect{Off: offset, Size: 2})
+		a.Add(bpf.LoadIndirect{Off: offset, Size: 2})
 		for _, p := range f.Ports {
-			a.when(bpf.JumpEqual, uint32(p), accept)
+			a.When(bpf.JumpEqual, uint32(p), accept)
 		}
 	}
-	a.jump(reject)
+	a.Jump(reject)
 }

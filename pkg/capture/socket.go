@@ -18,8 +18,8 @@ import (
 const (
 	// bufferBytes is how much the kernel keeps for a socket that nobody reads; it takes twice that for its own.
 	bufferBytes = 4 << 20
-	// batchPackets and batchBytes bound what is read at once.
-	batchPackets, batchBytes = 128, 256 << 10
+	// MaxBatch and batchBytes bound what is read at once.
+	MaxBatch, batchBytes = 128, 256 << 10
 	// vlanTag is the length of a tag of IEEE 802.1Q, which the kernel keeps beside the frame, vlanOffset where it was.
 	vlanTag, vlanOffset = 4, 12
 )
@@ -36,6 +36,9 @@ type Record struct {
 	// Out: the pod has sent it; else it has come in.
 	Out  bool   `json:"out,omitempty"`
 	Data []byte `json:"data"`
+	// Link is the index of the interface, and Protocol the type of Ethernet (IEEE 802.3): they tell where it was of a socket that listens at all interfaces.
+	Link     int    `json:"-"`
+	Protocol uint16 `json:"-"`
 }
 
 // Stats count what fits the filter: Received with Dropped, those for which there was no room.
@@ -82,21 +85,37 @@ func Open(spec Spec, inside Place) (*Socket, error) {
 		if err != nil {
 			return err
 		}
-		return s.listen(link.Attrs().Index, filter)
+		return s.listen(unix.SOCK_RAW, link.Attrs().Index, filter)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if s.raw, err = s.file.SyscallConn(); err != nil {
+	return s.opened()
+}
+
+// OpenAll begins to take packets of all interfaces of this network namespace, from their IP header on: a Record's Data, and what filter is asked about, have
+// no link layer's header, which interfaces of tunnels have not alike.
+func OpenAll(filter []bpf.RawInstruction) (*Socket, error) {
+	s := &Socket{spec: Spec{Interface: "all interfaces"}, frame: make([]byte, MaxSnapLength+1), other: make([]byte, 256)}
+	if err := s.listen(unix.SOCK_DGRAM, 0, filter); err != nil {
+		return nil, err
+	}
+	return s.opened()
+}
+
+func (s *Socket) opened() (*Socket, error) {
+	raw, err := s.file.SyscallConn()
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open a packet socket: %w", err), s.file.Close())
 	}
+	s.raw = raw
 	return s, nil
 }
 
-// listen opens the socket in this network namespace. It is bound, and so gets its first packet, when the filter is there.
-func (s *Socket) listen(index int, filter []bpf.RawInstruction) error {
+// listen opens the socket in this network namespace. It is bound, and so gets its first packet, when the filter is there. Index 0 is all interfaces.
+func (s *Socket) listen(kind, index int, filter []bpf.RawInstruction) error {
 	// Of protocol 0 is nothing.
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := unix.Socket(unix.AF_PACKET, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("open a packet socket: %w", err)
 	}
@@ -147,7 +166,7 @@ func (s *Socket) Batch(until time.Time) ([]Record, error) {
 		failed error
 	)
 	err := s.raw.Read(func(fd uintptr) bool {
-		for bytes := 0; len(out) < batchPackets && bytes < batchBytes; {
+		for bytes := 0; len(out) < MaxBatch && bytes < batchBytes; {
 			r, err := s.receive(int(fd))
 			if errors.Is(err, unix.EAGAIN) {
 				break
@@ -187,7 +206,7 @@ func (s *Socket) receive(fd int) (Record, error) {
 		}
 		r := Record{Length: n, Data: append([]byte(nil), s.frame[:n]...)}
 		if link, ok := from.(*unix.SockaddrLinklayer); ok {
-			r.Out = link.Pkttype == unix.PACKET_OUTGOING
+			r.Out, r.Link, r.Protocol = link.Pkttype == unix.PACKET_OUTGOING, link.Ifindex, networkOrder(link.Protocol)
 		}
 		s.beside(&r, s.other[:noob])
 		if r.Time == 0 {
@@ -210,7 +229,7 @@ func (s *Socket) beside(r *Record, text []byte) {
 		case m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA && len(m.Data) >= int(unsafe.Sizeof(unix.TpacketAuxdata{})):
 			aux := (*unix.TpacketAuxdata)(unsafe.Pointer(&m.Data[0])) //nolint:gosec // The kernel wrote it.
 			r.Length = max(r.Length, int(aux.Len))
-			if aux.Status&unix.TP_STATUS_VLAN_VALID != 0 && len(r.Data) >= vlanOffset {
+			if aux.Status&unix.TP_STATUS_VLAN_VALID != 0 && len(r.Data) >= vlanOffset && s.spec.SnapLength > 0 {
 				tpid := uint16(unix.ETH_P_8021Q)
 				if aux.Status&unix.TP_STATUS_VLAN_TPID_VALID != 0 {
 					tpid = aux.Vlan_tpid

@@ -28,6 +28,10 @@ func (p packets) Flows(context.Context, model.FlowQuestion, func(model.Flow) err
 	return errors.New("nobody asks for it here")
 }
 
+func (p packets) Observe(context.Context, ObserveQuestion, func(ObserveLine) error) error {
+	return errors.New("nobody watches here")
+}
+
 func (p packets) Capture(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error {
 	return p(ctx, q, each)
 }

@@ -22,6 +22,10 @@ import (
 // flowAnswers are told by a function.
 type flowAnswers func(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error
 
+func (a flowAnswers) Observe(context.Context, ObserveQuestion, func(ObserveLine) error) error {
+	return errors.New("it is asked to watch")
+}
+
 func (a flowAnswers) Capture(context.Context, CaptureQuestion, func(CaptureLine) error) error {
 	return errors.New("nobody asks for it here")
 }

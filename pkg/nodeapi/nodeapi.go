@@ -6,6 +6,7 @@
 //	           ── Client ── POST /flows: FlowsQuestion ──▶ Handler ── flows of the node
 //	                     ◀── FlowLine, FlowLine, … FlowLine{End: true} ──
 //	           ── Client ── POST /capture: CaptureQuestion ──▶   the same, and CaptureLines
+//	           ── Client ── POST /observe: ObserveQuestion ──▶   all interfaces of the node, and ObserveLines
 //
 // What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, and each in time and in
 // bytes, at both ends: neither believes the other that it keeps to that.

@@ -36,6 +36,10 @@ func (a answers) Capture(context.Context, CaptureQuestion, func(CaptureLine) err
 	return errors.New("nobody asks for it here")
 }
 
+func (a answers) Observe(context.Context, ObserveQuestion, func(ObserveLine) error) error {
+	return errors.New("nobody watches here")
+}
+
 func question() Question {
 	return Question{User: "jo", Pod: Pod{"red", "web", "uid-1"}, Ping: ping.Spec{
 		Protocol: model.TCP, Port: 80, Targets: []netip.Addr{netip.MustParseAddr("10.0.0.9")}, Count: 2, First: 1, Size: 56, Interval: time.Second, Timeout: time.Second,

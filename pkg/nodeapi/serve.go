@@ -25,14 +25,17 @@ type Answers interface {
 	Flows(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error
 	// Capture tells of packets of a pod until the part that is asked for is over. Its error is a RefusedError where none were taken.
 	Capture(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error
+	// Observe tells where on the node marked packets are seen, until ctx ends or the question's time is over. The first line is told once they are seen.
+	Observe(ctx context.Context, q ObserveQuestion, each func(ObserveLine) error) error
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.
 func Handler(answers Answers, log *slog.Logger) http.Handler {
-	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce)}
+	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), observations: make(chan struct{}, maxObservationsAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathPing, h.ping)
 	mux.HandleFunc("POST "+pathCapture, h.capture)
+	mux.HandleFunc("POST "+pathObserve, h.observe)
 	mux.HandleFunc("POST "+pathFlows, h.flows)
 	return mux
 }
@@ -42,6 +45,8 @@ type handler struct {
 	log     *slog.Logger
 	// turns are for questions with short answers, captures for those that last.
 	turns, captures chan struct{}
+	// observations are those that watch all packets of the node.
+	observations chan struct{}
 	// flowTurns are those of questions about flows, which may take as long as somebody follows.
 	flowTurns chan struct{}
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// cookieSize is how many random bytes of a payload tell our packets from others'.
+// cookieSize is how many random bytes of a payload tell our packets from others', where they have no Mark.
 const cookieSize = 8
 
 // family is what differs between ICMP and ICMPv6.
@@ -40,17 +40,21 @@ type marks struct {
 	family
 	target netip.Addr
 	id     int
-	cookie [cookieSize]byte
+	cookie []byte
 }
 
 // echo sends echo requests by one socket.
-func (s Spec) echo(target netip.Addr, inside Place) (probe, func(), error) {
+func (s Spec) echo(number int, inside Place) (probe, func(), error) {
+	target := s.Targets[number]
 	m := marks{family: familyOf(target), target: target}
 	var random [2 + cookieSize]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return nil, nil, fmt.Errorf("make an echo request: %w", err)
 	}
-	m.id, m.cookie = int(binary.BigEndian.Uint16(random[:])), [cookieSize]byte(random[2:])
+	m.id, m.cookie = int(binary.BigEndian.Uint16(random[:])), random[2:]
+	if s.Mark != nil {
+		m.cookie = s.Mark.Payload(number)
+	}
 	var conn net.PacketConn
 	err := inside(func() (err error) {
 		conn, err = (&net.ListenConfig{}).ListenPacket(context.Background(), m.network, m.any)
@@ -98,8 +102,10 @@ func (m marks) exchange(ctx context.Context, conn net.PacketConn, number, size i
 // question is an echo request. What is alike would be one connection to what tracks them, so that its cookie is everybody's own.
 func (m marks) question(number, size int) ([]byte, error) {
 	payload := make([]byte, max(size, MinSize))
-	copy(payload, m.cookie[:])
-	binary.BigEndian.PutUint64(payload[cookieSize:], uint64(number))
+	copy(payload, m.cookie)
+	if len(m.cookie) == cookieSize {
+		binary.BigEndian.PutUint64(payload[cookieSize:], uint64(number))
+	}
 	text, err := (&icmp.Message{Type: m.request, Body: &icmp.Echo{ID: m.id, Seq: number & 0xffff, Data: payload}}).Marshal(nil)
 	if err != nil {
 		return nil, fmt.Errorf("write an echo request: %w", err)
@@ -122,7 +128,7 @@ func (m marks) judge(text []byte, from netip.Addr, number int) (ours bool, err e
 	switch body := message.Body.(type) {
 	case *icmp.Echo:
 		// An answer repeats the payload.
-		if message.Type != m.answer || body.ID != m.id || body.Seq != number&0xffff || !bytes.HasPrefix(body.Data, m.cookie[:]) {
+		if message.Type != m.answer || body.ID != m.id || body.Seq != number&0xffff || !bytes.HasPrefix(body.Data, m.cookie) {
 			return false, nil
 		}
 		if from != m.target {

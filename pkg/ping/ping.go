@@ -52,6 +52,8 @@ type Spec struct {
 	// Interval is from one packet to the next, and Timeout is how long an answer is waited for. The next packet waits for the answer.
 	Interval time.Duration `json:"interval"`
 	Timeout  time.Duration `json:"timeout"`
+	// Mark marks the packets, where there is one: then Count is 1.
+	Mark *Mark `json:"mark,omitempty"`
 }
 
 // Check says what is wrong with it.
@@ -70,6 +72,9 @@ func (s Spec) Check() error {
 		port = errors.New("port: icmp has none")
 	case s.Protocol != ICMP && s.Port == 0:
 		port = fmt.Errorf("port: %s needs one", s.Protocol)
+	}
+	if s.Mark != nil && s.Count != 1 {
+		return fmt.Errorf("mark: %d packets of one mark are not told apart", s.Count)
 	}
 	for _, a := range s.Targets {
 		if !a.IsValid() || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
@@ -118,8 +123,8 @@ func Run(ctx context.Context, s Spec, inside Place, each func(Reply)) error {
 		mu      sync.Mutex
 		failed  []error
 	)
-	for _, target := range s.Targets {
-		send, end, err := s.prober(target, inside)
+	for i, target := range s.Targets {
+		send, end, err := s.prober(i, inside)
 		if err != nil {
 			failed = append(failed, err)
 			break
@@ -165,8 +170,8 @@ func (s Spec) train(ctx context.Context, target netip.Addr, send probe, each fun
 	}
 }
 
-// prober makes what sends to a target, and what ends it.
-func (s Spec) prober(target netip.Addr, inside Place) (probe, func(), error) {
+// prober makes what sends to a target of a number, and what ends it.
+func (s Spec) prober(target int, inside Place) (probe, func(), error) {
 	switch s.Protocol {
 	case model.TCP:
 		return s.connect(target, inside), func() {}, nil

@@ -162,7 +162,7 @@ func TestEchoesAreTold(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"10.0.0.9", "fd00::9"} {
 		target, gateway := netip.MustParseAddr(to), netip.MustParseAddr("10.0.0.1")
-		m := marks{family: familyOf(target), target: target, id: 77, cookie: [cookieSize]byte{1, 2, 3}}
+		m := marks{family: familyOf(target), target: target, id: 77, cookie: []byte{1, 2, 3, 0, 0, 0, 0, 0}}
 		question, err := m.question(5, 64)
 		if err != nil {
 			t.Fatal(err)
@@ -236,8 +236,8 @@ func FuzzJudge(f *testing.F) {
 		if v4 {
 			target = netip.MustParseAddr("10.0.0.9")
 		}
-		m := marks{family: familyOf(target), target: target, id: 77, cookie: [cookieSize]byte{1, 2, 3}}
-		if ours, err := m.judge(text, target, 5); ours && err == nil && !bytes.Contains(text, m.cookie[:]) {
+		m := marks{family: familyOf(target), target: target, id: 77, cookie: []byte{1, 2, 3, 0, 0, 0, 0, 0}}
+		if ours, err := m.judge(text, target, 5); ours && err == nil && !bytes.Contains(text, m.cookie) {
 			t.Errorf("%x is an answer", text)
 		}
 	})

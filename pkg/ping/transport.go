@@ -13,10 +13,10 @@ import (
 )
 
 // connect makes a connection of TCP each time, which is closed at once.
-func (s Spec) connect(target netip.Addr, inside Place) probe {
+func (s Spec) connect(target int, inside Place) probe {
 	return func(ctx context.Context, _ int) error {
 		return inside(func() error {
-			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", netip.AddrPortFrom(target, s.Port).String())
+			conn, err := s.dialer(target).DialContext(ctx, "tcp", netip.AddrPortFrom(s.Targets[target], s.Port).String())
 			if err != nil {
 				return s.why(ctx, err)
 			}
@@ -27,11 +27,11 @@ func (s Spec) connect(target netip.Addr, inside Place) probe {
 }
 
 // datagram sends a datagram from a port of its own each time, and waits for any other.
-func (s Spec) datagram(target netip.Addr, inside Place) probe {
+func (s Spec) datagram(target int, inside Place) probe {
 	return func(ctx context.Context, _ int) error {
 		var conn net.Conn
 		err := inside(func() (err error) {
-			conn, err = (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(target, s.Port).String())
+			conn, err = (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(s.Targets[target], s.Port).String())
 			return err
 		})
 		if err != nil {
@@ -42,6 +42,9 @@ func (s Spec) datagram(target netip.Addr, inside Place) probe {
 		text := make([]byte, s.Size)
 		if _, err := rand.Read(text); err != nil {
 			return fmt.Errorf("make a datagram: %w", err)
+		}
+		if s.Mark != nil {
+			copy(text, s.Mark.Payload(target))
 		}
 		if _, err = conn.Write(text); err == nil {
 			_, err = conn.Read(make([]byte, 1))

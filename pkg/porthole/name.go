@@ -85,3 +85,12 @@ func isOurs(link netlink.Link) bool {
 	id := IDOf(fields[1])
 	return attrs.Name == id.Name() || attrs.Name == id.HostLink()
 }
+
+// NetworkAt is the Network whose porthole a link in the node's namespace leads to, and whether it is the one of the node; false where it leads to none.
+func NetworkAt(link netlink.Link) (network string, ofNode, ok bool) {
+	fields := strings.Split(link.Attrs().Alias, " ")
+	if !isOurs(link) || len(fields) != 3 {
+		return "", false, false
+	}
+	return fields[2], strings.HasPrefix(link.Attrs().Name, hostPrefix), true
+}
