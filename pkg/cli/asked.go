@@ -76,14 +76,7 @@ func (a *asked) print(out, problems io.Writer, what string, answer answered) err
 	case formatJSON:
 		return printJSON(out, what, answer.value)
 	case formatYAML:
-		text, err := yaml.Marshal(answer.value)
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		if err != nil {
-			return fmt.Errorf("write %s: %w", what, err)
-		}
-		return nil
+		return printYAML(out, what, answer.value)
 	case formatName:
 		return printTable(out, what, func(text *strings.Builder) {
 			for _, name := range answer.names {
@@ -95,6 +88,18 @@ func (a *asked) print(out, problems io.Writer, what string, answer answered) err
 		return printTable(out, what, func(text *strings.Builder) { text.WriteString(draw()) })
 	}
 	return printTable(out, what, func(text *strings.Builder) { answer.table(text, a.output == formatWide) })
+}
+
+// printYAML writes a value for programs; what names it in the error.
+func printYAML(out io.Writer, what string, value any) error {
+	text, err := yaml.Marshal(value)
+	if err == nil {
+		_, err = out.Write(text)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
+	}
+	return nil
 }
 
 // columns writes lines of cells below one another.

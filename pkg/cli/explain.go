@@ -27,7 +27,7 @@ type explainOptions struct {
 	kubeconfig, nbAddress, sbAddress string
 	network, protocol, output        string
 	port                             uint16
-	raw                              bool
+	raw, send                        bool
 	timeout                          time.Duration
 }
 
@@ -45,15 +45,21 @@ An address that is dialled is what it means to the sender, unless --network says
 
 It says what the rows of the northbound database do, and where they differ from what the cluster's objects ask for. It writes nothing, and sends nothing.
 
+With --send it proves it: the agent of FROM's node, which must be a pod's, sends a real packet to each address that is dialled, marked so that it is known again
+whatever becomes of its addresses, and the agents of the nodes on the way say where it is seen, and its answer. It needs the right to create
+pods/ping in the namespace of FROM, too, which edit and admin have there.
+
 A kubeconfig is enough: the API inspect.atoll.dev answers. Who may ask about some namespaces alone is told of others whether the packet gets there, and
 nothing else. Where nobody answers, it says what Kubernetes tells of the pods at the ends.
 
-It ends with status 0 when the packet arrives on every way that it may take, 1 when it is stopped on one, 2 when it cannot tell.`,
+It ends with status 0 when the packet arrives on every way that it may take, 1 when it is stopped on one, 2 when it cannot tell. With
+--send also 3 when the packet did not go as explained.`,
 		Example: `  atoll explain red/web-0 red/db-0 --port 5432
   atoll explain red/web-0 db.red.svc --port 5432
   atoll explain blue/web-0 svc/red/db --port 5432 -o wide
   atoll explain node/n1 red/web-0 --port 8080
   atoll explain red/web-0 outside --port 443
+  atoll explain red/web-0 red/db-0 --port 5432 --send
   atoll explain 10.0.0.2 red/db-0 --network red --protocol icmp`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,10 +71,11 @@ It ends with status 0 when the packet arrives on every way that it may take, 1 w
 	f.StringVar(&o.nbAddress, "nb-address", "", "read this northbound database itself (servers separated by commas), and do not ask the API inspect.atoll.dev")
 	f.StringVar(&o.sbAddress, "sb-address", "", "with --nb-address: servers of the southbound database; without any nobody looks whether ports are up")
 	f.BoolVar(&o.raw, "raw", false, "show the rows underneath, too; by the API it needs every right")
+	f.BoolVar(&o.send, "send", false, "prove it by a real packet, and show where it is seen")
 	f.StringVar(&o.network, "network", "", "in which Network an address is")
 	f.Uint16Var(&o.port, "port", 0, "port that is dialled")
 	f.StringVar(&o.protocol, "protocol", string(model.TCP), "tcp, udp, sctp or icmp")
-	f.StringVarP(&o.output, "output", "o", formatTable, "table, wide or json")
+	f.StringVarP(&o.output, "output", "o", formatTable, "table, wide, json or yaml")
 	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long it may take")
 	completed(cmd, 2, &o.kubeconfig, podNames)
 	completedFlag(cmd, "network", &o.kubeconfig, networkNames)
@@ -101,6 +108,9 @@ func runExplain(ctx context.Context, o explainOptions, from, to string, out, pro
 	if err := printExplanation(out, answer, o.output); err != nil {
 		return err
 	}
+	if err := sentError(answer, o.send); err != nil {
+		return err
+	}
 	if !answer.Reached {
 		return ErrStopped
 	}
@@ -116,11 +126,14 @@ func (o explainOptions) byAPI(ctx context.Context, _ inspect.Question, from, to 
 	if err != nil {
 		return inspect.Explanation{}, err
 	}
-	return remote.Explain(ctx, api.ExplanationSpec{From: from, To: to, Network: o.network, Protocol: strings.ToLower(o.protocol), Port: o.port, Raw: o.raw})
+	return remote.Explain(ctx, o.spec(from, to))
 }
 
 // byDatabase reads the databases itself.
 func (o explainOptions) byDatabase(ctx context.Context, q inspect.Question, _, _ string) (inspect.Explanation, error) {
+	if o.send {
+		return inspect.Explanation{}, errors.New("--send: the API inspect.atoll.dev has packets sent: leave out --nb-address")
+	}
 	access := inspect.Access{Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress), Southbound: addresses(o.sbAddress)}
 	world, err := inspect.ReadWorld(ctx, access)
 	if err != nil {
@@ -135,7 +148,7 @@ func (o explainOptions) byDatabase(ctx context.Context, q inspect.Question, _, _
 
 func parseExplain(o explainOptions, from, to string) (inspect.Question, error) {
 	q := inspect.Question{Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port, Network: o.network}
-	if formats := []string{formatTable, formatWide, formatJSON}; !slices.Contains(formats, o.output) {
+	if formats := []string{formatTable, formatWide, formatJSON, formatYAML}; !slices.Contains(formats, o.output) {
 		return q, fmt.Errorf("--output: %q is none of %s", o.output, strings.Join(formats, ", "))
 	}
 	var err error
@@ -145,18 +158,31 @@ func parseExplain(o explainOptions, from, to string) (inspect.Question, error) {
 	if q.To, err = inspect.ParsePlace(to); err != nil {
 		return q, err
 	}
-	return q, q.Check()
+	if err := q.Check(); err != nil || !o.send {
+		return q, err
+	}
+	_, err = inspect.SenderOf(o.spec(from, to))
+	return q, err
 }
 
-// printExplanation writes an explanation in a format: table, wide or json.
+// spec is the question as the API has it.
+func (o explainOptions) spec(from, to string) api.ExplanationSpec {
+	return api.ExplanationSpec{From: from, To: to, Network: o.network, Protocol: strings.ToLower(o.protocol), Port: o.port, Raw: o.raw, Send: o.send}
+}
+
+// printExplanation writes an explanation in a format: table, wide, json or yaml.
 func printExplanation(out io.Writer, e inspect.Explanation, format string) error {
-	if format != formatJSON {
-		return printTable(out, "explanation", func(text *strings.Builder) { explanationTable(text, e, format == formatWide) })
-	}
-	return printJSON(out, "explanation", struct {
+	value := struct {
 		inspect.Explanation
 		Verdict string `json:"verdict"`
-	}{e, e.Verdict()})
+	}{e, e.Verdict()}
+	switch format {
+	case formatJSON:
+		return printJSON(out, "explanation", value)
+	case formatYAML:
+		return printYAML(out, "explanation", value)
+	}
+	return printTable(out, "explanation", func(text *strings.Builder) { explanationTable(text, e, format == formatWide) })
 }
 
 // The marks of steps.
@@ -207,6 +233,7 @@ func explanationTable(text *strings.Builder, e inspect.Explanation, wide bool) {
 		fmt.Fprintln(text, " ", inspect.Printable(row))
 	}
 	fmt.Fprintf(text, "\n%s\n", inspect.Printable(e.Verdict()))
+	sentTable(text, e)
 	if wide {
 		fmt.Fprintf(text, "Read: %s.\n", e.Sources)
 	}

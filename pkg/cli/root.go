@@ -23,10 +23,11 @@ const (
 	statusDone = iota
 	statusDifferences
 	statusFailed
+	statusContradicted
 )
 
 // ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences, a packet is
-// dropped, or something is in the way of what was asked, 2 when a command could not do its work. A program of OVN's that was run
+// dropped, or something is in the way of what was asked, 2 when a command could not do its work, 3 when a packet did not go as explained. A program of OVN's that was run
 // has its own.
 func ExitStatus(err error) int {
 	if program, ran := errors.AsType[*programError](err); ran {
@@ -35,6 +36,8 @@ func ExitStatus(err error) int {
 	switch {
 	case err == nil:
 		return statusDone
+	case errors.Is(err, ErrContradicted):
+		return statusContradicted
 	case HasSaid(err), errors.Is(err, install.ErrHanging), errors.Is(err, install.ErrRefused):
 		return statusDifferences
 	}
@@ -43,7 +46,7 @@ func ExitStatus(err error) int {
 
 // HasSaid reports whether an error is that of a command that worked, and has printed what it found.
 func HasSaid(err error) bool {
-	for _, found := range []error{ErrDifferences, ErrDropped, ErrLost, ErrMissing, ErrStopped, ErrUnhealthy, ErrPaths, ErrChanges, ErrUnexpected, ErrPartial} {
+	for _, found := range []error{ErrDifferences, ErrDropped, ErrLost, ErrMissing, ErrStopped, ErrUnhealthy, ErrPaths, ErrChanges, ErrUnexpected, ErrPartial, ErrContradicted} {
 		if errors.Is(err, found) {
 			return true
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -27,6 +28,9 @@ type Explanation struct {
 	Drift []Difference `json:"drift,omitempty"`
 	// Raw are the rows underneath, each as text, where they were asked for.
 	Raw []string `json:"raw,omitempty"`
+	// Sent are the packets that were sent, where that was asked for; Unsent says why there is none.
+	Sent   []api.ExplanationSent `json:"sent,omitempty"`
+	Unsent string                `json:"unsent,omitempty"`
 }
 
 // Way is one way that the packet may take.
@@ -42,6 +46,8 @@ type Way struct {
 	// There are the steps of the packet in their order, Back those of the answer. The last of There has stopped it, unless it is reached.
 	There []Hop `json:"there"`
 	Back  []Hop `json:"back,omitempty"`
+	// end is the pod that it comes to; empty when it is stopped, or comes to none.
+	end model.PodKey
 }
 
 // Layer is the part of the system that a step of a way is in.

@@ -168,7 +168,7 @@ func statusOf(e Explanation) api.ExplanationStatus {
 
 // explanationOf is what the API has told.
 func explanationOf(spec api.ExplanationSpec, s api.ExplanationStatus) Explanation {
-	out := Explanation{From: spec.From, To: spec.To, Protocol: spec.Protocol, Port: spec.Port, Reached: s.Reached, Sources: s.Sources, Raw: s.Raw}
+	out := Explanation{From: spec.From, To: spec.To, Protocol: spec.Protocol, Port: spec.Port, Reached: s.Reached, Sources: s.Sources, Raw: s.Raw, Sent: s.Sent, Unsent: s.Unsent}
 	hops := func(steps []api.ExplanationStep) (out []Hop) {
 		for _, h := range steps {
 			out = append(out, Hop{Layer: Layer(h.Layer), Node: h.Node, Network: h.Network, OK: h.OK, What: h.What, Next: h.Next})

@@ -24,6 +24,8 @@ type explainer struct {
 	met struct {
 		networks []string
 		owners   []nb.Owner
+		// ports are those of endpoints.
+		ports []uint16
 	}
 }
 

@@ -42,6 +42,7 @@ func (e *explainer) walk(from *party, p packet) []Way {
 	if slices.Contains(from.sources(), dialled.dst) {
 		first.ok(LayerPod, from.node, from.network, "it is the pod's own address: the packet does not leave the pod")
 		first.arrive(from.String(), dialled.dst.String())
+		first.end = from.pod
 		return []Way{first}
 	}
 	e.onward(&first, from, dialled, p)
@@ -61,6 +62,7 @@ func (e *explainer) balanced(first Way, from *party, dialled packet, lb *nb.Load
 		way.There = slices.Clone(first.There)
 		p := dialled
 		p.dst, p.port = to.Addr(), to.Port()
+		e.met.ports = append(e.met.ports, p.port)
 		which := "its only endpoint"
 		if n := len(endpoints); n > 1 {
 			which = fmt.Sprintf("endpoint %d of %d, of which one is chosen for each connection", i+1, n)
@@ -422,6 +424,7 @@ func (e *explainer) receive(way *Way, from, to *party, p packet, loopback bool) 
 	}
 	way.ok(LayerPod, to.node, to.network, "%s gets it at %s, from %s", to, p, p.src)
 	way.arrive(to.String(), p.src.String())
+	way.end = to.pod
 	e.back(way, from, to)
 }
 

@@ -179,6 +179,7 @@ func (e *explainer) kubeProxy(way *Way, from *party, p packet, key model.Service
 	to := endpoints[0]
 	way.ok(LayerBalancer, from.node, "", "kube-proxy of node %s leads %s to %s, one of %s of Service %s", from.node, p, to, model.Count(len(endpoints), "endpoint"), key)
 	p.dst, p.port = to.Addr(), to.Port()
+	e.met.ports = append(e.met.ports, p.port)
 	if face, is := e.faces[p.dst]; is {
 		if from.isPod() && !e.flat(from.network) {
 			way.stop(e.wall(LayerNode, from, fmt.Sprintf("the endpoint is the face of pod %s: what kube-proxy leads from one porthole to another is refused", face), "dial a Service that Network %s knows, or make its Network compatible", from.network))

@@ -22,10 +22,13 @@ import (
 type Agents struct {
 	Ping    askPing
 	Capture askCapture
+	// Observe has a node watch for marked packets.
+	Observe askObserve
 }
 
 type (
 	askPing    = func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error
+	askObserve = func(ctx context.Context, on inspect.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error
 	askCapture = func(ctx context.Context, on inspect.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error
 )
 
@@ -40,6 +43,9 @@ func AgentsBy(signer *certs.Signer) Agents {
 		},
 		Capture: func(ctx context.Context, on inspect.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
 			return client(on).Capture(ctx, q, each)
+		},
+		Observe: func(ctx context.Context, on inspect.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
+			return client(on).Observe(ctx, q, each)
 		},
 	}
 }

@@ -43,6 +43,10 @@ func (h *handler) explain(r request) (any, error) {
 	}
 	out := api.Explanation{TypeMeta: typeOf("Explanation"), Spec: question.Spec}
 	out.Namespace = r.PathValue("namespace")
+	if question.Spec.Send {
+		out.Status, err = h.prove(r, question.Spec, may)
+		return out, err
+	}
 	out.Status, err = h.answers.Explain(r.Context(), question.Spec, may)
 	return out, err
 }

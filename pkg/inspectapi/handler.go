@@ -53,6 +53,8 @@ type handler struct {
 	turns   chan struct{}
 	// flower tells of flows; nil where nobody does.
 	flower *flower
+	// prover has packets of explanations sent; nil where nobody does.
+	prover *prover
 }
 
 // request is one that is being answered.

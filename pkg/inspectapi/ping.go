@@ -23,6 +23,7 @@ const pingTime = 50 * time.Second
 
 // Nodes finds pods, whom they dial, and the agents that can send from them.
 type Nodes interface {
+	Sends
 	// Sender finds a pod and its node. Its error is an inspect.QuestionError where there is none.
 	Sender(ctx context.Context, key model.PodKey) (inspect.Sender, error)
 	// Dialled are the addresses by which a pod dials the other end of a question, as far as who asks may be told.

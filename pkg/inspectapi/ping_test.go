@@ -46,6 +46,10 @@ func (p *pods) Dialled(_ context.Context, from model.PodKey, spec api.Explanatio
 	return []netip.Addr{netip.MustParseAddr(spec.To)}, nil
 }
 
+func (p *pods) Sending(context.Context, api.ExplanationSpec, inspect.MayAsk) (*inspect.Sending, error) {
+	return nil, errors.New("nobody explains here")
+}
+
 // TestPings: RBAC decides by the pod's namespace before anything is looked up, the pod is named to its agent by its UID, and each reply is handed on.
 func TestPings(t *testing.T) {
 	t.Parallel()

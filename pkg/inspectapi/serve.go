@@ -79,6 +79,7 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
 	flower := newFlower(h, c.Flows, c.FlowAgents)
+	h.prover = newProver(c.Nodes, c.Agents)
 	server := &http.Server{
 		Handler: h.root(map[string]http.Handler{
 			flowsPattern: flower, flowsNamePattern: flower, podFlowsPattern: flower,

@@ -23,6 +23,9 @@ type ExplanationSpec struct {
 	Port     uint16 `json:"port,omitempty"`
 	// Raw asks for the rows underneath, too. It needs the right to create explanations/raw.
 	Raw bool `json:"raw,omitempty"`
+	// Send has a real packet sent from From, which must be a pod, to each address that is dialled, and its way observed on the nodes. It needs the right to create
+	// pods/ping of that pod, too.
+	Send bool `json:"send,omitempty"`
 }
 
 // ExplanationStatus is the answer.
@@ -38,6 +41,53 @@ type ExplanationStatus struct {
 	Drift []ExplanationDrift `json:"drift,omitempty"`
 	// Raw are the rows underneath, each as text.
 	Raw []string `json:"raw,omitempty"`
+	// Sent are the packets that were sent, where that was asked for: one to each address that is dialled. Unsent says why there is none.
+	Sent   []ExplanationSent `json:"sent,omitempty"`
+	Unsent string            `json:"unsent,omitempty"`
+}
+
+// The verdicts of what was sent.
+const (
+	// SentAsExplained and SentDiffers say whether the packet went as the ways say; SentUnknown that it was not seen enough of it.
+	SentAsExplained = "as explained"
+	SentDiffers     = "differs"
+	SentUnknown     = "unknown"
+)
+
+// ExplanationSent is what became of a packet that was sent.
+type ExplanationSent struct {
+	// Dialled is the address, and the port if there is one, that it was sent to.
+	Dialled string `json:"dialled"`
+	// Verdict is one of those above; What says what was explained, and what was seen.
+	Verdict string `json:"verdict"`
+	What    string `json:"what"`
+	// Answered: the pod got an answer, after Took; else Why says what it got instead.
+	Answered bool            `json:"answered"`
+	Took     metav1.Duration `json:"took,omitzero"`
+	Why      string          `json:"why,omitempty"`
+	// There and Back are where the packet and its answer were seen, in the order in which they were.
+	There []ExplanationPoint `json:"there"`
+	Back  []ExplanationPoint `json:"back,omitempty"`
+	// Unobserved are places that nobody has looked at, each with the reason; Hidden: there are places which he is not told of who asks.
+	Unobserved []string `json:"unobserved,omitempty"`
+	Hidden     bool     `json:"hidden,omitempty"`
+}
+
+// ExplanationPoint is where a packet was seen.
+type ExplanationPoint struct {
+	// Microseconds is when, since the first time that the packet was seen. OwnClock: by the clock of a node that could not be compared with the sender's.
+	Microseconds int64  `json:"microseconds"`
+	OwnClock     bool   `json:"ownClock,omitempty"`
+	Node         string `json:"node"`
+	Network      string `json:"network,omitempty"`
+	// Interface is the node's, and Where says what it is and which way the packet went.
+	Interface string `json:"interface"`
+	Where     string `json:"where"`
+	// From and To are the addresses that the packet had there.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Refusal: it is an answer that refuses.
+	Refusal bool `json:"refusal,omitempty"`
 }
 
 // ExplanationWay is one way that the packet may take.
