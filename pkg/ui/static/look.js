@@ -44,7 +44,7 @@ function atollLook() {
     {
       selector: "edge[kind='flow']",
       style: { width: "data(size)", "curve-style": "unbundled-bezier", "control-point-distances": (e) => (e.data("state") === "bad" ? -1.6 : -0.8) * bow(e), "control-point-weights": 0.5, "text-wrap": "wrap", "text-max-width": 260,
-        "target-arrow-shape": "vee", "line-color": color("link"), "target-arrow-color": color("link"), "line-opacity": 0.85 },
+        "target-arrow-shape": "vee", "z-compound-depth": "top", "z-index": 9, "line-color": color("link"), "target-arrow-color": color("link"), "line-opacity": 0.85 },
     },
     { selector: "edge[kind='flow']:loop", style: { "curve-style": "bezier", "loop-direction": "40deg", "loop-sweep": "-50deg", "control-point-step-size": 60 } },
     { selector: "edge[kind='flow'][state='bad']", style: { "line-style": "dashed", "target-arrow-shape": "tee", "line-color": color("bad"), "target-arrow-color": color("bad") } },
