@@ -14,7 +14,6 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // ErrPartial is the error of a question that was answered in part; what is missing has been said.
@@ -206,23 +205,5 @@ func followFlows(ctx context.Context, o flowsOptions, ask func(each func(api.Flo
 }
 
 func flowsAnswer(list api.FlowList, q inspect.FlowQuestion, zone *time.Location) answered {
-	return answered{value: list, note: missingNote(list.Status), table: func(text *strings.Builder, wide bool) { flowsTable(text, list, q, wide, zone) }}
-}
-
-// missingNote says what is missing; empty when nothing is.
-func missingNote(s api.FlowStatus) string {
-	var parts []string
-	for _, n := range s.Silent {
-		parts = append(parts, fmt.Sprintf("flows of node %s: %s", n.Node, inspect.Printable(n.Why)))
-	}
-	if s.Others > 0 {
-		parts = append(parts, fmt.Sprintf("flows of %s that have no pods of it now", model.Count(s.Others, "more node")))
-	}
-	if s.Cut {
-		parts = append(parts, "older flows, since there are too many: ask for less (--since, NETWORK, -n, --pod)")
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "not all is told. Missing are " + strings.Join(parts, "; ")
+	return answered{value: list, note: inspect.FlowsMissing(list.Status), table: func(text *strings.Builder, wide bool) { flowsTable(text, list, q, wide, zone) }}
 }

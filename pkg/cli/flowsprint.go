@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,7 +18,7 @@ import (
 const maxFlowLines = 1000
 
 func flowsTable(text *strings.Builder, list api.FlowList, q inspect.FlowQuestion, wide bool, zone *time.Location) {
-	flows := together(list.Items)
+	flows := inspect.FlowsTogether(list.Items)
 	what := "flow"
 	if q.Drops {
 		what = "flow that did not get through"
@@ -57,29 +56,6 @@ func ageText(d time.Duration) string {
 	return text
 }
 
-// together are flows that differ by their minutes alone as one, with the last time, in its order.
-func together(all []api.Flow) []api.Flow {
-	known := map[api.Flow]int{}
-	var out []api.Flow
-	for _, f := range all {
-		key := f
-		key.Minute, key.Last, key.Connections, key.Packets, key.Bytes = api.Flow{}.Minute, api.Flow{}.Last, 0, 0, 0
-		i, there := known[key]
-		if !there {
-			known[key] = len(out)
-			out = append(out, f)
-			continue
-		}
-		has := &out[i]
-		has.Connections, has.Packets, has.Bytes = has.Connections+f.Connections, has.Packets+f.Packets, has.Bytes+f.Bytes
-		if f.Last.After(has.Last.Time) {
-			has.Minute, has.Last = f.Minute, f.Last
-		}
-	}
-	slices.SortStableFunc(out, func(a, b api.Flow) int { return a.Last.Compare(b.Last.Time) })
-	return out
-}
-
 func flowsHead(wide bool) []string {
 	head := []string{"TIME", "NETWORK", "FROM", "TO", "PORT", "VERDICT", "POLICY", "COUNT"}
 	if wide {
@@ -93,12 +69,8 @@ func flowCells(f api.Flow, wide bool, zone *time.Location) []string {
 	if wide {
 		layout = time.DateTime
 	}
-	port := f.Protocol
-	if f.Port != 0 {
-		port += fmt.Sprintf(" %d", f.Port)
-	}
 	cells := []string{
-		f.Last.In(zone).Format(layout), cmp.Or(f.Network, nothing), placeText(f.From, wide), placeText(f.To, wide), cmp.Or(port, nothing), cmp.Or(f.Verdict, nothing),
+		f.Last.In(zone).Format(layout), cmp.Or(f.Network, nothing), placeText(f.From, wide), placeText(f.To, wide), cmp.Or(inspect.FlowPortWords(f), nothing), cmp.Or(f.Verdict, nothing),
 		cmp.Or(f.Policy, nothing), fmt.Sprint(f.Connections),
 	}
 	if wide {
@@ -109,24 +81,11 @@ func flowCells(f api.Flow, wide bool, zone *time.Location) []string {
 
 // placeText is an end of a flow in a cell.
 func placeText(e api.FlowEnd, wide bool) string {
-	name := e.Name
-	switch e.Kind {
-	case api.FlowService:
-		name = "svc/" + name
-	case api.FlowNode, api.FlowGateway, api.FlowRouter:
-		name = e.Kind + "/" + name
-	case api.FlowOutside:
-		return "outside " + e.Address
+	text := inspect.FlowEndWords(e)
+	if wide && e.Name != "" && e.Address != "" {
+		text += " (" + e.Address + ")"
 	}
-	switch {
-	case name == "" && e.Address == "":
-		return "several"
-	case name == "":
-		return e.Address
-	case wide && e.Address != "":
-		return name + " (" + e.Address + ")"
-	}
-	return name
+	return text
 }
 
 // flowLines are lines of a table that nobody knows the end of: a column is as wide as its widest cell so far.

@@ -46,7 +46,7 @@ func trialFlows(text *strings.Builder, f api.TrialFlows, wide bool) {
 	if f.Unjudged > 0 {
 		fmt.Fprintf(text, "Not judged, since a pod has gone, is somebody else's, or many were counted as one: %d.\n", f.Unjudged)
 	}
-	if note := missingNote(f.Status); note != "" {
+	if note := inspect.FlowsMissing(f.Status); note != "" {
 		fmt.Fprintf(text, "Of flows, %s.\n", note)
 	}
 }

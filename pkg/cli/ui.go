@@ -24,7 +24,7 @@ func uiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show Networks, pods and explanations in a browser, on this machine alone",
-		Long: `Serves a page with a map of Networks, a search for names and addresses, and the form of atoll explain. It shows what the other commands print, with
+		Long: `Serves a page with a map of Networks, the flows of the last hour on it, a search for names and addresses, and the form of atoll explain. It shows what the other commands print, with
 your own rights: those of the kubeconfig. It writes nothing.
 
 It listens on the loopback interface alone, and prints the address to open. That has a token: whoever gets it, and to this machine's loopback interface, sees what you may see.

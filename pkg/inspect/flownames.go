@@ -73,22 +73,27 @@ func newFlowNames(held Held, settings config.Settings, sight FlowSight, near map
 
 // end is an end of a flow. The pod that was judged is known by its port; any other end by who has its address now, if he was there when the flow was.
 func (n *flowNames) end(f model.Flow, a netip.Addr, judged bool) api.FlowEnd {
-	if !a.IsValid() {
-		out := api.FlowEnd{}
-		if judged && f.Pod != "" {
-			out.Kind, out.Name = api.FlowPod, podOfPort(f.Pod)
-		}
-		return out
+	var out api.FlowEnd
+	if a.IsValid() {
+		out.Address = a.String()
 	}
-	out := api.FlowEnd{Address: a.String()}
-	if judged && f.Pod != "" {
+	if judged {
+		out.Network = f.Network
+	}
+	switch {
+	case judged && f.Pod != "":
 		out.Kind, out.Name = api.FlowPod, podOfPort(f.Pod)
 		return out
+	case !a.IsValid():
+		return out
 	}
-	kind, name, known := n.holder(f.Network, a, f.Last)
+	kind, name, network := n.holder(f.Network, a, f.Last)
 	switch {
-	case known:
+	case kind != "":
 		out.Kind, out.Name = kind, name
+		if !judged {
+			out.Network = network
+		}
 	case n.outside(f.Network, a):
 		out.Kind = api.FlowOutside
 	}
@@ -103,8 +108,8 @@ func podOfPort(port string) string {
 	return port
 }
 
-// holder is whose an address was in a Network; nobody's where he may not be seen.
-func (n *flowNames) holder(network string, a netip.Addr, when time.Time) (kind, name string, known bool) {
+// holder is whose an address was in a Network, and in which Network he is; all are empty where that is nobody, or he may not be seen.
+func (n *flowNames) holder(network string, a netip.Addr, when time.Time) (kind, name, in string) {
 	for _, space := range append([]string{network}, n.joined[network]...) {
 		if h, there := n.had(space, a, when); there {
 			return n.shown(space, h)
@@ -115,15 +120,15 @@ func (n *flowNames) holder(network string, a netip.Addr, when time.Time) (kind, 
 		if own := n.held.attachment(pod); own != nil {
 			return n.shown(own.Network, h)
 		}
-		return "", "", false
+		return "", "", ""
 	}
 	if key, there := n.services[a]; there && n.seesService(network, key) {
-		return api.FlowService, key.String(), true
+		return api.FlowService, key.String(), ""
 	}
 	if node, there := n.nodes[a]; there && n.seesNode(node) {
-		return api.FlowNode, node, true
+		return api.FlowNode, node, ""
 	}
-	return "", "", false
+	return "", "", ""
 }
 
 // had is who had an address at a time: of those who have it now the newest that was made before.
@@ -136,15 +141,18 @@ func (n *flowNames) had(space string, a netip.Addr, when time.Time) (addressHold
 	return addressHolding{}, false
 }
 
-// shown is a holder of an address of a Network, if he may be seen.
-func (n *flowNames) shown(space string, h addressHolding) (kind, name string, known bool) {
-	switch kind = strings.ToLower(string(h.owner.Kind)); {
+// shown is a holder of an address of a Network; all are empty where he may not be seen.
+func (n *flowNames) shown(space string, h addressHolding) (kind, name, in string) {
+	kind, name = strings.ToLower(string(h.owner.Kind)), objectName(h.owner)
+	switch {
+	case kind == api.FlowNode && n.seesNode(h.owner.Name):
+		return kind, h.owner.Name, ""
 	case kind == api.FlowNode:
-		return kind, h.owner.Name, n.seesNode(h.owner.Name)
+		return "", "", ""
 	case n.sees(space) || h.owner.Namespace != "" && n.sees(h.owner.Namespace+"/"):
-		return kind, objectName(h.owner), true
+		return kind, name, space
 	}
-	return "", "", false
+	return "", "", ""
 }
 
 // sees reports whether he may see a Network, or a namespace whose name ends with a slash.

@@ -40,9 +40,11 @@ type FlowQuestion struct {
 	// theirs.
 	Networks, Namespaces []string
 	// Pod is the one at an end of them; its zero value: whoever is.
-	Pod    model.PodKey
-	Drops  bool
+	Pod   model.PodKey
+	Drops bool
+	// Since is the age of the oldest, Until that of the newest; 0 is the hour that is kept, and now.
 	Since  time.Duration
+	Until  time.Duration
 	Follow bool
 }
 
@@ -91,7 +93,7 @@ func (i Inquirer) Flows(ctx context.Context, q FlowQuestion, sight FlowSight) (*
 		return nil, err
 	}
 	p := &FlowPlan{begun: map[string]time.Time{}, Question: model.FlowQuestion{
-		Networks: q.Networks, Namespaces: q.Namespaces, Drops: q.Drops, Since: q.Since, Follow: q.Follow,
+		Networks: q.Networks, Namespaces: q.Namespaces, Drops: q.Drops, Since: q.Since, Until: q.Until, Follow: q.Follow,
 	}}
 	if q.Pod != (model.PodKey{}) {
 		p.pod = q.Pod.String()

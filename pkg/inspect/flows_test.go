@@ -96,8 +96,15 @@ func TestWhoseAddressesOfFlowsAre(t *testing.T) {
 		f := model.Flow{Network: "red", Direction: "Ingress", Pod: "red/web-0", Last: c.when, Source: netip.MustParseAddr(c.address), Destination: netip.MustParseAddr(own("red", "web-0"))}
 		if got := n.end(f, f.Source, false); got.Kind+" "+got.Name != c.want || got.Address != c.address {
 			t.Errorf("%s: %+v, want %q", name, got, c.want)
+		} else if in, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(c.want, "pod "), "router "), "/"); strings.HasPrefix(c.want, "pod ") || strings.HasPrefix(c.want, "router ") {
+			// Each Network of this world has the name of its namespace.
+			if got.Network != in {
+				t.Errorf("%s: it is in Network %q, want %s", name, got.Network, in)
+			}
+		} else if got.Network != "" {
+			t.Errorf("%s: it is in Network %s, and nobody may know of any", name, got.Network)
 		}
-		if got := n.end(f, f.Destination, true); got.Kind != api.FlowPod || got.Name != "red/web-0" {
+		if got := n.end(f, f.Destination, true); got.Kind != api.FlowPod || got.Name != "red/web-0" || got.Network != "red" {
 			t.Errorf("%s: the pod that was judged is %+v", name, got)
 		}
 	}

@@ -64,6 +64,9 @@ func (r *Remote) Flows(ctx context.Context, scope FlowScope, q FlowQuestion, eac
 	if q.Since > 0 {
 		query.Set(api.FlowSince, q.Since.String())
 	}
+	if q.Until > 0 {
+		query.Set(api.FlowUntil, q.Until.String())
+	}
 	if q.Follow {
 		query.Set(api.FlowFollow, "true")
 	}

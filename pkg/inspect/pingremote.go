@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -88,7 +89,7 @@ func unsent(answer *http.Response, does string) error {
 		return &BusyError{said.Message}
 	}
 	if json.Unmarshal(text, &said) == nil && said.Kind == "Status" && (said.Code != http.StatusNotFound || said.Details != nil && said.Details.Name != "") {
-		return errors.New(said.Message)
+		return &apierrors.StatusError{ErrStatus: said}
 	}
 	switch answer.StatusCode {
 	case http.StatusNotFound, http.StatusMethodNotAllowed:

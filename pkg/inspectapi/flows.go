@@ -244,12 +244,17 @@ func readFlowQuery(query map[string][]string, q *inspect.FlowQuestion) error {
 		}
 		q.Pod = key.Pod
 	}
-	if text := get(api.FlowSince); text != "" {
-		since, err := time.ParseDuration(text)
-		if err != nil || since <= 0 {
-			return apierrors.NewBadRequest(fmt.Sprintf("since: %q is no duration, as 10m", text))
+	for name, to := range map[string]*time.Duration{api.FlowSince: &q.Since, api.FlowUntil: &q.Until} {
+		if text := get(name); text != "" {
+			age, err := time.ParseDuration(text)
+			if err != nil || age <= 0 {
+				return apierrors.NewBadRequest(fmt.Sprintf("%s: %q is no duration, as 10m", name, text))
+			}
+			*to = age
 		}
-		q.Since = since
+	}
+	if q.Follow && q.Until > 0 {
+		return apierrors.NewBadRequest("who follows what comes does not end in the past")
 	}
 	if q.Follow && q.Since == 0 {
 		// What comes from now on, and nothing before.

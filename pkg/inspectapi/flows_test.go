@@ -195,6 +195,8 @@ func TestWhoIsToldOfFlows(t *testing.T) {
 		{"operator", "/flows/nobodys", 400, nil, "Network nobodys does not exist"},
 		{"jo", "/flows/acme?watch=true", 400, nil, "flows?watch=true&network=acme"},
 		{"jo", "/flows/acme?since=soon", 400, nil, "no duration"},
+		{"jo", "/flows/acme?until=soon", 400, nil, "no duration"},
+		{"jo", "/flows?watch=true&until=5m", 400, nil, "does not end in the past"},
 		{"jo", "/flows/acme?pod=web", 400, nil, "NAMESPACE/NAME"},
 		{"jo", "/flows/acme?network=", 400, nil, "name at most"},
 	} {

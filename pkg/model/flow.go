@@ -47,6 +47,8 @@ type FlowQuestion struct {
 	Drops bool `json:"drops,omitempty"`
 	// Since is the age of the oldest that is wanted; 0: of all that are kept.
 	Since time.Duration `json:"since,omitempty"`
+	// Until is the age of the newest that is wanted; 0: now.
+	Until time.Duration `json:"until,omitempty"`
 	// Limit is how many are wanted of those that are kept: the newest; 0: all.
 	Limit int `json:"limit,omitempty"`
 	// Follow goes on with what comes, until whoever asks has enough.

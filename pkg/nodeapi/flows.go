@@ -43,7 +43,7 @@ func (q FlowsQuestion) Check() error {
 		return errors.New("a question about flows names Networks or namespaces, or is about all")
 	case q.Flows.Limit < 1 || q.Flows.Limit > MaxFlows:
 		return fmt.Errorf("a question about flows is for 1 to %d of them", MaxFlows)
-	case q.Flows.Since < 0:
+	case q.Flows.Since < 0 || q.Flows.Until < 0:
 		return errors.New("a question about flows is about the past")
 	}
 	return nil

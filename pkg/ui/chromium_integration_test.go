@@ -295,26 +295,3 @@ func (b *tab) byKeyboard() {
 	b.do("go back", chromedp.NavigateBack())
 	b.panel("Stopped: red/friend to red/locked")
 }
-
-// TestFrames moves a map of a thousand Networks, folded and each for itself, and says how many frames a second this machine draws, without a graphics
-// card. What is bounded is what there is to be drawn, by TestAThousandNetworks.
-func TestFrames(t *testing.T) {
-	b := openTab(t, thousand())
-	frames := func() float64 {
-		return evaluated[float64](b, `new Promise((done) => { const cy = document.getElementById("graph").cy; cy.zoom(1); let n = 0, began = 0;
-			const step = (now) => { began = began || now; if (now - began > 2000) { done(1000 * n / (now - began)); return; } n++; cy.panBy({x: n % 40 < 20 ? 8 : -8, y: 3}); requestAnimationFrame(step); };
-			requestAnimationFrame(step); })`)
-	}
-	b.picture("thousand")
-	folded := frames()
-	b.do("show each", chromedp.Click("#all"))
-	b.until("each is there", `document.getElementById("graph").cy.nodes("[kind='network']").length === 1000`)
-	each := frames()
-	t.Attr("frames-a-second", fmt.Sprintf("%.0f folded, %.0f with each of 1000 Networks", folded, each))
-	if folded <= 0 || each <= 0 {
-		t.Error("nothing is drawn")
-	}
-	if said := b.said(); len(said) > 0 {
-		t.Errorf("the browser's console has %q", said)
-	}
-}

@@ -72,6 +72,17 @@ func explainURL(from, to, protocol string) string {
 	return "/explain?" + q.Encode()
 }
 
+// url is the address of a question.
+func (q question) url() string {
+	out := url.Values{"from": {q.From}, "to": {q.To}, "protocol": {q.Protocol}}
+	for key, value := range map[string]string{"port": q.Port, "network": q.Network} {
+		if value != "" {
+			out.Set(key, value)
+		}
+	}
+	return "/explain?" + out.Encode()
+}
+
 func (s *Server) explain(ctx context.Context, r *http.Request) (view, error) {
 	v := view{Template: "explain", Title: "Explain", Asked: asked(r.URL.Query())}
 	if v.Asked.From == "" || v.Asked.To == "" {

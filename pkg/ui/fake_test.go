@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,43 @@ type cluster struct {
 	// namespaces are those that the user may ask about; nil: all.
 	namespaces []string
 	note       string
+	// flows are what nodes keep at flowsNow; flowsAt are those that they keep now. refused is why they are not told, and asked are the questions about them.
+	flows      []api.Flow
+	flowStatus api.FlowStatus
+	refused    error
+	mu         sync.Mutex
+	asked      []inspect.FlowQuestion
+	flowsAt    func(now time.Time) []api.Flow
+}
+
+// Flows tells of those of the ages that are asked for, as agents do.
+func (c *cluster) Flows(_ context.Context, scope inspect.FlowScope, q inspect.FlowQuestion, each func(api.Flow) error, _ func(api.SilentNode)) (api.FlowStatus, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, q)
+	if c.refused != nil || scope != (inspect.FlowScope{}) {
+		return api.FlowStatus{}, c.refused
+	}
+	now, flows := flowsNow, c.flows
+	if c.flowsAt != nil {
+		now = time.Now()
+		flows = c.flowsAt(now)
+	}
+	for _, f := range flows {
+		if age := now.Sub(f.Last.Time); age <= q.Since && age >= q.Until {
+			if err := each(f); err != nil {
+				return api.FlowStatus{}, err
+			}
+		}
+	}
+	return c.flowStatus, nil
+}
+
+// questions is how often it was asked for flows.
+func (c *cluster) questions() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.asked)
 }
 
 func (c *cluster) Cluster(context.Context) (api.Cluster, string, error) { return c.status, c.note, nil }
@@ -117,7 +155,8 @@ type site struct {
 
 func newSite(t testing.TB, source Source) *site {
 	t.Helper()
-	s := &Server{config: Config{Source: source, Timeout: time.Minute}, slots: make(chan struct{}, maxRequests)}
+	s := newServer(Config{Source: source, Timeout: time.Minute})
+	s.now, s.zone = func() time.Time { return flowsNow }, time.UTC
 	return &site{t, s, s.routes()}
 }
 

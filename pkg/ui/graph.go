@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -21,7 +20,7 @@ const (
 // node is a box of the map. Those that have others inside have no place of their own.
 type node struct {
 	ID string `json:"id"`
-	// Kind is tenant, network, island (a Network from inside), alike, router, subnet, services, gateway, policy or pod.
+	// Kind is tenant, network, island (a Network from inside), alike, router, subnet, services, gateway, policy or pod; or end, which is in no Network.
 	Kind string `json:"kind"`
 	// Label is what stands in it, Says what a screen reader says.
 	Label string `json:"label"`
@@ -38,10 +37,10 @@ type node struct {
 	H float64 `json:"h"`
 }
 
-// edge is a line of the map: from who reaches to who is reached, or between a router and what hangs on it.
+// edge is a line of the map: from who reaches to who is reached, between a router and what hangs on it, or what goes between two.
 type edge struct {
 	ID string `json:"id"`
-	// Kind is reach or wire.
+	// Kind is reach, wire or flow.
 	Kind  string `json:"kind"`
 	From  string `json:"from"`
 	To    string `json:"to"`
@@ -49,9 +48,12 @@ type edge struct {
 	Link  string `json:"link,omitempty"`
 	State string `json:"state,omitempty"`
 	Both  bool   `json:"both,omitempty"`
+	// Says is what a screen reader says, Size how thick it is, of flows.
+	Says string `json:"says,omitempty"`
+	Size int    `json:"size,omitempty"`
 }
 
-// picture is what the map draws. Flows join as more edges, of a kind of their own.
+// picture is what the map draws. Flows are drawn over it: overlay.
 type picture struct {
 	Nodes []node `json:"nodes"`
 	Edges []edge `json:"edges"`
@@ -60,6 +62,12 @@ type picture struct {
 	// Open are the Networks that are shown from inside, Pods those with their pods.
 	Open []string `json:"open"`
 	Pods []string `json:"pods"`
+
+	// places are the boxes of Networks, routers those of open ones, parts what is inside those.
+	places, routers map[string]string
+	parts           map[string]bool
+	// high is how far down it goes.
+	high float64
 }
 
 // inside is what an open Network has beside its topology.
@@ -71,22 +79,25 @@ type inside struct {
 
 // graph serves the picture: folded, unless all is asked for, but for Networks that are open.
 func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	all, _, err := s.config.Source.Topologies(r.Context())
+	p, err := s.pictured(r)
 	if err != nil {
-		v := problem(view{Title: "The map"}, fmt.Errorf("topology: %w", err))
+		v := problem(view{Title: "The map"}, err)
 		http.Error(w, v.Said, v.status)
 		return
 	}
+	writeJSON(w, p)
+}
+
+// pictured is the picture that is asked for.
+func (s *Server) pictured(r *http.Request) (picture, error) {
+	q := r.URL.Query()
+	all, _, err := s.config.Source.Topologies(r.Context())
+	if err != nil {
+		return picture{}, fmt.Errorf("topology: %w", err)
+	}
 	open, pods := q["open"], q["pods"]
 	insides := s.insides(r.Context(), all, open[:min(len(open), maxOpen)], pods)
-	text, err := json.Marshal(draw(all, insides, pods, q.Get("all") != ""))
-	if err != nil {
-		http.Error(w, fmt.Sprintf("make the map: %v", err), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // who has gone does not read it
+	return draw(all, insides, pods, q.Get("all") != ""), nil
 }
 
 // insides asks for the insides of those Networks that are there. What is not told is not drawn: the page beside the map says why.
@@ -121,7 +132,7 @@ func (s *Server) insides(ctx context.Context, all []api.Topology, open, pods []s
 
 // draw makes the picture. Places follow from what there is alone: the same cluster looks the same each time.
 func draw(all []api.Topology, open map[string]*inside, pods []string, unfolded bool) picture {
-	p := picture{Nodes: []node{}, Edges: []edge{}, Title: titleOf(all), Open: []string{}, Pods: []string{}}
+	p := picture{Nodes: []node{}, Edges: []edge{}, Title: titleOf(all), Open: []string{}, Pods: []string{}, routers: map[string]string{}, parts: map[string]bool{}}
 	for _, t := range all {
 		if open[t.Name] != nil {
 			p.Open = append(p.Open, t.Name)
@@ -168,6 +179,7 @@ func draw(all []api.Topology, open map[string]*inside, pods []string, unfolded b
 	for i := range p.Nodes {
 		p.Nodes[i].Label, p.Nodes[i].Says = shown(p.Nodes[i].Label), inspect.Printable(p.Nodes[i].Says)
 	}
+	p.places, p.high = places, whole.h
 	p.reaches(all, places)
 	return p
 }

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
@@ -40,7 +43,15 @@ func hostile(word string) *cluster {
 	i.Name = "red"
 	c := api.Cluster{Status: api.ClusterStatus{Source: word, Problems: []api.Problem{{Object: word, Message: word, Next: word}}, Nodes: []api.Node{{Name: word, Agent: word}}}}
 	hop := inspect.Hop{Layer: inspect.Layer(word), Node: word, Network: word, What: word, Next: word}
+	flow := api.Flow{
+		Network: "red", From: api.FlowEnd{Address: word, Kind: api.FlowPod, Name: "red/" + word, Network: word}, To: api.FlowEnd{Address: word, Kind: api.FlowPod, Name: "red/web", Network: "red"},
+		Protocol: "tcp", Port: 80, Verdict: word, Policy: "NetworkPolicy/red/" + word, Rule: word, Direction: "Ingress", Node: word, Minute: meta.NewTime(flowsNow.Truncate(time.Minute)), Last: meta.NewMicroTime(flowsNow), Connections: 1,
+	}
+	allowed, dropped := flow, flow
+	allowed.Verdict, dropped.Verdict = verdictAllow, verdictDrop
+	dropped.From.Network = "red"
 	return &cluster{
+		flows: []api.Flow{flow, allowed, dropped}, flowStatus: api.FlowStatus{Silent: []api.SilentNode{{Node: word, Why: word}}},
 		networks: []api.Network{n}, topologies: []api.Topology{top}, ipams: []api.IPAM{i}, pods: []api.Pod{p, odd}, status: c, note: word,
 		explain: func(api.ExplanationSpec) (inspect.Explanation, error) {
 			return inspect.Explanation{
@@ -55,7 +66,8 @@ func hostile(word string) *cluster {
 func pages() []string {
 	return []string{
 		"/", "/networks", "/networks?tenant=x", "/network/red", "/network/red/pods", "/network/red/addresses", "/pod/red/web", "/status", "/search?q=red", "/search?q=10.0.0.2",
-		"/explain?from=red/web&to=red/db&port=80", "/explain?from=red/web", "/peering?from=red&to=red",
+		"/explain?from=red/web&to=red/db&port=80", "/explain?from=red/web", "/peering?from=red&to=red", "/flows", "/flows?network=red",
+		"/line?from=Network+red&to=Network+red&verdict=dropped", "/line?from=others&from=Network+red&to=Network+red&verdict=dropped",
 	}
 }
 
@@ -82,13 +94,23 @@ func TestWordsOfOthersStayWords(t *testing.T) {
 			}
 		}
 		// What somebody has put into the address is text, too.
-		for _, path := range []string{"/search?q=", "/explain?from=", "/explain?to=red/a&port=1&from=", "/network/", "/pod/red/"} {
+		for _, path := range []string{"/search?q=", "/flows?network=", "/line?verdict=dropped&to=Network+red&from=", "/line?from=a&to=b&verdict=", "/flows?at=", "/graph/flows?at=", "/explain?from=", "/explain?to=red/a&port=1&from=", "/network/", "/pod/red/"} {
 			escaped := path + strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "%20", "'", "%27", "/", "%2F", "\x1b", "%1B").Replace(word)
 			if _, text := s.get(escaped); strings.Contains(text, "<script>alert") || strings.Contains(text, "<img src=x") || strings.Contains(text, " hx-on:click='") {
 				t.Errorf("%s has it raw", escaped)
 			}
 		}
-		_, text := s.get("/graph?open=red&pods=red")
+		_, text := s.get("/graph/flows?open=red&pods=red")
+		var o overlay
+		if err := json.Unmarshal([]byte(text), &o); err != nil || strings.ContainsAny(text, "<>\x1b") || len(o.Edges) != 2 {
+			t.Errorf("the flows are %s: %v", text, err)
+		}
+		for _, e := range o.Edges {
+			if !strings.HasPrefix(e.Link, "/line?") || strings.ContainsAny(e.Label+e.Says, "\x1b") {
+				t.Errorf("the flows have %+v", e)
+			}
+		}
+		_, text = s.get("/graph?open=red&pods=red")
 		var p picture
 		if err := json.Unmarshal([]byte(text), &p); err != nil || strings.ContainsAny(text, "<>") {
 			t.Errorf("the map is %s: %v", text, err)

@@ -128,10 +128,14 @@ func (p *picture) network(t api.Topology, parent string, in *inside) block {
 	return p.inside(t, n.ID, in).around(n)
 }
 
+// morePods is the name of the box of pods that have none of their own; no pod is called so.
+const morePods = " more"
+
 // inside is what an open Network is made of: its router, what hangs on it, and pods by their subnets.
 func (p *picture) inside(t api.Topology, id string, in *inside) block {
 	s := t.Status
 	part := func(kind, name, label, says, link string) node {
+		p.parts[id+"/"+kind+"/"+name] = true
 		return node{ID: id + "/" + kind + "/" + name, Kind: kind, Parent: id, Label: inspect.Printable(label), Says: inspect.Printable(says), Link: link, W: partWidth, H: partHeight}
 	}
 	wire := func(from, to node) {
@@ -139,6 +143,7 @@ func (p *picture) inside(t api.Topology, id string, in *inside) block {
 	}
 	page := pathOf("network", t.Name)
 	router := part("router", s.Router, "router "+s.Router, "router "+s.Router, page)
+	p.routers[t.Name] = router.ID
 	var subnets, others, dots []node
 	subnetOf := map[string]node{}
 	for _, subnet := range s.Subnets {
@@ -176,7 +181,7 @@ func (p *picture) inside(t api.Topology, id string, in *inside) block {
 		}
 	}
 	if in.morePods > 0 {
-		n := part("pod", " more", fmt.Sprintf("and %d more", in.morePods), fmt.Sprintf("and %d more pods", in.morePods), page+"/pods")
+		n := part("pod", morePods, fmt.Sprintf("and %d more", in.morePods), fmt.Sprintf("and %d more pods", in.morePods), page+"/pods")
 		n.W, n.H = dotWidth, dotHeight
 		dots = append(dots, n)
 	}

@@ -32,6 +32,8 @@ type view struct {
 	Data any
 	// Open are Networks that the map shows from inside.
 	Open []string
+	// Ends is when the flows were that it shows; empty: now.
+	Ends string
 	// Asked is the question that the form has.
 	Asked question
 	// Query is what was searched for.
@@ -58,8 +60,18 @@ var templates = sync.OnceValue(func() *template.Template {
 			return "no"
 		},
 		"add": func(a, b int) int { return a + b }, "int64": func(n int) int64 { return int64(n) }, "size": sizeOf, "large": large, "lower": strings.ToLower, "path": pathOf, "explainURL": explainURL, "peerURL": peerURL, "mark": mark, "state": stateClass,
+		"verdict": func(v string) string {
+			if passed(v) {
+				return "good"
+			}
+			return "bad"
+		},
+		"flowEnd": inspect.FlowEndWords, "flowPort": inspect.FlowPortWords, "flowsURL": func(network string) string { return flowsURL("", network) },
 	}).ParseFS(templateFiles, "templates/*.html"))
 })
+
+// quietly is the header of a request that nobody made by hand: what comes again is not said again.
+const quietly = "Atoll-Quietly"
 
 // page serves a view: alone to htmx, which puts it beside the map, and with everything to who follows a link.
 func (s *Server) page(show func(context.Context, *http.Request) (view, error)) http.HandlerFunc {
@@ -67,6 +79,9 @@ func (s *Server) page(show func(context.Context, *http.Request) (view, error)) h
 		v, err := show(r.Context(), r)
 		if err != nil {
 			v = problem(v, err)
+		}
+		if r.Header.Get(quietly) != "" {
+			v.Said = ""
 		}
 		name, data := "fragment", any(v)
 		if r.Header.Get("HX-Request") == "" || r.Header.Get("HX-History-Restore-Request") != "" {
@@ -122,6 +137,8 @@ func problem(v view, err error) view {
 		v.status = http.StatusBadRequest
 	case isAbsent(err):
 		v.status = http.StatusNotFound
+	case apierrors.IsConflict(err):
+		v.status = http.StatusConflict
 	case apierrors.IsForbidden(err):
 		v.status = http.StatusForbidden
 	case errors.Is(err, context.DeadlineExceeded):

@@ -33,11 +33,20 @@ type Server struct {
 	listener net.Listener
 	guard    *guard
 	slots    chan struct{}
+	flows    *flowMemory
+	// now is the time, and zone where it is told.
+	now  func() time.Time
+	zone *time.Location
+}
+
+func newServer(c Config) *Server {
+	return &Server{config: c, slots: make(chan struct{}, maxRequests), flows: newFlowMemory(), now: time.Now, zone: time.Local}
 }
 
 // New makes a page that Run serves at a listener, which it closes.
 func New(l net.Listener, c Config) (*Server, error) {
-	s := &Server{config: c, listener: l, slots: make(chan struct{}, maxRequests)}
+	s := newServer(c)
+	s.listener = l
 	var err error
 	s.guard, err = newGuard(l.Addr(), s.routes())
 	return s, err
@@ -78,10 +87,12 @@ func (s *Server) routes() http.Handler {
 	for path, show := range map[string]func(context.Context, *http.Request) (view, error){
 		"GET /{$}": s.home, "GET /networks": s.networks, "GET /network/{name}": s.network, "GET /network/{name}/pods": s.pods, "GET /network/{name}/addresses": s.addresses,
 		"GET /pod/{namespace}/{name}": s.pod, "GET /explain": s.explain, "GET /search": s.search, "GET /status": s.status, "GET /peering": s.peering,
+		"GET /flows": s.flowsPage, "GET /line": s.line,
 	} {
 		mux.Handle(path, s.page(show))
 	}
 	mux.HandleFunc("GET /graph", s.bounded(s.graph))
+	mux.HandleFunc("GET /graph/flows", s.bounded(s.graphFlows))
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.HandlerFunc(serveStatic)))
 	return mux
 }

@@ -26,6 +26,8 @@ type Source interface {
 	Pod(ctx context.Context, key model.PodKey) (api.Pod, string, error)
 	// Namespaces are those that the user may list; none where he may list none.
 	Namespaces(ctx context.Context) []string
+	// Flows are those of all that the user may see: each is told as it comes.
+	Flows(ctx context.Context, scope inspect.FlowScope, q inspect.FlowQuestion, each func(api.Flow) error, missing func(api.SilentNode)) (api.FlowStatus, error)
 	Explain(ctx context.Context, spec api.ExplanationSpec) (inspect.Explanation, error)
 }
 

@@ -113,7 +113,7 @@ func TestFlowsByTheAPI(t *testing.T) {
 	}
 	is := func(network, from, verdict, policy string) func(api.Flow) bool {
 		return func(f api.Flow) bool {
-			return f.Network == network && f.From == (api.FlowEnd{Address: f.From.Address, Kind: api.FlowPod, Name: network + "/" + from}) && f.To.Name == network+"/db" && f.To.Address == target[network].Address.String() &&
+			return f.Network == network && f.From == (api.FlowEnd{Address: f.From.Address, Kind: api.FlowPod, Name: network + "/" + from, Network: network}) && f.To.Name == network+"/db" && f.To.Address == target[network].Address.String() &&
 				f.Verdict == verdict && f.Policy == policy && f.Direction == "Ingress" && f.Protocol == "tcp" && f.Port == wire.DefaultPort && f.Node == "n2" && f.Connections > 0
 		}
 	}
@@ -156,6 +156,7 @@ func TestFlowsByTheAPI(t *testing.T) {
 	if out, err := env.atoll(t.Context(), jo, "flows", mine); err != nil || !strings.Contains(out, mine+"/web") || !strings.Contains(out, "told by 3 nodes") {
 		t.Errorf("as a table: %s %v", out, err)
 	}
+	flowsOnThePage(t, send, map[string]string{jo: mine, admin: others}, jo, others)
 
 	// What comes is told as it comes.
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)

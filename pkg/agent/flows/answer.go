@@ -136,7 +136,7 @@ func (f *Flows) all(q model.FlowQuestion, now time.Time) []model.Flow {
 	for datapath, h := range f.store.switches {
 		for _, m := range h.minutes {
 			for k, c := range m.rows {
-				if q.Since > 0 && now.Sub(c.last) > q.Since {
+				if age := now.Sub(c.last); q.Since > 0 && age > q.Since || q.Until > 0 && age < q.Until {
 					continue
 				}
 				if flow := f.flow(datapath, m.begins, k, c); q.Asks(flow) {

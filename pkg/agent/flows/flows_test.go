@@ -81,6 +81,23 @@ func TestNetworksAreTheirDatapaths(t *testing.T) {
 	}
 }
 
+// A question has two ends: the age of the oldest, and that of the newest.
+func TestAgesOfFlows(t *testing.T) {
+	t.Parallel()
+	f := known(all)
+	now := time.Now()
+	for age := range 4 {
+		f.add([]ipfix.Record{sampleOf(1, 7)}, now.Add(time.Duration(age-3)*10*time.Minute))
+	}
+	for q, want := range map[[2]time.Duration]int{
+		{}: 4, {25 * time.Minute}: 3, {0, 5 * time.Minute}: 3, {25 * time.Minute, 5 * time.Minute}: 2, {10 * time.Minute, 10 * time.Minute}: 1, {5 * time.Minute, 9 * time.Minute}: 0,
+	} {
+		if got := f.all(model.FlowQuestion{Since: q[0], Until: q[1]}, now); len(got) != want {
+			t.Errorf("%v: %d flows, want %d", q, len(got), want)
+		}
+	}
+}
+
 // A pod that has gone gives its name to nobody who has its address after it.
 func TestAPodThatHasGoneNamesNobody(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ function atollKeys(box, cy, { open, say }) {
     if (at.x1 < 0 || at.y1 < 0 || at.x2 > cy.width() || at.y2 > cy.height()) {
       cy.center(next);
     }
-    say(next.isNode() ? next.data("says") : "from " + label(next.source()) + " to " + label(next.target()) + ", " + next.data("label"));
+    say(next.data("says") || "from " + label(next.source()) + " to " + label(next.target()) + ", " + next.data("label"));
   };
   const label = (n) => n.data("says").replace(/,.*/, "");
   const zoom = (by) => cy.zoom({ level: cy.zoom() * by, renderedPosition: { x: cy.width() / 2, y: cy.height() / 2 } });

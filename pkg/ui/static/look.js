@@ -39,6 +39,16 @@ function atollLook() {
     { selector: "edge[?both]", style: { "source-arrow-shape": "triangle" } },
     { selector: "edge[state='late']", style: { "line-style": "dashed", "line-color": color("late"), "target-arrow-color": color("late") } },
     { selector: "edge[state='bad']", style: { "line-style": "dashed", "line-color": color("bad"), "target-arrow-color": color("bad") } },
+    // Flows bow to the other side than who reaches whom. What was dropped has dashes, another head and the word, not only another colour.
+    { selector: "node[kind='end']", style: { shape: "round-tag", "border-style": "dotted", "background-opacity": 0.6, color: color("faint") } },
+    {
+      selector: "edge[kind='flow']",
+      style: { width: "data(size)", "curve-style": "unbundled-bezier", "control-point-distances": (e) => (e.data("state") === "bad" ? -1.6 : -0.8) * bow(e), "control-point-weights": 0.5, "text-wrap": "wrap", "text-max-width": 260,
+        "target-arrow-shape": "vee", "z-compound-depth": "top", "z-index": 9, "line-color": color("link"), "target-arrow-color": color("link"), "line-opacity": 0.85 },
+    },
+    { selector: "edge[kind='flow']:loop", style: { "curve-style": "bezier", "loop-direction": "40deg", "loop-sweep": "-50deg", "control-point-step-size": 60 } },
+    { selector: "edge[kind='flow'][state='bad']", style: { "line-style": "dashed", "target-arrow-shape": "tee", "line-color": color("bad"), "target-arrow-color": color("bad") } },
+    { selector: "edge[kind='flow'][state='bad']:loop", style: { "loop-direction": "-40deg" } },
     { selector: ".chosen", style: { "border-color": color("focus"), "border-width": 5, "line-color": color("focus"), "target-arrow-color": color("focus"), "underlay-color": color("focus"), "underlay-opacity": 0.2, "underlay-padding": 5 } },
   ];
 }

@@ -4,7 +4,7 @@
 document.addEventListener("DOMContentLoaded", () => {
   const box = document.getElementById("graph");
   const said = document.getElementById("said");
-  const state = { open: new Set(), pods: new Set(), all: false, asked: 0 };
+  const state = { open: new Set(), pods: new Set(), all: false, whole: false, asked: 0 };
   const cy = cytoscape({
     container: box, style: atollLook(), layout: { name: "preset" }, minZoom: 0.02, maxZoom: 3, boxSelectionEnabled: false, autoungrabify: true, autounselectify: true,
     // A map of a thousand Networks is moved as a picture, and drawn anew where it stops.
@@ -20,17 +20,29 @@ document.addEventListener("DOMContentLoaded", () => {
     ...p.edges.map((e) => ({ group: "edges", data: { ...e, source: e.from, target: e.to } })),
   ];
 
-  async function draw(whole) {
-    const query = new URLSearchParams();
-    state.open.forEach((name) => query.append("open", name));
-    state.pods.forEach((name) => query.append("pods", name));
+  const query = () => {
+    const asks = new URLSearchParams();
+    state.open.forEach((name) => asks.append("open", name));
+    state.pods.forEach((name) => asks.append("pods", name));
     if (state.all) {
-      query.set("all", "1");
+      asks.set("all", "1");
     }
+    return asks;
+  };
+  // Flows may have boxes of their own: where the whole was shown, it is again.
+  const fits = () => {
+    if (state.whole) {
+      cy.fit(undefined, 20);
+      state.whole = false;
+    }
+  };
+  const time = atollTime(cy, { query, say, fits });
+
+  async function draw(whole) {
     const asked = ++state.asked;
     box.setAttribute("aria-busy", "true");
     try {
-      const answer = await fetch("/graph?" + query, { headers: { Accept: "application/json" } });
+      const answer = await fetch("/graph?" + query(), { headers: { Accept: "application/json" } });
       if (!answer.ok) {
         throw new Error(await answer.text());
       }
@@ -47,12 +59,14 @@ document.addEventListener("DOMContentLoaded", () => {
       state.pods = new Set(picture.pods);
       document.getElementById("map-title").textContent = picture.title;
       const opened = cy.nodes("[kind='island']");
-      if (whole || opened.empty()) {
+      state.whole = whole || opened.empty();
+      if (state.whole) {
         cy.fit(undefined, 20);
       } else {
         cy.fit(opened, 40);
       }
       box.dataset.drawn = String(asked);
+      time.load();
     } catch (problem) {
       say("The map: " + problem.message);
     } finally {
@@ -93,22 +107,27 @@ document.addEventListener("DOMContentLoaded", () => {
     });
     return before !== [...state.open, "|", ...state.pods].join(" ");
   }
-  function answered() {
+  function answered(quietly) {
+    if (quietly) {
+      return;
+    }
     const heading = document.querySelector("#panel h1");
     if (heading) {
       heading.focus({ preventScroll: true });
     }
     document.getElementById("panel").scrollTop = 0;
+    time.adopt(document.querySelector("#panel > article"));
     if (sees()) {
       draw(false);
     }
   }
   document.body.addEventListener("htmx:afterSwap", (event) => {
     if (event.target.id === "panel") {
-      answered();
+      const asked = event.detail.requestConfig;
+      answered(Boolean(asked && asked.headers["Atoll-Quietly"]));
     }
   });
-  document.body.addEventListener("htmx:historyRestore", answered);
+  document.body.addEventListener("htmx:historyRestore", () => answered(false));
 
   // A link that fills a field of the form does so; without a script it is a page with the field filled.
   document.body.addEventListener("click", (event) => {
@@ -135,5 +154,6 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cy.style(atollLook()));
   sees();
+  time.adopt(document.querySelector("#panel > article"));
   draw(state.open.size === 0);
 });

@@ -69,6 +69,8 @@ const (
 const (
 	// FlowSince is the age of the oldest that is wanted, as 10m.
 	FlowSince = "since"
+	// FlowUntil is the age of the newest that is wanted, where that is not now.
+	FlowUntil = "until"
 	// FlowNetwork and FlowNamespace have others left out, and FlowPod flows that neither begin nor end at a pod, NAMESPACE/NAME.
 	FlowNetwork   = "network"
 	FlowNamespace = "namespace"

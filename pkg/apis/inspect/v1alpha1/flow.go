@@ -45,6 +45,8 @@ type FlowEnd struct {
 	// Kind and Name are whose it was, as far as that is known and who asks may see him: pods, Services and Gateways are NAMESPACE/NAME. Both are empty otherwise.
 	Kind string `json:"kind,omitempty"`
 	Name string `json:"name,omitempty"`
+	// Network is where a pod, a Gateway or a router is whose name is told, and where the pod was that was judged; it may be another than the flow's. Empty otherwise.
+	Network string `json:"network,omitempty"`
 }
 
 // FlowList is some flows, the oldest first.

@@ -1,0 +1,79 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// FlowsTogether are flows that differ by their minutes alone as one, with the last time, in its order.
+func FlowsTogether(all []api.Flow) []api.Flow {
+	known := map[api.Flow]int{}
+	var out []api.Flow
+	for _, f := range all {
+		key := f
+		key.Minute, key.Last, key.Connections, key.Packets, key.Bytes = api.Flow{}.Minute, api.Flow{}.Last, 0, 0, 0
+		i, there := known[key]
+		if !there {
+			known[key] = len(out)
+			out = append(out, f)
+			continue
+		}
+		has := &out[i]
+		has.Connections, has.Packets, has.Bytes = has.Connections+f.Connections, has.Packets+f.Packets, has.Bytes+f.Bytes
+		if f.Last.After(has.Last.Time) {
+			has.Minute, has.Last = f.Minute, f.Last
+		}
+	}
+	slices.SortStableFunc(out, func(a, b api.Flow) int { return a.Last.Compare(b.Last.Time) })
+	return out
+}
+
+// FlowEndWords name an end of a flow: as `atoll explain` takes it, where it can.
+func FlowEndWords(e api.FlowEnd) string {
+	name := e.Name
+	switch e.Kind {
+	case api.FlowService:
+		name = "svc/" + name
+	case api.FlowNode, api.FlowGateway, api.FlowRouter:
+		name = e.Kind + "/" + name
+	case api.FlowOutside:
+		return "outside " + e.Address
+	}
+	switch {
+	case name == "" && e.Address == "":
+		return "several"
+	case name == "":
+		return e.Address
+	}
+	return name
+}
+
+// FlowPortWords are protocol and port; empty where neither is kept.
+func FlowPortWords(f api.Flow) string {
+	if f.Port == 0 {
+		return f.Protocol
+	}
+	return fmt.Sprintf("%s %d", f.Protocol, f.Port)
+}
+
+// FlowsMissing says what an answer about flows is without; empty when nothing is missing.
+func FlowsMissing(s api.FlowStatus) string {
+	var parts []string
+	for _, n := range s.Silent {
+		parts = append(parts, fmt.Sprintf("flows of node %s: %s", n.Node, Printable(n.Why)))
+	}
+	if s.Others > 0 {
+		parts = append(parts, fmt.Sprintf("flows of %s that have no pods of it now", model.Count(s.Others, "more node")))
+	}
+	if s.Cut {
+		parts = append(parts, "older flows, since there are too many: ask for less (--since, NETWORK, -n, --pod)")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "not all is told. Missing are " + strings.Join(parts, "; ")
+}
