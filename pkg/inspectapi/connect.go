@@ -13,12 +13,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/gate"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
 // connectBounds bound connections to databases.
 type connectBounds struct {
-	ovsdb.Bounds
+	gate.Bounds
 	// every is how many there are at once, each how many one user has of them.
 	every, each int
 	// lasts is how long one lasts at most, and again how often it is asked whether its user still may have it.
@@ -26,7 +27,7 @@ type connectBounds struct {
 }
 
 func defaultBounds() connectBounds {
-	return connectBounds{Bounds: ovsdb.Bounds{Idle: 5 * time.Minute, Stuck: 30 * time.Second}, every: 16, each: 8, lasts: time.Hour, again: 30 * time.Second}
+	return connectBounds{Bounds: gate.Bounds{Idle: 5 * time.Minute, Stuck: 30 * time.Second}, every: 16, each: 8, lasts: time.Hour, again: 30 * time.Second}
 }
 
 // dialTime bounds the search for a database's leader, with the connection to it.
@@ -78,14 +79,14 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, apierrors.NewServiceUnavailable(err.Error()))
 		return
 	}
-	gate := ovsdb.Gate{Database: asker.Database, Writes: wanted.writes, Hint: "Ask for one that writes (--write)"}
+	through := ovsdb.Gate{Database: asker.Database, Writes: wanted.writes, Hint: "Ask for one that writes (--write)"}
 	began, log := time.Now(), c.log.With("user", wanted.who.name, "database", wanted.database, "writes", wanted.writes, "server", address)
 	log.Info("somebody is connected to a database")
 	websocket.Server{Handshake: speak, Handler: func(client *websocket.Conn) {
 		client.PayloadType = websocket.BinaryFrame
 		ctx, end := context.WithTimeoutCause(r.Context(), c.bounds.lasts, errOld)
 		defer end()
-		refused, why := gate.Join(c.whileAllowed(ctx, wanted), client, server, c.bounds.Bounds)
+		refused, why := through.Join(c.whileAllowed(ctx, wanted), client, server, c.bounds.Bounds)
 		log.Info("a connection to a database has ended", "after", time.Since(began).Round(time.Millisecond), "refused", refused, "why", why)
 	}}.ServeHTTP(w, r)
 	_ = server.Close() // It is still open if the handshake has failed.
