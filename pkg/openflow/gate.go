@@ -56,8 +56,8 @@ var gateStatistics = []uint16{0, askFlows, askAggregate, 3, 4, 5, 6, 7, 8, 9, 10
 // table id), and the question about tunnel options. (Open vSwitch, ofp-msgs.h.)
 var gateNicira = []uint32{12, 15, 25}
 
-// gateNiciraStatistics are its questions about flows and their sum.
-var gateNiciraStatistics = []uint32{0, 1}
+// gateNiciraStatistics are its questions about flows and their sum, IPFIX, and groups. Left out is 2, as 16 above.
+var gateNiciraStatistics = []uint32{0, 1, 3, 4, 6, 7, 8}
 
 // reads reports whether a whole message changes nothing.
 func reads(m []byte) bool {
@@ -119,17 +119,18 @@ var errNoOpenFlow = errors.New("it is no message of OpenFlow")
 // pass judges a client.
 func (g Gate) pass(client io.Reader, server, answers io.Writer) (refused int, err error) {
 	for {
-		m := make([]byte, headerLength)
-		if _, err := io.ReadFull(client, m); errors.Is(err, io.EOF) {
+		var header [headerLength]byte
+		if _, err := io.ReadFull(client, header[:]); errors.Is(err, io.EOF) {
 			return refused, nil
 		} else if err != nil {
 			return refused, fmt.Errorf("read a message: %w", err)
 		}
-		length := int(binary.BigEndian.Uint16(m[2:]))
+		length := int(binary.BigEndian.Uint16(header[2:]))
 		if length < headerLength {
 			return refused, errNoOpenFlow
 		}
-		m = append(m, make([]byte, length-headerLength)...)
+		m := make([]byte, length)
+		copy(m, header[:])
 		if _, err := io.ReadFull(client, m[headerLength:]); err != nil {
 			return refused, fmt.Errorf("read a message: %w", err)
 		}
