@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -21,6 +22,10 @@ import (
 
 // flowAnswers are told by a function.
 type flowAnswers func(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error
+
+func (a flowAnswers) Connect(context.Context, ConnectQuestion) (net.Conn, Gate, error) {
+	return nil, nil, errors.New("nobody asks for it here")
+}
 
 func (a flowAnswers) Capture(context.Context, CaptureQuestion, func(CaptureLine) error) error {
 	return errors.New("nobody asks for it here")

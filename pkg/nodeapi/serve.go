@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -25,15 +26,21 @@ type Answers interface {
 	Flows(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error
 	// Capture tells of packets of a pod until the part that is asked for is over. Its error is a RefusedError where none were taken.
 	Capture(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error
+	// Connect opens a socket of the node, and says how much of it may be used. Its error is a RefusedError where there is no such socket.
+	Connect(ctx context.Context, q ConnectQuestion) (net.Conn, Gate, error)
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.
 func Handler(answers Answers, log *slog.Logger) http.Handler {
-	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce)}
+	h := &handler{
+		answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce),
+		connections: make(chan struct{}, maxConnections),
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathPing, h.ping)
 	mux.HandleFunc("POST "+pathCapture, h.capture)
 	mux.HandleFunc("POST "+pathFlows, h.flows)
+	mux.HandleFunc("POST "+pathConnect, h.connect)
 	return mux
 }
 
@@ -44,6 +51,8 @@ type handler struct {
 	turns, captures chan struct{}
 	// flowTurns are those of questions about flows, which may take as long as somebody follows.
 	flowTurns chan struct{}
+	// connections are those of connections to sockets, which may last.
+	connections chan struct{}
 }
 
 // Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone, also while he is answered.
