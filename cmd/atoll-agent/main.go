@@ -61,6 +61,7 @@ func command() *cobra.Command {
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "file with the API server's address and credentials (default: those of the pod)")
 	flags.StringVar(&config.Node, "node-name", os.Getenv("NODE_NAME"), "name of this node")
 	flags.StringVar(&config.OVSDB, "ovs-db", "unix:/var/run/openvswitch/db.sock", "address of the local Open vSwitch database")
+	flags.StringVar(&config.OVNRunDir, "ovn-run-dir", "/var/run/ovn", "OVN's run directory, where ovn-controller takes commands of whoever may use atoll appctl")
 	flags.StringVar(&config.Southbound, "sb-address", "", "servers of the southbound database, separated by commas, by which the packets of policies are counted (default: ovn-controller's)")
 	flags.StringVar(&config.Bridge, "bridge", "br-int", "bridge that OVN uses")
 	flags.StringVar(&config.Socket, "socket", cni.DefaultSocket, "socket on which atoll-cni's requests are served")

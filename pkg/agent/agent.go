@@ -35,6 +35,8 @@ type Config struct {
 	Node string
 	// OVSDB is the address of the local Open vSwitch database, Bridge the bridge that OVN uses.
 	OVSDB, Bridge string
+	// OVNRunDir is OVN's run directory, where ovn-controller takes commands.
+	OVNRunDir string
 	// Southbound are the servers of OVN's southbound database, separated by commas; empty: those of ovn-controller.
 	Southbound string
 	// Socket is where the plugin's requests are served.
@@ -90,6 +92,8 @@ type Agent struct {
 	// throttle keeps ovn-controller from having too much to answer.
 	throttle throttle
 	mtu      int
+	// sockets are those of the node's Open vSwitch and OVN, for whoever may use them.
+	sockets sockets
 	// southbound are the servers of the southbound database that this agent was told.
 	southbound []netip.AddrPort
 	log        *slog.Logger
@@ -171,6 +175,7 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 		bounds:     bounds{wanted: config.Bounds},
 		throttle:   newThrottle(config),
 		mtu:        config.MTU,
+		sockets:    socketsOf(config),
 		southbound: vswitch.Servers(config.Southbound),
 		log:        log,
 		teller:     newTeller(config.Node, nil, log),

@@ -169,7 +169,7 @@ func (n *node) startOVS() {
 	if _, err := os.Stat(conf); err != nil {
 		n.run("ovsdb-tool", "create", conf, n.parts.SwitchSchema)
 	}
-	n.ovsdb = n.start("ovsdb-server", conf, "--remote=p"+n.db, "--unixctl="+filepath.Join(n.dir, "ovsdb.ctl"),
+	n.ovsdb = n.start("ovsdb-server", conf, "--remote=p"+n.db, "--unixctl="+filepath.Join(n.dir, "ovsdb-server.ctl"),
 		"--no-chdir", "-vconsole:off", "--log-file="+filepath.Join(n.dir, "ovsdb.log"))
 	n.awaitSocket("db.sock")
 	n.run("ovs-vsctl", "--no-wait", "--timeout=20", "--db="+n.db,

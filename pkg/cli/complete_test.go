@@ -21,7 +21,8 @@ func TestNamesAreCompleted(t *testing.T) {
 		"/apis/inspect.atoll.dev/v1alpha1/networks/red":        `{"status":{"detail":{"namespaces":["red","red-ci"]}}}`,
 		"/apis/inspect.atoll.dev/v1alpha1/networks/blue":       `{"status":{"detail":{"namespaces":["blue"]}}}`,
 		"/apis/inspect.atoll.dev/v1alpha1/namespaces/red/pods": `{"items":[{"metadata":{"namespace":"red","name":"web-0"}},{"metadata":{"namespace":"red","name":"db-0"}}]}`,
-		"/api/v1/namespaces":                                   `{"kind":"NamespaceList","apiVersion":"v1","items":[{"metadata":{"name":"default"}},{"metadata":{"name":"red"}}]}`,
+		"/api/v1/nodes":      `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}}]}`,
+		"/api/v1/namespaces": `{"kind":"NamespaceList","apiVersion":"v1","items":[{"metadata":{"name":"default"}},{"metadata":{"name":"red"}}]}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, there := answers[r.URL.Path]
@@ -59,6 +60,11 @@ func TestNamesAreCompleted(t *testing.T) {
 		{"matrix --tenant ", true, "acme"},
 		{"pods -n ", true, "default red"},
 		{"pods --namespace red", false, "red red-ci"},
+		{"vsctl --node ", true, "n1 n2"},
+		{"ofctl --write --node n", true, "n1 n2"},
+		{"ofctl --pod red/w", true, "red/web-0"},
+		{"appctl -t ovn-controller --node n2", true, "n2"},
+		{"appctl --pod red/d", true, "red/db-0"},
 	} {
 		mayList.Store(c.mayList)
 		words := strings.Split(c.args, " ")

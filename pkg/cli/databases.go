@@ -7,11 +7,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
@@ -81,7 +83,7 @@ The flags of this command come first; from the first one on that it does not kno
 	f.BoolVar(&o.write, "write", false, "may write, too")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		own, rest := splitFlags(args)
+		own, rest := splitFlags(args, f)
 		if err := f.Parse(own); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -96,20 +98,36 @@ The flags of this command come first; from the first one on that it does not kno
 	return cmd
 }
 
-// splitFlags parts the flags that are ours, which come first, from all that is for the program.
-func splitFlags(args []string) (own, rest []string) {
+// splitFlags parts the flags that are ours, which come first, from all that is for the program. Help is asked of us by itself.
+func splitFlags(args []string, known *pflag.FlagSet) (own, rest []string) {
 	for i := 0; i < len(args); i++ {
-		switch flag, _, valued := strings.Cut(args[i], "="); {
-		case flag == "--write", flag == "--kubeconfig" && valued:
-		case flag == "--kubeconfig" && i+1 < len(args):
-			i++
-		case flag == "--":
+		name, _, valued := strings.Cut(args[i], "=")
+		if name == "--" {
 			return args[:i], args[i+1:]
+		}
+		flag := flagOf(name, known)
+		switch {
+		case flag == nil, flag.Name == "help":
+			return args[:i], args[i:]
+		case valued, flag.NoOptDefVal != "":
+		case i+1 < len(args):
+			i++
 		default:
 			return args[:i], args[i:]
 		}
 	}
 	return args, nil
+}
+
+// flagOf is the flag that is called so, by its name or its letter.
+func flagOf(word string, known *pflag.FlagSet) *pflag.Flag {
+	if name, long := strings.CutPrefix(word, "--"); long {
+		return known.Lookup(name)
+	}
+	if letter, short := strings.CutPrefix(word, "-"); short && len(letter) == 1 {
+		return known.ShorthandLookup(letter)
+	}
+	return nil
 }
 
 // run runs the program on a socket that leads to the database.
@@ -126,16 +144,22 @@ func (o databaseOptions) run(ctx context.Context, args []string, in io.Reader, o
 	cmd := exec.CommandContext(ctx, path, append([]string{"--db=" + tunnel.Address()}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, problems
 	cmd.Env = withoutOVN(os.Environ())
+	return runThrough(cmd, tunnel, problems)
+}
+
+// runThrough runs a program to its end, which uses a tunnel. What the tunnel could not do is said, if the program has failed.
+func runThrough(cmd *exec.Cmd, tunnel *inspect.Tunnel, problems io.Writer) error {
+	program := filepath.Base(cmd.Path)
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, programEnd
-	err = cmd.Run()
+	err := cmd.Run()
 	if why := tunnel.Err(); err != nil && why != nil {
 		fmt.Fprintln(problems, "atoll:", why)
 	}
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		return &programError{o.program, statusOf(ended.ProcessState)}
+		return &programError{program, statusOf(ended.ProcessState)}
 	}
 	if err != nil {
-		return fmt.Errorf("run %s: %w", o.program, err)
+		return fmt.Errorf("run %s: %w", program, err)
 	}
 	return nil
 }
@@ -145,7 +169,7 @@ func withoutOVN(environment []string) []string {
 	var out []string
 	for _, e := range environment {
 		switch name, _, _ := strings.Cut(e, "="); name {
-		case "OVN_NB_DB", "OVN_SB_DB", "OVN_NB_DAEMON", "OVN_SB_DAEMON":
+		case "OVN_NB_DB", "OVN_SB_DB", "OVN_NB_DAEMON", "OVN_SB_DAEMON", "OVS_RUNDIR":
 		default:
 			out = append(out, e)
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/net/websocket"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
@@ -20,6 +21,10 @@ import (
 
 func TestSplitFlags(t *testing.T) {
 	t.Parallel()
+	known := pflag.NewFlagSet("", pflag.ContinueOnError)
+	known.Bool("write", false, "")
+	known.String("kubeconfig", "", "")
+	known.StringP("output", "o", "", "")
 	for _, c := range []struct{ args, own, rest string }{
 		{"show red", "", "show red"},
 		{"--write ls-add x", "--write", "ls-add x"},
@@ -32,8 +37,12 @@ func TestSplitFlags(t *testing.T) {
 		{"--help", "", "--help"},
 		{"--write", "--write", ""},
 		{"--kubeconfig", "", "--kubeconfig"},
+		{"-o json dump-flows br-int", "-o json", "dump-flows br-int"},
+		{"-o=json -O OpenFlow13 dump-flows br-int", "-o=json", "-O OpenFlow13 dump-flows br-int"},
+		{"-h", "", "-h"},
+		{"", "", ""},
 	} {
-		own, rest := splitFlags(strings.Fields(c.args))
+		own, rest := splitFlags(strings.Fields(c.args), known)
 		if strings.Join(own, " ") != c.own || strings.Join(rest, " ") != c.rest {
 			t.Errorf("%s: %q and %q", c.args, own, rest)
 		}

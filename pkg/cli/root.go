@@ -27,7 +27,7 @@ const (
 )
 
 // ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences, a packet is
-// dropped, or something is in the way of what was asked, 2 when a command could not do its work, 3 when a packet did not go as explained. A program of OVN's that was run
+// dropped, or something is in the way of what was asked, 2 when a command could not do its work, 3 when a packet did not go as explained. A program of OVN's or Open vSwitch's that was run
 // has its own.
 func ExitStatus(err error) int {
 	if program, ran := errors.AsType[*programError](err); ran {
@@ -68,6 +68,7 @@ func Command(program string) *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
 	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), statusCommand(), networksCommand(), networkCommand(), ipamCommand(), topologyCommand(), podsCommand(), podCommand(),
-		explainCommand(), uiCommand(), pingCommand(), captureCommand(), matrixCommand(), bundleCommand(), flowsCommand(), dropsCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand(), nbctlCommand(), sbctlCommand())
+		explainCommand(), uiCommand(), pingCommand(), captureCommand(), matrixCommand(), bundleCommand(), flowsCommand(), dropsCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand(), nbctlCommand(), sbctlCommand(),
+		vsctlCommand(), ofctlCommand(), appctlCommand())
 	return root
 }

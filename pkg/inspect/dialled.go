@@ -36,21 +36,18 @@ func (i Inquirer) Sender(ctx context.Context, key model.PodKey) (Sender, error) 
 		return Sender{}, &QuestionError{fmt.Errorf("there is no pod %s with a network of its own: it may not exist, have finished, have no node yet, or use its node's network. Next: atoll pod %s", key, key)}
 	}
 	out := Sender{Key: key, UID: p.UID, Node: p.Node, Network: held.attachment(p).Network}
-	out.Addresses, err = i.nodeAddresses(ctx, p.Node)
-	if apierrors.IsNotFound(err) {
-		return Sender{}, &QuestionError{fmt.Errorf("pod %s is on node %s, which does not exist", key, p.Node)}
-	}
-	if err != nil {
-		return Sender{}, fmt.Errorf("read Node %s: %w", p.Node, err)
-	}
-	return out, nil
+	out.Addresses, err = i.NodeAddresses(ctx, p.Node)
+	return out, err
 }
 
-// nodeAddresses are a Node's own, internal ones.
-func (i Inquirer) nodeAddresses(ctx context.Context, name string) (out []netip.Addr, err error) {
+// NodeAddresses are a Node's own, internal ones. Its error is a QuestionError where there is no such Node.
+func (i Inquirer) NodeAddresses(ctx context.Context, name string) (out []netip.Addr, err error) {
 	node, err := i.Client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		return nil, &QuestionError{fmt.Errorf("there is no node %s", name)}
+	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Who asks says of which.
+		return nil, fmt.Errorf("read Node %s: %w", name, err)
 	}
 	for _, a := range node.Status.Addresses {
 		if parsed, err := netip.ParseAddr(a.Address); err == nil && a.Type == core.NodeInternalIP {

@@ -105,7 +105,7 @@ func (i Inquirer) Sending(ctx context.Context, spec api.ExplanationSpec, may May
 			break
 		}
 		// A node that is not there is one that cannot be asked.
-		addresses, _ := i.nodeAddresses(ctx, node)
+		addresses, _ := i.NodeAddresses(ctx, node)
 		out.Nodes = append(out.Nodes, Sender{Node: node, Addresses: addresses})
 	}
 	out.Judge = proof.judge

@@ -197,6 +197,46 @@ func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path 
 	return "", err
 }
 
+// NodeNames are those of the nodes that the user may list, else of those that the cluster's status tells of. What cannot be asked is left out.
+func (r *Remote) NodeNames(ctx context.Context) (out []string) {
+	if list, err := r.client.CoreV1().Nodes().List(ctx, meta.ListOptions{}); err == nil {
+		for _, n := range list.Items {
+			out = append(out, n.Name)
+		}
+		return out
+	}
+	cluster, _, err := r.Cluster(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, n := range cluster.Status.Nodes {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+// NodeOf is the node that a pod is on, as Kubernetes has it; whoever may not get the pod is told what inspection says.
+func (r *Remote) NodeOf(ctx context.Context, key model.PodKey) (string, error) {
+	pod, err := r.client.CoreV1().Pods(key.Namespace).Get(ctx, key.Name, meta.GetOptions{})
+	var node string
+	switch {
+	case err == nil:
+		node = pod.Spec.NodeName
+	case apierrors.IsForbidden(err):
+		inspected, _, err := r.Pod(ctx, key)
+		if err != nil {
+			return "", err
+		}
+		node = inspected.Status.Node
+	default:
+		return "", fmt.Errorf("ask for the node of pod %s: %w", key, err)
+	}
+	if node == "" {
+		return "", fmt.Errorf("pod %s has no node yet. Next: atoll pod %s", key, key)
+	}
+	return node, nil
+}
+
 // maxNetworksAsked bounds how many Networks are asked for their namespaces.
 const maxNetworksAsked = 16
 

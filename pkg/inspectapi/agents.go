@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -18,18 +19,20 @@ import (
 	"github.com/atoll-net/atoll/pkg/ping"
 )
 
-// Agents ask the agent of the node that a pod is on.
+// Agents ask the agent of a node, which is that of a pod but for Connect.
 type Agents struct {
 	Ping    askPing
 	Capture askCapture
 	// Observe has a node watch for marked packets.
 	Observe askObserve
+	Connect askConnect
 }
 
 type (
 	askPing    = func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error
 	askObserve = func(ctx context.Context, on inspect.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error
 	askCapture = func(ctx context.Context, on inspect.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error
+	askConnect = func(ctx context.Context, on inspect.Sender, q nodeapi.ConnectQuestion) (net.Conn, error)
 )
 
 // AgentsBy asks them with a controller's certificate.
@@ -46,6 +49,9 @@ func AgentsBy(signer *certs.Signer) Agents {
 		},
 		Observe: func(ctx context.Context, on inspect.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
 			return client(on).Observe(ctx, q, each)
+		},
+		Connect: func(ctx context.Context, on inspect.Sender, q nodeapi.ConnectQuestion) (net.Conn, error) {
+			return client(on).Connect(ctx, q)
 		},
 	}
 }

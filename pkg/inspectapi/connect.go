@@ -3,30 +3,34 @@ package inspectapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/net/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/gate"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
-// connectBounds bound connections to databases.
+// connectBounds bound connections to databases, and those to nodes.
 type connectBounds struct {
-	ovsdb.Bounds
+	gate.Bounds
 	// every is how many there are at once, each how many one user has of them.
 	every, each int
 	// lasts is how long one lasts at most, and again how often it is asked whether its user still may have it.
 	lasts, again time.Duration
 }
 
+// crowd bounds how many there are.
+func (b connectBounds) crowd(what string) *crowd {
+	return &crowd{what: what, every: b.every, each: b.each}
+}
+
 func defaultBounds() connectBounds {
-	return connectBounds{Bounds: ovsdb.Bounds{Idle: 5 * time.Minute, Stuck: 30 * time.Second}, every: 16, each: 8, lasts: time.Hour, again: 30 * time.Second}
+	return connectBounds{Bounds: gate.Bounds{Idle: 5 * time.Minute, Stuck: 30 * time.Second}, every: 16, each: 8, lasts: time.Hour, again: 30 * time.Second}
 }
 
 // dialTime bounds the search for a database's leader, with the connection to it.
@@ -43,18 +47,19 @@ type connector struct {
 	*handler
 	databases map[string]ovsdb.Asker
 	bounds    connectBounds
+	crowd     *crowd
+}
 
-	mu sync.Mutex
-	// users are who has connections, and how many.
-	users map[string]int
-	all   int
+func newConnector(h *handler, databases map[string]ovsdb.Asker, bounds connectBounds) *connector {
+	return &connector{handler: h, databases: databases, bounds: bounds, crowd: bounds.crowd("connections to databases")}
 }
 
 // ask is what a connection is asked for.
 type ask struct {
-	who      user
-	database string
-	writes   bool
+	who user
+	// resource and name are of what it leads to.
+	resource, name string
+	writes         bool
 }
 
 // ServeHTTP implements http.Handler. It returns when the connection has ended.
@@ -64,76 +69,90 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, err)
 		return
 	}
-	if err := c.enter(wanted.who.name); err != nil {
+	leave, err := c.crowd.enter(wanted.who.name)
+	if err != nil {
 		c.fail(w, err)
 		return
 	}
-	defer c.leave(wanted.who.name)
-	asker := c.databases[wanted.database]
+	defer leave()
+	asker := c.databases[wanted.name]
 	dialling, cancel := context.WithTimeout(r.Context(), dialTime)
 	server, address, err := asker.DialLeader(dialling)
 	cancel()
 	if err != nil {
-		c.log.Warn("nobody can be connected to a database", "database", wanted.database, "error", err)
+		c.log.Warn("nobody can be connected to a database", "database", wanted.name, "error", err)
 		c.fail(w, apierrors.NewServiceUnavailable(err.Error()))
 		return
 	}
-	gate := ovsdb.Gate{Database: asker.Database, Writes: wanted.writes, Hint: "Ask for one that writes (--write)"}
-	began, log := time.Now(), c.log.With("user", wanted.who.name, "database", wanted.database, "writes", wanted.writes, "server", address)
+	through := ovsdb.Gate{Database: asker.Database, Writes: wanted.writes, Hint: "Ask for one that writes (--write)"}
+	began, log := time.Now(), c.log.With("user", wanted.who.name, "database", wanted.name, "writes", wanted.writes, "server", address)
 	log.Info("somebody is connected to a database")
-	websocket.Server{Handshake: speak, Handler: func(client *websocket.Conn) {
+	websocket.Server{Handshake: speaks(api.ProxyProtocol), Handler: func(client *websocket.Conn) {
 		client.PayloadType = websocket.BinaryFrame
 		ctx, end := context.WithTimeoutCause(r.Context(), c.bounds.lasts, errOld)
 		defer end()
-		refused, why := gate.Join(c.whileAllowed(ctx, wanted), client, server, c.bounds.Bounds)
+		refused, why := through.Join(c.whileAllowed(ctx, wanted, c.bounds.again), client, server, c.bounds.Bounds)
 		log.Info("a connection to a database has ended", "after", time.Since(began).Round(time.Millisecond), "refused", refused, "why", why)
 	}}.ServeHTTP(w, r)
 	_ = server.Close() // It is still open if the handshake has failed.
 }
 
-// speak agrees on the protocol.
-func speak(config *websocket.Config, _ *http.Request) error {
-	if !slices.Contains(config.Protocol, api.ProxyProtocol) {
-		return websocket.ErrBadWebSocketProtocol
+// speaks agrees on a protocol.
+func speaks(protocol string) func(*websocket.Config, *http.Request) error {
+	return func(config *websocket.Config, _ *http.Request) error {
+		if !slices.Contains(config.Protocol, protocol) {
+			return websocket.ErrBadWebSocketProtocol
+		}
+		config.Protocol = []string{protocol}
+		return nil
 	}
-	config.Protocol = []string{api.ProxyProtocol}
-	return nil
 }
 
 // admit says what is asked for, if who asks may have it.
 func (c *connector) admit(r *http.Request) (ask, error) {
-	select {
-	case c.turns <- struct{}{}:
-		defer func() { <-c.turns }()
-	case <-r.Context().Done():
-		return ask{}, apierrors.NewServiceUnavailable("who asked has gone")
-	}
-	who, err := c.identify(r)
+	wanted, err := c.asked(r, api.ResourceDatabases)
 	if err != nil {
 		return ask{}, err
 	}
-	wanted := ask{who: who, database: r.PathValue("name"), writes: r.URL.Query().Get(api.ProxyWrite) == "true"}
-	if err := c.may(r.Context(), wanted); err != nil {
-		return ask{}, err
+	if _, known := c.databases[wanted.name]; !known {
+		return ask{}, apierrors.NewNotFound(groupResource(api.ResourceDatabases), wanted.name)
 	}
-	if _, known := c.databases[wanted.database]; !known {
-		return ask{}, apierrors.NewNotFound(groupResource(api.ResourceDatabases), wanted.database)
-	}
-	if r.ProtoMajor != 1 || !slices.Contains(r.Header["Sec-Websocket-Protocol"], api.ProxyProtocol) {
-		return ask{}, apierrors.NewBadRequest("this is a connection: ask for an upgrade to websocket with the protocol " + api.ProxyProtocol)
-	}
-	return wanted, nil
+	return wanted, upgrades(r, api.ProxyProtocol)
 }
 
-// may says whether somebody may have a connection: it is an error if not.
-func (c *connector) may(ctx context.Context, wanted ask) error {
+// asked says what connection is asked for, if who asks may have it. Nothing is looked up for it.
+func (h *handler) asked(r *http.Request, resource string) (ask, error) {
+	select {
+	case h.turns <- struct{}{}:
+		defer func() { <-h.turns }()
+	case <-r.Context().Done():
+		return ask{}, apierrors.NewServiceUnavailable("who asked has gone")
+	}
+	who, err := h.identify(r)
+	if err != nil {
+		return ask{}, err
+	}
+	wanted := ask{who: who, resource: resource, name: r.PathValue("name"), writes: r.URL.Query().Get(api.ProxyWrite) == "true"}
+	return wanted, h.mayConnect(r.Context(), wanted)
+}
+
+// upgrades is an error unless a request asks for an upgrade to websocket with a protocol.
+func upgrades(r *http.Request, protocol string) error {
+	if r.ProtoMajor != 1 || !slices.Contains(r.Header["Sec-Websocket-Protocol"], protocol) {
+		return apierrors.NewBadRequest("this is a connection: ask for an upgrade to websocket with the protocol " + protocol)
+	}
+	return nil
+}
+
+// mayConnect says whether somebody may have a connection: it is an error if not.
+func (h *handler) mayConnect(ctx context.Context, wanted ask) error {
 	verbs := []string{"get"}
 	if wanted.writes {
 		verbs = append(verbs, "update")
 	}
 	for _, verb := range verbs {
-		what := attributes{verb: verb, resource: api.ResourceDatabases, subresource: api.SubresourceProxy, name: wanted.database}
-		allowed, err := c.authz.may(ctx, wanted.who, what)
+		what := attributes{verb: verb, resource: wanted.resource, subresource: api.SubresourceProxy, name: wanted.name}
+		allowed, err := h.authz.may(ctx, wanted.who, what)
 		if err != nil {
 			return apierrors.NewServiceUnavailable(err.Error())
 		}
@@ -144,11 +163,11 @@ func (c *connector) may(ctx context.Context, wanted ask) error {
 	return nil
 }
 
-// whileAllowed ends with ctx, and when the user's right has gone. While Kubernetes does not say, it is as it was.
-func (c *connector) whileAllowed(ctx context.Context, wanted ask) context.Context {
+// whileAllowed ends with ctx, and when the user's right has gone, for which it is asked again and again. While Kubernetes does not say, it is as it was.
+func (h *handler) whileAllowed(ctx context.Context, wanted ask, again time.Duration) context.Context {
 	ctx, end := context.WithCancelCause(ctx)
 	go func() {
-		tick := time.NewTicker(c.bounds.again)
+		tick := time.NewTicker(again)
 		defer tick.Stop()
 		for {
 			select {
@@ -156,37 +175,13 @@ func (c *connector) whileAllowed(ctx context.Context, wanted ask) context.Contex
 				end(nil)
 				return
 			case <-tick.C:
-				if apierrors.IsForbidden(c.may(ctx, wanted)) {
+				if apierrors.IsForbidden(h.mayConnect(ctx, wanted)) {
 					end(errTakenAway)
 				}
 			}
 		}
 	}()
 	return ctx
-}
-
-// enter counts a connection, unless there are too many.
-func (c *connector) enter(user string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.all >= c.bounds.every:
-		return apierrors.NewTooManyRequests(fmt.Sprintf("there are %d connections to databases already, and no more at once", c.all), 1)
-	case c.users[user] >= c.bounds.each:
-		return apierrors.NewTooManyRequests(fmt.Sprintf("you have %d connections to databases already, and no more at once", c.users[user]), 1)
-	}
-	c.all++
-	c.users[user]++
-	return nil
-}
-
-func (c *connector) leave(user string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all--
-	if c.users[user]--; c.users[user] == 0 {
-		delete(c.users, user)
-	}
 }
 
 // Databases names both for Config.

@@ -71,7 +71,7 @@ func newTunnels(t *testing.T, bounds connectBounds) *tunnels {
 	address := database(t, &w.leads)
 	w.world = newWorldOf(t, func(h *handler) http.Handler {
 		asker := ovsdb.Asker{Config: ovsdb.Config{Addresses: []string{address}}, Database: ovsdb.NorthboundDatabase}
-		return h.root(map[string]http.Handler{connectionPattern: &connector{handler: h, databases: map[string]ovsdb.Asker{api.DatabaseNorthbound: asker}, bounds: bounds, users: map[string]int{}}})
+		return h.root(map[string]http.Handler{connectionPattern: newConnector(h, map[string]ovsdb.Asker{api.DatabaseNorthbound: asker}, bounds)})
 	})
 	return w
 }

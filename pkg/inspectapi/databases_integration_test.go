@@ -130,7 +130,7 @@ func TestTheLeaderGoes(t *testing.T) {
 	w := &tunnels{}
 	asker := ovsdb.Asker{Config: ovsdb.Config{Addresses: c.Addresses(), Log: slog.New(slog.DiscardHandler)}, Database: ovsdb.NorthboundDatabase}
 	w.world = newWorldOf(t, func(h *handler) http.Handler {
-		return h.root(map[string]http.Handler{connectionPattern: &connector{handler: h, databases: Databases(asker, asker), bounds: defaultBounds(), users: map[string]int{}}})
+		return h.root(map[string]http.Handler{connectionPattern: newConnector(h, Databases(asker, asker), defaultBounds())})
 	})
 	const add, find = `{"id":1,"method":"transact","params":["OVN_Northbound",{"op":"insert","table":"Logical_Switch","row":{"name":"red"}}]}`,
 		`{"id":1,"method":"transact","params":["OVN_Northbound",{"op":"select","table":"Logical_Switch","where":[],"columns":["name"]}]}`

@@ -71,6 +71,7 @@ const (
 	flowsNamePattern  = flowsPattern + "/{name}"
 	podFlowsPattern   = "GET /apis/" + api.GroupName + "/" + api.Version + "/namespaces/{namespace}/" + api.ResourcePodFlows
 	connectionPattern = "GET /apis/" + api.GroupName + "/" + api.Version + "/databases/{name}/" + api.SubresourceProxy
+	nodePattern       = "GET /apis/" + api.GroupName + "/" + api.Version + "/nodes/{name}/" + api.SubresourceProxy
 )
 
 // root has answers bounded in time; own handlers, by their patterns, bound themselves.
@@ -296,6 +297,7 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourcePolicyTrials, SingularName: "policytrial", Kind: "PolicyTrial", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceDatabases + "/" + api.SubresourceProxy, Kind: "Database", Verbs: meta.Verbs{"get", "update"}},
+			{Name: api.ResourceNodes + "/" + api.SubresourceProxy, Kind: "Node", Verbs: meta.Verbs{"get", "update"}},
 		},
 	}
 }

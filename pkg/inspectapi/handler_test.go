@@ -184,6 +184,8 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 		return true
 	case "checker":
 		return r.Resource == "databases" && r.Subresource == "proxy" && r.Verb == "get"
+	case "looker":
+		return r.Resource == "nodes" && r.Subresource == "proxy" && r.Verb == "get"
 	case "ed", "eve":
 		// They may edit the namespace; eve may not see its flows.
 		return (r.Resource == "policytrials" || r.Resource == "explanations" || r.Resource == "podflows" && spec.User == "ed") && r.Namespace == "acme"

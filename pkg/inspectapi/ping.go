@@ -26,6 +26,8 @@ type Nodes interface {
 	Sends
 	// Sender finds a pod and its node. Its error is an inspect.QuestionError where there is none.
 	Sender(ctx context.Context, key model.PodKey) (inspect.Sender, error)
+	// NodeAddresses are those of a Node, at which its agent is asked. Its error is an inspect.QuestionError where there is none.
+	NodeAddresses(ctx context.Context, name string) ([]netip.Addr, error)
 	// Dialled are the addresses by which a pod dials the other end of a question, as far as who asks may be told.
 	Dialled(ctx context.Context, from model.PodKey, spec api.ExplanationSpec, may inspect.MayAsk) ([]netip.Addr, error)
 }

@@ -31,6 +31,14 @@ func (p *pods) Sender(_ context.Context, key model.PodKey) (inspect.Sender, erro
 	return inspect.Sender{Key: key, UID: "uid-1", Node: "n1", Network: "acme", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}, nil
 }
 
+func (p *pods) NodeAddresses(_ context.Context, name string) ([]netip.Addr, error) {
+	p.asked = true
+	if name != "n1" {
+		return nil, &inspect.QuestionError{Err: errors.New("there is no node " + name)}
+	}
+	return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
+}
+
 func (p *pods) Dialled(_ context.Context, from model.PodKey, spec api.ExplanationSpec, may inspect.MayAsk) ([]netip.Addr, error) {
 	if may == nil {
 		p.t.Errorf("who may not ask about everything, asks about everything: %+v", spec)

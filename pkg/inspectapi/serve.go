@@ -66,7 +66,6 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	}
 	authn := newAuthenticator(c.Client, c.Log)
 	h := &handler{answers: c.Answers, authn: authn, authz: newAuthorizer(c.Client), log: c.Log, turns: make(chan struct{}, maxAtOnce)}
-	connections := &connector{handler: h, databases: c.Databases, bounds: defaultBounds(), users: map[string]int{}}
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -83,7 +82,8 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	server := &http.Server{
 		Handler: h.root(map[string]http.Handler{
 			flowsPattern: flower, flowsNamePattern: flower, podFlowsPattern: flower,
-			pingPattern: newPinger(h, c.Nodes, c.Agents.Ping), capturePattern: newCapturer(h, c.Nodes, c.Agents.Capture), connectionPattern: connections,
+			pingPattern: newPinger(h, c.Nodes, c.Agents.Ping), capturePattern: newCapturer(h, c.Nodes, c.Agents.Capture),
+			connectionPattern: newConnector(h, c.Databases, defaultBounds()), nodePattern: newNodeConnector(h, c.Nodes, c.Agents.Connect, defaultBounds()),
 		}), TLSConfig: config,
 		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,6 +31,10 @@ func (p packets) Flows(context.Context, model.FlowQuestion, func(model.Flow) err
 
 func (p packets) Observe(context.Context, ObserveQuestion, func(ObserveLine) error) error {
 	return errors.New("nobody watches here")
+}
+
+func (p packets) Connect(context.Context, ConnectQuestion) (net.Conn, Gate, error) {
+	return nil, nil, errors.New("nobody asks for it here")
 }
 
 func (p packets) Capture(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error {

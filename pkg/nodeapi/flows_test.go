@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -24,6 +25,10 @@ type flowAnswers func(ctx context.Context, q model.FlowQuestion, each func(model
 
 func (a flowAnswers) Observe(context.Context, ObserveQuestion, func(ObserveLine) error) error {
 	return errors.New("it is asked to watch")
+}
+
+func (a flowAnswers) Connect(context.Context, ConnectQuestion) (net.Conn, Gate, error) {
+	return nil, nil, errors.New("nobody asks for it here")
 }
 
 func (a flowAnswers) Capture(context.Context, CaptureQuestion, func(CaptureLine) error) error {

@@ -7,9 +7,11 @@
 //	                     ◀── FlowLine, FlowLine, … FlowLine{End: true} ──
 //	           ── Client ── POST /capture: CaptureQuestion ──▶   the same, and CaptureLines
 //	           ── Client ── POST /observe: ObserveQuestion ──▶   all interfaces of the node, and ObserveLines
+//	           ── Client ── POST /connect: ConnectQuestion ──▶ Handler ── Gate ── a socket of the node's Open vSwitch or OVN
+//	                     ◀──────────── bytes, both ways ──────────────▶
 //
 // What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, and each in time and in
-// bytes, at both ends: neither believes the other that it keeps to that.
+// bytes, at both ends: neither believes the other that it keeps to that. No connection leads to a socket but by a gate, which stands beside it.
 package nodeapi
 
 import (

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -30,6 +31,10 @@ func (a answers) Ping(ctx context.Context, pod Pod, spec ping.Spec, each func(pi
 
 func (a answers) Flows(context.Context, model.FlowQuestion, func(model.Flow) error) error {
 	return errors.New("it is asked for flows")
+}
+
+func (a answers) Connect(context.Context, ConnectQuestion) (net.Conn, Gate, error) {
+	return nil, nil, errors.New("nobody asks for it here")
 }
 
 func (a answers) Capture(context.Context, CaptureQuestion, func(CaptureLine) error) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -27,16 +28,22 @@ type Answers interface {
 	Capture(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error
 	// Observe tells where on the node marked packets are seen, until ctx ends or the question's time is over. The first line is told once they are seen.
 	Observe(ctx context.Context, q ObserveQuestion, each func(ObserveLine) error) error
+	// Connect opens a socket of the node, and says how much of it may be used. Its error is a RefusedError where there is no such socket.
+	Connect(ctx context.Context, q ConnectQuestion) (net.Conn, Gate, error)
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.
 func Handler(answers Answers, log *slog.Logger) http.Handler {
-	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), observations: make(chan struct{}, maxObservationsAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce)}
+	h := &handler{
+		answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce),
+		connections: make(chan struct{}, maxConnections), observations: make(chan struct{}, maxObservationsAtOnce),
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathPing, h.ping)
 	mux.HandleFunc("POST "+pathCapture, h.capture)
 	mux.HandleFunc("POST "+pathObserve, h.observe)
 	mux.HandleFunc("POST "+pathFlows, h.flows)
+	mux.HandleFunc("POST "+pathConnect, h.connect)
 	return mux
 }
 
@@ -49,6 +56,8 @@ type handler struct {
 	observations chan struct{}
 	// flowTurns are those of questions about flows, which may take as long as somebody follows.
 	flowTurns chan struct{}
+	// connections are those of connections to sockets, which may last.
+	connections chan struct{}
 }
 
 // Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone, also while he is answered.

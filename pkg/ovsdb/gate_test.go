@@ -2,20 +2,18 @@ package ovsdb
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
-	"time"
+
+	"github.com/atoll-net/atoll/pkg/gate"
 )
 
-func gate(writes bool) Gate {
+func gateThat(writes bool) Gate {
 	return Gate{Database: NorthboundDatabase, Writes: writes, Hint: "Ask for one that writes"}
 }
 
@@ -23,7 +21,7 @@ func gate(writes bool) Gate {
 func passed(t testing.TB, g Gate, in io.Reader) (on, answers []map[string]any, err error) {
 	t.Helper()
 	var server, client bytes.Buffer
-	_, err = g.pass(in, &server, &client)
+	_, err = gate.Messages(g.judge)(in, &server, &client)
 	read := func(from *bytes.Buffer) (out []map[string]any) {
 		d := json.NewDecoder(from)
 		d.UseNumber()
@@ -68,7 +66,7 @@ func TestGate(t *testing.T) {
 		`{"id":1,"method":"convert","params":["OVN_Northbound",{}]}`:                                                                       0,
 		`{"id":1,"METHOD":"transact","method":"transacT","params":["OVN_Northbound"]}`:                                                     0,
 	} {
-		for bit, g := range map[int]Gate{reading: gate(false), writing: gate(true)} {
+		for bit, g := range map[int]Gate{reading: gateThat(false), writing: gateThat(true)} {
 			on, answers, err := passed(t, g, strings.NewReader(text))
 			if err != nil || len(on)+len(answers) != 1 || (len(on) == 1) != (through&bit != 0) {
 				t.Errorf("writes %t: %s:\nsent on %v, answered %v: %v", g.Writes, text, on, answers, err)
@@ -82,10 +80,10 @@ func TestGateEndsWhatIsNoMessage(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`null`, `[]`, `1`, `{}`, `{"id":1}`, `{"id":1,"method":5,"params":[]}`, `{"id":1,"method":"echo"}`, `{"id":1,"method":"echo","params":{}}`, `{"id":1,`, `x`,
-		`{"id":1,"METHOD":"transact","params":[]}`, `{"id":1,"method":"echo","params":["` + strings.Repeat("x", 3*maxMessage) + `"]}`,
+		`{"id":1,"METHOD":"transact","params":[]}`, `{"id":1,"method":"echo","params":["` + strings.Repeat("x", 3*256<<10) + `"]}`,
 	} {
 		const next = `{"id":2,"method":"echo","params":[]}`
-		if on, _, err := passed(t, gate(true), strings.NewReader(text+next)); err == nil || len(on) != 0 {
+		if on, _, err := passed(t, gateThat(true), strings.NewReader(text+next)); err == nil || len(on) != 0 {
 			t.Errorf("%.60s: sent on %v: %v", text, on, err)
 		}
 	}
@@ -94,7 +92,7 @@ func TestGateEndsWhatIsNoMessage(t *testing.T) {
 // TestRefusalsNameWhatIsRefused, as a server that only reads does, which OVN's programs understand.
 func TestRefusalsNameWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	_, answers, err := passed(t, gate(false), strings.NewReader(
+	_, answers, err := passed(t, gateThat(false), strings.NewReader(
 		`{"id":7,"method":"transact","params":["OVN_Northbound",{"op":"comment","comment":"x"},{"op":"insert","table":"Logical_Switch","row":{}}]}`+
 			`{"id":8,"method":"steal","params":["x"]}{"id":null,"method":"steal","params":["x"]}`))
 	text, _ := json.Marshal(answers)
@@ -121,7 +119,7 @@ func FuzzGate(f *testing.F) {
 		f.Add([]byte(seed), uint8(7))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, size uint8) {
-		on, _, _ := passed(t, gate(false), &pieces{text: text, size: int(size)%64 + 1})
+		on, _, _ := passed(t, gateThat(false), &pieces{text: text, size: int(size)%64 + 1})
 		for _, m := range on {
 			method, asks := m["method"].(string)
 			if !asks {
@@ -144,7 +142,7 @@ func FuzzGate(f *testing.F) {
 				}
 			}
 		}
-		whole, _, _ := passed(t, gate(false), bytes.NewReader(text))
+		whole, _, _ := passed(t, gateThat(false), bytes.NewReader(text))
 		if fmt.Sprint(whole) != fmt.Sprint(on) {
 			t.Errorf("split it is sent on as\n%v\nand whole as\n%v", on, whole)
 		}
@@ -164,94 +162,4 @@ func (p *pieces) Read(into []byte) (int, error) {
 	n := copy(into, p.text[:min(p.size, len(p.text))])
 	p.text = p.text[n:]
 	return n, nil
-}
-
-// TestAnswersStandBetweenTheServersMessages, however these are split.
-func TestAnswersStandBetweenTheServersMessages(t *testing.T) {
-	t.Parallel()
-	said := []byte(`{"id":1,"result":{"a":"}{\"\\"},"error":null} {"id":2,"result":["{"]}` + "\n" + `{"id":3}`)
-	const own = `{"id":"own"}`
-	for at := range said {
-		var out bytes.Buffer
-		b := &backwards{to: &out}
-		if _, err := (serverSays{b}).Write(said[:at]); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Write([]byte(own)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(serverSays{b}, iotest.OneByteReader(bytes.NewReader(said[at:]))); err != nil {
-			t.Fatal(err)
-		}
-		d, ids := json.NewDecoder(&out), []any{}
-		for {
-			var m map[string]any
-			err := d.Decode(&m)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("after %d bytes: %v", at, err)
-			}
-			ids = append(ids, m["id"])
-		}
-		if len(ids) != 4 || !slices.Contains(ids, any("own")) {
-			t.Errorf("after %d bytes: %v", at, ids)
-		}
-	}
-	b := &backwards{to: io.Discard, depth: 1}
-	if _, err := b.Write(make([]byte, maxAnswers+1)); !errors.Is(err, errNoReader) {
-		t.Errorf("answers that nobody takes: %v", err)
-	}
-}
-
-// joined is a client and a server that talk through a gate, and how that ends.
-func joined(ctx context.Context, bounds Bounds) (client, server net.Conn, ended <-chan error) {
-	client, far := net.Pipe()
-	near, server := net.Pipe()
-	end := make(chan error, 1)
-	go func() {
-		_, err := gate(false).Join(ctx, far, near, bounds)
-		end <- err
-	}()
-	return client, server, end
-}
-
-func TestJoinEnds(t *testing.T) {
-	t.Parallel()
-	long := Bounds{Idle: time.Minute, Stuck: time.Minute}
-	gone := errors.New("gone")
-	for name, c := range map[string]struct {
-		bounds Bounds
-		do     func(client, server net.Conn, end context.CancelCauseFunc)
-		want   error
-	}{
-		"the client goes":            {long, func(c, _ net.Conn, _ context.CancelCauseFunc) { _ = c.Close() }, errClient},
-		"the server goes":            {long, func(_, s net.Conn, _ context.CancelCauseFunc) { _ = s.Close() }, errServer},
-		"somebody ends it":           {long, func(_, _ net.Conn, end context.CancelCauseFunc) { end(gone) }, gone},
-		"nobody says anything":       {Bounds{Idle: 20 * time.Millisecond, Stuck: time.Minute}, func(net.Conn, net.Conn, context.CancelCauseFunc) {}, errIdle},
-		"the client never reads":     {Bounds{Idle: time.Minute, Stuck: 20 * time.Millisecond}, func(_, s net.Conn, _ context.CancelCauseFunc) { _, _ = s.Write([]byte(`{"id":1}`)) }, errStuck},
-		"the client says no message": {long, func(c, _ net.Conn, _ context.CancelCauseFunc) { _, _ = c.Write([]byte(`{}`)) }, errNoMessage},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, end := context.WithCancelCause(t.Context())
-			defer end(nil)
-			client, server, ended := joined(ctx, c.bounds)
-			c.do(client, server, end)
-			select {
-			case err := <-ended:
-				if !errors.Is(err, c.want) {
-					t.Errorf("it ends with %v, want %v", err, c.want)
-				}
-			case <-time.After(30 * time.Second):
-				t.Fatal("it does not end")
-			}
-			for _, conn := range []net.Conn{client, server} {
-				if _, err := conn.Read(make([]byte, 1)); err == nil {
-					t.Error("an end is still open")
-				}
-			}
-		})
-	}
 }

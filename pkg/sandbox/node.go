@@ -185,6 +185,7 @@ func agentDaemon(r record, n node) place.DaemonSpec {
 			"--kubeconfig=" + r.layout().kubeconfig(agentConfig(n)),
 			"--node-name=" + n.name,
 			"--ovs-db=unix:" + switchSocket,
+			"--ovn-run-dir=" + filepath.Dir(controllerSocket),
 			"--socket=" + agentSocket,
 			"--cni-conf-dir=" + cniConfDir,
 			"--cni-bin-dir=" + cniBinDir,

@@ -45,7 +45,9 @@ const (
 	SubresourceCapture = "capture"
 	// ResourceDatabases are OVN's central ones. They cannot be got, only connected to.
 	ResourceDatabases = "databases"
-	// SubresourceProxy of databases is a connection, by an upgrade to websocket: the verb get reads, and update writes, too.
+	// ResourceNodes are those of the cluster. They cannot be got, only connected to.
+	ResourceNodes = "nodes"
+	// SubresourceProxy of databases and nodes is a connection, by an upgrade to websocket: the verb get reads, and update writes, too.
 	SubresourceProxy = "proxy"
 )
 
@@ -57,12 +59,25 @@ const (
 	DatabaseSouthbound = "southbound"
 )
 
-// How a connection to a database is asked for.
+// How a connection to a database or to a node is asked for.
 const (
 	// ProxyWrite is the parameter of a request for one that writes; it is "true" then.
 	ProxyWrite = "write"
 	// ProxyProtocol is the subprotocol of websocket: JSON-RPC as of RFC 7047, in binary messages whose bounds mean nothing.
 	ProxyProtocol = "v1alpha1.ovsdb.inspect.atoll.dev"
+	// NodeSocket is the parameter of a request for a connection to a node that names one of its sockets, and NodeBridge the one that names the bridge of NodeOpenFlow.
+	NodeSocket = "socket"
+	NodeBridge = "bridge"
+	// NodeProtocol is the subprotocol of websocket to a node: the bytes of the socket, in binary messages whose bounds mean nothing.
+	NodeProtocol = "v1alpha1.socket.inspect.atoll.dev"
+)
+
+// The sockets of a node, beside those of its daemons ovs-vswitchd, ovsdb-server and ovn-controller, which have their names.
+const (
+	// NodeDatabase is that of its Open vSwitch's database.
+	NodeDatabase = "database"
+	// NodeOpenFlow is that of one of its bridges.
+	NodeOpenFlow = "openflow"
 )
 
 // The parameters of a question about flows.

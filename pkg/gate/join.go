@@ -1,4 +1,4 @@
-package ovsdb
+package gate
 
 import (
 	"context"
@@ -10,7 +10,14 @@ import (
 	"time"
 )
 
-// Bounds of a connection that goes through a Gate.
+// maxAnswers bounds the refusals that wait until the server's message is over, in bytes.
+const maxAnswers = 256 << 10
+
+// Judge reads what a client says until it ends, and gives it to the server as far as it may go on, or what is said in its place to answers, a whole message with each Write. It counts
+// the refused. Its error is that the client cannot be understood: after that nobody knows where his next message begins.
+type Judge func(client io.Reader, server, answers io.Writer) (refused int, err error)
+
+// Bounds of a connection.
 type Bounds struct {
 	// Idle is how long neither end may say anything.
 	Idle time.Duration
@@ -20,14 +27,16 @@ type Bounds struct {
 
 var (
 	errIdle     = errors.New("nobody said anything for too long")
-	errServer   = errors.New("the database's server has ended it")
+	errServer   = errors.New("the server has ended it")
+	errOdd      = errors.New("the server says what is no message")
 	errClient   = errors.New("the client has ended it")
 	errStuck    = errors.New("the client does not read what it is sent")
 	errNoReader = errors.New("the client asks for more than it reads")
 )
 
-// Join has a client talk to a server until either ends it, a bound is reached, or ctx ends. Both are closed then. It says how much was refused, and why it has ended.
-func (g Gate) Join(ctx context.Context, client, server net.Conn, b Bounds) (refused int, why error) {
+// Join has a client talk to a server until either ends it, a bound is reached, or ctx ends. Both are closed then. says keeps up with the server's messages. It says how much was
+// refused, and why it has ended.
+func Join(ctx context.Context, client, server net.Conn, judge Judge, says Follower, b Bounds) (refused int, why error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	closing := func() { _, _ = client.Close(), server.Close() }
@@ -35,16 +44,16 @@ func (g Gate) Join(ctx context.Context, client, server net.Conn, b Bounds) (refu
 	defer context.AfterFunc(ctx, closing)()
 	idle := time.AfterFunc(b.Idle, func() { end(errIdle) })
 	defer idle.Stop()
-	back := &backwards{to: bounded{client, idle, b}}
+	back := &backwards{to: bounded{client, idle, b}, says: says}
 	var running sync.WaitGroup
 	running.Go(func() {
 		_, err := io.Copy(serverSays{back}, bounded{server, idle, b})
-		if errors.Is(err, errStuck) {
+		if errors.Is(err, errStuck) || errors.Is(err, errOdd) {
 			end(err)
 		}
 		end(errServer)
 	})
-	refused, err := g.pass(bounded{client, idle, b}, bounded{server, idle, b}, back)
+	refused, err := judge(bounded{client, idle, b}, bounded{server, idle, b}, back)
 	switch _, network := errors.AsType[net.Error](err); {
 	case err == nil, network, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		end(errClient)
@@ -87,10 +96,8 @@ func (b bounded) Write(p []byte) (int, error) {
 type backwards struct {
 	to io.Writer
 
-	mu sync.Mutex
-	// depth is in how many braces the server's words are by now; in a text they do not count.
-	depth           int
-	quoted, escaped bool
+	mu   sync.Mutex
+	says Follower
 	// waiting are answers for when its message is over.
 	waiting []byte
 }
@@ -102,7 +109,10 @@ type serverSays struct{ *backwards }
 func (s serverSays) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	over := s.follow(p)
+	over, err := s.says.Follow(p)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errOdd, err)
+	}
 	if len(s.waiting) == 0 || over == 0 {
 		return s.to.Write(p)
 	}
@@ -115,32 +125,11 @@ func (s serverSays) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// follow keeps up with where in a message the server is. It gives where its last message in p is over; 0 when none is.
-func (b *backwards) follow(p []byte) (over int) {
-	for i, c := range p {
-		switch {
-		case b.escaped:
-			b.escaped = false
-		case b.quoted:
-			b.escaped, b.quoted = c == '\\', c != '"'
-		case c == '"':
-			b.quoted = true
-		case c == '{':
-			b.depth++
-		case c == '}':
-			if b.depth--; b.depth == 0 {
-				over = i + 1
-			}
-		}
-	}
-	return over
-}
-
 // Write writes one of our answers, or has it wait until the server's message is over.
 func (b *backwards) Write(answer []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.depth == 0 {
+	if b.says.Between() {
 		return b.to.Write(answer)
 	}
 	if len(b.waiting)+len(answer) > maxAnswers {
@@ -148,4 +137,12 @@ func (b *backwards) Write(answer []byte) (int, error) {
 	}
 	b.waiting = append(b.waiting, answer...)
 	return len(answer), nil
+}
+
+// Follower keeps up with where in its messages the server is, byte by byte.
+type Follower interface {
+	// Follow goes on by p, and says where in p the last message is over that ends there; 0 when none does. Its error is that these are no messages.
+	Follow(p []byte) (over int, err error)
+	// Between reports whether the server is between two messages.
+	Between() bool
 }

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/unixctl"
+)
+
+// appctlOptions are the flags of atoll appctl.
+type appctlOptions struct {
+	nodeOptions
+	target string
+}
+
+func appctlCommand() *cobra.Command {
+	var o appctlOptions
+	cmd := &cobra.Command{
+		Use:   "appctl (--node NODE | --pod POD) [-t DAEMON] [--write] COMMAND ARGS...",
+		Short: "Send a command to a daemon of a node's Open vSwitch or OVN, by way of the API server",
+		Long: `Does what ovs-appctl does: it sends COMMAND to a daemon of a node, and prints the answer. The daemon is reached by way of the API server and the node's atoll-agent: a
+kubeconfig is enough, and no program of Open vSwitch's is needed. list-commands says which commands a daemon has; those that are known to change nothing can be sent.
+
+` + nodeRights + ` It is for all other commands: they may end a daemon, flush connections, or send packets.
+
+The flags of this command come first; from COMMAND on, all is for the daemon. It ends with status 2 when the daemon refuses, or could not be asked.`,
+		Example: `  atoll appctl --node n1 dpif/show
+  atoll appctl --node n1 -t ovn-controller connection-status
+  atoll appctl --pod red/web-0 dpctl/dump-conntrack`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.do(cmd.Context(), args, cmd.OutOrStdout()); err != nil {
+				return fmt.Errorf("appctl: %w", err)
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	o.flags(f)
+	f.StringVarP(&o.target, "target", "t", unixctl.Switch, "which daemon: "+strings.Join(unixctl.Daemons(), ", "))
+	// What follows the command is the daemon's.
+	f.SetInterspersed(false)
+	o.complete(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("target", cobra.FixedCompletions(unixctl.Daemons(), cobra.ShellCompDirectiveNoFileComp)) // The flag is there.
+	return cmd
+}
+
+// do sends the command.
+func (o appctlOptions) do(ctx context.Context, args []string, out io.Writer) error {
+	if !slices.Contains(unixctl.Daemons(), o.target) {
+		return fmt.Errorf("--target: %q is none of %s", o.target, strings.Join(unixctl.Daemons(), ", "))
+	}
+	q, err := o.on(ctx, o.target, "")
+	if err != nil {
+		return err
+	}
+	conn, err := inspect.DialTunnel(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	answer, err := unixctl.Call(ctx, conn, args[0], args[1:]...)
+	if refused, ok := errors.AsType[*unixctl.RefusedError](err); ok {
+		return fmt.Errorf("%s: %s", q, strings.TrimSpace(printableText(refused.What)))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", q, err)
+	}
+	if _, err := io.WriteString(out, printableText(answer)); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}

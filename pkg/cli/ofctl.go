@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
+)
+
+const ofctl = "ovs-ofctl"
+
+// ofctlOptions are the flags of atoll ofctl.
+type ofctlOptions struct {
+	nodeOptions
+	output string
+}
+
+func ofctlCommand() *cobra.Command {
+	var o ofctlOptions
+	cmd := &cobra.Command{
+		Use:   "ofctl (--node NODE | --pod POD) [--write] [-o FORMAT] [--kubeconfig FILE] COMMAND BRIDGE ARGS...",
+		Short: "Run ovs-ofctl on a bridge of a node, by way of the API server",
+		Long: `Runs the program ovs-ofctl, which must be installed here, on a bridge of a node's Open vSwitch: br-int is OVN's. It is reached by way of the API server and the node's
+atoll-agent: a kubeconfig is enough. What is said by ovs-ofctl can only ask for what the bridge has: flows, ports, groups, meters, tables.
+
+` + nodeRights + ` ovn-controller does not put back what others write into its bridge.
+
+"-o table", wide or json prints what dump-flows and dump-ports tell as a table, or for programs. table cuts what is long.
+
+The flags of this command come first; from the first one on that it does not know, all are for ovs-ofctl. It ends with the status of ovs-ofctl, or 2 when it could not be run.`,
+		Example: `  atoll ofctl --node n1 dump-flows br-int table=0
+  atoll ofctl --pod red/web-0 -o wide dump-flows br-int metadata=0x3
+  atoll ofctl --node n1 show br-int`,
+		// Most flags are not ours.
+		DisableFlagParsing: true,
+	}
+	o.flags(cmd.Flags())
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "of dump-flows and dump-ports: table, wide or json (default: what ovs-ofctl prints)")
+	o.completeOwn(cmd)
+	cmd.RunE = o.run("ofctl", func(cmd *cobra.Command, rest []string) error {
+		return o.do(cmd.Context(), rest, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	})
+	return cmd
+}
+
+// do runs the program on a socket that has the bridge's name.
+func (o ofctlOptions) do(ctx context.Context, args []string, in io.Reader, out, problems io.Writer) error {
+	path, err := lookPath(ofctl)
+	if err != nil {
+		return err
+	}
+	command, bridge := bridgeOf(args)
+	if !nodeapi.IsBridgeName(bridge) {
+		return fmt.Errorf("%q is no bridge of the node: write COMMAND BRIDGE, such as dump-flows br-int", bridge)
+	}
+	if err := o.checkOutput(command); err != nil {
+		return err
+	}
+	q, err := o.on(ctx, api.NodeOpenFlow, bridge)
+	if err != nil {
+		return err
+	}
+	tunnel, err := inspect.OpenTunnel(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer tunnel.Close()
+	refusals := &watched{to: problems, word: []byte("OFPBRC_EPERM")}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, refusals
+	// It looks for BRIDGE.mgmt there.
+	cmd.Env = append(withoutOVN(os.Environ()), "OVS_RUNDIR="+tunnel.Dir())
+	var text bytes.Buffer
+	if o.output != "" {
+		cmd.Stdout = &text
+	}
+	if err := runThrough(cmd, tunnel, problems); err != nil {
+		if refusals.seen && !o.write {
+			fmt.Fprintln(problems, "atoll: this connection only reads. Ask for one that writes (--write)")
+		}
+		return err
+	}
+	if o.output == "" {
+		return nil
+	}
+	if command == dumpPorts {
+		return printPortCounts(text.Bytes(), bridge, o.output, out)
+	}
+	return printFlowTable(&text, o.output, out)
+}
+
+// The commands that there are tables of.
+const (
+	dumpFlows = "dump-flows"
+	dumpPorts = "dump-ports"
+)
+
+func (o ofctlOptions) checkOutput(command string) error {
+	switch {
+	case o.output == "":
+		return nil
+	case !slices.Contains([]string{formatTable, formatWide, formatJSON}, o.output):
+		return fmt.Errorf("--output: %q is none of %s, %s, %s", o.output, formatTable, formatWide, formatJSON)
+	case command != dumpFlows && command != dumpPorts:
+		return errors.New("--output is for " + dumpFlows + " and " + dumpPorts + " alone")
+	}
+	return nil
+}
+
+// ofctlValued are the options of ovs-ofctl(8) whose value is the next argument.
+var ofctlValued = []string{
+	"-O", "--protocols", "-F", "--flow-format", "-P", "--packet-in-format", "-t", "--timeout", "-p", "--private-key", "-c", "--certificate", "-C", "--ca-cert",
+	"--bootstrap-ca-cert", "--ssl-protocols", "--ssl-ciphers", "--unixctl",
+}
+
+// bridgeOf are the first two of the program's arguments that are no options: its command, and the bridge.
+func bridgeOf(args []string) (command, bridge string) {
+	var words []string
+	for i := 0; i < len(args) && len(words) < 2; i++ {
+		switch {
+		case slices.Contains(ofctlValued, args[i]):
+			i++
+		case !strings.HasPrefix(args[i], "-"):
+			words = append(words, args[i])
+		}
+	}
+	words = append(words, "", "")
+	return words[0], words[1]
+}
+
+// watched is what is written to, and whether there was a word in it.
+type watched struct {
+	to   io.Writer
+	word []byte
+	// last is the end of what was written before, in which the word may have begun.
+	last []byte
+	seen bool
+}
+
+// Write implements io.Writer.
+func (w *watched) Write(p []byte) (int, error) {
+	all := slices.Concat(w.last, p)
+	w.seen = w.seen || bytes.Contains(all, w.word)
+	w.last = bytes.Clone(all[max(0, len(all)-len(w.word)+1):])
+	return w.to.Write(p)
+}
