@@ -145,6 +145,8 @@ func TestJudgeTrace(t *testing.T) {
 		"let through":                        {0, stopped("10.0.0.17:8080", "policy", "no"), Traced{"red/b"}, true},
 		"to the porthole":                    {0, there(stopped("10.0.0.17:8080", "porthole", "closed"), edge), Traced{"red:porthole"}, false},
 		"not to the porthole":                {0, there(stopped("10.0.0.17:8080", "porthole", "closed"), edge), Traced{"red/b"}, true},
+		"a Service that is not known":        {0, stopped("10.0.0.17:8080", "compatibility", "Service blue/web is of Network blue and not known in Network red"), Traced{"red:porthole"}, false},
+		"an access list that does not hold":  {0, stopped("10.0.0.17:8080", "compatibility", "pods of Network red do not reach those of Network blue"), Traced{"blue/b"}, true},
 		"nobody is behind it, wherever":      {0, stopped("10.0.0.17:8080", "load balancer", "none"), Traced{"red:porthole"}, false},
 		"nobody is behind it, and one gets":  {0, stopped("10.0.0.17:8080", "load balancer", "none"), Traced{"red/b"}, true},
 		"from the default Network to a face": {4, there(reached("10.0.0.17", "pod red/b", ""), face), Traced{"default:node:n2"}, false},
@@ -175,6 +177,9 @@ func TestMicroflow(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", to, got, want)
 		}
+	}
+	if got := ReadTrace("ip.ttl--;\narp {\n  eth.dst = ff:ff:ff:ff:ff:ff;\n  output(\"red/b\");\n};\noutput(\"red/a\");"); !reflect.DeepEqual(got, Traced{"red/a"}) {
+		t.Errorf("the router's question is taken for the packet: %q", got)
 	}
 	if got := ReadTrace("# tcp\nct_next {\n output(\"red/b\"); output(\"red/b\");\n}"); !reflect.DeepEqual(got, Traced{"red/b"}) {
 		t.Errorf("read %q", got)

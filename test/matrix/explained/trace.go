@@ -70,11 +70,25 @@ type Traced []string
 // output is what ovn-trace prints for each (ovn-trace(8), --minimal).
 var output = regexp.MustCompile(`output\("([^"]+)"\)`)
 
-// ReadTrace reads what ovn-trace printed.
+// ReadTrace reads what ovn-trace printed. What a router sends instead of the packet, since it does not know its neighbour, is not the packet: it asks all
+// in the subnet for who has an address.
 func ReadTrace(said string) (out Traced) {
-	for _, match := range output.FindAllStringSubmatch(said, -1) {
-		if !slices.Contains(out, match[1]) {
-			out = append(out, match[1])
+	inside, depth := "", 0
+	for line := range strings.Lines(said) {
+		text := strings.TrimSpace(line)
+		if depth == 0 && (text == "arp {" || text == "nd_ns {") {
+			inside = text
+		}
+		if inside != "" {
+			if depth += strings.Count(text, "{") - strings.Count(text, "}"); depth == 0 {
+				inside = ""
+			}
+			continue
+		}
+		for _, match := range output.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(out, match[1]) {
+				out = append(out, match[1])
+			}
 		}
 	}
 	return out
@@ -109,7 +123,7 @@ func partOf(network string, w api.ExplanationWay) part {
 		last = w.There[len(w.There)-1]
 	}
 	// A Service that the Network does not know, and what has nobody behind it: explain says so at once, wherever the packet is refused.
-	return part{open: last.Layer == "load balancer" || last.Layer == "switch" || last.Layer == "porthole"}
+	return part{open: strings.HasPrefix(last.What, "Service ") || last.Layer == "load balancer" || last.Layer == "switch" || last.Layer == "porthole"}
 }
 
 // JudgeTrace is what an explanation says of OVN's part of what is dialled at an address otherwise than ovn-trace, in words; empty when they agree. An error
