@@ -135,7 +135,7 @@ func explain(ctx context.Context, spec inspectapi.ExplanationSpec) (explained.Sa
 	}
 	answer, err := env.Clients.Kube.CoreV1().RESTClient().Post().AbsPath("/apis/"+inspectapi.GroupVersion().String()+"/"+inspectapi.ResourceExplanations).
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).Do(ctx).Raw()
-	if status := (apierrors.APIStatus)(nil); apierrors.IsBadRequest(err) && errors.As(err, &status) {
+	if status := apierrors.APIStatus(nil); apierrors.IsBadRequest(err) && errors.As(err, &status) {
 		return explained.Said{Err: status.Status().Message}, nil
 	}
 	if err != nil {

@@ -143,7 +143,7 @@ func neighbours(to map[netip.Addr]string, port *nb.LogicalSwitchPort) {
 	}
 	for _, text := range port.Addresses {
 		mac, addresses, _ := strings.Cut(text, " ")
-		for _, word := range strings.Fields(addresses) {
+		for word := range strings.FieldsSeq(addresses) {
 			if a, err := netip.ParseAddr(word); err == nil {
 				to[a] = mac
 			}

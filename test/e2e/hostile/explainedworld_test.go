@@ -125,7 +125,7 @@ func sendFrom(ctx context.Context, from string, target wire.Target) (wire.Result
 		return wire.Result{}, err
 	}
 	result := wire.Result{Token: token}
-	for result.Tries < placeTries && !result.Answered && !(result.Connected && target.Port == wire.HTTPPort) {
+	for result.Tries < placeTries && !result.Answered && (!result.Connected || target.Port != wire.HTTPPort) {
 		if err := ctx.Err(); err != nil {
 			return result, err
 		}

@@ -3,6 +3,7 @@ package explained
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,8 +96,10 @@ func TestJudge(t *testing.T) {
 		"a connection where it is stopped":          {pod, closed, at("10.0.0.17", random.Seen{Result: wire.Result{Connected: true}}), "somebody answered"},
 		"the wrong Network is taken for an address": {own, says(reached("10.0.0.17:8080", "pod blue/b", "10.0.0.16")), at("10.0.0.17", b), "red/b has heard it"},
 		"another Network's pod answers":             {own, right, at("10.0.0.17", answeredBy("blue-b", "10.0.0.16")), "blue/b has heard it"},
-		"somebody else has heard it, too": {own, right, at("10.0.0.17", random.Seen{Result: b.Result, Clients: b.Clients, Witnesses: []string{"red-b", "blue-b"}}),
-			"blue/b has heard it"},
+		"somebody else has heard it, too": {
+			own, right, at("10.0.0.17", random.Seen{Result: b.Result, Clients: b.Clients, Witnesses: []string{"red-b", "blue-b"}}),
+			"blue/b has heard it",
+		},
 		"the wrong client":                       {pod, says(reached("10.0.0.17:8080", "pod red/b", "100.64.0.1")), at("10.0.0.17", b), "it is seen as 10.0.0.16"},
 		"another address, in the same Network":   {pod, right, at("100.64.0.2", b), ""},
 		"an address that leads elsewhere":        {foreign, foreignClosed, at("10.0.0.17", b), ""},
@@ -126,7 +129,7 @@ func TestJudgeTrace(t *testing.T) {
 	t.Parallel()
 	stage, a := example(), addr("10.0.0.17")
 	there := func(w api.ExplanationWay, steps ...api.ExplanationStep) api.ExplanationWay {
-		w.There = append(steps, w.There[len(w.There)-1])
+		w.There = slices.Concat(steps, w.There[len(w.There)-1:])
 		return w
 	}
 	edge := api.ExplanationStep{Layer: "router", OK: true, What: "router red leads 10.0.0.17 to the porthole on the pod's own node"}

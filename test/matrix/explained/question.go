@@ -180,7 +180,7 @@ func (d drawer) question(kind Kind) (Question, bool) {
 	if q.Place == "" {
 		q.Dial = d.Spoken(i, q.Dial)
 	}
-	return q, !(q.Place == "" && q.Meant == from.UID) && (q.Name != "" || len(q.Dial) > 0)
+	return q, (q.Place != "" || q.Meant != from.UID) && (q.Name != "" || len(q.Dial) > 0)
 }
 
 // address has the question be about an address as the sender dials it.
