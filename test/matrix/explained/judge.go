@@ -173,7 +173,7 @@ func (j judge) dialled(a netip.Addr, seen random.Seen) string {
 		return j.notDialled(seen)
 	case c == nil && (strings.HasPrefix(j.q.Spec.To, "svc/") || len(j.ended) > 0):
 		// A Service is dialled by some of its addresses.
-		if len(j.ended) > 0 && answered(j.q, seen) && len(j.claims) == 0 {
+		if len(j.ended) > 0 && j.knows(seen) && answered(j.q, seen) && len(j.claims) == 0 {
 			return fmt.Sprintf("it is said to be stopped before anything is dialled (%s), and %s answered", j.ended[0], seen.Result.Answerer)
 		}
 		return ""
@@ -181,6 +181,11 @@ func (j judge) dialled(a netip.Addr, seen random.Seen) string {
 		return "nothing is said of it"
 	}
 	return j.compare(c, seen)
+}
+
+// knows reports whether an answer says something. A place may send to what is nobody's in the cluster, where somebody outside answers.
+func (j judge) knows(seen random.Seen) bool {
+	return j.q.Place == "" || slices.ContainsFunc(j.Pods, func(p random.Placed) bool { return p.UID == seen.Result.Answerer.UID })
 }
 
 // notDialled: by this address the pod that is meant is said not to be dialled. In its own Network it may be reached by more than that.
