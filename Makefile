@@ -27,6 +27,8 @@ POLICY   ?= -clusters=200
 PACKETS  ?= -packets=10000
 REBUILD  ?= -pods=1000
 CHURN    ?= -duration=10m -pods=60
+PATHS    ?= 2000
+SEED     ?= 0
 
 # Go stamps each program with the version that git gives the source (`go version -m bin/atoll-agent`).
 build_go = go build -ldflags "-s -w"
@@ -73,7 +75,7 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race histories mutations test-integration policy policy-packets test-e2e losses rebuild churn conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
+.PHONY: test verify lint test-unit race histories mutations test-integration policy policy-packets test-e2e losses rebuild churn explain-packets conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
 test: build ## everything (as root): each suite, and a summary
 	$(suites) verify lint unit fuzz integration,e2e,conformance alone
 
@@ -114,6 +116,9 @@ rebuild: build ## both databases are lost and rebuilt with 1,000 pods, whose num
 
 churn: build ## pods come and go in four Networks while members of the databases are killed at random: ten minutes; CHURN="-duration=1h -pods=300 -seed=7" is more (as root)
 	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=0 -v -run='^TestChurn$$' ./test/e2e/installed $(CHURN)
+
+explain-packets: build ## what atoll explain says of 2,000 random paths, what real packets do, and what ovn-trace says; PATHS=4000 SEED=7 is more, and a certain draw (as root)
+	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=60m -v -run='^TestRandomCompatibility$$' ./test/e2e/hostile -paths=$(PATHS) -seed=$(SEED)
 
 conformance: build ## Kubernetes' own network and probe tests, in both kinds of Network; CONFORMANCE="-network=vpc -focus=DNS" is a part (as root)
 	go run ./test/conformance $(CONFORMANCE)

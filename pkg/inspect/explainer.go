@@ -20,6 +20,8 @@ type explainer struct {
 	// judging is the packet that policies are asked about, and other who is at its other end; nil when that is no pod.
 	judging packet
 	other   *party
+	// others are the ways that kube-proxy may lead the packet, beside the one that is followed.
+	others []Way
 	// met are the objects that the ways have met, whose rows may have drifted.
 	met struct {
 		networks []string

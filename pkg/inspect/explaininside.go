@@ -45,8 +45,14 @@ func (e *explainer) walk(from *party, p packet) []Way {
 		first.end = from.pod
 		return []Way{first}
 	}
-	e.onward(&first, from, dialled, p)
-	return []Way{first}
+	return e.onwards(first, from, dialled, p)
+}
+
+// onwards are the way onward, and the others that a node may lead it.
+func (e *explainer) onwards(way Way, from *party, dialled, p packet) []Way {
+	e.others = nil
+	e.onward(&way, from, dialled, p)
+	return append([]Way{way}, e.others...)
 }
 
 func (e *explainer) meetBalancer(lb *nb.LoadBalancer) {
@@ -68,8 +74,7 @@ func (e *explainer) balanced(first Way, from *party, dialled packet, lb *nb.Load
 			which = fmt.Sprintf("endpoint %d of %d, of which one is chosen for each connection", i+1, n)
 		}
 		way.ok(LayerBalancer, from.node, from.network, "row %s leads %s to %s, %s%s", lb.Name, dialled, p, which, e.leaving(lb, to.Addr()))
-		e.onward(&way, from, dialled, p)
-		out = append(out, way)
+		out = append(out, e.onwards(way, from, dialled, p)...)
 	}
 	return out
 }

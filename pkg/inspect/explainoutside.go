@@ -176,12 +176,31 @@ func (e *explainer) kubeProxy(way *Way, from *party, p packet, key model.Service
 		})
 		return
 	}
-	to := endpoints[0]
-	way.ok(LayerBalancer, from.node, "", "kube-proxy of node %s leads %s to %s, one of %s of Service %s", from.node, p, to, model.Count(len(endpoints), "endpoint"), key)
+	begun := *way
+	for i, to := range endpoints {
+		if i == 0 {
+			begun.There = slices.Clone(way.There)
+			e.led(way, from, p, key, to, len(endpoints))
+			continue
+		}
+		other := begun
+		other.There = slices.Clone(begun.There)
+		e.led(&other, from, p, key, to, len(endpoints))
+		e.others = append(e.others, other)
+	}
+}
+
+// led follows a connection that kube-proxy leads to one of a Service's endpoints. A face is reached where the pod could dial it, too.
+func (e *explainer) led(way *Way, from *party, p packet, key model.ServiceKey, to netip.AddrPort, count int) {
+	way.ok(LayerBalancer, from.node, "", "kube-proxy of node %s leads %s to %s, one of %s of Service %s", from.node, p, to, model.Count(count, "endpoint"), key)
 	p.dst, p.port = to.Addr(), to.Port()
 	e.met.ports = append(e.met.ports, p.port)
 	if face, is := e.faces[p.dst]; is {
 		if from.isPod() && !e.flat(from.network) {
+			if end, err := e.party(face); err == nil && end.port != nil && e.peers.Reaches(from.network, end.network) {
+				e.toFace(way, from, p, face)
+				return
+			}
 			way.stop(e.wall(LayerNode, from, fmt.Sprintf("the endpoint is the face of pod %s: what kube-proxy leads from one porthole to another is refused", face), "dial a Service that Network %s knows, or make its Network compatible", from.network))
 			return
 		}

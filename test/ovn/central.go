@@ -61,11 +61,7 @@ func Start(t testing.TB, northd bool) *Central {
 
 // Run starts a central; Stop ends it. Its processes end with this one at the latest.
 func Run(ctx context.Context, o Options) (*Central, error) {
-	prefix := os.Getenv(PrefixVariable)
-	if prefix == "" {
-		return nil, fmt.Errorf("%s is not set: it must name a prefix with OVN's programs (make sets it)", PrefixVariable)
-	}
-	found, err := parts.LocateOVN(prefix)
+	found, err := locate()
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +89,15 @@ func Run(ctx context.Context, o Options) (*Central, error) {
 		}
 	}
 	return c, nil
+}
+
+// locate finds OVN's programs.
+func locate() (parts.OVN, error) {
+	prefix := os.Getenv(PrefixVariable)
+	if prefix == "" {
+		return parts.OVN{}, fmt.Errorf("%s is not set: it must name a prefix with OVN's programs (make sets it)", PrefixVariable)
+	}
+	return parts.LocateOVN(prefix)
 }
 
 func newCentral(found parts.OVN, dir string) *Central {

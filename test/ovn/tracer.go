@@ -26,8 +26,21 @@ const traces = 4000
 func (c *Central) Trace(ctx context.Context, state string) (*Tracer, error) {
 	// A tracer that ends removes its socket, perhaps after the next one has made its own.
 	c.tracers++
-	socket := c.path(fmt.Sprintf("trace%d.ctl", c.tracers))
-	args := []string{"--db=" + c.SBAddress(), "--detach", "--no-chdir", "--unixctl=" + socket, "-vconsole:off"}
+	return c.trace(ctx, c.SBAddress(), c.path(fmt.Sprintf("trace%d.ctl", c.tracers)), state)
+}
+
+// TraceAt is Central.Trace for a southbound database that somebody else runs. The tracer's socket, which is a path that nobody has used, has to be short
+// enough for one; its programs are those below the prefix that ATOLL_OVN_PREFIX names.
+func TraceAt(ctx context.Context, southbound, socket, state string) (*Tracer, error) {
+	found, err := locate()
+	if err != nil {
+		return nil, err
+	}
+	return newCentral(found, "").trace(ctx, southbound, socket, state)
+}
+
+func (c *Central) trace(ctx context.Context, southbound, socket, state string) (*Tracer, error) {
+	args := []string{"--db=" + southbound, "--detach", "--no-chdir", "--unixctl=" + socket, "-vconsole:off"}
 	for range traces {
 		args = append(args, "--ct="+state)
 	}

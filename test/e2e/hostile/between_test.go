@@ -27,7 +27,7 @@ import (
 
 // TestRandomCompatibility: eight Networks of four plans of addresses, some of which conflict, drawn by a seed, with edges of both modes, Services with
 // endpoints in several of them and policies across. 32 pods on three nodes dial each other by own address and by face, and all Services. Then
-// a third of the edges changes, and they dial again.
+// a third of the edges changes, and they dial again. At last explain says of paths of all kinds what packets do.
 func TestRandomCompatibility(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
@@ -55,6 +55,7 @@ func TestRandomCompatibility(t *testing.T) {
 	}
 	t.Attr("paths", fmt.Sprint(len(first)+len(second)))
 	t.Logf("%d paths, %d names; 0 wrong; by the edges before the change %d would be", len(first)+len(second), names+more, len(wrong))
+	explainsPackets(t, world, *seed, *explainPaths)
 }
 
 // lookingUp is how many pods look names up at once.

@@ -2,6 +2,7 @@ package random
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -13,6 +14,8 @@ type Seen struct {
 	Result wire.Result
 	// Witnesses are the UIDs of the pods that recorded the path's token.
 	Witnesses []string
+	// Clients are the addresses that it came from, as they saw it.
+	Clients []netip.Addr
 }
 
 // Judge says what is wrong with a path, and nothing where it is as it must be. Leaked: it was heard by somebody who must

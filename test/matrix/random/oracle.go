@@ -44,6 +44,8 @@ type Path struct {
 	To       string
 	Address  netip.Addr
 	Protocol wire.Protocol
+	// Port for TCP and UDP; 0 means wire.DefaultPort.
+	Port uint16
 	// May are the UIDs of those of whom one has to answer; where there are none, nobody may.
 	May []string
 	// Open: nobody has to. It may lead to others, too, to whom it does not get.

@@ -101,17 +101,17 @@ func TestJudge(t *testing.T) {
 		seen          Seen
 		wrong, leaked bool
 	}{
-		"reached":                          {open, wire.TCP, Seen{by("a"), []string{"a"}}, false, false},
-		"reached by an echo":               {open, wire.ICMP, Seen{wire.Result{Answered: true}, []string{"a"}}, false, false},
-		"an echo that nobody accounts for": {open, wire.ICMP, Seen{wire.Result{Answered: true}, nil}, true, false},
+		"reached":                          {open, wire.TCP, Seen{by("a"), []string{"a"}, nil}, false, false},
+		"reached by an echo":               {open, wire.ICMP, Seen{wire.Result{Answered: true}, []string{"a"}, nil}, false, false},
+		"an echo that nobody accounts for": {open, wire.ICMP, Seen{wire.Result{Answered: true}, nil, nil}, true, false},
 		"silence where one must answer":    {open, wire.TCP, Seen{}, true, false},
-		"somebody else answers":            {open, wire.TCP, Seen{by("b"), []string{"b"}}, true, true},
-		"somebody else heard it, too":      {open, wire.UDP, Seen{by("a"), []string{"a", "b"}}, true, true},
-		"the answer is lost":               {open, wire.UDP, Seen{wire.Result{}, []string{"a"}}, true, false},
+		"somebody else answers":            {open, wire.TCP, Seen{by("b"), []string{"b"}, nil}, true, true},
+		"somebody else heard it, too":      {open, wire.UDP, Seen{by("a"), []string{"a", "b"}, nil}, true, true},
+		"the answer is lost":               {open, wire.UDP, Seen{wire.Result{}, []string{"a"}, nil}, true, false},
 		"closed":                           {shut, wire.TCP, Seen{}, false, false},
-		"heard where it is closed":         {shut, wire.UDP, Seen{wire.Result{}, []string{"b"}}, true, true},
-		"a connection where it is closed":  {shut, wire.TCP, Seen{wire.Result{Connected: true}, nil}, true, true},
-		"an echo where it is closed":       {shut, wire.ICMP, Seen{wire.Result{Answered: true}, nil}, true, true},
+		"heard where it is closed":         {shut, wire.UDP, Seen{wire.Result{}, []string{"b"}, nil}, true, true},
+		"a connection where it is closed":  {shut, wire.TCP, Seen{wire.Result{Connected: true}, nil, nil}, true, true},
+		"an echo where it is closed":       {shut, wire.ICMP, Seen{wire.Result{Answered: true}, nil, nil}, true, true},
 	} {
 		wrong, leaked := Judge(Path{May: c.may, Protocol: c.protocol}, c.seen)
 		// Where nobody has to answer, silence is right, and the wrong answer is wrong still.

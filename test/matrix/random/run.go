@@ -3,6 +3,7 @@ package random
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ func Run(ctx context.Context, exec matrix.Exec, placed []Placed, paths []Path) (
 		var targets []wire.Target
 		for i, p := range paths {
 			if p.From == from {
-				targets = append(targets, wire.Target{Address: p.Address, Protocol: p.Protocol, Token: token(i)})
+				targets = append(targets, wire.Target{Address: p.Address, Protocol: p.Protocol, Port: p.Port, Token: token(i)})
 			}
 		}
 		results, err := matrix.Probe(ctx, exec, placed[from].Namespace, placed[from].Name, targets)
@@ -51,7 +52,7 @@ func Run(ctx context.Context, exec matrix.Exec, placed []Placed, paths []Path) (
 		return nil, err
 	}
 	// Only now is every token where it will ever be.
-	by := map[string][]string{}
+	by, clients := map[string][]string{}, map[string][]netip.Addr{}
 	var mu sync.Mutex
 	err = each(ctx, placed, func(ctx context.Context, i int) error {
 		sightings, err := matrix.Seen(ctx, exec, placed[i].Namespace, placed[i].Name, prefix)
@@ -61,11 +62,14 @@ func Run(ctx context.Context, exec matrix.Exec, placed []Placed, paths []Path) (
 			if !slices.Contains(by[s.Token], placed[i].UID) {
 				by[s.Token] = append(by[s.Token], placed[i].UID)
 			}
+			if !slices.Contains(clients[s.Token], s.From) {
+				clients[s.Token] = append(clients[s.Token], s.From)
+			}
 		}
 		return err
 	})
 	for i := range seen {
-		seen[i].Witnesses = by[token(i)]
+		seen[i].Witnesses, seen[i].Clients = by[token(i)], clients[token(i)]
 	}
 	return seen, err
 }
