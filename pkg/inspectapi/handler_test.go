@@ -183,7 +183,7 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	case "operator":
 		return true
 	case "checker":
-		return r.Resource == "databases" && r.Subresource == "proxy" && r.Verb == "get"
+		return r.Resource == "databases" && r.Subresource == "proxy" && r.Verb == "get" || r.Resource == "nodechecks" && r.Verb != "update"
 	case "ed", "eve":
 		// They may edit the namespace; eve may not see its flows.
 		return (r.Resource == "policytrials" || r.Resource == "explanations" || r.Resource == "podflows" && spec.User == "ed") && r.Namespace == "acme"

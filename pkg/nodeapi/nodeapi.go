@@ -5,6 +5,7 @@
 //	                     ◀── Line, Line, … Line{End: true} ──
 //	           ── Client ── POST /flows: FlowsQuestion ──▶ Handler ── flows of the node
 //	                     ◀── FlowLine, FlowLine, … FlowLine{End: true} ──
+//	           ── Client ── POST /check: CheckQuestion ──▶ Handler ── what is on the node, and what should be: one model.NodeCheck
 //	           ── Client ── POST /capture: CaptureQuestion ──▶   the same, and CaptureLines
 //
 // What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, and each in time and in

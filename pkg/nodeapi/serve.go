@@ -25,15 +25,18 @@ type Answers interface {
 	Flows(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error
 	// Capture tells of packets of a pod until the part that is asked for is over. Its error is a RefusedError where none were taken.
 	Capture(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error
+	// Check compares what is on the node with what should be, and puts it right where that is asked for. Its error is a RefusedError where it cannot tell.
+	Check(ctx context.Context, repair bool) (model.NodeCheck, error)
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.
 func Handler(answers Answers, log *slog.Logger) http.Handler {
-	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce)}
+	h := &handler{answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce), checks: make(chan struct{}, maxChecksAtOnce)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathPing, h.ping)
 	mux.HandleFunc("POST "+pathCapture, h.capture)
 	mux.HandleFunc("POST "+pathFlows, h.flows)
+	mux.HandleFunc("POST "+pathCheck, h.check)
 	return mux
 }
 
@@ -44,6 +47,8 @@ type handler struct {
 	turns, captures chan struct{}
 	// flowTurns are those of questions about flows, which may take as long as somebody follows.
 	flowTurns chan struct{}
+	// checks are those of checks, which take the most of the node.
+	checks chan struct{}
 }
 
 // Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone, also while he is answered.
