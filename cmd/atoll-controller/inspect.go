@@ -53,7 +53,7 @@ func (p *process) serveInspection(ctx context.Context, client kubernetes.Interfa
 	}
 	return inspectapi.Serve(ctx, build.ScrapeAddress(p.options.inspectAddress, inspectPort), inspectapi.Config{
 		Client: client, Objects: p.settings, Answers: inquirer, Nodes: inquirer, Agents: inspectapi.AgentsBy(p.signer), Flows: inquirer, FlowAgents: inspectapi.FlowAgentsBy(p.signer), Signer: p.signer, Log: p.log, Leads: p.leading.Load,
-		Databases: inspectapi.Databases(northbound, southbound),
+		AllNodes: inquirer, CheckAgents: inspectapi.CheckAgentsBy(p.signer), Databases: inspectapi.Databases(northbound, southbound),
 	})
 }
 

@@ -14,6 +14,8 @@ type inventory struct {
 	netnsGone func(path string) bool
 	// podOf finds a pod of this node by its UID.
 	podOf func(uid string) (pod, bool)
+	// wanted is the port that a link should have; false when its pod has gone.
+	wanted func(netdev.Owner) (vswitch.Port, bool)
 }
 
 // leftovers is what does not fit together.
@@ -24,6 +26,10 @@ type leftovers struct {
 	links []netdev.Owner
 	// lost are links whose port has vanished from the database although their pod lives.
 	lost []netdev.Owner
+	// changed are links whose port says something else than it should.
+	changed []netdev.Owner
+	// twins are ports of links of which the same interface of the same pod has a newer one, with a port.
+	twins []vswitch.Port
 }
 
 // leftovers compares ports, links and pods.
@@ -36,7 +42,7 @@ func (i inventory) leftovers() leftovers {
 	for _, l := range i.links {
 		linked[l.HostName()] = true
 	}
-	plugged := make(map[string]bool, len(i.ports))
+	plugged := make(map[string]vswitch.Port, len(i.ports))
 	bound := make(map[string]bool, len(i.ports))
 	var found leftovers
 	for _, p := range i.ports {
@@ -44,12 +50,13 @@ func (i inventory) leftovers() leftovers {
 			found.ports = append(found.ports, p)
 			continue
 		}
-		plugged[p.Name] = true
+		plugged[p.Name] = p
 		bound[p.IfaceID] = true
 	}
+	i.usedPorts(plugged, bound, &found)
 	newest := map[model.AttachmentKey]netdev.Owned{}
 	for _, l := range i.links {
-		if plugged[l.HostName()] {
+		if _, has := plugged[l.HostName()]; has {
 			continue
 		}
 		p, lives := i.podOf(l.PodUID)
@@ -76,4 +83,33 @@ func (i inventory) leftovers() leftovers {
 		}
 	}
 	return found
+}
+
+// usedPorts compares the ports that living pods' links have with what they should say, and adds to bound whom they belong to, whatever they say.
+func (i inventory) usedPorts(plugged map[string]vswitch.Port, bound map[string]bool, found *leftovers) {
+	used := map[model.AttachmentKey]netdev.Owned{}
+	each := func(do func(l netdev.Owned, id model.AttachmentKey, p vswitch.Port)) {
+		for _, l := range i.links {
+			pod, lives := i.podOf(l.PodUID)
+			if p, has := plugged[l.HostName()]; has && lives {
+				do(l, pod.attachment(l.Interface), p)
+			}
+		}
+	}
+	each(func(l netdev.Owned, id model.AttachmentKey, _ vswitch.Port) {
+		bound[id.PortName()] = true
+		if other, has := used[id]; !has || other.Index < l.Index {
+			used[id] = l
+		}
+	})
+	each(func(l netdev.Owned, id model.AttachmentKey, p vswitch.Port) {
+		want, lives := i.wanted(l.Owner)
+		should, _ := p.Unlike(want)
+		switch {
+		case used[id] != l:
+			found.twins = append(found.twins, p)
+		case lives && len(should) > 0:
+			found.changed = append(found.changed, l.Owner)
+		}
+	})
 }

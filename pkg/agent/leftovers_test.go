@@ -85,6 +85,30 @@ func TestLeftovers(t *testing.T) {
 				lost:  []netdev.Owner{owner("c2", "u1")},
 			},
 		},
+		{
+			name:  "a port without its iface-id",
+			ports: []vswitch.Port{port("c1", "")},
+			links: []netdev.Owned{link("c1", "u1", 5)},
+			want:  leftovers{changed: []netdev.Owner{owner("c1", "u1")}},
+		},
+		{
+			name:  "a port with another pod's iface-id",
+			ports: []vswitch.Port{port("c1", "red/two"), port("c2", "red/two")},
+			links: []netdev.Owned{link("c1", "u1", 5), link("c2", "u2", 7)},
+			want:  leftovers{changed: []netdev.Owner{owner("c1", "u1")}},
+		},
+		{
+			name:  "two sandboxes of a pod with ports",
+			ports: []vswitch.Port{port("c1", "red/one"), port("c2", "red/one")},
+			links: []netdev.Owned{link("c2", "u1", 7), link("c1", "u1", 5)},
+			want:  leftovers{twins: []vswitch.Port{port("c1", "red/one")}},
+		},
+		{
+			name:  "a newer link without a port, and the port without its iface-id",
+			ports: []vswitch.Port{port("c1", "")},
+			links: []netdev.Owned{link("c1", "u1", 5), link("c2", "u1", 7)},
+			want:  leftovers{links: []netdev.Owner{owner("c2", "u1")}, changed: []netdev.Owner{owner("c1", "u1")}},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -99,6 +123,10 @@ func TestLeftovers(t *testing.T) {
 				ports: test.ports, links: test.links,
 				netnsGone: func(path string) bool { return gone[path] },
 				podOf:     pods.getByUID,
+				wanted: func(o netdev.Owner) (vswitch.Port, bool) {
+					p, lives := pods.getByUID(o.PodUID)
+					return vswitch.Port{Name: o.HostName(), IfaceID: p.key.String(), Sandbox: o.ContainerID, Interface: o.Interface, Netns: o.Netns}, lives
+				},
 			}.leftovers()
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(leftovers{})); diff != "" {
 				t.Error(diff)

@@ -44,6 +44,8 @@ const (
 	sweptLink = "link"
 	// sweptLostPort: a port of a living pod, which the database had lost.
 	sweptLostPort = "lost port"
+	// sweptChangedPort: a port of a living pod that said something else than it should.
+	sweptChangedPort = "changed port"
 	// sweptBounds: what a pod may send, which was not bounded as it should be.
 	sweptBounds = "bounds"
 	// sweptCollected: what the container runtime asked to be removed.
@@ -51,7 +53,7 @@ const (
 )
 
 func sweptThings() []string {
-	return []string{sweptPort, sweptLink, sweptLostPort, sweptBounds, sweptCollected, portholes.Swept}
+	return []string{sweptPort, sweptLink, sweptLostPort, sweptChangedPort, sweptBounds, sweptCollected, portholes.Swept}
 }
 
 // What became of a repair.

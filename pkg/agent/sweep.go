@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
@@ -14,6 +15,8 @@ import (
 const (
 	sweepEvery   = time.Minute
 	sweepTimeout = 30 * time.Second
+	// sweepTurn is the key of the lock for sweeping; no container's ID is it.
+	sweepTurn = "sweep"
 )
 
 // sweepForever sweeps at the start, every minute, and whenever the database may hold less than before. It
@@ -60,14 +63,19 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// sweep removes what crashes left behind, and gives back to the bridge the ports of living pods that the
-// database has lost. It does nothing before both pods and database have been read.
+// sweep removes what crashes left behind, gives back to the bridge the ports of living pods that the
+// database has lost, and puts right those that say something else. It does nothing before both pods and database have been read.
 func (a *Agent) sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	if err := a.ready(ctx); err != nil {
 		return err
 	}
+	release, err := a.locks.Acquire(ctx, sweepTurn)
+	if err != nil {
+		return fmt.Errorf("wait for another sweep: %w", err)
+	}
+	defer release()
 	seen, err := a.inventory(ctx)
 	if err != nil {
 		return err
@@ -85,6 +93,13 @@ func (a *Agent) sweep(ctx context.Context) error {
 	for _, owner := range found.lost {
 		failed = append(failed, a.tidy(sweptLostPort, owner, func() (bool, error) { return a.restorePort(ctx, owner) }))
 	}
+	for _, owner := range found.changed {
+		failed = append(failed, a.tidy(sweptChangedPort, owner, func() (bool, error) { return a.mendPort(ctx, owner) }))
+	}
+	for _, p := range found.twins {
+		failed = append(failed, a.tidy(sweptPort, netdev.Owner{ContainerID: p.Sandbox, Interface: p.Interface},
+			func() (bool, error) { return a.dropTwin(ctx, p) }))
+	}
 	failed = append(failed, a.portholes.Sweep(ctx, seen.links), a.keepThrottle(ctx))
 	return errors.Join(failed...)
 }
@@ -96,7 +111,18 @@ func (a *Agent) inventory(ctx context.Context) (inventory, error) {
 		return inventory{}, err
 	}
 	ports, err := a.ovs.List(ctx)
-	return inventory{ports: ports, links: links, netnsGone: netdev.NetnsGone, podOf: a.pods.getByUID}, err
+	return inventory{ports: ports, links: links, netnsGone: netdev.NetnsGone, podOf: a.pods.getByUID, wanted: a.wantedPort}, err
+}
+
+// wantedPort is the port that the link of a living pod should have.
+func (a *Agent) wantedPort(owner netdev.Owner) (vswitch.Port, bool) {
+	p, lives := a.pods.getByUID(owner.PodUID)
+	// Without the controller's word the port only lacks what people read of it.
+	nic, err := attachment.Parse(p.attachments, p.uid, owner.Interface)
+	if err != nil && lives {
+		a.log.Debug("attachment of a port not readable", "pod", p.key, "error", err)
+	}
+	return portFor(owner, p, nic), lives
 }
 
 // tidy runs one repair, unless a request for the container is in flight: the next sweep will look again.
@@ -139,18 +165,49 @@ func (a *Agent) dropLink(ctx context.Context, owner netdev.Owner) (bool, error) 
 // restorePort attaches a living pod's link anew. After a restart with an empty database all pods of the node
 // come back this way.
 func (a *Agent) restorePort(ctx context.Context, owner netdev.Owner) (bool, error) {
-	p, lives := a.pods.getByUID(owner.PodUID)
-	linked, err := netdev.Exists(owner.HostName())
+	want, lives := a.wantedPort(owner)
+	linked, err := netdev.Exists(want.Name)
 	if err != nil || !lives || !linked {
 		return false, err
 	}
-	if bound, err := a.ovs.Bound(ctx, p.attachment(owner.Interface).PortName()); err != nil || len(bound) > 0 {
+	if bound, err := a.ovs.Bound(ctx, want.IfaceID); err != nil || len(bound) > 0 {
 		return false, err
 	}
-	// Without the controller's word the port only lacks what people read of it.
-	nic, err := attachment.Parse(p.attachments, p.uid, owner.Interface)
-	if err != nil {
-		a.log.Warn("attachment of a lost port not readable", "pod", p.key, "error", err)
+	if held, err := a.ovs.Held(ctx, want); err != nil {
+		return false, err
+	} else if held {
+		// Its interface does not say any more whose it is.
+		return true, a.ovs.Mend(ctx, want)
 	}
-	return true, a.ovs.Attach(ctx, portFor(owner, p, nic))
+	return true, a.ovs.Attach(ctx, want)
+}
+
+// mendPort has the port of a living pod's link say what it should.
+func (a *Agent) mendPort(ctx context.Context, owner netdev.Owner) (bool, error) {
+	want, lives := a.wantedPort(owner)
+	linked, err := netdev.Exists(want.Name)
+	if err != nil || !lives || !linked {
+		return false, err
+	}
+	port, found, err := a.ovs.Find(ctx, want.Name)
+	if err != nil || !found {
+		return false, err
+	}
+	if should, _ := port.Unlike(want); len(should) == 0 {
+		return false, nil
+	}
+	return true, a.ovs.Mend(ctx, want)
+}
+
+// dropTwin removes a port of an older link of an interface, if another one is bound.
+func (a *Agent) dropTwin(ctx context.Context, p vswitch.Port) (bool, error) {
+	key, lives := a.pods.getByUID(p.IfaceIDVer)
+	if !lives {
+		return false, nil
+	}
+	bound, err := a.ovs.Bound(ctx, key.attachment(p.Interface).PortName())
+	if err != nil || !slices.ContainsFunc(bound, func(other vswitch.Port) bool { return other.Name != p.Name }) {
+		return false, err
+	}
+	return true, a.ovs.Detach(ctx, p)
 }

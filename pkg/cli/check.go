@@ -25,6 +25,7 @@ type checkOptions struct {
 	ovsAddress string
 	node       string
 	output     string
+	repair     bool
 	timeout    time.Duration
 	settle     time.Duration
 }
@@ -33,14 +34,20 @@ func checkCommand() *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Compare what OVN has with what the cluster's objects ask for",
+		Short: "Compare what OVN and the nodes have with what the cluster's objects ask for",
 		Long: `Compiles every Network and pod afresh and names what the northbound database has otherwise, object by object:
-rows, columns, references, annotations and statuses; and whether each pod's port is up on its node. It writes nothing.
+rows, columns, references, annotations and statuses; and whether each pod's port is up on its node. And it asks every
+node's agent whether the ports on OVN's bridge and the portholes there are what they should be. It writes nothing.
 
-A kubeconfig is enough, with the rights of ClusterRole atoll-check: the databases are reached by way of the API server.
+With --repair the agents of nodes on which something differs put it right. The databases are the controller's, which puts
+them right by itself.
 
-It ends with status 0 when there is no difference, 1 when there are some, 2 when it could not check.`,
+A kubeconfig is enough, with the rights of ClusterRole atoll-check, and to repair those of atoll-repair: the databases and
+the agents are reached by way of the API server. With --nb-address no agent is asked.
+
+It ends with status 0 when there is no difference, 1 when there are some, 2 when it could not check, or not every node.`,
 		Example: `  atoll check
+  atoll check --repair
   atoll check --nb-address unix:/var/run/ovn/ovnnb_db.sock --sb-address unix:/var/run/ovn/ovnsb_db.sock
   atoll check --node n1 --ovs-db unix:/var/run/openvswitch/db.sock -o json`,
 		Args: cobra.NoArgs,
@@ -53,6 +60,7 @@ It ends with status 0 when there is no difference, 1 when there are some, 2 when
 	f.StringVar(&o.node, "node", "", "check the interfaces of the pods of this node, in the database of --ovs-db")
 	f.StringVar(&o.ovsAddress, "ovs-db", "unix:/var/run/openvswitch/db.sock", "the node's Open vSwitch database")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table or json")
+	f.BoolVar(&o.repair, "repair", false, "have the agents of nodes put right what differs there")
 	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long the check may take")
 	f.DurationVar(&o.settle, "settle", 5*time.Second, "how long a difference must last to count")
 	return cmd
@@ -66,10 +74,14 @@ func check(ctx context.Context, o checkOptions, out io.Writer) error {
 	if o.settle >= o.timeout {
 		return errors.New("--settle must be shorter than --timeout")
 	}
+	if o.repair && o.nbAddress != "" {
+		return errors.New("--repair: the nodes' agents are asked by way of the API server, and not with --nb-address")
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	query := inspect.CheckQuery{
 		Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress), Southbound: addresses(o.sbAddress), Node: o.node, Switch: o.ovsAddress, Settle: o.settle,
+		Nodes: o.nbAddress == "", Repair: o.repair,
 	}
 	report, err := inspect.Check(ctx, query)
 	if err != nil {
@@ -78,8 +90,11 @@ func check(ctx context.Context, o checkOptions, out io.Writer) error {
 	if err := printReport(out, report, o.output); err != nil {
 		return err
 	}
-	if len(report.Differences) > 0 {
+	switch {
+	case len(report.Differences) > 0:
 		return ErrDifferences
+	case !report.Whole():
+		return errors.New("check: not every node was looked at")
 	}
 	return nil
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // nothing stands for an empty value in a table.
@@ -56,23 +58,57 @@ func printTable(out io.Writer, what string, write func(*strings.Builder)) error 
 }
 
 func reportTable(text *strings.Builder, r inspect.Report) {
-	if len(r.Differences) > 0 {
-		table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
-		fmt.Fprintln(table, "OWNER\tPLACE\tDIFFERENCE\tOBJECT\tWANT\tHAVE")
-		for _, d := range r.Differences[:min(maxLines, len(r.Differences))] {
-			object := d.Object
-			if d.Column != "" {
-				object += " " + d.Column
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", inspect.Printable(d.Owner.String()), d.Place, d.Kind, inspect.Printable(object), cell(d.Want), cell(d.Have))
-		}
-		_ = table.Flush() // a strings.Builder takes everything
-		if more := len(r.Differences) - maxLines; more > 0 {
-			fmt.Fprintf(text, "and %d more (-o json has all)\n", more)
-		}
+	differenceTable(text, r.Differences, "DIFFERENCE", "HAVE")
+	differenceTable(text, r.Repaired, "REPAIRED", "HAD")
+	notes := slices.Concat(
+		prefixed("not looked at: ", r.Silent), prefixed("not repaired: ", r.Problems),
+	)
+	if r.NodesUnasked != "" {
+		notes = append(notes, "nodes are not looked at: "+inspect.Printable(r.NodesUnasked))
+	}
+	if r.More > 0 {
+		notes = append(notes, fmt.Sprintf("and %d more on nodes, which tell of %d each", r.More, model.MaxNodeDifferences))
+	}
+	for _, note := range notes {
+		fmt.Fprintln(text, note)
+	}
+	if len(notes) > 0 {
 		fmt.Fprintln(text)
 	}
 	fmt.Fprintln(text, r.Verdict())
+}
+
+// differenceTable writes differences below one another, and a line behind them; nothing where there are none.
+func differenceTable(text *strings.Builder, all []inspect.Difference, kind, have string) {
+	if len(all) == 0 {
+		return
+	}
+	table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(table, "OWNER\tPLACE\t%s\tOBJECT\tWANT\t%s\n", kind, have)
+	for _, d := range all[:min(maxLines, len(all))] {
+		object := d.Object
+		if d.Column != "" {
+			object += " " + d.Column
+		}
+		place := string(d.Place)
+		if d.Node != "" {
+			place += " " + inspect.Printable(d.Node)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", inspect.Printable(d.Owner.String()), place, inspect.Printable(string(d.Kind)), inspect.Printable(object), cell(d.Want), cell(d.Have))
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	if more := len(all) - maxLines; more > 0 {
+		fmt.Fprintf(text, "and %d more (-o json has all)\n", more)
+	}
+	fmt.Fprintln(text)
+}
+
+// prefixed are problems of nodes, each as a line.
+func prefixed(begin string, all []inspect.NodeProblem) (out []string) {
+	for _, p := range all {
+		out = append(out, begin+inspect.Printable(p.Node)+": "+inspect.Printable(p.Why))
+	}
+	return out
 }
 
 // cell is a value that fits the table.

@@ -57,7 +57,8 @@ func TestCheckThatCannotCheck(t *testing.T) {
 		{[]string{"connectivity", "test", "--external", "www.example.com"}, "HOST:PORT"},
 		{[]string{"check", "everything"}, "unknown command"},
 		{[]string{"policy", "trace", "red/a", "red/b", "--port", "80", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "ask the API server at http://127.0.0.1:1"},
-		{[]string{"check", "--repair"}, "unknown flag"},
+		{[]string{"check", "--mend"}, "unknown flag"},
+		{[]string{"check", "--repair", "--nb-address", "unix:/nowhere"}, "--repair: the nodes' agents are asked by way of the API server"},
 	} {
 		var out bytes.Buffer
 		cmd := Command("atoll")

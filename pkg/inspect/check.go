@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
@@ -19,6 +20,8 @@ type CheckQuery struct {
 	Northbound, Southbound []string
 	// Node is whose interfaces are looked at, in the database at Switch; empty: nobody's.
 	Node, Switch string
+	// Nodes: all nodes' agents are asked, too, by way of the API server; with Repair they put right what differs.
+	Nodes, Repair bool
 	// Settle is how long a difference must last to count.
 	Settle time.Duration
 }
@@ -26,7 +29,33 @@ type CheckQuery struct {
 // Check compares what OVN has with what the cluster's objects ask for. It looks until what differs has settled.
 func Check(ctx context.Context, q CheckQuery) (Report, error) {
 	heard := &lastWarning{}
+	if !q.Nodes {
+		report, err := observe(ctx, q, slog.New(heard))
+		return report, heard.explain(err)
+	}
+	remote, err := NewRemote(q.Kubeconfig)
+	if err != nil {
+		return Report{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		nodes  nodesSeen
+		asking sync.WaitGroup
+	)
+	asking.Go(func() { nodes = checkNodes(ctx, remote, q.Settle, q.Repair) })
+	if q.Repair {
+		// What is repaired on nodes shows in the databases.
+		asking.Wait()
+	}
 	report, err := observe(ctx, q, slog.New(heard))
+	if err != nil {
+		cancel()
+	}
+	asking.Wait()
+	if err == nil {
+		nodes.into(&report)
+	}
 	return report, heard.explain(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
@@ -53,6 +54,10 @@ const (
 	InterfaceSurplus Kind = "interface-surplus"
 	// InterfaceDiffers: an interface is there, and not as it should be.
 	InterfaceDiffers Kind = "interface-differs"
+	// ObjectMissing, ObjectSurplus and ObjectDiffers are what an agent finds on its node beside interfaces: links, addresses, routes, rules, sets, settings.
+	ObjectMissing = Kind(model.ObjectMissing)
+	ObjectSurplus = Kind(model.ObjectSurplus)
+	ObjectDiffers = Kind(model.ObjectDiffers)
 )
 
 // Difference is one thing that is not as the cluster's objects ask for. Two that are equal are the same.
@@ -61,7 +66,9 @@ type Difference struct {
 	Owner nb.Owner `json:"owner"`
 	// Place is where it was found, and Kind in which way something differs.
 	Place Place `json:"place"`
-	Kind  Kind  `json:"kind"`
+	// Node is the one on which its agent found it.
+	Node string `json:"node,omitempty"`
+	Kind Kind   `json:"kind"`
 	// Object is what differs: a row as TABLE NAME, an annotation, a field of a status, an interface.
 	Object string `json:"object"`
 	// Column of the row; empty when it is about the object as a whole.
@@ -74,6 +81,7 @@ type Difference struct {
 func compareDifferences(a, b Difference) int {
 	return cmp.Or(
 		cmp.Compare(a.Place.rank(), b.Place.rank()),
+		cmp.Compare(a.Node, b.Node),
 		cmp.Compare(a.Owner.String(), b.Owner.String()),
 		cmp.Compare(a.Kind, b.Kind),
 		cmp.Compare(a.Object, b.Object),

@@ -54,12 +54,12 @@ type FlowSight struct {
 	Network, Namespace func(name string) (bool, error)
 }
 
-// FlowNode is a node that is asked for its flows.
+// FlowNode is a node whose agent is asked, for flows or whether all is as it should be.
 type FlowNode struct {
 	Name string
 	// Addresses are the Node's own, internal ones.
 	Addresses []netip.Addr
-	// Near: it has pods of whom it is asked about.
+	// Near: it has pods of whom flows are asked about.
 	Near bool
 }
 
@@ -169,18 +169,12 @@ func (p *FlowPlan) whose(ctx context.Context, i Inquirer, held Held, q FlowQuest
 
 // nodes finds whom to ask, and where.
 func (p *FlowPlan) nodes(ctx context.Context, i Inquirer, near map[string]bool) error {
-	list, err := i.Client.CoreV1().Nodes().List(ctx, meta.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return fmt.Errorf("list Nodes: %w", err)
+	var err error
+	if p.Nodes, err = i.AgentNodes(ctx); err != nil {
+		return err
 	}
-	for _, node := range list.Items {
-		n := FlowNode{Name: node.Name, Near: near[node.Name]}
-		for _, a := range node.Status.Addresses {
-			if parsed, err := netip.ParseAddr(a.Address); err == nil && a.Type == core.NodeInternalIP {
-				n.Addresses = append(n.Addresses, parsed.Unmap())
-			}
-		}
-		p.Nodes = append(p.Nodes, n)
+	for n := range p.Nodes {
+		p.Nodes[n].Near = near[p.Nodes[n].Name]
 	}
 	slices.SortFunc(p.Nodes, func(a, b FlowNode) int {
 		if a.Near != b.Near {
@@ -195,6 +189,25 @@ func (p *FlowPlan) nodes(ctx context.Context, i Inquirer, near map[string]bool) 
 		p.Nodes = p.Nodes[:MaxFlowNodes]
 	}
 	return nil
+}
+
+// AgentNodes are the cluster's nodes, by whose addresses their agents are asked.
+func (i Inquirer) AgentNodes(ctx context.Context) ([]FlowNode, error) {
+	list, err := i.Client.CoreV1().Nodes().List(ctx, meta.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("list Nodes: %w", err)
+	}
+	out := make([]FlowNode, 0, len(list.Items))
+	for _, node := range list.Items {
+		n := FlowNode{Name: node.Name}
+		for _, a := range node.Status.Addresses {
+			if parsed, err := netip.ParseAddr(a.Address); err == nil && a.Type == core.NodeInternalIP {
+				n.Addresses = append(n.Addresses, parsed.Unmap())
+			}
+		}
+		out = append(out, n)
+	}
+	return out, nil
 }
 
 // Tell is a flow as who asks is told of it; false where he is not.

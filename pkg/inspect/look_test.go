@@ -78,9 +78,9 @@ func TestAddressesOfServices(t *testing.T) {
 		return `{"serviceUID":"uid","network":"` + network + `","networkUID":"` + uid + `","addresses":["` + ip + `"]}`
 	}
 	want := []Difference{
-		{nb.ServiceOwner("blue", "too-much"), PlaceAPI, AnnotationDiffers, object, "", "-", text("red", "uid-red", "10.9.0.6")},
-		{nb.ServiceOwner("red", "new"), PlaceAPI, AnnotationDiffers, object, "", "addresses of Network red", "-"},
-		{nb.ServiceOwner("red", "wrong"), PlaceAPI, AnnotationDiffers, object, "", text("red", "uid-red", "10.9.0.1"), text("red", "uid-red", "10.0.0.5")},
+		{nb.ServiceOwner("blue", "too-much"), PlaceAPI, "", AnnotationDiffers, object, "", "-", text("red", "uid-red", "10.9.0.6")},
+		{nb.ServiceOwner("red", "new"), PlaceAPI, "", AnnotationDiffers, object, "", "addresses of Network red", "-"},
+		{nb.ServiceOwner("red", "wrong"), PlaceAPI, "", AnnotationDiffers, object, "", text("red", "uid-red", "10.9.0.1"), text("red", "uid-red", "10.0.0.5")},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -98,98 +98,98 @@ func TestEachDifferenceIsNamed(t *testing.T) {
 	}{
 		{"column of a pod's port", func(w *world) {
 			find[*nb.LogicalSwitchPort](w, "red/web-0").Addresses = []string{"unknown"}
-		}, []Difference{{podOwner, PlaceNorthbound, ColumnDiffers, "Logical_Switch_Port red/web-0", "addresses", "0a:58:0a:00:00:02 10.0.0.2", "unknown"}}},
+		}, []Difference{{podOwner, PlaceNorthbound, "", ColumnDiffers, "Logical_Switch_Port red/web-0", "addresses", "0a:58:0a:00:00:02 10.0.0.2", "unknown"}}},
 		{"only what differs of a map", func(w *world) {
 			find[*nb.LogicalSwitchPort](w, "red/web-0").Options["requested-chassis"] = "n9"
-		}, []Difference{{podOwner, PlaceNorthbound, ColumnDiffers, "Logical_Switch_Port red/web-0", "options", "requested-chassis=n1", "requested-chassis=n9"}}},
+		}, []Difference{{podOwner, PlaceNorthbound, "", ColumnDiffers, "Logical_Switch_Port red/web-0", "options", "requested-chassis=n1", "requested-chassis=n9"}}},
 		{"mark lost", func(w *world) {
 			delete(find[*nb.LogicalRouter](w, "red").ExternalIDs, nb.KeyOwner)
-		}, []Difference{{networkOwner, PlaceNorthbound, ColumnDiffers, "Logical_Router red", "external_ids", "atoll.dev/owner=Network/red", "-"}}},
+		}, []Difference{{networkOwner, PlaceNorthbound, "", ColumnDiffers, "Logical_Router red", "external_ids", "atoll.dev/owner=Network/red", "-"}}},
 		{"port of no pod", func(w *world) {
 			delete(w.objects.Pods, red0)
 			w.shown["red"] = kube.Shown{ObservedGeneration: 2, Phase: model.Ready, Pods: 2}
 			delete(w.bindings, "red/web-0")
 			w.dropInterface("red/web-0")
-		}, []Difference{{podOwner, PlaceNorthbound, RowSurplus, "Logical_Switch_Port red/web-0", "", "", "the row"}}},
+		}, []Difference{{podOwner, PlaceNorthbound, "", RowSurplus, "Logical_Switch_Port red/web-0", "", "", "the row"}}},
 		{"port taken out of its switch", func(w *world) {
 			front, port := find[*nb.LogicalSwitch](w, "red/front"), find[*nb.LogicalSwitchPort](w, "red/web-0")
 			front.Ports = without(front.Ports, port.UUID)
-		}, []Difference{{podOwner, PlaceNorthbound, ElementMissing, "Logical_Switch red/front", "ports", "Logical_Switch_Port red/web-0", ""}}},
+		}, []Difference{{podOwner, PlaceNorthbound, "", ElementMissing, "Logical_Switch red/front", "ports", "Logical_Switch_Port red/web-0", ""}}},
 		{"port in the other tenant's switch", func(w *world) {
 			front := find[*nb.LogicalSwitch](w, "blue/front")
 			front.Ports = append(front.Ports, find[*nb.LogicalSwitchPort](w, "red/web-0").UUID)
-		}, []Difference{{podOwner, PlaceNorthbound, ElementSurplus, "Logical_Switch blue/front", "ports", "", "Logical_Switch_Port red/web-0"}}},
+		}, []Difference{{podOwner, PlaceNorthbound, "", ElementSurplus, "Logical_Switch blue/front", "ports", "", "Logical_Switch_Port red/web-0"}}},
 		{"port in somebody else's switch", func(w *world) {
 			theirs := &nb.LogicalSwitch{UUID: "theirs", Name: "theirs", Ports: []string{find[*nb.LogicalSwitchPort](w, "red/web-0").UUID}}
 			w.rows[nb.RefOf(theirs)] = theirs
-		}, []Difference{{podOwner, PlaceNorthbound, ElementSurplus, "Logical_Switch theirs", "ports", "", "Logical_Switch_Port red/web-0"}}},
+		}, []Difference{{podOwner, PlaceNorthbound, "", ElementSurplus, "Logical_Switch theirs", "ports", "", "Logical_Switch_Port red/web-0"}}},
 		{"annotation that does not follow from the Network", func(w *world) {
 			w.objects.Pods[red0].Assigned[0].MAC = "02:00:00:00:00:01"
 		}, []Difference{{
-			podOwner, PlaceAPI, AnnotationDiffers, "annotation atoll.dev/attachments", "",
+			podOwner, PlaceAPI, "", AnnotationDiffers, "annotation atoll.dev/attachments", "",
 			"red/front eth0 0a:58:0a:00:00:02 10.0.0.2/24 via 10.0.0.1", "red/front eth0 02:00:00:00:00:01 10.0.0.2/24 via 10.0.0.1",
 		}}},
 		{"annotation with another address than the database", func(w *world) {
 			port := find[*nb.LogicalSwitchPort](w, "red/web-0")
 			port.Addresses, port.PortSecurity = []string{"0a:58:0a:00:00:63 10.0.0.99"}, []string{"0a:58:0a:00:00:63 10.0.0.99"}
 		}, []Difference{
-			{podOwner, PlaceNorthbound, ColumnDiffers, "Logical_Switch_Port red/web-0", "addresses", "0a:58:0a:00:00:02 10.0.0.2", "0a:58:0a:00:00:63 10.0.0.99"},
-			{podOwner, PlaceNorthbound, ColumnDiffers, "Logical_Switch_Port red/web-0", "port_security", "0a:58:0a:00:00:02 10.0.0.2", "0a:58:0a:00:00:63 10.0.0.99"},
+			{podOwner, PlaceNorthbound, "", ColumnDiffers, "Logical_Switch_Port red/web-0", "addresses", "0a:58:0a:00:00:02 10.0.0.2", "0a:58:0a:00:00:63 10.0.0.99"},
+			{podOwner, PlaceNorthbound, "", ColumnDiffers, "Logical_Switch_Port red/web-0", "port_security", "0a:58:0a:00:00:02 10.0.0.2", "0a:58:0a:00:00:63 10.0.0.99"},
 		}},
 		{"new pod", func(w *world) {
 			w.addPod("red", "new", "n2")
 			w.shown["red"] = kube.Shown{ObservedGeneration: 2, Phase: model.Ready, Pods: 4}
-		}, []Difference{{nb.PodOwner("red", "new"), PlaceAPI, PodPending, "annotation atoll.dev/attachments", "", "an address in Network red", "none"}}},
+		}, []Difference{{nb.PodOwner("red", "new"), PlaceAPI, "", PodPending, "annotation atoll.dev/attachments", "", "an address in Network red", "none"}}},
 		{"annotation lost", func(w *world) {
 			w.objects.Pods[red0].Assigned = nil
 		}, []Difference{{
-			podOwner, PlaceAPI, PodPending, "annotation atoll.dev/attachments", "",
+			podOwner, PlaceAPI, "", PodPending, "annotation atoll.dev/attachments", "",
 			"an address in Network red", "none, but a port with 0a:58:0a:00:00:02 10.0.0.2",
 		}}},
 		{"status behind", func(w *world) {
 			w.shown["red"] = kube.Shown{ObservedGeneration: 1, Phase: model.Ready, Pods: 3}
-		}, []Difference{{networkOwner, PlaceAPI, StatusBehind, "status.observedGeneration", "", "2", "1"}}},
+		}, []Difference{{networkOwner, PlaceAPI, "", StatusBehind, "status.observedGeneration", "", "2", "1"}}},
 		{"status wrong", func(w *world) {
 			w.shown["red"] = kube.Shown{ObservedGeneration: 2, Phase: model.Pending, Pods: 1}
 		}, []Difference{
-			{networkOwner, PlaceAPI, StatusDiffers, "status.phase", "", "Ready", "Pending"},
-			{networkOwner, PlaceAPI, StatusDiffers, "status.pods", "", "3", "1"},
+			{networkOwner, PlaceAPI, "", StatusDiffers, "status.phase", "", "Ready", "Pending"},
+			{networkOwner, PlaceAPI, "", StatusDiffers, "status.pods", "", "3", "1"},
 		}},
 		{"no finalizer", func(w *world) {
 			w.objects.Networks["red"].Finalized = false
-		}, []Difference{{networkOwner, PlaceAPI, FinalizerMissing, "metadata.finalizers", "", "atoll.dev/network", "-"}}},
+		}, []Difference{{networkOwner, PlaceAPI, "", FinalizerMissing, "metadata.finalizers", "", "atoll.dev/network", "-"}}},
 		{"no binding", func(w *world) {
 			delete(w.bindings, "red/web-0")
-		}, []Difference{{podOwner, PlaceSouthbound, NotBound, "Port_Binding red/web-0", "", "up on n1", "no such row"}}},
+		}, []Difference{{podOwner, PlaceSouthbound, "", NotBound, "Port_Binding red/web-0", "", "up on n1", "no such row"}}},
 		{"not bound", func(w *world) {
 			w.bindings["red/web-0"] = ovsdb.Binding{}
-		}, []Difference{{podOwner, PlaceSouthbound, NotBound, "Port_Binding red/web-0", "", "up on n1", "on no chassis"}}},
+		}, []Difference{{podOwner, PlaceSouthbound, "", NotBound, "Port_Binding red/web-0", "", "up on n1", "on no chassis"}}},
 		{"bound elsewhere", func(w *world) {
 			w.bindings["red/web-0"] = ovsdb.Binding{Chassis: "n3", Hostname: "n3", Up: true}
-		}, []Difference{{podOwner, PlaceSouthbound, NotBound, "Port_Binding red/web-0", "", "up on n1", "on chassis n3"}}},
+		}, []Difference{{podOwner, PlaceSouthbound, "", NotBound, "Port_Binding red/web-0", "", "up on n1", "on chassis n3"}}},
 		{"chassis called otherwise than its host", func(w *world) {
 			w.bindings["red/web-0"] = ovsdb.Binding{Chassis: "c-17", Hostname: "n1", Up: true}
 		}, nil},
 		{"not up", func(w *world) {
 			w.bindings["red/web-0"] = ovsdb.Binding{Chassis: "n1"}
-		}, []Difference{{podOwner, PlaceSouthbound, NotBound, "Port_Binding red/web-0", "", "up on n1", "not up"}}},
+		}, []Difference{{podOwner, PlaceSouthbound, "", NotBound, "Port_Binding red/web-0", "", "up on n1", "not up"}}},
 		{"no interface", func(w *world) {
 			w.dropInterface("red/web-0")
-		}, []Difference{{podOwner, PlaceNode, InterfaceMissing, "Interface", "", "iface-id=red/web-0", ""}}},
+		}, []Difference{{podOwner, PlaceNode, "", InterfaceMissing, "Interface", "", "iface-id=red/web-0", ""}}},
 		{"interface of an earlier pod of that name", func(w *world) {
 			w.iface("red/web-0").IfaceIDVer = "old"
-		}, []Difference{{podOwner, PlaceNode, InterfaceDiffers, "Interface atoll-redweb-0", "external_ids", "iface-id-ver=uid-red-web-0", "iface-id-ver=old"}}},
+		}, []Difference{{podOwner, PlaceNode, "", InterfaceDiffers, "Interface atoll-redweb-0", "external_ids", "iface-id-ver=uid-red-web-0", "iface-id-ver=old"}}},
 		{"interface not installed", func(w *world) {
 			w.iface("red/web-0").Installed = false
-		}, []Difference{{podOwner, PlaceNode, InterfaceDiffers, "Interface atoll-redweb-0", "external_ids", "ovn-installed=true", "-"}}},
+		}, []Difference{{podOwner, PlaceNode, "", InterfaceDiffers, "Interface atoll-redweb-0", "external_ids", "ovn-installed=true", "-"}}},
 		{"interface with a problem", func(w *world) {
 			w.iface("red/web-0").Problem = "no such device"
-		}, []Difference{{podOwner, PlaceNode, InterfaceDiffers, "Interface atoll-redweb-0", "error", "-", "no such device"}}},
+		}, []Difference{{podOwner, PlaceNode, "", InterfaceDiffers, "Interface atoll-redweb-0", "error", "-", "no such device"}}},
 		{"interface of no pod of the node", func(w *world) {
 			gone := *w.iface("red/web-0")
 			gone.Name, gone.Pod, gone.IfaceID = "atoll-gone", "red/web-1", "red/web-1"
 			w.interfaces = append(w.interfaces, gone)
-		}, []Difference{{nb.PodOwner("red", "web-1"), PlaceNode, InterfaceSurplus, "Interface atoll-gone", "", "", "iface-id=red/web-1"}}},
+		}, []Difference{{nb.PodOwner("red", "web-1"), PlaceNode, "", InterfaceSurplus, "Interface atoll-gone", "", "", "iface-id=red/web-1"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,9 +15,20 @@ type Report struct {
 	Rows     int `json:"rows"`
 	// Refused pods have no port because they may not have one: that is as it should be.
 	Refused int `json:"refused"`
+	// Nodes whose agents have looked at them, and Silent those that have not answered. NodesUnasked is why no node was looked at.
+	Nodes        int           `json:"nodes,omitempty"`
+	Silent       []NodeProblem `json:"silent,omitempty"`
+	NodesUnasked string        `json:"nodesUnasked,omitempty"`
+	// Repaired are what agents have put right, and Problems what they could not do. More is how many differences of nodes there are beside those that are told.
+	Repaired []Difference  `json:"repaired,omitempty"`
+	Problems []NodeProblem `json:"problems,omitempty"`
+	More     int           `json:"more,omitempty"`
 	// Differences are sorted by place, in the order of a pod's way, then by owner.
 	Differences []Difference `json:"differences"`
 }
+
+// Whole reports whether all was looked at that was to be.
+func (r Report) Whole() bool { return len(r.Silent) == 0 && r.NodesUnasked == "" }
 
 // Verdict is the report in one line, with what to do next when something differs.
 func (r Report) Verdict() string {
@@ -27,11 +38,23 @@ func (r Report) Verdict() string {
 			unbound++
 		}
 	}
-	line := model.Count(len(r.Differences)-unbound, "difference")
+	line := model.Count(len(r.Differences)+r.More-unbound, "difference")
 	if unbound > 0 {
 		line += " and " + model.Count(unbound, "port") + " not bound"
 	}
 	line += fmt.Sprintf(" in %s, %s, %s", model.Count(r.Networks, "Network"), model.Count(r.Pods, "pod"), model.Count(r.Rows, "row"))
+	if r.Nodes > 0 {
+		line += ", " + model.Count(r.Nodes, "node")
+	}
+	if len(r.Repaired) > 0 {
+		line += fmt.Sprintf("; %d repaired", len(r.Repaired))
+	}
+	if len(r.Silent) > 0 {
+		line += "; " + model.Count(len(r.Silent), "node") + " not looked at"
+	}
+	if r.NodesUnasked != "" {
+		line += "; no node was looked at"
+	}
 	if r.Refused > 0 {
 		line += fmt.Sprintf("; %s refused (their Events say why)", model.Count(r.Refused, "pod"))
 	}
@@ -47,12 +70,18 @@ func (r Report) next() string {
 		return ""
 	}
 	first := slices.MinFunc(r.Differences, compareDifferences)
+	if i := slices.IndexFunc(r.Differences, func(d Difference) bool { return d.Node != "" }); i >= 0 && first.Place == PlaceSouthbound {
+		first = r.Differences[i] // What is wrong on a node explains that its ports are not bound.
+	}
 	switch first.Place {
 	case PlaceAPI, PlaceNorthbound:
 		return "does a controller lead (kubectl -n atoll-system get lease atoll-controller), and what does its log say?"
 	case PlaceSouthbound:
 		return "do ovn-northd, and on the pod's node ovn-controller and atoll-agent, run, and what do their logs say?"
 	case PlaceNode:
+		if first.Node != "" && len(r.Problems)+len(r.Repaired) == 0 {
+			return "atoll check --repair has the node's agent put it right; atoll-agent's log there says why it has not"
+		}
 		return "what does atoll-agent's log on the node say?"
 	}
 	return ""

@@ -83,7 +83,23 @@ func (l *lab) databases(t *testing.T) {
 	l.kubectl("delete", "clusterrolebinding", "jo-checks", "viewer")
 
 	// Our own checks, with the rights of who checks alone: pods whose node nobody runs are not bound, which the southbound database says.
-	tells(checker, 1, []string{"check", "--settle", "0s"}, "Pod/acme/web southbound not-bound Port_Binding acme/web")
+	tells(checker, 1, []string{"check", "--settle", "0s"}, "Pod/acme/web southbound not-bound Port_Binding acme/web",
+		"Network/acme node n1 object-missing routes 10.0.0.0/24 via 169.254.100.1", "rows, 1 node;", "Next: atoll check --repair")
+	// To repair a node is a right of its own.
+	tells(checker, 1, []string{"check", "--settle", "0s", "--repair"}, `not repaired: n1: `, `User "checker" cannot update resource "nodechecks"`, "ClusterRole atoll-repair", "Network/acme node n1 object-missing")
+	if l.mended.Load() {
+		t.Error("who may not has a node repaired")
+	}
+	l.kubectl("create", "clusterrolebinding", "repairer", "--clusterrole=atoll-repair", "--user=checker")
+	l.eventually("RBAC to know who repairs", func() error {
+		if _, out, trouble := l.atoll(checker, "check", "--settle", "0s", "--repair"); !strings.Contains(squeezed(out), "REPAIRED") {
+			return errors.New(out + trouble)
+		}
+		return nil
+	})
+	if !l.mended.Load() {
+		t.Error("who may does not have a node repaired")
+	}
 	tells(checker, 1, []string{"policy", "trace", "10.0.0.77", "acme/web", "--port", "80"}, "isolated by NetworkPolicy/acme/closed")
 	if left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "atoll-*")); err != nil || len(left) > 0 {
 		t.Errorf("sockets are left: %v %v", left, err)

@@ -70,6 +70,9 @@ const (
 	flowsPattern      = "GET /apis/" + api.GroupName + "/" + api.Version + "/" + api.ResourceFlows
 	flowsNamePattern  = flowsPattern + "/{name}"
 	podFlowsPattern   = "GET /apis/" + api.GroupName + "/" + api.Version + "/namespaces/{namespace}/" + api.ResourcePodFlows
+	nodeChecksPattern = "GET /apis/" + api.GroupName + "/" + api.Version + "/" + api.ResourceNodeChecks
+	nodeCheckPattern  = nodeChecksPattern + "/{name}"
+	repairPattern     = "PUT /apis/" + api.GroupName + "/" + api.Version + "/" + api.ResourceNodeChecks + "/{name}"
 	connectionPattern = "GET /apis/" + api.GroupName + "/" + api.Version + "/databases/{name}/" + api.SubresourceProxy
 	nodePattern       = "GET /apis/" + api.GroupName + "/" + api.Version + "/nodes/{name}/" + api.SubresourceProxy
 )
@@ -296,6 +299,7 @@ func apiResources() meta.APIResourceList {
 			{Name: api.ResourcePods + "/" + api.SubresourceCapture, Kind: "PodCapture", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourcePolicyTrials, SingularName: "policytrial", Kind: "PolicyTrial", Namespaced: true, Verbs: meta.Verbs{"create"}},
 			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
+			{Name: api.ResourceNodeChecks, SingularName: "nodecheck", Kind: "NodeCheck", Verbs: meta.Verbs{"get", "list", "update"}},
 			{Name: api.ResourceDatabases + "/" + api.SubresourceProxy, Kind: "Database", Verbs: meta.Verbs{"get", "update"}},
 			{Name: api.ResourceNodes + "/" + api.SubresourceProxy, Kind: "Node", Verbs: meta.Verbs{"get", "update"}},
 		},

@@ -183,7 +183,7 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	case "operator":
 		return true
 	case "checker":
-		return r.Resource == "databases" && r.Subresource == "proxy" && r.Verb == "get"
+		return r.Resource == "databases" && r.Subresource == "proxy" && r.Verb == "get" || r.Resource == "nodechecks" && r.Verb != "update"
 	case "looker":
 		return r.Resource == "nodes" && r.Subresource == "proxy" && r.Verb == "get"
 	case "ed", "eve":

@@ -31,6 +31,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/pkg/sandbox/pki"
 	"github.com/atoll-net/atoll/test/apiserver"
@@ -47,6 +49,8 @@ type lab struct {
 	central *ovn.Central
 	// sampling says whether the settings have flows sampled.
 	sampling atomic.Bool
+	// mended: the node on which something differs has been repaired.
+	mended atomic.Bool
 	// address is where inspection listens; stop ends it.
 	address string
 	stop    func()
@@ -119,6 +123,20 @@ func (l *lab) apply(objects string) {
 	l.kubectl("apply", "--server-side", "-f", file)
 }
 
+// checkNode is the agent of a node on which something differs until it is repaired.
+func (l *lab) checkNode(_ context.Context, _ inspect.FlowNode, q nodeapi.CheckQuestion) (out model.NodeCheck, err error) {
+	differs := []model.NodeDifference{{Owner: "Network/acme", Kind: model.ObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"}}
+	switch {
+	case l.mended.Load():
+	case q.Repair:
+		l.mended.Store(true)
+		out.Repaired = differs
+	default:
+		out.Differences = differs
+	}
+	return out, nil
+}
+
 // run has a controller lead, and serve inspection, until stop is called.
 func (l *lab) run() {
 	l.t.Helper()
@@ -171,7 +189,7 @@ func (l *lab) run() {
 	running.Go(func() {
 		defer close(served)
 		err := serve(serving, listener, Config{
-			Client: client, Objects: objects, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(signer), Flows: inquirer, FlowAgents: FlowAgentsBy(signer), Databases: Databases(north, south), Signer: signer, Log: log,
+			Client: client, Objects: objects, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(signer), Flows: inquirer, FlowAgents: FlowAgentsBy(signer), AllNodes: &machines{names: []string{"n1"}}, CheckAgents: l.checkNode, Databases: Databases(north, south), Signer: signer, Log: log,
 			Leads: func() bool { return true },
 		})
 		if err != nil {

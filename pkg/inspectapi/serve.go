@@ -42,6 +42,9 @@ type Config struct {
 	// Flows and FlowAgents are by whom who talks to whom is told.
 	Flows      FlowPlans
 	FlowAgents FlowAgents
+	// AllNodes and CheckAgents are by whom nodes are checked.
+	AllNodes    AllNodes
+	CheckAgents CheckAgents
 	// Databases are those that users may be connected to, by their names in the API.
 	Databases map[string]ovsdb.Asker
 	Signer    *certs.Signer
@@ -77,11 +80,12 @@ func serve(ctx context.Context, listener net.Listener, c Config) error {
 	config := c.Signer.ServerTLS(commonName, host, host+".cluster.local")
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
-	flower := newFlower(h, c.Flows, c.FlowAgents)
+	flower, checker := newFlower(h, c.Flows, c.FlowAgents), newChecker(h, c.AllNodes, c.CheckAgents)
 	h.prover = newProver(c.Nodes, c.Agents)
 	server := &http.Server{
 		Handler: h.root(map[string]http.Handler{
 			flowsPattern: flower, flowsNamePattern: flower, podFlowsPattern: flower,
+			nodeChecksPattern: checker, nodeCheckPattern: checker, repairPattern: checker,
 			pingPattern: newPinger(h, c.Nodes, c.Agents.Ping), capturePattern: newCapturer(h, c.Nodes, c.Agents.Capture),
 			connectionPattern: newConnector(h, c.Databases, defaultBounds()), nodePattern: newNodeConnector(h, c.Nodes, c.Agents.Connect, defaultBounds()),
 		}), TLSConfig: config,

@@ -24,7 +24,7 @@ func Clear() error {
 	}
 	return errors.Join(
 		DeleteTable(nftables.TableFamilyNetdev, boundsTable),
-		DeleteTable(nftables.TableFamilyINet, guardTable),
+		DeleteTable(nftables.TableFamilyINet, GuardTable),
 	)
 }
 

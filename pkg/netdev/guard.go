@@ -7,8 +7,8 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// guardTable is the nftables table of Guard.
-const guardTable = "atoll-guard"
+// GuardTable is the nftables table of Guard.
+const GuardTable = "atoll-guard"
 
 // Guard keeps the node's own network stack from taking what pods send. With the userspace datapath Open
 // vSwitch reads a copy of each frame from the node's end of a pair, and the kernel keeps the original: without
@@ -22,7 +22,7 @@ func Guard() error {
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
 	}
-	table := conn.AddTable(&nftables.Table{Name: guardTable, Family: nftables.TableFamilyINet})
+	table := conn.AddTable(&nftables.Table{Name: GuardTable, Family: nftables.TableFamilyINet})
 	conn.FlushTable(table)
 	accept := nftables.ChainPolicyAccept
 	chain := conn.AddChain(&nftables.Chain{
@@ -40,7 +40,7 @@ func Guard() error {
 		&expr.Verdict{Kind: expr.VerdictDrop},
 	}})
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("write nftables table %s: %w", guardTable, err)
+		return fmt.Errorf("write nftables table %s: %w", GuardTable, err)
 	}
 	return nil
 }

@@ -62,18 +62,40 @@ func (s Setting) spins() bool {
 // thread. A kernel without IPv6 has none of those, and needs none. What is as it should be is not written.
 func Set(iface string, settings ...Setting) error {
 	for _, s := range settings {
-		file := filepath.Join("/proc/sys/net", s.Protocol, "conf", iface, s.Key)
-		if iface == "" {
-			file = filepath.Join("/proc/sys/net", s.Protocol, s.Key)
-		}
-		if present, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(present)) == s.Value {
+		if _, differs := s.differs(iface); !differs {
 			continue
 		}
-		if err := s.write(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.write(s.file(iface)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("set %s of %s: %w", s.Key, iface, err)
 		}
 	}
 	return nil
+}
+
+// Unset are those of some settings of an interface that are not as they should be, with the values that they have, where Set would write. What the kernel does not have
+// is none of them.
+func Unset(iface string, settings ...Setting) (out []Setting) {
+	for _, s := range settings {
+		if have, differs := s.differs(iface); differs && have != "" {
+			out = append(out, Setting{s.Protocol, s.Key, have})
+		}
+	}
+	return out
+}
+
+// differs says whether a setting has another value, and which; none where it cannot be read.
+func (s Setting) differs(iface string) (have string, differs bool) {
+	present, err := os.ReadFile(s.file(iface))
+	have = strings.TrimSpace(string(present))
+	return have, err != nil || have != s.Value
+}
+
+// file is where a setting of an interface is, or that of the namespace when iface is empty.
+func (s Setting) file(iface string) string {
+	if iface == "" {
+		return filepath.Join("/proc/sys/net", s.Protocol, s.Key)
+	}
+	return filepath.Join("/proc/sys/net", s.Protocol, "conf", iface, s.Key)
 }
 
 func (s Setting) write(file string) error {

@@ -25,6 +25,10 @@ func (p packets) Ping(context.Context, Pod, ping.Spec, func(ping.Reply)) error {
 	return errors.New("nobody asks for it here")
 }
 
+func (p packets) Check(context.Context, bool) (model.NodeCheck, error) {
+	return model.NodeCheck{}, errors.New("nobody asks for it here")
+}
+
 func (p packets) Flows(context.Context, model.FlowQuestion, func(model.Flow) error) error {
 	return errors.New("nobody asks for it here")
 }

@@ -35,6 +35,10 @@ func (a flowAnswers) Capture(context.Context, CaptureQuestion, func(CaptureLine)
 	return errors.New("nobody asks for it here")
 }
 
+func (a flowAnswers) Check(context.Context, bool) (model.NodeCheck, error) {
+	return model.NodeCheck{}, errors.New("nobody asks for it here")
+}
+
 func (a flowAnswers) Ping(context.Context, Pod, ping.Spec, func(ping.Reply)) error {
 	return errors.New("it is asked to ping")
 }

@@ -29,6 +29,10 @@ func (a answers) Ping(ctx context.Context, pod Pod, spec ping.Spec, each func(pi
 	return a(ctx, pod, spec, each)
 }
 
+func (a answers) Check(context.Context, bool) (model.NodeCheck, error) {
+	return model.NodeCheck{}, errors.New("nobody asks for it here")
+}
+
 func (a answers) Flows(context.Context, model.FlowQuestion, func(model.Flow) error) error {
 	return errors.New("it is asked for flows")
 }

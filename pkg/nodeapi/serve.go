@@ -30,6 +30,8 @@ type Answers interface {
 	Observe(ctx context.Context, q ObserveQuestion, each func(ObserveLine) error) error
 	// Connect opens a socket of the node, and says how much of it may be used. Its error is a RefusedError where there is no such socket.
 	Connect(ctx context.Context, q ConnectQuestion) (net.Conn, Gate, error)
+	// Check compares what is on the node with what should be, and puts it right where that is asked for. Its error is a RefusedError where it cannot tell.
+	Check(ctx context.Context, repair bool) (model.NodeCheck, error)
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.
@@ -37,6 +39,7 @@ func Handler(answers Answers, log *slog.Logger) http.Handler {
 	h := &handler{
 		answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce),
 		connections: make(chan struct{}, maxConnections), observations: make(chan struct{}, maxObservationsAtOnce),
+		checks: make(chan struct{}, maxChecksAtOnce),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathPing, h.ping)
@@ -44,6 +47,7 @@ func Handler(answers Answers, log *slog.Logger) http.Handler {
 	mux.HandleFunc("POST "+pathObserve, h.observe)
 	mux.HandleFunc("POST "+pathFlows, h.flows)
 	mux.HandleFunc("POST "+pathConnect, h.connect)
+	mux.HandleFunc("POST "+pathCheck, h.check)
 	return mux
 }
 
@@ -58,6 +62,8 @@ type handler struct {
 	flowTurns chan struct{}
 	// connections are those of connections to sockets, which may last.
 	connections chan struct{}
+	// checks are those of checks, which take the most of the node.
+	checks chan struct{}
 }
 
 // Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone, also while he is answered.

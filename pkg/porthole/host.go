@@ -177,15 +177,7 @@ func furnishNode(name string, host Host) error {
 	if err != nil {
 		return fmt.Errorf("find %s: %w", name, err)
 	}
-	err = netdev.Set(name, append(unmoved(), forwarding(), disabled(!host.hasIPv6()),
-		// Pods' packets come by one interface and are answered by the other.
-		netdev.Setting{Protocol: "ipv4", Key: "rp_filter", Value: looseReversePath},
-		// ARP here is about the addresses here: the node's others are nobody's on this link.
-		netdev.Setting{Protocol: "ipv4", Key: "arp_ignore", Value: "1"},
-		netdev.Setting{Protocol: "ipv4", Key: "arp_announce", Value: "2"},
-		netdev.Setting{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
-	)...)
-	if err != nil {
+	if err := netdev.Set(name, nodeSettings(host.hasIPv6())...); err != nil {
 		return err
 	}
 	if err := netdev.NoLinkLocal(link); err != nil {
@@ -203,6 +195,18 @@ func furnishNode(name string, host Host) error {
 		return fmt.Errorf("bring up %s: %w", name, err)
 	}
 	return nil
+}
+
+// nodeSettings are those of the node's own interfaces.
+func nodeSettings(ipv6 bool) []netdev.Setting {
+	return append(unmoved(), forwarding(), disabled(!ipv6),
+		// Pods' packets come by one interface and are answered by the other.
+		netdev.Setting{Protocol: "ipv4", Key: "rp_filter", Value: looseReversePath},
+		// ARP here is about the addresses here: the node's others are nobody's on this link.
+		netdev.Setting{Protocol: "ipv4", Key: "arp_ignore", Value: "1"},
+		netdev.Setting{Protocol: "ipv4", Key: "arp_announce", Value: "2"},
+		netdev.Setting{Protocol: "ipv6", Key: "accept_dad", Value: "0"},
+	)
 }
 
 // addressesOf are the addresses of one of the node's interfaces.
@@ -224,22 +228,27 @@ func (h Host) addressesOf(link netlink.Link) []netip.Prefix {
 // routeHost sets the node's routes: to the default Network and to faces by its router, and nowhere for faces of the node
 // that no pod has, so that no packet goes round in circles.
 func (k *Keeper) routeHost(host Host) error {
-	var wanted []route
-	for _, block := range host.Blocks {
-		if block.Addr().Is4() || host.hasIPv6() {
+	wanted, scope, err := host.routes()
+	if err != nil {
+		return err
+	}
+	return setRoutes(wanted, scope)
+}
+
+// routes are the node's, and which there are of them: those to portholes are not.
+func (h Host) routes() (wanted []route, scope func(route) bool, err error) {
+	for _, block := range h.Blocks {
+		if block.Addr().Is4() || h.hasIPv6() {
 			wanted = append(wanted, route{to: block, table: unix.RT_TABLE_MAIN})
 		}
 	}
 	if link, err := netdev.Find(model.NodeInterface); err != nil {
-		return err
+		return nil, nil, err
 	} else if link != nil {
-		wanted = append(wanted, host.routesVia(link.Attrs().Index)...)
+		wanted = append(wanted, h.routesVia(link.Attrs().Index)...)
 	}
 	portholes, err := hostLinks()
-	if err != nil {
-		return err
-	}
-	return setRoutes(wanted, func(r route) bool { return !portholes[r.link] })
+	return wanted, func(r route) bool { return !portholes[r.link] }, err
 }
 
 // routesVia are the routes by the default Network's router.

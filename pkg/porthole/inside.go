@@ -26,11 +26,16 @@ const (
 
 // harden sets what the namespace has for all interfaces, and what those to come get, before there are any. It runs inside.
 func harden(ipv6 bool) error {
+	return errors.Join(netdev.Set(netdev.AllInterfaces, allSettings(ipv6)...), netdev.Set(netdev.NewInterfaces, append(strict(), forwarding())...))
+}
+
+// allSettings are those of all interfaces of a porthole's namespace.
+func allSettings(ipv6 bool) []netdev.Setting {
 	all := append(strict(), disabled(!ipv6))
 	if ipv6 {
 		all = append(all, netdev.Setting{Protocol: "ipv6", Key: "forwarding", Value: "1"})
 	}
-	return errors.Join(netdev.Set(netdev.AllInterfaces, all...), netdev.Set(netdev.NewInterfaces, append(strict(), forwarding())...))
+	return all
 }
 
 // forwarding is that of IPv4: an interface's own, while that of IPv6 is the namespace's. So there is no need of ip_forward, for
@@ -69,12 +74,16 @@ func unmoved() []netdev.Setting {
 	}
 }
 
+// insideSettings are those of a porthole's links.
+func insideSettings(ipv6 bool) []netdev.Setting {
+	return append(strict(), forwarding(), disabled(!ipv6))
+}
+
 // settle readies one of a porthole's links, which is not up yet or was made before. It runs inside.
 func settle(link netlink.Link, ipv6 bool, upon before) error {
 	if upon == something {
 		// Somebody may have changed what the link got when it was made.
-		wanted := append(strict(), forwarding(), disabled(!ipv6))
-		if err := netdev.Set(link.Attrs().Name, wanted...); err != nil {
+		if err := netdev.Set(link.Attrs().Name, insideSettings(ipv6)...); err != nil {
 			return err
 		}
 	}
@@ -88,13 +97,7 @@ func furnish(spec Spec, upon before) error {
 	if err != nil {
 		return err
 	}
-	var dns []netip.Prefix
-	for _, a := range spec.DNS {
-		if a.Is4() || spec.hasIPv6() {
-			dns = append(dns, host(a))
-		}
-	}
-	if err := setAddresses(lo, dns, upon); err != nil {
+	if err := setAddresses(lo, spec.nameAddresses(), upon); err != nil {
 		return err
 	}
 	network, err := netdev.LinkOf(networkSide)
@@ -115,15 +118,7 @@ func furnish(spec Spec, upon before) error {
 			return err
 		}
 	}
-	edges, own := model.EdgeAddresses(), model.PortholeAddresses()
-	wanted := []netip.Prefix{own[0]}
-	if spec.hasIPv6() {
-		wanted = append(wanted, own[1], host(model.ErrandAddress(false)))
-		for _, at := range spec.Relayed {
-			wanted = append(wanted, host(at.Addr()))
-		}
-	}
-	if err := setAddresses(network, wanted, upon); err != nil {
+	if err := setAddresses(network, spec.ownAddresses(), upon); err != nil {
 		return err
 	}
 	for _, link := range []netlink.Link{lo, network, node} {
@@ -131,28 +126,18 @@ func furnish(spec Spec, upon before) error {
 			return fmt.Errorf("bring up %s: %w", link.Attrs().Name, err)
 		}
 	}
-	var routes []route
+	side := map[string]netlink.Link{networkSide: network, hostSide: node}
+	for _, n := range spec.neighbours() {
+		if err := neighbour(side[n.link], n.address, n.mac); err != nil {
+			return err
+		}
+	}
 	for _, family := range families(spec.hasIPv6()) {
-		next, edge := hopFor(family).node, edges[0].Addr()
-		if family.Is6() {
-			edge = edges[1].Addr()
-		}
-		if err := neighbour(network, edge, model.EdgeMAC); err != nil {
-			return err
-		}
-		if err := neighbour(node, next, nodeMAC); err != nil {
-			return err
-		}
-		for _, subnet := range ofFamily(spec.Subnets, family) {
-			routes = append(routes, route{to: subnet, via: edge, link: network.Attrs().Index, table: unix.RT_TABLE_MAIN})
-		}
-		for _, table := range []int{unix.RT_TABLE_MAIN, wayOut} {
-			routes = append(routes, route{to: netip.PrefixFrom(family, 0), via: next, link: node.Attrs().Index, table: table})
-		}
 		if err := leadOut(family); err != nil {
 			return err
 		}
 	}
+	routes := spec.routes(network.Attrs().Index, node.Attrs().Index)
 	if upon == something {
 		return setRoutes(routes, func(route) bool { return true })
 	}
@@ -162,6 +147,66 @@ func furnish(spec Spec, upon before) error {
 		}
 	}
 	return nil
+}
+
+// nameAddresses are those where pods ask for names, on the loopback interface.
+func (s Spec) nameAddresses() (out []netip.Prefix) {
+	for _, a := range s.DNS {
+		if a.Is4() || s.hasIPv6() {
+			out = append(out, host(a))
+		}
+	}
+	return out
+}
+
+// ownAddresses are those of the Network's side.
+func (s Spec) ownAddresses() []netip.Prefix {
+	own := model.PortholeAddresses()
+	if !s.hasIPv6() {
+		return own[:1]
+	}
+	out := []netip.Prefix{own[0], own[1], host(model.ErrandAddress(false))}
+	for _, at := range s.Relayed {
+		out = append(out, host(at.Addr()))
+	}
+	return out
+}
+
+// fixed is a neighbour on a link that stays as it is.
+type fixed struct {
+	link    string
+	address netip.Addr
+	mac     string
+}
+
+// neighbours are those inside: the router, and the node.
+func (s Spec) neighbours() (out []fixed) {
+	for _, family := range families(s.hasIPv6()) {
+		out = append(out, fixed{networkSide, edgeOf(family), model.EdgeMAC}, fixed{hostSide, hopFor(family).node, nodeMAC})
+	}
+	return out
+}
+
+// edgeOf is the address of a family that the Network's router has towards portholes.
+func edgeOf(family netip.Addr) netip.Addr {
+	edges := model.EdgeAddresses()
+	if family.Is6() {
+		return edges[1].Addr()
+	}
+	return edges[0].Addr()
+}
+
+// routes are those inside, over the links of these indexes.
+func (s Spec) routes(network, node int) (out []route) {
+	for _, family := range families(s.hasIPv6()) {
+		for _, subnet := range ofFamily(s.Subnets, family) {
+			out = append(out, route{to: subnet, via: edgeOf(family), link: network, table: unix.RT_TABLE_MAIN})
+		}
+		for _, table := range []int{unix.RT_TABLE_MAIN, wayOut} {
+			out = append(out, route{to: netip.PrefixFrom(family, 0), via: hopFor(family).node, link: node, table: table})
+		}
+	}
+	return out
 }
 
 // leadOut has what comes from the Network take the way out even where its destination is also an address of the
@@ -193,8 +238,8 @@ func setAddresses(link netlink.Link, wanted []netip.Prefix, upon before) error {
 	}
 	var have []netip.Prefix
 	for _, a := range present {
-		prefix, ok := netipx.FromStdIPNet(a.IPNet)
-		if !ok || prefix.Addr().IsLoopback() {
+		prefix, counts := addressIn(a)
+		if !counts {
 			continue
 		}
 		if slices.Contains(wanted, prefix) {
@@ -218,4 +263,10 @@ func setAddresses(link netlink.Link, wanted []netip.Prefix, upon before) error {
 		}
 	}
 	return nil
+}
+
+// addressIn is an address of a link; false for loopback's own, which nobody gives or takes.
+func addressIn(a netlink.Addr) (netip.Prefix, bool) {
+	prefix, ok := netipx.FromStdIPNet(a.IPNet)
+	return prefix, ok && !prefix.Addr().IsLoopback()
 }

@@ -36,25 +36,45 @@ func (s Spec) cables() []cable {
 
 // whole reports whether both ends are there and belong together.
 func (c cable) whole(netns ns.NetNS) (bool, error) {
+	found, err := c.differences(netns)
+	return len(found) == 0, err
+}
+
+// differences are what of the pair would have to be made anew.
+func (c cable) differences(netns ns.NetNS) (out []model.NodeDifference, err error) {
+	object := "link " + c.outer
+	differs := func(want, have any) {
+		if w, h := fmt.Sprint(want), fmt.Sprint(have); w != h {
+			out = append(out, model.NodeDifference{Kind: model.ObjectDiffers, Object: object, Want: w, Have: h})
+		}
+	}
 	outer, err := netdev.Find(c.outer)
 	if err != nil || outer == nil {
-		return false, err
+		return []model.NodeDifference{{Kind: model.ObjectMissing, Object: object}}, err
 	}
 	attrs := outer.Attrs()
-	if attrs.Alias != c.alias || attrs.MTU != c.mtu || c.outerMAC != "" && attrs.HardwareAddr.String() != c.outerMAC {
-		return false, nil
+	differs("alias "+c.alias, "alias "+attrs.Alias)
+	differs(fmt.Sprint("MTU ", c.mtu), fmt.Sprint("MTU ", attrs.MTU))
+	if c.outerMAC != "" {
+		differs("MAC "+c.outerMAC, "MAC "+attrs.HardwareAddr.String())
 	}
-	whole := false
 	err = inside(netns, func() error {
+		object = "link " + c.inner + ", the other end of " + c.outer
 		inner, err := netdev.Find(c.inner)
-		if err != nil || inner == nil {
+		if err != nil {
 			return err
 		}
+		if inner == nil {
+			out = append(out, model.NodeDifference{Kind: model.ObjectMissing, Object: object})
+			return nil
+		}
 		a := inner.Attrs()
-		whole = a.Index == attrs.ParentIndex && a.HardwareAddr.String() == c.innerMAC && a.MTU == c.mtu
+		differs(fmt.Sprint("index ", attrs.ParentIndex), fmt.Sprint("index ", a.Index))
+		differs("MAC "+c.innerMAC, "MAC "+a.HardwareAddr.String())
+		differs(fmt.Sprint("MTU ", c.mtu), fmt.Sprint("MTU ", a.MTU))
 		return nil
 	})
-	return whole, err
+	return out, err
 }
 
 // make makes the pair anew, both ends at once, each in its namespace, where there is no inner end, and readies the outer end,

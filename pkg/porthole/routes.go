@@ -48,28 +48,38 @@ func setRoutes(wanted []route, scope func(route) bool) error {
 	if err != nil {
 		return err
 	}
+	missing, surplus := unlikeRoutes(wanted, have, scope)
+	// What is wrong goes first: IPv6 would keep a second route beside it. A face that has come from another porthole has
+	// left that one.
+	for _, r := range surplus {
+		if err := deleteRoute(have[r], r); err != nil {
+			return err
+		}
+	}
+	for _, r := range missing {
+		if err := addRoute(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlikeRoutes are the routes that are not there, and those within a scope, or to the same destination as one that is wanted, that should not be.
+func unlikeRoutes(wanted []route, have map[route]netlink.Route, scope func(route) bool) (missing, surplus []route) {
 	keep := make(map[route]bool, len(wanted))
 	moved := make(map[netip.Prefix]bool, len(wanted))
 	for _, r := range wanted {
 		keep[r], moved[r.to] = true, true
-	}
-	// What is wrong goes first: IPv6 would keep a second route beside it. A face that has come from another porthole has
-	// left that one.
-	for r, found := range have {
-		if !keep[r] && (scope(r) || moved[r.to]) {
-			if err := deleteRoute(found, r); err != nil {
-				return err
-			}
-		}
-	}
-	for _, r := range wanted {
 		if _, there := have[r]; !there {
-			if err := addRoute(r); err != nil {
-				return err
-			}
+			missing = append(missing, r)
 		}
 	}
-	return nil
+	for r := range have {
+		if !keep[r] && (scope(r) || moved[r.to]) {
+			surplus = append(surplus, r)
+		}
+	}
+	return missing, surplus
 }
 
 func addRoute(r route) error {

@@ -36,9 +36,8 @@ func (c *Client) Throttle(ctx context.Context, dir string, rate int) error {
 	if err != nil {
 		return err
 	}
-	mode := "out-of-band"
-	want := controllerRow{Target: "punix:" + Door(dir, c.bridge), Rate: &rate, Burst: &rate, Mode: &mode}
-	row := ovsdb.Row{"target": want.Target, "controller_rate_limit": rate, "controller_burst_limit": rate, "connection_mode": mode}
+	want := throttled(dir, c.bridge, rate)
+	row := ovsdb.Row{"target": want.Target, "controller_rate_limit": rate, "controller_burst_limit": rate, "connection_mode": *want.Mode}
 	present, found, err := c.throttle(ctx, bridge, want.Target)
 	if err != nil || found && present.equal(want) {
 		return err
@@ -59,6 +58,42 @@ func (c *Client) Throttle(ctx context.Context, dir string, rate int) error {
 		return err
 	}
 	return c.configured(ctx, asked)
+}
+
+// throttled is the bridge's controller for its Door.
+func throttled(dir, bridge string, rate int) controllerRow {
+	mode := "out-of-band"
+	return controllerRow{Target: "punix:" + Door(dir, bridge), Rate: &rate, Burst: &rate, Mode: &mode}
+}
+
+// Throttled reports whether the bridge has what Throttle makes, and ovn-controller is told to come by it or was sent elsewhere by somebody. With rate 0, whether it has
+// nothing of it. What there is otherwise is in words.
+func (c *Client) Throttled(ctx context.Context, dir string, rate int) (whole bool, have string, err error) {
+	bridge, err := c.bridgeRow(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	want := throttled(dir, c.bridge, rate)
+	present, found, err := c.throttle(ctx, bridge, want.Target)
+	if err != nil {
+		return false, "", err
+	}
+	remote, err := c.setting(ctx, KeyBridgeRemote)
+	switch {
+	case err != nil:
+		return false, "", err
+	case rate == 0 && (found || remote == RemoteOf(c.bridge)):
+		return false, "there is one", nil
+	case rate == 0:
+		return true, "", nil
+	case !found:
+		return false, "no controller " + want.Target, nil
+	case !present.equal(want):
+		return false, "controller " + want.Target + " with another rate or mode", nil
+	case remote == "":
+		return false, "external_ids without " + KeyBridgeRemote, nil
+	}
+	return true, "", nil
 }
 
 // Settled returns when ovs-vswitchd has followed all that is in the database, its controllers too. Until then a Door that does not open says nothing

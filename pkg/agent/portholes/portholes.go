@@ -192,7 +192,7 @@ func (p *Portholes) openPorthole(ctx context.Context, networkUID string, how Car
 	if how == Doubting || !known || p.Keeper.Ensure(spec) != nil {
 		// From the beginning, whatever is missing.
 		err = p.plug(ctx,
-			[]vswitch.Port{{Name: id.Name(), IfaceID: model.PortholePortName(spec.Network), Porthole: networkUID}},
+			[]vswitch.Port{portOf(spec)},
 			func() (bool, error) {
 				whole, err := p.Keeper.Whole(spec)
 				if !whole {
@@ -220,6 +220,22 @@ func (p *Portholes) openPorthole(ctx context.Context, networkUID string, how Car
 		p.Metrics.change(began, changedPods)
 	}
 	return err
+}
+
+// portOf is the port of a porthole on the bridge.
+func portOf(spec porthole.Spec) vswitch.Port {
+	return vswitch.Port{Name: porthole.IDOf(spec.UID).Name(), IfaceID: model.PortholePortName(spec.Network), Porthole: spec.UID}
+}
+
+// hostPorts are those of the node itself; none where it has no addresses in the default Network.
+func (p *Portholes) hostPorts(host porthole.Host, network string) []vswitch.Port {
+	if len(host.Addresses) == 0 {
+		return nil
+	}
+	return []vswitch.Port{
+		{Name: porthole.NodePort, IfaceID: model.NodePortName(network, p.Node), Porthole: ownPort},
+		{Name: porthole.EdgePort, IfaceID: model.PortholePortName(network), Porthole: ownPort},
+	}
 }
 
 // plug makes links and has the bridge take them. A link that is made anew under its old name must have been let go of
@@ -289,14 +305,11 @@ func (p *Portholes) openHost(ctx context.Context) error {
 	if host.MTU, host.Offload, err = p.Fabric(ctx); err != nil {
 		return err
 	}
-	var ports []vswitch.Port
-	if len(host.Addresses) > 0 {
-		ports = []vswitch.Port{
-			{Name: porthole.NodePort, IfaceID: model.NodePortName(network, p.Node), Porthole: ownPort},
-			{Name: porthole.EdgePort, IfaceID: model.PortholePortName(network), Porthole: ownPort},
+	ports := p.hostPorts(host, network)
+	if len(ports) == 0 {
+		if err := p.withdraw(ctx, porthole.NodePort, porthole.EdgePort); err != nil {
+			return err
 		}
-	} else if err := p.withdraw(ctx, porthole.NodePort, porthole.EdgePort); err != nil {
-		return err
 	}
 	return p.plug(ctx, ports,
 		func() (bool, error) { return p.Keeper.WholeHost(host) },

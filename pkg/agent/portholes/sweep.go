@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/porthole"
@@ -114,28 +115,51 @@ func (p *Portholes) recountOne(owner netdev.Owner) {
 
 // removeStrays removes portholes and their ports that no guest needs.
 func (p *Portholes) removeStrays(ctx context.Context) error {
-	ids, err := p.Keeper.List()
+	found, err := p.all(ctx)
 	if err != nil {
 		return err
-	}
-	found := map[porthole.ID]bool{}
-	for _, id := range ids {
-		found[id] = true
-	}
-	ports, err := p.Switch.Portholes(ctx)
-	if err != nil {
-		return err
-	}
-	for _, port := range ports {
-		if port.Porthole != ownPort {
-			found[porthole.IDOf(port.Porthole)] = true
-		}
 	}
 	var failed []error
-	for id := range found {
+	for _, id := range found {
 		failed = append(failed, p.removeStray(ctx, id))
 	}
 	return errors.Join(failed...)
+}
+
+// all are the portholes of which anything is there, be it a port, sorted.
+func (p *Portholes) all(ctx context.Context) ([]porthole.ID, error) {
+	ids, err := p.Keeper.List()
+	if err != nil {
+		return nil, err
+	}
+	ports, err := p.Switch.Portholes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, port := range ports {
+		if port.Porthole != ownPort {
+			ids = append(ids, porthole.IDOf(port.Porthole))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// isStray reports whether a porthole is there that no guest needs. The caller has its turn.
+func (p *Portholes) isStray(ctx context.Context, id porthole.ID) (bool, error) {
+	// Its first guest may have come since.
+	for _, uid := range p.guests.networks() {
+		if porthole.IDOf(uid) == id {
+			return false, nil
+		}
+	}
+	_, plugged, err := p.Switch.Find(ctx, id.Name())
+	if err != nil {
+		return false, err
+	}
+	// And its last guest may have taken it along.
+	exists, err := p.Keeper.Exists(id)
+	return err == nil && (exists || plugged), err
 }
 
 func (p *Portholes) removeStray(ctx context.Context, id porthole.ID) error {
@@ -144,18 +168,7 @@ func (p *Portholes) removeStray(ctx context.Context, id porthole.ID) error {
 		return fmt.Errorf("wait for another change of the porthole: %w", err)
 	}
 	defer release()
-	// Its first guest may have come since.
-	for _, uid := range p.guests.networks() {
-		if porthole.IDOf(uid) == id {
-			return nil
-		}
-	}
-	_, plugged, err := p.Switch.Find(ctx, id.Name())
-	if err != nil {
-		return err
-	}
-	// And its last guest may have taken it along.
-	if exists, err := p.Keeper.Exists(id); err != nil || !exists && !plugged {
+	if stray, err := p.isStray(ctx, id); err != nil || !stray {
 		return err
 	}
 	err = p.removePorthole(ctx, id)

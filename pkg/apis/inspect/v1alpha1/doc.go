@@ -43,6 +43,8 @@ const (
 	SubresourcePing = "ping"
 	// SubresourceCapture of pods tells of a pod's packets.
 	SubresourceCapture = "capture"
+	// ResourceNodeChecks has one object for each node: what is on it otherwise than it should be. To update one has that repaired.
+	ResourceNodeChecks = "nodechecks"
 	// ResourceDatabases are OVN's central ones. They cannot be got, only connected to.
 	ResourceDatabases = "databases"
 	// ResourceNodes are those of the cluster. They cannot be got, only connected to.

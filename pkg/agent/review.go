@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/agent/portholes"
+	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/vswitch"
+)
+
+// settleTime bounds the wait for ovs-vswitchd after a repair.
+const settleTime = 5 * time.Second
+
+// Check implements nodeapi.Answers. A repair is a sweep, between two looks.
+func (i inquiry) Check(ctx context.Context, repair bool) (model.NodeCheck, error) {
+	if !i.sweptOnce() {
+		return model.NodeCheck{}, &nodeapi.RefusedError{What: "the agent has only just begun, and has not looked through its node yet", Temporary: true}
+	}
+	before, err := i.review(ctx)
+	if err != nil || !repair {
+		return bounded(before), err
+	}
+	swept := i.sweep(ctx)
+	// What was written is read only when the switch has said so. One that does not answer is told of below.
+	settling, cancel := context.WithTimeout(ctx, settleTime)
+	_ = i.ovs.Settled(settling)
+	cancel()
+	after, err := i.review(ctx)
+	if err != nil {
+		return model.NodeCheck{}, errors.Join(swept, err)
+	}
+	after.Repaired = slices.DeleteFunc(before.Differences, func(d model.NodeDifference) bool { return slices.Contains(after.Differences, d) })
+	if swept != nil {
+		after.Problem = swept.Error()
+	}
+	return bounded(after), nil
+}
+
+// bounded is a check that is not longer than one may be.
+func bounded(c model.NodeCheck) model.NodeCheck {
+	c.More = max(0, len(c.Differences)-model.MaxNodeDifferences)
+	c.Differences = c.Differences[:len(c.Differences)-c.More]
+	c.Repaired = c.Repaired[:min(len(c.Repaired), model.MaxNodeDifferences)]
+	return c
+}
+
+// review names what a sweep would change, and changes nothing. A container with a request in flight is left out: what is there of it is on its way.
+func (a *Agent) review(ctx context.Context) (model.NodeCheck, error) {
+	if err := a.ready(ctx); err != nil {
+		return model.NodeCheck{}, &nodeapi.RefusedError{What: err.Error(), Temporary: true}
+	}
+	seen, err := a.inventory(ctx)
+	if err != nil {
+		return model.NodeCheck{}, err
+	}
+	out := model.NodeCheck{Interfaces: len(seen.links), Differences: a.portsDiffer(seen)}
+	bridge, err := a.bridgeDiffers(ctx)
+	if err != nil {
+		return model.NodeCheck{}, err
+	}
+	found, looked, err := a.portholes.Review(ctx)
+	if err != nil {
+		return model.NodeCheck{}, err
+	}
+	out.Portholes = looked
+	out.Differences = slices.Concat(out.Differences, bridge, found)
+	slices.SortFunc(out.Differences, model.NodeDifference.Compare)
+	return out, nil
+}
+
+// portsDiffer compares ports, links and pods as a sweep does.
+func (a *Agent) portsDiffer(seen inventory) (out []model.NodeDifference) {
+	found := seen.leftovers()
+	add := func(container string, all ...model.NodeDifference) {
+		a.undisturbed(container, func() { out = append(out, all...) })
+	}
+	for _, p := range slices.Concat(found.ports, found.twins) {
+		add(p.Sandbox, model.NodeDifference{Owner: "Pod/" + p.Pod, Kind: model.InterfaceSurplus, Object: "Interface " + p.Name, Have: "iface-id=" + p.IfaceID})
+	}
+	for _, l := range found.links {
+		add(l.ContainerID, model.NodeDifference{Owner: a.ownerOf(l), Kind: model.ObjectSurplus, Object: "link " + l.HostName(), Have: "of container " + l.ContainerID})
+	}
+	for _, l := range found.lost {
+		want, _ := a.wantedPort(l)
+		add(l.ContainerID, model.NodeDifference{Owner: a.ownerOf(l), Kind: model.InterfaceMissing, Object: "Interface " + want.Name, Want: "iface-id=" + want.IfaceID})
+	}
+	ports := make(map[string]vswitch.Port, len(seen.ports))
+	for _, p := range seen.ports {
+		ports[p.Name] = p
+	}
+	for _, p := range found.twins {
+		delete(ports, p.Name)
+	}
+	for _, l := range seen.links {
+		want, lives := a.wantedPort(l.Owner)
+		if have, plugged := ports[want.Name]; plugged && lives {
+			differ := portholes.PortDifferences(have, want)
+			for n := range differ {
+				differ[n].Owner = a.ownerOf(l.Owner)
+			}
+			add(l.ContainerID, differ...)
+		}
+	}
+	return out
+}
+
+// ownerOf is the pod of a link; of one that has gone the node.
+func (a *Agent) ownerOf(l netdev.Owner) string {
+	if p, lives := a.pods.getByUID(l.PodUID); lives {
+		return nb.PodOwner(p.key.Namespace, p.key.Name).String()
+	}
+	return nb.NodeOwner(a.node).String()
+}
+
+// bridgeDiffers looks at what the agent sets of the bridge itself.
+func (a *Agent) bridgeDiffers(ctx context.Context) ([]model.NodeDifference, error) {
+	whole, have, err := a.ovs.Throttled(ctx, a.throttle.dir, a.throttle.rate)
+	if err != nil || whole {
+		return nil, err
+	}
+	want := "none that bounds ovn-controller"
+	if a.throttle.rate > 0 {
+		want = fmt.Sprintf("ovn-controller comes by one of at most %d packets a second", a.throttle.rate)
+	}
+	return []model.NodeDifference{{Owner: nb.NodeOwner(a.node).String(), Kind: model.ObjectDiffers, Object: "controller of bridge " + a.bridge, Want: want, Have: have}}, nil
+}
