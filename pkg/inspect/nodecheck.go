@@ -14,7 +14,6 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
@@ -121,7 +120,7 @@ func (s *nodesSeen) settle(ctx context.Context, by nodeChecker, limit time.Durat
 		}
 		for name, c := range s.look(ctx, again, by) {
 			if before := s.checks[name]; before.Status.Silent == "" && c.Status.Silent == "" {
-				c.Status.Differences = slices.DeleteFunc(c.Status.Differences, func(d model.NodeDifference) bool { return !slices.Contains(before.Status.Differences, d) })
+				c.Status.Differences = slices.DeleteFunc(c.Status.Differences, func(d api.NodeDifference) bool { return !slices.Contains(before.Status.Differences, d) })
 				if len(c.Status.Differences) == 0 {
 					// What else there is came up after the first look.
 					c.Status.More = 0
@@ -246,7 +245,7 @@ func (s *nodesSeen) into(r *Report) {
 }
 
 // onNode is a difference that an agent found.
-func onNode(node string, d model.NodeDifference) Difference {
+func onNode(node string, d api.NodeDifference) Difference {
 	owner, _ := nb.ParseOwner(d.Owner)
 	return Difference{Owner: owner, Place: PlaceNode, Node: node, Kind: Kind(d.Kind), Object: d.Object, Want: d.Want, Have: d.Have}
 }

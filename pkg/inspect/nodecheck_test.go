@@ -24,15 +24,15 @@ import (
 type nodes struct {
 	mu sync.Mutex
 	// looks are what is found, one after the other; the last again and again. A nil one is silence.
-	looks map[string][][]model.NodeDifference
+	looks map[string][][]api.NodeDifference
 	// mends are the nodes whose agents can put things right.
 	mends     map[string]bool
 	listed    int
 	forbidden bool
 }
 
-func on(object string) []model.NodeDifference {
-	return []model.NodeDifference{{Owner: "Network/red", Kind: model.ObjectMissing, Object: object}}
+func on(object string) []api.NodeDifference {
+	return []api.NodeDifference{{Owner: "Network/red", Kind: string(model.ObjectMissing), Object: object}}
 }
 
 func (n *nodes) look(name string) api.NodeCheck {
@@ -72,7 +72,7 @@ func (n *nodes) RepairNode(_ context.Context, name string) (api.NodeCheck, error
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.looks[name] = [][]model.NodeDifference{{}}
+	n.looks[name] = [][]api.NodeDifference{{}}
 	c.Status.Repaired, c.Status.Differences = c.Status.Differences, nil
 	return c, nil
 }
@@ -80,40 +80,40 @@ func (n *nodes) RepairNode(_ context.Context, name string) (api.NodeCheck, error
 // TestNodesSettle: what is on its way on a node is no difference, nor is an agent that has just begun silent; what lasts counts, and is repaired where that is asked for.
 func TestNodesSettle(t *testing.T) {
 	t.Parallel()
-	well, bad, other := []model.NodeDifference{}, on("routes"), on("addresses")
+	well, bad, other := []api.NodeDifference{}, on("routes"), on("addresses")
 	for name, c := range map[string]*struct {
 		nodes                                 nodes
 		repair                                bool
 		differences, silent, repaired, failed []string
 		verdict                               string
 	}{
-		"well": {nodes: nodes{looks: map[string][][]model.NodeDifference{"n1": {well}, "n2": {well}}}, verdict: "0 differences in 0 Networks, 0 pods, 0 rows, 2 nodes"},
+		"well": {nodes: nodes{looks: map[string][][]api.NodeDifference{"n1": {well}, "n2": {well}}}, verdict: "0 differences in 0 Networks, 0 pods, 0 rows, 2 nodes"},
 		"on its way": {
-			nodes:   nodes{looks: map[string][][]model.NodeDifference{"n1": {bad, bad, well}, "n2": {well}}},
+			nodes:   nodes{looks: map[string][][]api.NodeDifference{"n1": {bad, bad, well}, "n2": {well}}},
 			verdict: "0 differences in 0 Networks, 0 pods, 0 rows, 2 nodes",
 		},
 		"now this, now that": {
-			nodes:   nodes{looks: map[string][][]model.NodeDifference{"n1": {bad, other, bad, other}}},
+			nodes:   nodes{looks: map[string][][]api.NodeDifference{"n1": {bad, other, bad, other}}},
 			verdict: "0 differences in 0 Networks, 0 pods, 0 rows, 1 node",
 		},
 		"it lasts": {
-			nodes:       nodes{looks: map[string][][]model.NodeDifference{"n1": {append(on("routes"), other...), bad}, "n2": {well}}},
+			nodes:       nodes{looks: map[string][][]api.NodeDifference{"n1": {append(on("routes"), other...), bad}, "n2": {well}}},
 			differences: []string{"n1 routes"}, verdict: "1 difference in 0 Networks, 0 pods, 0 rows, 2 nodes. Next: atoll check --repair",
 		},
 		"an agent that has just begun": {
-			nodes:   nodes{looks: map[string][][]model.NodeDifference{"n1": {nil, well}, "n2": {well}}},
+			nodes:   nodes{looks: map[string][][]api.NodeDifference{"n1": {nil, well}, "n2": {well}}},
 			verdict: "0 differences in 0 Networks, 0 pods, 0 rows, 2 nodes",
 		},
 		"an agent is away": {
-			nodes:       nodes{looks: map[string][][]model.NodeDifference{"n1": {nil}, "n2": {bad}}},
+			nodes:       nodes{looks: map[string][][]api.NodeDifference{"n1": {nil}, "n2": {bad}}},
 			differences: []string{"n2 routes"}, silent: []string{"n1"}, verdict: "1 difference in 0 Networks, 0 pods, 0 rows, 1 node; 1 node not looked at. Next: atoll check --repair",
 		},
 		"repaired": {
-			nodes: nodes{looks: map[string][][]model.NodeDifference{"n1": {bad}, "n2": {well}}, mends: map[string]bool{"n1": true}}, repair: true,
+			nodes: nodes{looks: map[string][][]api.NodeDifference{"n1": {bad}, "n2": {well}}, mends: map[string]bool{"n1": true}}, repair: true,
 			repaired: []string{"n1 routes"}, verdict: "0 differences in 0 Networks, 0 pods, 0 rows, 2 nodes; 1 repaired",
 		},
 		"not repaired": {
-			nodes: nodes{looks: map[string][][]model.NodeDifference{"n1": {bad}, "n2": {other}}, mends: map[string]bool{"n2": true}}, repair: true,
+			nodes: nodes{looks: map[string][][]api.NodeDifference{"n1": {bad}, "n2": {other}}, mends: map[string]bool{"n2": true}}, repair: true,
 			differences: []string{"n1 routes"}, repaired: []string{"n2 addresses"}, failed: []string{"n1"},
 			verdict: "1 difference in 0 Networks, 0 pods, 0 rows, 2 nodes; 1 repaired. Next: what does atoll-agent's log on the node say?",
 		},
@@ -156,11 +156,11 @@ func TestNodesSettle(t *testing.T) {
 func TestManyNodesAreAskedTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		many := nodes{looks: map[string][][]model.NodeDifference{}}
+		many := nodes{looks: map[string][][]api.NodeDifference{}}
 		for i := range 1000 {
-			many.looks[fmt.Sprintf("n%d", i)] = [][]model.NodeDifference{on("routes"), {}}
+			many.looks[fmt.Sprintf("n%d", i)] = [][]api.NodeDifference{on("routes"), {}}
 		}
-		many.looks["n7"] = [][]model.NodeDifference{on("routes")}
+		many.looks["n7"] = [][]api.NodeDifference{on("routes")}
 		var r Report
 		seen := checkNodes(t.Context(), &many, 5*time.Second, false)
 		seen.into(&r)

@@ -167,7 +167,17 @@ func (c *checker) one(ctx context.Context, node inspect.FlowNode, q nodeapi.Chec
 		out.Status.Silent = err.Error()
 		return out
 	}
-	out.Status.NodeCheck = found
+	out.Status = api.NodeCheckStatus{
+		Interfaces: found.Interfaces, Portholes: found.Portholes, Differences: shownDifferences(found.Differences), More: found.More,
+		Repaired: shownDifferences(found.Repaired), Problem: found.Problem,
+	}
+	return out
+}
+
+func shownDifferences(all []model.NodeDifference) (out []api.NodeDifference) {
+	for _, d := range all {
+		out = append(out, api.NodeDifference{Owner: d.Owner, Kind: string(d.Kind), Object: d.Object, Want: d.Want, Have: d.Have})
+	}
 	return out
 }
 
