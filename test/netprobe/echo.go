@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"net/netip"
 	"sync"
@@ -144,7 +145,7 @@ func (p *pinger) probe(ctx context.Context, t wire.Target) wire.Result {
 }
 
 func (p *pinger) send(t wire.Target, seq int) error {
-	message := icmp.Message{Type: p.request, Body: &icmp.Echo{ID: 0x4154, Seq: seq & 0xffff, Data: []byte(t.Token)}}
+	message := icmp.Message{Type: p.request, Body: &icmp.Echo{ID: identifier(t.Token), Seq: seq & 0xffff, Data: []byte(t.Token)}}
 	// The kernel fills in the checksum of ICMPv6, which covers addresses.
 	packet, err := message.Marshal(nil)
 	if err != nil {
@@ -154,6 +155,14 @@ func (p *pinger) send(t wire.Target, seq int) error {
 		return fmt.Errorf("send an echo request: %w", err)
 	}
 	return nil
+}
+
+// identifier is that of a probe's echo requests (RFC 792): each has its own. With one for all, a request to an address that is translated to another and one to
+// that other address itself would be the same connection, and connection tracking drops the second.
+func identifier(token string) int {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(token)) // never an error
+	return int(sum.Sum32()&0xffff ^ sum.Sum32()>>16)
 }
 
 // ipAddr is a in the form that package net's raw sockets take.
