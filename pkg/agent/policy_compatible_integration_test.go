@@ -5,6 +5,7 @@ package agent
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -99,7 +100,13 @@ func (c *callers) reach(t *testing.T, network string, family, port int) string {
 	return strings.Join(out, " ")
 }
 
-// want waits until those reach it who should, by IPv4, and then expects the same of all protocols and families.
+// surplus reports whether a name is in got that is not in want.
+func surplus(got, want string) bool {
+	return slices.ContainsFunc(strings.Fields(got), func(name string) bool { return !slices.Contains(strings.Fields(want), name) })
+}
+
+// want waits until those reach it who should, by IPv4, and then expects the same of all protocols and families. Whoever does not come through on a busy machine asks
+// again; who comes through and should not is wrong at once.
 func (c *callers) want(t *testing.T, when, want string) {
 	t.Helper()
 	// Whoever ends a connection keeps its port for a while.
@@ -113,9 +120,15 @@ func (c *callers) want(t *testing.T, when, want string) {
 	var all sync.WaitGroup
 	for family := range 2 {
 		for _, network := range []string{"tcp", "udp"} {
-			port := next()
+			ports := [3]int{next(), next(), next()}
 			all.Go(func() {
-				if got := c.reach(t, network, family, port); got != want {
+				got := ""
+				for _, port := range ports {
+					if got = c.reach(t, network, family, port); got == want || surplus(got, want) {
+						break
+					}
+				}
+				if got != want {
 					t.Errorf("%s: by %s of family %d it is reached by %q, want %q", when, network, family, got, want)
 				}
 			})
