@@ -13,7 +13,7 @@ import (
 )
 
 // tracedTrials is how many changes are put before ovn-trace, and tracedPaths how many paths of each that change.
-const tracedTrials, tracedPaths = 12, 15
+const tracedTrials, tracedPaths = 100, 15
 
 // TestOVNDoesWhatATrialSays: what is said to change is let through, or dropped, by OVN with the policy applied, and was not before.
 func TestOVNDoesWhatATrialSays(t *testing.T) {
