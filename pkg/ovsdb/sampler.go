@@ -106,6 +106,9 @@ func (s Sampler) Run(ctx context.Context) error {
 		return fmt.Errorf("set up client of %s: %w", nb.DatabaseName, err)
 	}
 	defer c.Close()
+	ended := make(chan struct{})
+	defer close(ended)
+	lost := disconnected(c, ended)
 	if err := c.Connect(ctx); err != nil {
 		return fmt.Errorf("connect to %s: %w", nb.DatabaseName, err)
 	}
@@ -143,7 +146,7 @@ func (s Sampler) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.DisconnectNotify():
+		case <-lost:
 			return ErrClosed
 		case <-changed:
 		}

@@ -98,6 +98,8 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up client: %w", err)
 	}
+	s := &Session{client: c, tables: map[nb.Table]*cache.RowCache{}, sets: newSets(), changes: newGathering(), done: make(chan struct{})}
+	lost := disconnected(c, s.done)
 	connect, cancel := ctx, context.CancelFunc(func() {})
 	if several {
 		connect, cancel = context.WithTimeout(ctx, connectWait)
@@ -105,22 +107,20 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 	err = c.Connect(connect)
 	cancel()
 	if err != nil {
-		c.Close()
+		s.abandon()
 		return nil, err
-	}
-	s := &Session{
-		client: c, tables: map[nb.Table]*cache.RowCache{}, sets: newSets(), changes: newGathering(), done: make(chan struct{}),
 	}
 	monitor := c.NewMonitor(columnsOnly()...)
 	// Of the two methods that ask for changes only, libovsdb ends the connection after an update that does not fit with
 	// this one; with monitor_cond_since it drops such an update.
 	monitor.Method = ovsdb.ConditionalMonitorRPC
 	if _, err := c.Monitor(ctx, monitor); err != nil {
-		c.Close()
+		s.abandon()
 		return nil, fmt.Errorf("read the whole database: %w", err)
 	}
 	mirror := c.Cache()
 	if mirror == nil {
+		s.abandon()
 		return nil, ErrClosed
 	}
 	for _, row := range mirrored() {
@@ -128,13 +128,34 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 	}
 	// That everything is new is no news: from here on changes are heard of.
 	mirror.AddEventHandler(s.handler())
-	go s.watch()
+	go s.watch(lost)
 	return s, nil
+}
+
+// abandon ends a session that nobody watches yet.
+func (s *Session) abandon() {
+	s.Close()
+	s.client.Close()
+}
+
+// disconnected returns a channel that is closed when c, which has not connected yet, loses its connection, or when stop
+// is closed. libovsdb tells of a lost connection only whoever waits to hear of it at that moment, so that somebody must
+// do nothing else.
+func disconnected(c client.Client, stop <-chan struct{}) <-chan struct{} {
+	lost := make(chan struct{})
+	go func() {
+		defer close(lost)
+		select {
+		case <-c.DisconnectNotify():
+		case <-stop:
+		}
+	}()
+	return lost
 }
 
 // watch ends the connection when the session ends, and the session when the connection does, or when the server no
 // longer answers. Close stops it.
-func (s *Session) watch() {
+func (s *Session) watch(lost <-chan struct{}) {
 	defer s.client.Close()
 	defer s.Close()
 	tick := time.NewTicker(probeEvery)
@@ -143,7 +164,7 @@ func (s *Session) watch() {
 		select {
 		case <-s.done:
 			return
-		case <-s.client.DisconnectNotify():
+		case <-lost:
 			return
 		case <-tick.C:
 			ctx, cancel := context.WithTimeout(context.Background(), probeWait)
