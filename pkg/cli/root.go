@@ -58,17 +58,38 @@ func HasSaid(err error) bool {
 // Command is the whole program. program is the name that it was called by.
 func Command(program string) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "atoll",
-		Version:       build.Version(),
-		Short:         "For those who run Atoll",
+		Use:     "atoll",
+		Version: build.Version(),
+		Short:   "Networks of a cluster's tenants: install, look, explain, mend",
+		Long: `Networks of a cluster's tenants: install, look, explain, mend.
+A kubeconfig is enough, and its rights decide what is told.
+
+Where to begin:
+  atoll status                            is Atoll well?
+  atoll networks                          which Networks are there?
+  atoll explain red/web-0 svc/red/db      does it get there, and if not, what stops it?`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	if program == pluginName {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl atoll"}
 	}
-	root.AddCommand(installCommand(), preflightCommand(), upgradeCommand(), uninstallCommand(), statusCommand(), networksCommand(), networkCommand(), ipamCommand(), topologyCommand(), podsCommand(), podCommand(),
-		explainCommand(), uiCommand(), pingCommand(), captureCommand(), matrixCommand(), bundleCommand(), flowsCommand(), dropsCommand(), checkCommand(), connectivityCommand(), policyCommand(), ovnCommand(), nbctlCommand(), sbctlCommand(),
-		vsctlCommand(), ofctlCommand(), appctlCommand())
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Is it well:", []*cobra.Command{statusCommand(), checkCommand(), connectivityCommand(), bundleCommand()}},
+		{"What is there:", []*cobra.Command{networksCommand(), networkCommand(), podsCommand(), podCommand(), ipamCommand(), topologyCommand(), uiCommand()}},
+		{"Who reaches whom, and why:", []*cobra.Command{explainCommand(), policyCommand(), flowsCommand(), dropsCommand()}},
+		{"With real packets:", []*cobra.Command{pingCommand(), matrixCommand(), captureCommand()}},
+		{"Install and remove:", []*cobra.Command{preflightCommand(), installCommand(), upgradeCommand(), uninstallCommand(), ovnCommand()}},
+		{"Programs of OVN and Open vSwitch, by way of the API server:", []*cobra.Command{nbctlCommand(), sbctlCommand(), vsctlCommand(), ofctlCommand(), appctlCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
 	return root
 }

@@ -83,6 +83,20 @@ func kubeconfig(t *testing.T, server string) string {
 	return file
 }
 
+// TestEachCommandIsInAGroup: of those that cobra adds, none is.
+func TestEachCommandIsInAGroup(t *testing.T) {
+	t.Parallel()
+	root := Command("atoll")
+	for _, c := range root.Commands() {
+		if c.GroupID == "" {
+			t.Errorf("%s is in no group", c.Name())
+		}
+	}
+	if len(root.Commands()) < 25 {
+		t.Errorf("there are %d commands", len(root.Commands()))
+	}
+}
+
 func TestHelpUsesTheNameThatItWasCalledBy(t *testing.T) {
 	t.Parallel()
 	for program, want := range map[string]string{"atoll": "atoll check [flags]", "kubectl-atoll": "kubectl atoll check [flags]"} {
