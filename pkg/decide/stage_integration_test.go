@@ -200,10 +200,14 @@ func (s *stage) leadsTo(ns, service string, v6 bool, pods ...string) {
 	}
 }
 
-// sync waits until the node has what the northbound database has.
+// sync waits until the node has what the northbound database has, and its datapath has forgotten what it decided before: a
+// switch that has its flows goes by those it remembers until it has looked at each again (ofproto-dpif-upcall.c).
 func (s *stage) sync() {
 	s.t.Helper()
 	nbctl(s.t, s.central, "--wait=hv", "sync")
+	if _, err := s.chassis.Ask(s.t.Context(), "ovs-vswitchd", "revalidator/wait"); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // patience bounds a question and its answer.
