@@ -199,6 +199,16 @@ func (p *Pool[H]) count(off uint64, change int) {
 	}
 }
 
+// SharesNumber reports whether the port of an address would ask for a number that the port of another one has (model.PortNumber), which is held, or reserved by itself.
+func (p *Pool[H]) SharesNumber(a netip.Addr) bool {
+	off, ok := p.offset(a)
+	others := p.numbers[model.NumberOfHost(off)]
+	if _, held := p.holder[a]; held {
+		others--
+	}
+	return ok && others > 0
+}
+
 // Holder is who holds an address; false when nobody does.
 func (p *Pool[H]) Holder(a netip.Addr) (H, bool) {
 	holder, held := p.holder[a]

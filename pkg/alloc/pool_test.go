@@ -258,3 +258,25 @@ func BenchmarkNextInACrowdedPool(b *testing.B) {
 		p.Release(a, "y")
 	}
 }
+
+// TestWhoSharesANumber: addresses that are as many apart as there are numbers, held or reserved by themselves; nobody does in a range in which all numbers differ.
+func TestWhoSharesANumber(t *testing.T) {
+	p := newPool(t, "10.0.0.0/16", "10.0.0.1", "10.0.0.1", "10.0.0.20", "10.0.0.30")
+	if outcome, _ := p.Take(netip.MustParseAddr("10.0.0.9"), "a"); outcome != alloc.Taken {
+		t.Fatal(outcome)
+	}
+	for address, want := range map[string]bool{
+		"10.0.128.8": true, "10.0.0.9": false, "10.0.128.9": false, "10.0.128.0": true, "10.0.128.24": false, "10.1.0.8": false,
+	} {
+		if got := p.SharesNumber(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s: %t", address, got)
+		}
+	}
+	p.Release(netip.MustParseAddr("10.0.0.9"), "a")
+	if p.SharesNumber(netip.MustParseAddr("10.0.128.8")) {
+		t.Error("it has the number of one that has gone")
+	}
+	if small := newPool(t, "10.0.0.0/24", "10.0.0.1", "10.0.0.1"); small.SharesNumber(netip.MustParseAddr("10.0.0.1")) {
+		t.Error("in a small range somebody shares a number")
+	}
+}

@@ -12,8 +12,9 @@ const PortNumbers = 1<<15 - 1
 // its switch it alone says to which port of another node a packet goes. A southbound database that is made anew has the same number for it: a
 // node that still has the flows of before sends nothing to another port, and a node that has the new ones drops nothing.
 //
-// Ports have the same number only where their addresses are PortNumbers apart, or a multiple of that. alloc.Pool gives no such two. Of two that were asked for,
-// ovn-northd refuses the second one's wish, numbers it by itself, and computes everything anew.
+// Ports have the same number only where their addresses are PortNumbers apart, or a multiple of that. alloc.Pool gives no such two, and nobody gets one by asking for it: of two
+// ports with one wish ovn-northd numbers the second by itself, and computes everything anew, for all Networks, with each change of it. The number that it chooses is the next that
+// the pool gives, so that each pod after it would do the same.
 func PortNumber(in netip.Prefix, address netip.Addr) int {
 	return NumberOfHost(low64(address) - low64(in.Masked().Addr()))
 }

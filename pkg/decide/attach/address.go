@@ -2,6 +2,7 @@ package attach
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/atoll-net/atoll/pkg/alloc"
 	"github.com/atoll-net/atoll/pkg/compile"
@@ -22,6 +23,12 @@ func (s *Stage) fill(n *networks.Network, p *pod, subnet compile.SubnetLayout, w
 		if problem := take(pools, (*ledger.Pool).Take, wanted, holder, n.Name, subnet.Name); problem != nil {
 			return nil, problem
 		}
+		if sharesNumber(pools, wanted) {
+			ledger.Release(pools, []netip.Addr{wanted}, holder)
+			return nil, new(model.Problemf(model.ReasonAddressInUse,
+				"address %s of Network %q has the port number of another address that is in use or reserved, as addresses have that are a multiple of %d apart: ask for another",
+				wanted, n.Name, model.PortNumbers))
+		}
 	}
 	addresses := make([]netip.Addr, 0, len(pools))
 	for _, pool := range pools {
@@ -37,6 +44,16 @@ func (s *Stage) fill(n *networks.Network, p *pod, subnet compile.SubnetLayout, w
 		addresses = append(addresses, a)
 	}
 	return addresses, nil
+}
+
+// sharesNumber reports whether an address that is asked for would have its port ask for another one's number. Of a subnet with both families those of IPv4 count, as package compile
+// has it.
+func sharesNumber(pools []*ledger.Pool, wanted netip.Addr) bool {
+	is4 := func(p *ledger.Pool) bool { return p.Prefix().Addr().Is4() }
+	if wanted.Is6() && slices.ContainsFunc(pools, is4) {
+		return false
+	}
+	return slices.ContainsFunc(pools, func(p *ledger.Pool) bool { return p.SharesNumber(wanted) })
 }
 
 // next gives a holder the next free address of a pool that no Service has. Those of Services are passed over.
