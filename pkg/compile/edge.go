@@ -12,6 +12,9 @@ import (
 // slash in their names.
 func edgeName(network string) string { return network + ":edge" }
 
+// edgeUUID is that of the switch at a Network's edge.
+func edgeUUID(l Layout) string { return nb.UUID(nb.TableLogicalSwitch, l.UID+"/:edge") }
+
 // edge gives the rows by which pods leave their Network: a switch that joins the router to the porthole, and a default
 // route to it for each IP family that the Network has. An address of the infrastructure that lies in a subnet needs a route of
 // its own: the router would look for it among the subnet's pods.
@@ -20,11 +23,11 @@ func edgeName(network string) string { return network + ":edge" }
 // on the pod's node. So a Network has one row for all of them. (ovn-nb(5), ovn-architecture(7).)
 func edge(l Layout) nb.Facts {
 	key := func(name string) string { return l.UID + "/:" + name }
-	uuid := nb.UUID(nb.TableLogicalSwitch, key("edge"))
+	uuid := edgeUUID(l)
 	sw := &nb.LogicalSwitch{
 		UUID:        uuid,
 		Name:        edgeName(l.Name),
-		OtherConfig: switchConfig(uuid),
+		OtherConfig: switchConfig(l, uuid),
 		ExternalIDs: idsOf(l),
 	}
 	port := &nb.LogicalRouterPort{

@@ -37,6 +37,8 @@ type Layout struct {
 	Through []netip.Addr
 	// Joined: its router is joined to others'.
 	Joined bool
+	// Unnumbered are the UUIDs of its switches and routers that ask for no number, since others have theirs.
+	Unnumbered []string
 	// offered: it stands for what others know of a Network, see Offered.
 	offered bool
 }

@@ -36,10 +36,10 @@ func Network(l Layout, faces []netip.Prefix) nb.Facts {
 			// others, nor hold a flow for every neighbour beforehand. (ovn-nb(5).)
 			"always_learn_from_arp_request": "false",
 			"dynamic_neigh_routers":         "true",
-			nb.KeyTunnelKey:                 nb.TunnelKey(routerRef(l).UUID),
 		},
 		ExternalIDs: idsOf(l),
 	}
+	l.askForNumber(router.Options, router.UUID)
 	var facts nb.Facts
 	if l.Home == nil {
 		facts.Rows = []nb.Row{router, group}
@@ -50,7 +50,7 @@ func Network(l Layout, faces []netip.Prefix) nb.Facts {
 		sw := &nb.LogicalSwitch{
 			UUID:        switchRef(l, s.Name).UUID,
 			Name:        SwitchName(l.Name, s.Name),
-			OtherConfig: switchConfig(switchRef(l, s.Name).UUID),
+			OtherConfig: switchConfig(l, switchRef(l, s.Name).UUID),
 			ExternalIDs: idsOf(l),
 		}
 		port := &nb.LogicalRouterPort{
@@ -92,8 +92,10 @@ func Network(l Layout, faces []netip.Prefix) nb.Facts {
 }
 
 // switchConfig is other_config of the switch with that UUID.
-func switchConfig(uuid string) map[string]string {
-	return map[string]string{"mcast_snoop": "false", nb.KeyTunnelKey: nb.TunnelKey(uuid)}
+func switchConfig(l Layout, uuid string) map[string]string {
+	config := map[string]string{"mcast_snoop": "false"}
+	l.askForNumber(config, uuid)
+	return config
 }
 
 // ids are the marks of a row: whose it is, the UID of that object, and in which Network.

@@ -22,7 +22,7 @@ const (
 // TunnelKey is the number that the datapath of a switch or router asks for, made of the row's UUID. A southbound database that is made anew
 // has the same number for it: a node that still has the flows of before does not send one Network's packets to another's pods on a node that has the new ones.
 //
-// Of two rows that ask for the same, one chance in 16,646,144, ovn-northd refuses the second one's wish and numbers it by itself.
+// Of two rows that ask for the same, one chance in 16,646,144 where nobody has chosen it, ovn-northd gives it to one, whichever, and numbers the other by itself. So only one of them asks.
 func TunnelKey(uuid string) string {
 	sum := sha256.Sum256([]byte(uuid))
 	return strconv.FormatUint(minTunnelKey+binary.BigEndian.Uint64(sum[:])%(maxTunnelKey-minTunnelKey), 10)

@@ -43,6 +43,7 @@ func (s *Stage) Route() {
 func (s *Stage) routeNetwork(n *Network) {
 	layout := n.Layout
 	layout.Joined = len(n.peers.Joined) > 0
+	layout.Unnumbered = s.unnumbered(n)
 	facts := compile.Network(layout, s.Cluster.Faces)
 	facts.Add(s.peerRows(n))
 	if s.guard.layout != nil && (s.guards(n) || n.Layout.Home != nil) {

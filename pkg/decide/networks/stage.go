@@ -117,6 +117,8 @@ type Stage struct {
 	housed bool
 	guard  guard
 	flats  flats
+	// numbers are those of switches and routers.
+	numbers numbers
 	// compatible says whose pods reach whose.
 	compatible *compatible.Networks
 	// rejoined are those whose peers may be others than their rows say.
@@ -191,7 +193,7 @@ func New(w World, stages Stages) *Stage {
 		networks: map[string]*Network{}, byVPC: pass.Index[string, string]{}, admitting: map[string][]string{},
 		answered: pass.Index[model.ServiceKey, string]{}, former: map[string]struct{}{}, replanned: map[string]struct{}{},
 		guard: guard{faced: map[string]struct{}{}}, flats: flats{names: map[string]struct{}{}},
-		rejoined: map[string]struct{}{},
+		rejoined: map[string]struct{}{}, numbers: numbers{asked: map[string][]compile.Numbered{}, askers: pass.Index[string, string]{}},
 		compatible: compatible.New(compatible.Settings{
 			Faces: w.Cluster.Faces, DefaultSubnet: w.Cluster.Subnet, Gateways: w.Cluster.Gateways, MaxJoined: w.Cluster.MaxJoined, Default: w.Cluster.Network,
 			Taken: slices.Concat(w.Cluster.Services, w.Cluster.Gateways, w.Cluster.Others),
@@ -338,6 +340,7 @@ func (s *Stage) replan(n *Network) {
 	s.Planned.Changed(n.Name)
 	if n.Model == nil {
 		n.Layout, n.Problems, n.leaving, n.denied = compile.Layout{}, nil, nil, nil
+		s.number(n)
 		return
 	}
 	if !n.Model.Finalized && !n.Model.Deleting {
@@ -374,6 +377,7 @@ func (s *Stage) planned(n *Network) {
 	}
 	n.told.uid, n.told.problems = n.Model.UID, n.Problems
 	s.Subnets.Serve(n.Name, n.Model.UID, n.Layout.Subnets)
+	s.number(n)
 }
 
 // firstWith is the Network that a vpcID belongs to: the oldest that claims it.
