@@ -239,9 +239,10 @@ func (t *trial) arrival(ends []model.PodKey) (model.PodKey, bool) {
 	return first, found
 }
 
-// podOf is the pod whose link it is; empty where it is of none that is known: one that has gone, or was made anew under its name.
+// podOf is the pod whose link it is; empty where it is of none that is known: one that has gone, or was made anew under its name. A node knows the links of its own pods
+// alone: what it says of another node's is not believed.
 func (t *trial) podOf(s seenPoint) model.PodKey {
-	if p := t.pods[s.Pod.Key()]; p == nil || p.UID != s.Pod.UID {
+	if p := t.pods[s.Pod.Key()]; p == nil || p.UID != s.Pod.UID || p.Node != s.node {
 		return model.PodKey{}
 	}
 	return s.Pod.Key()

@@ -88,6 +88,8 @@ func TestProofs(t *testing.T) {
 	both := func(n1, n2 []nodeapi.Point) []Observed {
 		return []Observed{{Node: "n1", Points: n1}, {Node: "n2", Points: n2}}
 	}
+	// A node that was stolen says of another node's pods what it likes.
+	elsewhere := []nodeapi.Point{a.pod("red/db", true, false, 120), a.pod("red/db", false, true, 150), a.pod("red/web", true, true, 260)}
 	forged := a.pod("red/db", true, false, 120)
 	forged.Pod.UID = "another"
 	for name, c := range map[string]struct {
@@ -123,6 +125,9 @@ func TestProofs(t *testing.T) {
 		},
 		"it gets to another that was made anew": {
 			"red/web red/db tcp 80", both(there, []nodeapi.Point{forged}), silent, api.SentDiffers, "but it gets to a pod that is not known",
+		},
+		"another node says that it is lost": {
+			"red/web red/db tcp 80", both(slices.Concat(there, elsewhere), nil), silent, api.SentDiffers, "but it gets to a pod that is not known",
 		},
 		"who got it sends it on": {
 			"red/web red/db tcp 80", both(slices.Concat(there, returned, []nodeapi.Point{a.pod("red/friend", true, false, 10)}), slices.Concat(arrived, back)), answered, api.SentAsExplained,
@@ -213,8 +218,10 @@ func TestOthersPointsAreNotTold(t *testing.T) {
 	his, theirs := a.point(nodeapi.KindPorthole, true, false, 10), inside.point(nodeapi.KindHost, true, false, 50)
 	his.Network, theirs.Network = "blue", "red"
 	across := inside.tunnel(true, false, 30)
-	n1 := []nodeapi.Point{a.pod("blue/client", false, false, 0), his, across, a.point(nodeapi.KindNode, true, false, 20)}
-	n2 := []nodeapi.Point{theirs, inside.pod("red/web", true, false, 60), inside.pod("red/web", false, true, 80)}
+	n1 := []nodeapi.Point{
+		a.pod("blue/client", false, false, 0), his, across, a.point(nodeapi.KindNode, true, false, 20), inside.pod("red/web", true, false, 60), inside.pod("red/web", false, true, 80),
+	}
+	n2 := []nodeapi.Point{theirs}
 	seen := []Observed{{Node: "n1", Points: n1}, {Node: "n2", Points: n2}, {Node: "n9", Problem: "no route to 192.0.2.9"}}
 	p := w.proofFor(t, strings.Replace(ask, "red/web", face.String(), 1), "blue")
 	judged := p.judge(seen, nil)
