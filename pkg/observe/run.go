@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -12,6 +13,9 @@ import (
 // beat is how often it is told that all was told that there was so far.
 const beat = 50 * time.Millisecond
 
+// errFlooded is the error of a Watch that has looked at as many packets as one may.
+var errFlooded = errors.New("too many packets look like the marked one or its answer: no more are looked at")
+
 // Heard are what Run tells.
 type Heard struct {
 	// Sighting is nil with a beat: all that the kernel had before it has been told.
@@ -20,9 +24,17 @@ type Heard struct {
 	Dropped uint64
 }
 
+// maxLooked is how many packets one Watch looks at. Pods can send any number that look like answers, or have a mark that they were sent: nobody else's packets are to wait for an agent
+// that reads those.
+const maxLooked = 500_000
+
 // Run watches at all interfaces of this network namespace until the Watch's time is over, ctx ends, or each fails, whose error it returns. The first thing that it tells is a
-// beat: packets are seen from then on.
+// beat: packets are seen from then on. It is an error, too, when more packets look like its own than are looked at.
 func (w Watch) Run(ctx context.Context, each func(Heard) error) error {
+	return w.run(ctx, maxLooked, each)
+}
+
+func (w Watch) run(ctx context.Context, most int, each func(Heard) error) error {
 	if err := w.Check(); err != nil {
 		return err
 	}
@@ -44,6 +56,9 @@ func (w Watch) Run(ctx context.Context, each func(Heard) error) error {
 		records, err := socket.Batch(next)
 		if err != nil {
 			return fmt.Errorf("watch for packets: %w", err)
+		}
+		if most -= len(records); most < 0 {
+			return errFlooded
 		}
 		for _, r := range records {
 			if s, first := seen.see(r); first {

@@ -156,3 +156,49 @@ func TestMarkedPacketsAreSeen(t *testing.T) {
 		}
 	}
 }
+
+// TestAFloodIsNotRead: who sends more than a Watch looks at, by what is like an answer, has it end, long before its time. The control is the same flood without a bound.
+func TestAFloodIsNotRead(t *testing.T) {
+	n := alone(t)
+	mark, err := ping.NewMark()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, want := range map[int]error{1000: errFlooded, 1 << 40: context.DeadlineExceeded} {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		w := Watch{Protocol: model.UDP, Mark: mark, Targets: 1, Ports: []uint16{7778}, Time: MaxTime}
+		err := n.Do(func(ns.NetNS) error {
+			conn, err := net.DialUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7778}, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7777})
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			flooding, begun := make(chan struct{}), false
+			defer func() {
+				if begun {
+					<-flooding
+				}
+			}()
+			err = w.run(ctx, most, func(h Heard) error {
+				if h.Sighting != nil {
+					t.Errorf("it is seen: %+v", h.Sighting)
+				}
+				if !begun {
+					begun = true
+					go func() {
+						defer close(flooding)
+						for range 5000 {
+							_, _ = conn.Write([]byte("nothing that anybody has marked"))
+						}
+					}()
+				}
+				return nil
+			})
+			return errors.Join(err, ctx.Err())
+		})
+		if !errors.Is(err, want) || errors.Is(err, errFlooded) != (want == errFlooded) {
+			t.Errorf("of at most %d: %v, want %v", most, err, want)
+		}
+	}
+}
