@@ -54,6 +54,24 @@ func openNetns(path string) (space, error) {
 	return space{NetNS: netns, upon: something}, nil
 }
 
+// onLastThread runs something on a thread that runs nothing else and ends with it, so that nobody else is where it goes. A process's first thread never ends: it would stay there, and
+// with it the namespace, and whoever looks for the process's own (/proc/PID/ns, kubectl exec) would find that one.
+func onLastThread(do func()) {
+	// Never unlocked but for the first thread: it ends with its goroutine.
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		do()
+		return
+	}
+	defer runtime.UnlockOSThread()
+	done := make(chan struct{})
+	go func() { // ends with do; not on this thread, which is taken
+		defer close(done)
+		onLastThread(do)
+	}()
+	<-done
+}
+
 // makeNetns makes a network namespace, and begins to mount it at path. To mount takes a lock that all mounts of the machine have in
 // common, and all who read the list of them: where many containers start that can take seconds, in which the namespace is filled.
 func makeNetns(path string) (space, error) {
@@ -73,9 +91,7 @@ func makeNetns(path string) (space, error) {
 		err   error
 	}
 	made, mounted := make(chan unshared), make(chan error, 1)
-	go func() { // ends with the mount
-		// Never unlocked: the thread ends with the goroutine, so that nobody else runs in the new namespace.
-		runtime.LockOSThread()
+	go onLastThread(func() { // ends with the mount
 		var u unshared
 		if u.err = unix.Unshare(unix.CLONE_NEWNET); u.err == nil {
 			u.netns, u.err = ns.GetCurrentNS()
@@ -84,7 +100,7 @@ func makeNetns(path string) (space, error) {
 		if u.err == nil {
 			mounted <- unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, "")
 		}
-	}()
+	})
 	u := <-made
 	return space{NetNS: u.netns, upon: nothing, mounted: mounted}, u.err
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -31,15 +30,13 @@ func (k *Keeper) Review() (*Review, error) {
 		err   error
 	}
 	made := make(chan unshared)
-	go func() { // ends at once
-		// Never unlocked: the thread ends with the goroutine, so that nobody else runs in the new namespace.
-		runtime.LockOSThread()
+	go onLastThread(func() { // ends at once
 		var u unshared
 		if u.err = unix.Unshare(unix.CLONE_NEWNET); u.err == nil {
 			u.netns, u.err = ns.GetCurrentNS()
 		}
 		made <- u
-	}()
+	})
 	u := <-made
 	if u.err != nil {
 		return nil, fmt.Errorf("make a network namespace to compare with: %w", u.err)

@@ -1,0 +1,63 @@
+//go:build integration
+
+package porthole
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestTheFirstThreadStaysWhereItIs: whoever makes network namespaces has a thread of its own for each, and never the process's first one, although that is free. The control is a
+// function beside it that runs there.
+func TestTheFirstThreadStaysWhereItIs(t *testing.T) {
+	was, err := os.Readlink("/proc/self/ns/net")
+	must(t, err)
+	k := keeper(t)
+	isFirst := func() bool { return unix.Gettid() == unix.Getpid() }
+	// What somebody starts who then waits goes on where he was: nobody else takes it.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	errNotFirst := errors.New("nothing ran on the first thread")
+	err = errNotFirst
+	for range 100 {
+		asked, hold := make(chan error), make(chan struct{})
+		// Each holds a thread until one has the first.
+		for range 32 {
+			go func() {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				if !isFirst() {
+					asked <- errNotFirst
+					<-hold
+					return
+				}
+				runtime.UnlockOSThread()
+				defer runtime.LockOSThread()
+				beside := make(chan bool)
+				go func() { beside <- isFirst() }()
+				if !<-beside {
+					asked <- errNotFirst
+					return
+				}
+				r, err := k.Review()
+				if err == nil {
+					r.Close()
+				}
+				asked <- err
+			}()
+			if err = <-asked; !errors.Is(err, errNotFirst) {
+				break
+			}
+		}
+		if close(hold); !errors.Is(err, errNotFirst) {
+			break
+		}
+	}
+	must(t, err)
+	if is, err := os.Readlink("/proc/self/ns/net"); err != nil || is != was {
+		t.Errorf("the first thread is in %s, and was in %s: %v", is, was, err)
+	}
+}
