@@ -2,12 +2,13 @@ package inspectapi
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// crowd bounds how many of something there are at once, and how many one user has of them.
+// crowd bounds how many of something there are at once, and how many one user has of them; ServiceAccounts of a namespace are one.
 type crowd struct {
 	// what they are, in words.
 	what        string
@@ -20,6 +21,7 @@ type crowd struct {
 
 // enter counts one, unless there are too many; leave counts it no more.
 func (c *crowd) enter(user string) (leave func(), err error) {
+	user = countedAs(user)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -41,4 +43,14 @@ func (c *crowd) enter(user string) (leave func(), err error) {
 			delete(c.users, user)
 		}
 	}, nil
+}
+
+// countedAs is who shares a user's part. The ServiceAccounts of a namespace have one together: its admin makes as many as he likes, and gives them his rights.
+func countedAs(user string) string {
+	const begin = "system:serviceaccount:"
+	if account, is := strings.CutPrefix(user, begin); is {
+		namespace, _, _ := strings.Cut(account, ":")
+		return begin + namespace
+	}
+	return user
 }
