@@ -63,6 +63,42 @@ func TestNamedTestsAreThere(t *testing.T) {
 	}
 }
 
+// TestMetricsAreTold: a page names each metric, since names of metrics are promised as those of the API are (docs/support.md).
+func TestMetricsAreTold(t *testing.T) {
+	pages, err := AllPages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told strings.Builder
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		told.Write(text)
+	}
+	metric, count := regexp.MustCompile(`(?:Name:\s*|NewDesc\()"(atoll_[a-z_]+)"`), 0
+	err = filepath.WalkDir(filepath.Join(root, "pkg"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range metric.FindAllSubmatch(text, -1) {
+			count++
+			if !strings.Contains(told.String(), string(match[1])) {
+				t.Errorf("%s: no page names the metric %s", path, match[1])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count < 30 {
+		t.Errorf("only %d metrics were found", count)
+	}
+}
+
 func TestDeadLinks(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
