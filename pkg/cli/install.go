@@ -77,7 +77,9 @@ It refuses when Atoll is not installed, and steps that are not supported: to an 
 	}
 	o.addFlags(cmd.Flags())
 	o.addWriteFlags(cmd.Flags())
-	cmd.Flags().Lookup("overlay").Usage += " (default: what is installed)"
+	overlay := cmd.Flags().Lookup("overlay")
+	overlay.Usage += " (default: what is installed)"
+	overlay.DefValue = "" // pflag would print the default of atoll install after it
 	return cmd
 }
 

@@ -25,7 +25,7 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Say whether Atoll is well: components, leader, databases, nodes, and what is behind",
-		Long: `Says how Atoll is in the cluster: its Deployments and DaemonSets, the controller that leads, OVN's databases with their servers, and the nodes;
+		Long: `Says how Atoll is in the cluster: its Deployments and DaemonSets, the controller that leads, OVN's databases with their servers, certificates, and the nodes;
 then what was asked for and is not there yet, and what is not well.
 
 It asks the API inspect.atoll.dev. Where nobody answers there, it says so, and shows what Kubernetes tells.
@@ -114,6 +114,13 @@ func statusTable(text *strings.Builder, s api.ClusterStatus, wide bool, now time
 			for _, server := range d.Servers {
 				lines = append(lines, []string{d.Name, server.Address, role(d, server), word(server.Problem == "" && server.Connected), fmt.Sprint(server.Lag)})
 			}
+		}
+		section(text, lines)
+	}
+	if len(s.Certificates) > 0 {
+		lines := [][]string{{"CERTIFICATE", "ENDS IN"}}
+		for _, c := range s.Certificates {
+			lines = append(lines, []string{c.Name, age(c.Ends.Sub(now))})
 		}
 		section(text, lines)
 	}

@@ -29,6 +29,9 @@ type clusterFacts struct {
 	componentError error
 	nodes          []core.Node
 	nodeError      error
+	// authorities are when the certificates of each end, by its name.
+	authorities    map[string]time.Time
+	authorityError error
 	// databases are none when nobody asked any.
 	databases []databaseFacts
 	// southbound is nil when it was not asked, or southboundError says why it is not known.
@@ -55,6 +58,7 @@ func (h Held) clusterStatus(f clusterFacts) api.Cluster {
 	addLeader(s, f, problem)
 	addDatabases(s, f, problem)
 	addComponents(s, f, problem)
+	addCertificates(s, f, problem)
 	h.addNodes(s, f, problem)
 	h.addBehind(s, f)
 	s.Healthy = len(s.Problems) == 0

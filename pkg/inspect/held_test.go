@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -270,6 +272,18 @@ func TestPodLayersGolden(t *testing.T) {
 	}
 }
 
+// certify gives authorities, of which one ends in some days, and the databases' members certificates, of which one of two of n1 ends in others.
+func certify(f *clusterFacts, authority, member int) {
+	in := func(days int) time.Time { return f.now.AddDate(0, 0, days) }
+	f.authorities = map[string]time.Time{"atoll-ca-central": in(1800), "atoll-ca-node": in(authority), "atoll-ca-agent": in(1800)}
+	shows := func(server *ovn.ServerStatus, node string, days int) {
+		server.Certificate = &x509.Certificate{Subject: pkix.Name{CommonName: "atoll-ovn-central:" + node}, NotBefore: in(days - 90), NotAfter: in(days)}
+	}
+	shows(&f.databases[0].servers[0], "n1", 85)
+	shows(&f.databases[0].servers[1], "n2", 85)
+	shows(&f.databases[1].servers[0], "n1", member)
+}
+
 func TestClusterGolden(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2030, 1, 1, 8, 0, 0, 0, time.UTC)
@@ -323,6 +337,11 @@ func TestClusterGolden(t *testing.T) {
 			w.addPod("red", "new", "n1")
 			f.southbound.unbound = 4
 		}, ""},
+		"certificates": {func(_ *world, f *clusterFacts) { certify(f, 365, 80) }, ""},
+		"certificates-late": {
+			func(_ *world, f *clusterFacts) { certify(f, 140, 19) },
+			"Certificate/atoll-ca-node Certificate/atoll-ovn-central:n1",
+		},
 		"nothing-allowed": {func(_ *world, f *clusterFacts) {
 			no := errors.New("forbidden")
 			*f = clusterFacts{source: f.source, now: f.now, leaseError: no, componentError: no, nodeError: no}

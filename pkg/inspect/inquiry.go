@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -265,6 +266,7 @@ func (f *clusterFacts) readObjects(ctx context.Context, client kubernetes.Interf
 	} else {
 		f.daemons = daemons.Items
 	}
+	f.authorities, f.authorityError = authorityEnds(ctx, client)
 	// Those of the API server's cache are new enough, and cost it little.
 	nodes, err := client.CoreV1().Nodes().List(ctx, meta.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -273,6 +275,18 @@ func (f *clusterFacts) readObjects(ctx context.Context, client kubernetes.Interf
 	}
 	f.nodes = nodes.Items
 	sortNodes(f.nodes)
+}
+
+// authorityEnds are when the authorities' certificates end, which are no secret. Who asks the API server himself may not be let: then he is told nothing of them.
+func authorityEnds(ctx context.Context, client kubernetes.Interface) (map[string]time.Time, error) {
+	bundles, err := client.CoreV1().ConfigMaps(certs.Namespace).Get(ctx, certs.ConfigMapName, meta.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return certs.AuthorityEnds(bundles.Data)
 }
 
 // HeldBy gives what a feed holds, in a cluster of these settings.

@@ -19,12 +19,16 @@ import (
 	"github.com/atoll-net/atoll/pkg/ping"
 )
 
-// Agents ask the agent of a node, which is that of a pod but for Connect.
+// Agents ask the agent of a node, which is that of a pod but for Connect. Their errors are those of nodeapi.Client: an UnreachableError, a RefusedError, or
+// that the answer is not whole.
 type Agents struct {
-	Ping    askPing
+	// Ping has packets sent from a pod.
+	Ping askPing
+	// Capture has packets of a pod taken.
 	Capture askCapture
 	// Observe has a node watch for marked packets.
 	Observe askObserve
+	// Connect opens a socket of a node; what goes through, the agent's gate judges.
 	Connect askConnect
 }
 

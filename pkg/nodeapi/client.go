@@ -23,7 +23,7 @@ type Client struct {
 	Node string
 	// Addresses are the node's; the first that answers is asked.
 	Addresses []netip.Addr
-	// Port is Port if it is 0.
+	// Port is where the agent listens; 0 is the constant Port.
 	Port uint16
 	// TLS is by whom the agent is known at an address, and by what we are.
 	TLS func(netip.Addr) *tls.Config

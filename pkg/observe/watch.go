@@ -30,12 +30,12 @@ const (
 type Watch struct {
 	Protocol model.Protocol `json:"protocol"`
 	Mark     ping.Mark      `json:"mark"`
-	// Targets is how many the Spec has.
+	// Targets is how many addresses the ping.Spec is sent to: 1 to ping.MaxTargets.
 	Targets int `json:"targets"`
 	// Ports are where answers to datagrams come from: the one that is dialled, and what a load balancer makes of it. Answers to datagrams have no mark: they are
 	// those from whom, and to whom, a datagram was seen at the same place.
 	Ports []uint16 `json:"ports,omitempty"`
-	// Time is how long, in nanoseconds in JSON.
+	// Time is how long it watches, MaxTime at most; in nanoseconds in JSON.
 	Time time.Duration `json:"time"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +67,8 @@ type ServerStatus struct {
 	Clustered, Leader, Connected bool
 	// Index is the log's entry that it has applied last; 0 when it is not clustered.
 	Index int64
+	// Certificate is what the server showed; nil without TLS.
+	Certificate *x509.Certificate
 	// Err says why it did not answer.
 	Err error
 }
@@ -92,7 +95,15 @@ func (a Asker) Servers(ctx context.Context) ([]ServerStatus, error) {
 
 func (a Asker) status(ctx context.Context, address string) ServerStatus {
 	s := ServerStatus{Address: address}
-	rows, err := a.ask(ctx, address, serverDatabase, []ovsdb.Operation{{
+	conn, err := a.dial(ctx, address)
+	if err != nil {
+		s.Err = err
+		return s
+	}
+	if secured, is := conn.(*tls.Conn); is {
+		s.Certificate = secured.ConnectionState().PeerCertificates[0]
+	}
+	rows, err := askOver(ctx, conn, serverDatabase, []ovsdb.Operation{{
 		Op: ovsdb.OperationSelect, Table: "Database", Columns: []string{"model", "connected", "leader", "index"},
 		Where: []ovsdb.Condition{ovsdb.NewCondition("name", ovsdb.ConditionEqual, a.Database)},
 	}})
@@ -196,6 +207,11 @@ func (a Asker) ask(ctx context.Context, address, database string, ops []ovsdb.Op
 	if err != nil {
 		return nil, err
 	}
+	return askOver(ctx, conn, database, ops)
+}
+
+// askOver asks over a connection, which it closes.
+func askOver(ctx context.Context, conn net.Conn, database string, ops []ovsdb.Operation) ([][]ovsdb.Row, error) {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()

@@ -25,7 +25,6 @@ func TestAPI(t *testing.T) {
 	}
 	t.Run("documentation", func(t *testing.T) { testDocumentation(t, s) })
 	t.Run("installation", func(t *testing.T) { testInstallation(t, s) })
-	t.Run("upgrade", func(t *testing.T) { testUpgrade(t, s) })
 	t.Run("networks", func(t *testing.T) { testNetworks(t, s) })
 	t.Run("network updates", func(t *testing.T) { testNetworkUpdates(t, s) })
 	t.Run("columns", func(t *testing.T) { testColumns(t, s) })

@@ -115,10 +115,10 @@ END
 	}
 }
 
-// goTests are the names of all tests of the repository.
+// goTests are the names of all tests and fuzz tests of the repository.
 func goTests(t *testing.T) map[string]bool {
 	t.Helper()
-	name, found := regexp.MustCompile(`(?m)^func (Test\w+)\(`), map[string]bool{}
+	name, found := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`), map[string]bool{}
 	for _, dir := range []string{"cmd", "pkg", "test", "images"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {

@@ -186,7 +186,7 @@ func TestWorldKnowsItsWalls(t *testing.T) {
 	w.SetMachines("kubernetes", []netip.Addr{addr("192.0.2.9")})
 	w.SetUnderlay(vswitch.Underlay{
 		Own: []netip.Addr{addr("198.18.0.1")}, Peers: []netip.Addr{addr("198.18.0.2"), addr("192.0.2.2")}, Ports: []uint16{6081},
-		Southbound: []netip.AddrPort{server("192.0.2.1:16642"), server("198.19.0.1:6642")},
+		Southbound: []netip.AddrPort{server("192.0.2.1:17642"), server("198.19.0.1:6642")},
 	}, map[netip.Addr]string{addr("198.18.0.1"): "eth1"})
 	host, _ := w.Host()
 	for text, want := range map[string]struct{ closed, infra bool }{
@@ -207,7 +207,7 @@ func TestWorldKnowsItsWalls(t *testing.T) {
 			t.Errorf("%s is infrastructure: %t", p, got)
 		}
 	}
-	if got, want := fmt.Sprint(host.Walls.Databases), "[192.0.2.1:6641 192.0.2.1:6642 192.0.2.1:6643 192.0.2.1:6644 192.0.2.1:16642]"; got != want {
+	if got, want := fmt.Sprint(host.Walls.Databases), "[192.0.2.1:6641 192.0.2.1:6642 192.0.2.1:6643 192.0.2.1:6644 192.0.2.1:16642 192.0.2.1:17642]"; got != want {
 		t.Errorf("databases at %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(host.Walls.Instead), "[{eth1 192.0.2.1}]"; got != want {

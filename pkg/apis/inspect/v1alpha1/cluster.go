@@ -30,6 +30,8 @@ type ClusterStatus struct {
 	Components []Component `json:"components,omitempty"`
 	// Databases are OVN's central ones.
 	Databases []Database `json:"databases,omitempty"`
+	// Certificates are those of the authorities, and those that the databases' servers show; none where Atoll signs none.
+	Certificates []Certificate `json:"certificates,omitempty"`
 	// Nodes are all that the cluster has.
 	Nodes []Node `json:"nodes"`
 	// Behind is what was asked for and is not there yet.
@@ -65,6 +67,16 @@ type Component struct {
 	// Ready are the pods that are, of those that are Wanted.
 	Ready  int32 `json:"ready"`
 	Wanted int32 `json:"wanted"`
+}
+
+// Certificate is one by which parts of Atoll and OVN know each other.
+type Certificate struct {
+	// Name is an authority's, as atoll-ca-central, or what a server calls itself, as atoll-ovn-central:NODE.
+	Name string `json:"name"`
+	// Ends is when it ends: of several of one name, the one that ends first; of an authority, its newest.
+	Ends metav1.Time `json:"ends"`
+	// Problem says that it should have been replaced; empty when all is well.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Database is one of OVN's central databases.

@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/atoll-net/atoll/pkg/build"
+)
+
+// versionCommand is --version for who looks for it among the commands, as kubectl and most of its plugins have it.
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Say which version this program is; those that run in the cluster atoll status tells",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s version %s\n", cmd.Root().DisplayName(), build.Version())
+			return err
+		},
+	}
+}
