@@ -83,12 +83,12 @@ func kubeconfig(t *testing.T, server string) string {
 	return file
 }
 
-// TestEachCommandIsInAGroup: of those that cobra adds, none is.
+// TestEachCommandIsInAGroup: of those that cobra makes, none is.
 func TestEachCommandIsInAGroup(t *testing.T) {
 	t.Parallel()
 	root := Command("atoll")
 	for _, c := range root.Commands() {
-		if c.GroupID == "" {
+		if c.GroupID == "" && c.Name() != "completion" {
 			t.Errorf("%s is in no group", c.Name())
 		}
 	}
