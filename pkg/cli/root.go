@@ -1,9 +1,16 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/atoll-net/atoll/pkg/build"
 	"github.com/atoll-net/atoll/pkg/install"
@@ -55,6 +62,20 @@ func HasSaid(err error) bool {
 	return ran
 }
 
+// Main runs the program with the arguments of its process, until it is interrupted, and says what it ends with. called is the path that it was called by.
+func Main(called string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// What client-go logs of errors that it returns as well is not for users.
+	runtime.ErrorHandlers = nil
+	root := Command(filepath.Base(called))
+	err := root.ExecuteContext(ctx)
+	if err != nil && !HasSaid(err) {
+		fmt.Fprintln(os.Stderr, "atoll:", advice(root, err))
+	}
+	return ExitStatus(err)
+}
+
 // Command is the whole program. program is the name that it was called by.
 func Command(program string) *cobra.Command {
 	root := &cobra.Command{
@@ -91,5 +112,7 @@ Where to begin:
 			root.AddCommand(c)
 		}
 	}
+	root.InitDefaultCompletionCmd()
+	explained(root)
 	return root
 }

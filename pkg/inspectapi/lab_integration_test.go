@@ -188,7 +188,7 @@ func (l *lab) run() {
 	served := make(chan struct{})
 	running.Go(func() {
 		defer close(served)
-		err := serve(serving, listener, Config{
+		err := ServeOn(serving, listener, Config{
 			Client: client, Objects: objects, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(signer), Flows: inquirer, FlowAgents: FlowAgentsBy(signer), AllNodes: &machines{names: []string{"n1"}}, CheckAgents: l.checkNode, Databases: Databases(north, south), Signer: signer, Log: log,
 			Leads: func() bool { return true },
 		})

@@ -59,10 +59,11 @@ func Serve(ctx context.Context, address string, c Config) error {
 	if err != nil {
 		return fmt.Errorf("listen for inspection: %w", err)
 	}
-	return serve(ctx, listener, c)
+	return ServeOn(ctx, listener, c)
 }
 
-func serve(ctx context.Context, listener net.Listener, c Config) error {
+// ServeOn is Serve at a listener, which it closes.
+func ServeOn(ctx context.Context, listener net.Listener, c Config) error {
 	if c.Signer == nil {
 		_ = listener.Close()
 		return errors.New("serve inspection: without certificates (--sign-certificates) the API server cannot tell who answers")

@@ -20,7 +20,7 @@ func UserConfig(kubeconfig, agent string) (*rest.Config, error) {
 	rules.ExplicitPath = kubeconfig
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
+		return nil, fmt.Errorf("read kubeconfig: %w. Next: name one with --kubeconfig, or in KUBECONFIG", err)
 	}
 	cfg.QPS = -1
 	cfg.UserAgent = agent + "/" + version()

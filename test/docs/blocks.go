@@ -96,14 +96,14 @@ func Commands(page, text string) []Command {
 	return found
 }
 
-// Pages are the files that are for users, below the root of the repository: README.md and docs, but for docs/design.
+// Pages are the files that are for users, below the root of the repository: README.md and docs, but for docs/design, and for docs/cli, whose pages are what commands say about themselves.
 func Pages(root string) ([]string, error) {
 	pages := []string{"README.md"}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && entry.Name() == "design" {
+		if entry.IsDir() && (entry.Name() == "design" || entry.Name() == "cli") {
 			return filepath.SkipDir
 		}
 		if filepath.Ext(path) == ".md" {
