@@ -150,7 +150,7 @@ func (c *Cluster) waitRowsCleaner(ctx context.Context, steps Steps, j *unstructu
 			return "", err
 		case now == nil:
 			return "", fmt.Errorf("%w: somebody has deleted %s", errRefused, nameOf(j))
-		case conditionIs(now, "Complete", "True"):
+		case conditionTrue(now, "Complete"):
 			return "", nil
 		}
 		pods, err := c.rowsCleanerPods(ctx)
@@ -158,7 +158,7 @@ func (c *Cluster) waitRowsCleaner(ctx context.Context, steps Steps, j *unstructu
 			return "", err
 		}
 		why := whyNotReady(pods)
-		if conditionIs(now, "Failed", "True") {
+		if conditionTrue(now, "Failed") {
 			return "", fmt.Errorf("%w: %s failed; %s", errRefused, nameOf(now), why)
 		}
 		if why == "" {

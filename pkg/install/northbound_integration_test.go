@@ -78,7 +78,7 @@ func jobEnds(t *testing.T, c *Cluster, condition, message string) {
 	defer cancel()
 	err := until(ctx, &notes{}, func() (string, error) {
 		j, err := c.get(ctx, jobKind, system, rowsCleanerName)
-		if err != nil || j == nil || conditionIs(j, "Failed", "True") {
+		if err != nil || j == nil || conditionTrue(j, "Failed") {
 			return "no new Job", err
 		}
 		pod := object("v1", "Pod", system, failedPod, rowsCleanerLabels())

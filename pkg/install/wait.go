@@ -80,7 +80,7 @@ func (c *Cluster) waitEstablished(ctx context.Context, steps Steps, objects []*u
 			if err != nil {
 				return "", err
 			}
-			if now == nil || !conditionIs(now, "Established", "True") {
+			if now == nil || !conditionTrue(now, "Established") {
 				return o.GetName() + " is not established", nil
 			}
 		}
@@ -89,12 +89,12 @@ func (c *Cluster) waitEstablished(ctx context.Context, steps Steps, objects []*u
 	})
 }
 
-// conditionIs reports whether an object has a condition with the status.
-func conditionIs(o *unstructured.Unstructured, kind, status string) bool {
+// conditionTrue reports whether an object has a condition that is true.
+func conditionTrue(o *unstructured.Unstructured, kind string) bool {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(one any) bool {
 		condition, _ := one.(map[string]any)
-		return condition["type"] == kind && condition["status"] == status
+		return condition["type"] == kind && condition["status"] == "True"
 	})
 }
 
