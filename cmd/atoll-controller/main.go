@@ -46,6 +46,7 @@ type options struct {
 	signs          bool
 	life           time.Duration
 	logLevel       string
+	clean          bool
 }
 
 func main() {
@@ -85,6 +86,7 @@ func command() *cobra.Command {
 	f.IntVar(&o.burst, "kube-api-burst", 4000, "requests to the API server that may come at once")
 	f.BoolVar(&o.signs, "sign-certificates", true, "keep the authorities of OVN's certificates, and sign for members and nodes, while leading; without, databases are reached by sockets or unencrypted")
 	f.DurationVar(&o.life, "certificate-life", certs.MaxLife, "how long certificates are valid that ask for no less: 10m to 2160h")
+	f.BoolVar(&o.clean, "clean", false, "only delete all that controllers wrote to the northbound database, and end: for atoll uninstall, when no controller runs")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }
@@ -122,6 +124,9 @@ func run(ctx context.Context, o options) error {
 		p.signer = certs.NewSigner(certs.SignerConfig{Client: reviews, Log: log, Life: o.life})
 		p.database.TLS = p.signer.TLS()
 		registry.MustRegister(p.signer)
+	}
+	if o.clean {
+		return clean(ctx, p.database, p.signer, log)
 	}
 	p.southbound = ovsdb.Config{Addresses: strings.Split(o.sbAddresses, ","), TLS: p.database.TLS, Log: log}
 	if o.nbRecord {

@@ -31,7 +31,7 @@ func upCommand(opts *sandbox.Options) *cobra.Command {
 	}
 	partFlags(cmd, opts)
 	cmd.Flags().IntVar(&opts.Nodes, "nodes", sandbox.DefaultNodes, "number of nodes")
-	cmd.Flags().BoolVar(&opts.WithoutAtoll, "without-atoll", false, "start Kubernetes and OVN only; the nodes register and stay NotReady")
+	cmd.Flags().BoolVar(&opts.WithoutAtoll, "without-atoll", false, "start Kubernetes and OVN only, on nodes that have the images of Atoll: a cluster with an OVN of its own to install Atoll in; the nodes register and stay NotReady")
 	cmd.Flags().BoolVar(&opts.Bare, "bare", false, "start Kubernetes only, on nodes without a network that have the images of Atoll and OVN: a cluster to install Atoll in")
 	return cmd
 }

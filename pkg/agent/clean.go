@@ -91,6 +91,9 @@ func cleanSwitch(ctx context.Context, config Config, log *slog.Logger) error {
 			return err
 		}
 	}
+	if err := ovs.Unsample(ctx); err != nil {
+		return err
+	}
 	return ovs.Unthrottle(ctx, newThrottle(config).dir)
 }
 

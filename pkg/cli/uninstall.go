@@ -19,6 +19,7 @@ const listedHanging = 50
 type uninstallOptions struct {
 	kubeconfig string
 	force      bool
+	leave      bool
 	timeout    time.Duration
 }
 
@@ -28,7 +29,7 @@ func uninstallCommand() *cobra.Command {
 		Use:   "uninstall",
 		Short: "Take Atoll out of a cluster, and off its nodes",
 		Long: `Removes programs, policies, settings, definitions and the namespace atoll-system, and cleans each node: links, ports, routes, rules, files,
-and OVN's databases, if Atoll brought them.
+and OVN's databases, if Atoll brought them. From a northbound database of your own it deletes what Atoll wrote there, and nothing that others did.
 
 It refuses while pods have their network from Atoll, or users have Networks or Tenants, and lists them. With --force they go, too: Networks and
 Tenants are deleted, and pods are deleted and made again by their controllers, and start when nodes have a network.
@@ -42,6 +43,7 @@ It ends with status 0 when all is gone, 1 when something hangs on Atoll, 2 when 
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
 	f.BoolVar(&o.force, "force", false, "also delete Networks and Tenants of users, and the pods that have their network from Atoll")
+	f.BoolVar(&o.leave, "leave-northbound", false, "leave Atoll's rows in a northbound database of your own, for one that is gone")
 	f.DurationVar(&o.timeout, "timeout", installTimeout, "how long it may take")
 	return cmd
 }
@@ -61,6 +63,7 @@ func uninstall(ctx context.Context, o uninstallOptions, out, progressTo io.Write
 		}
 		return fmt.Errorf("%w: remove it first, or let it go with --force", install.ErrHanging)
 	}
+	removal.LeaveNorthbound = o.leave
 	steps := progress.New(progressTo, install.RemovalSteps)
 	if err := install.Remove(ctx, cluster, removal, o.timeout, steps); err != nil {
 		return err

@@ -287,28 +287,16 @@ func newRound(e *Engine, session *ovsdb.Session) *round {
 // term it takes the database from whoever had it: we hold the Lease. Later, after a reconnect, the epoch must
 // still be ours, or gone: another one's means that we have been deposed and did not hear of it.
 func (r *round) takeOver(ctx context.Context) error {
-	uuid, present := "", ""
-	if global, ok := r.session.Global(); ok {
-		uuid, present = global.UUID, global.ExternalIDs[nb.KeyEpoch]
+	global, there := r.session.Global()
+	present := ""
+	if there {
+		present = global.ExternalIDs[nb.KeyEpoch]
 	}
 	if r.reigned && present != "" && present != r.cfg.Epoch {
 		return fmt.Errorf("%w: its epoch is %s", ErrDeposed, present)
 	}
-	ops, err := r.encoder.SetEpoch(r.cfg.Epoch, uuid)
-	if err != nil {
+	if err := enter(ctx, r.session, r.encoder, r.cfg.Epoch, global); err != nil {
 		return err
-	}
-	// Nobody may have taken it since we looked.
-	var guard []plan.Operation
-	if uuid != "" && present != "" {
-		op, err := r.encoder.EpochGuard(present, uuid)
-		if err != nil {
-			return err
-		}
-		guard = append(guard, op)
-	}
-	if err := r.session.Transact(ctx, guard, ops); err != nil {
-		return fmt.Errorf("take the database over: %w", err)
 	}
 	r.reigned = true
 	return nil

@@ -14,29 +14,50 @@ import (
 const (
 	// cleanerName is the DaemonSet that cleans nodes.
 	cleanerName = "atoll-clean"
-	// removalName is the ConfigMap that remembers by which images nodes are cleaned, for an uninstallation that has to go on later.
+	// removalName is the ConfigMap that remembers by what nodes and the northbound database are cleaned, for an uninstallation that has to go on later.
 	removalName = "atoll-uninstall"
 )
 
-// cleaner is how nodes are cleaned.
+// cleaner is how nodes are cleaned, and the northbound database.
 type cleaner struct {
 	// agent and ovn are images. Without ovn the nodes' Open vSwitch is not ours, and stays.
 	agent, ovn string
+	// rows is the pod of rowsCleaner.
+	rows string
 }
 
-// cleanerFor finds the images by which nodes are cleaned: those that run there. They are written down before anything goes.
+// remembered is the ConfigMap that says so.
+func (w cleaner) remembered() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"agent": w.agent, "ovn": w.ovn, "northbound": w.rows},
+	}}
+	o.SetNamespace(system)
+	o.SetName(removalName)
+	o.SetLabels(map[string]string{partOfLabel: partOf})
+	return o
+}
+
+// cleanerFor finds the programs by which nodes and the northbound database are cleaned: those that run there. They are written down before anything goes.
 func (c *Cluster) cleanerFor(ctx context.Context, r *Removal) (cleaner, error) {
 	var found cleaner
 	for i := range r.members {
 		o := &r.members[i]
+		if !isWorkload(o) {
+			continue
+		}
 		var into *string
 		switch o.GetName() {
 		case agentName:
 			into = &found.agent
 		case ovnNodeName:
 			into = &found.ovn
+		case controllerName:
+			var err error
+			if found.rows, err = rowsCleaner(o); err != nil {
+				return found, err
+			}
 		}
-		if into != nil && isWorkload(o) {
+		if into != nil {
 			eachContainer(o, func(container map[string]any) { *into, _ = container["image"].(string) })
 		}
 	}
@@ -49,18 +70,12 @@ func (c *Cluster) cleanerFor(ctx context.Context, r *Removal) (cleaner, error) {
 		if err != nil {
 			return found, fmt.Errorf("read %s: %w", nameOf(last), err)
 		}
-		return cleaner{agent: data["agent"], ovn: data["ovn"]}, nil
+		return cleaner{agent: data["agent"], ovn: data["ovn"], rows: data["northbound"]}, nil
 	}
-	if found.agent == "" {
+	if found == (cleaner{}) {
 		return found, nil
 	}
-	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"agent": found.agent, "ovn": found.ovn},
-	}}
-	o.SetNamespace(system)
-	o.SetName(removalName)
-	o.SetLabels(map[string]string{partOfLabel: partOf})
-	_, err = c.apply(ctx, o, forReal)
+	_, err = c.apply(ctx, found.remembered(), forReal)
 	return found, err
 }
 

@@ -102,7 +102,7 @@ func (c *Cluster) waitSettings(ctx context.Context, steps Steps, p *Plan) error 
 			if seen < o.GetGeneration() {
 				return "the controller has not looked at " + nameOf(o) + " yet", nil
 			}
-			if !conditionIs(o, "Valid", "True") {
+			if !conditionTrue(o, "Valid") {
 				return nameOf(o) + " is not in force: " + messageOf(o, "Valid"), nil
 			}
 		}

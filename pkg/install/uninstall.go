@@ -56,11 +56,13 @@ var ErrHanging = errors.New("something hangs on Atoll")
 type Removal struct {
 	// Hanging is what is in the way.
 	Hanging []Hanging
-	members []unstructured.Unstructured
+	// LeaveNorthbound: Atoll's rows stay in a northbound database that is not Atoll's.
+	LeaveNorthbound bool
+	members         []unstructured.Unstructured
 }
 
 // RemovalSteps is how many steps Remove takes.
-const RemovalSteps = 9
+const RemovalSteps = 10
 
 // PlanRemoval looks at what is installed. An error says that nothing is.
 func PlanRemoval(ctx context.Context, c *Cluster) (*Removal, error) {
@@ -110,6 +112,9 @@ func Remove(ctx context.Context, c *Cluster, r *Removal, timeout time.Duration, 
 	if err != nil {
 		return err
 	}
+	if r.LeaveNorthbound {
+		cleaner.rows = ""
+	}
 	onNodes, others := workloadsOf(r.members)
 	for _, s := range []struct {
 		title string
@@ -120,6 +125,7 @@ func Remove(ctx context.Context, c *Cluster, r *Removal, timeout time.Duration, 
 		// While agents run: they take pods off the network. Without a controller no new pod gets on it.
 		{"controller", func() error { return c.removeAndWait(ctx, steps, others) }},
 		{"pods on Atoll's network", func() error { return c.removeHanging(ctx, steps, r.members) }},
+		{"rows in the northbound database", func() error { return c.cleanNorthbound(ctx, steps, cleaner) }},
 		{"programs on nodes", func() error { return c.removeAndWait(ctx, steps, onNodes) }},
 		{"clean nodes", func() error { return c.cleanNodes(ctx, steps, cleaner) }},
 		{"admission policies", func() error { return c.removeAll(ctx, ofStage(r.members, policies)) }},

@@ -80,7 +80,7 @@ func (c *Cluster) waitEstablished(ctx context.Context, steps Steps, objects []*u
 			if err != nil {
 				return "", err
 			}
-			if now == nil || !conditionIs(now, "Established", "True") {
+			if now == nil || !conditionTrue(now, "Established") {
 				return o.GetName() + " is not established", nil
 			}
 		}
@@ -89,12 +89,12 @@ func (c *Cluster) waitEstablished(ctx context.Context, steps Steps, objects []*u
 	})
 }
 
-// conditionIs reports whether an object has a condition with the status.
-func conditionIs(o *unstructured.Unstructured, kind, status string) bool {
+// conditionTrue reports whether an object has a condition that is true.
+func conditionTrue(o *unstructured.Unstructured, kind string) bool {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(one any) bool {
 		condition, _ := one.(map[string]any)
-		return condition["type"] == kind && condition["status"] == status
+		return condition["type"] == kind && condition["status"] == "True"
 	})
 }
 
@@ -192,13 +192,13 @@ func podWaits(p *corev1.Pod) string {
 	for _, c := range append(slices.Clone(p.Status.InitContainerStatuses), p.Status.ContainerStatuses...) {
 		// What it waits for now may only be the next try; why the last one ended tells more.
 		if last := c.LastTerminationState.Terminated; last != nil && !c.Ready && last.Message != "" {
-			return c.Name + " ended: " + short(last.Message)
+			return c.Name + " ended: " + lastWords(last.Message)
 		}
 		if w := c.State.Waiting; w != nil && w.Reason != "PodInitializing" {
 			return c.Name + " waits: " + short(strings.TrimSpace(w.Reason+" "+w.Message))
 		}
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-			return fmt.Sprintf("%s ended with status %d: %s", c.Name, t.ExitCode, short(t.Message))
+			return fmt.Sprintf("%s ended with status %d: %s", c.Name, t.ExitCode, lastWords(t.Message))
 		}
 	}
 	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
@@ -209,6 +209,12 @@ func podWaits(p *corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// lastWords is the last line of what a program has printed, or the beginning of that line: a log comes before the error.
+func lastWords(text string) string {
+	text = strings.TrimSpace(text)
+	return short(text[strings.LastIndex(text, "\n")+1:])
 }
 
 // short is the first line of a text, or its beginning.

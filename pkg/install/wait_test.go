@@ -82,7 +82,7 @@ func TestWhyAPodIsNotReady(t *testing.T) {
 		return corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
 	}
 	died := waiting("CrashLoopBackOff", "back-off 10s")
-	died.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Message: "cannot read the certificate\nmore"}
+	died.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Message: "starting\ncannot read the certificate\n"}
 	condition := func(kind corev1.PodConditionType, reason, message string) corev1.PodStatus {
 		return corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: kind, Status: corev1.ConditionFalse, Reason: reason, Message: message}}}
 	}

@@ -32,6 +32,8 @@ const (
 	KeySelector = "atoll.dev/selector"
 	// KeyEpoch on the NB_Global row names the term of the controller that may write.
 	KeyEpoch = "atoll.dev/epoch"
+	// KeyInvalidBefore on the NB_Global row is the value that OptionInvalid had before it was ours; none when it had none.
+	KeyInvalidBefore = "atoll.dev/use_ct_inv_match-before"
 )
 
 // OptionInvalid is the option of the NB_Global row by which OVN drops, wherever an ACL of a switch allows something, what
@@ -44,6 +46,16 @@ const OptionInvalid = "use_ct_inv_match"
 
 // InvalidUnmatched is the value of OptionInvalid.
 const InvalidUnmatched = "false"
+
+// InvalidBefore is the value of OptionInvalid that is not ours and is to be put back one day: of a database that was never in an epoch of ours any, later any but
+// ours. Empty for none.
+func InvalidBefore(g *Global) string {
+	value := g.Options[OptionInvalid]
+	if value == InvalidUnmatched && g.ExternalIDs[KeyEpoch] != "" {
+		return ""
+	}
+	return value
+}
 
 // Row is one row of a table: a pointer to one of this package's structs.
 type Row interface {

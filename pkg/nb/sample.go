@@ -15,6 +15,9 @@ const (
 	SampleAppNew = 1
 )
 
+// SampleOwner is the KeyOwner of what samples; no object wants it, but settings.
+const SampleOwner = "flows"
+
 // SamplePoint is the observation point of an ACL's samples: the first 32 bits of its UUID, which ovn-northd notes in the logical flows that it makes of it
 // (stage-hint). False for one that has none: a point is not 0.
 func SamplePoint(acl string) (uint32, bool) {

@@ -55,12 +55,16 @@ type collectorRow struct {
 	ID          int    `ovsdb:"id"`
 	SetID       int    `ovsdb:"set_id"`
 	Probability int    `ovsdb:"probability"`
+	// ExternalIDs say that it is ours.
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
 type appRow struct {
 	UUID string `ovsdb:"_uuid"`
 	Type string `ovsdb:"type"`
 	ID   int    `ovsdb:"id"`
+	// ExternalIDs say whether it is ours: another's serves as well, and stays.
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
 type epochRow struct {
@@ -115,7 +119,7 @@ func (s Sampler) Run(ctx context.Context) error {
 	acl, sample, collector, app, global := &sampledACL{}, &sampleRow{}, &collectorRow{}, &appRow{}, &epochRow{}
 	monitor := c.NewMonitor(
 		client.WithTable(acl, &acl.Action, &acl.ExternalIDs, &acl.SampleNew), client.WithTable(sample, &sample.Collectors, &sample.Metadata),
-		client.WithTable(collector, &collector.ID, &collector.SetID, &collector.Probability), client.WithTable(app, &app.Type, &app.ID),
+		client.WithTable(collector, &collector.ID, &collector.SetID, &collector.Probability, &collector.ExternalIDs), client.WithTable(app, &app.Type, &app.ID, &app.ExternalIDs),
 		client.WithTable(global, &global.ExternalIDs),
 	)
 	monitor.Method = ovsdb.ConditionalMonitorRPC
@@ -223,15 +227,16 @@ func (s Sampler) difference(ctx context.Context, c client.Client) (ops []ovsdb.O
 	switch {
 	case s.On && len(collectors) == 0:
 		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: tableCollector, UUIDName: made, Row: ovsdb.Row{
-			"id": nb.SampleCollectorID, "name": "atoll", "set_id": nb.SampleSet, "probability": always,
+			"id": nb.SampleCollectorID, "name": "atoll", "set_id": nb.SampleSet, "probability": always, "external_ids": samplesMark(),
 		}})
-	case s.On && (collectors[0].SetID != nb.SampleSet || collectors[0].Probability != always):
+	case s.On && (collectors[0].SetID != nb.SampleSet || collectors[0].Probability != always || collectors[0].ExternalIDs[nb.KeyOwner] != nb.SampleOwner):
 		ops = append(ops, ovsdb.Operation{
-			Op: ovsdb.OperationUpdate, Table: tableCollector, Where: isRow(collector.GoUUID), Row: ovsdb.Row{"set_id": nb.SampleSet, "probability": always},
+			Op: ovsdb.OperationUpdate, Table: tableCollector, Where: isRow(collector.GoUUID),
+			Row: ovsdb.Row{"set_id": nb.SampleSet, "probability": always, "external_ids": samplesMark()},
 		})
 	}
 	if s.On && !slices.ContainsFunc(apps, func(r appRow) bool { return r.Type == appNew }) {
-		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: tableApp, Row: ovsdb.Row{"type": appNew, "id": nb.SampleAppNew}})
+		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: tableApp, Row: ovsdb.Row{"type": appNew, "id": nb.SampleAppNew, "external_ids": samplesMark()}})
 	}
 	byPoint, ours := map[int]ovsdb.UUID{}, map[string]int{}
 	for _, row := range samples {
@@ -275,9 +280,24 @@ func (s Sampler) difference(ctx context.Context, c client.Client) (ops []ovsdb.O
 	if !s.On {
 		ops = append(ops,
 			ovsdb.Operation{Op: ovsdb.OperationDelete, Table: tableCollector, Where: isRow(collector.GoUUID)},
-			ovsdb.Operation{Op: ovsdb.OperationDelete, Table: tableApp, Where: []ovsdb.Condition{ovsdb.NewCondition("type", ovsdb.ConditionEqual, appNew)}})
+			ovsdb.Operation{Op: ovsdb.OperationDelete, Table: tableApp, Where: []ovsdb.Condition{includes("external_ids", nb.KeyOwner, nb.SampleOwner)}})
 	}
 	return ops, false, nil
+}
+
+// samplesMark is the external_ids of the rows by which OVN samples for us.
+func samplesMark() ovsdb.OvsMap {
+	return ovsdb.OvsMap{GoMap: map[any]any{nb.KeyOwner: nb.SampleOwner}}
+}
+
+// WithdrawSamples gives the operations that remove what has OVN sample for us, where the schema has it. No ACL may refer to it any more.
+func WithdrawSamples(schema ovsdb.DatabaseSchema) (ops []ovsdb.Operation) {
+	for _, table := range []string{tableCollector, tableApp} {
+		if schema.Table(table) != nil {
+			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationDelete, Table: table, Where: []ovsdb.Condition{includes("external_ids", nb.KeyOwner, nb.SampleOwner)}})
+		}
+	}
+	return ops
 }
 
 // point is the observation point that an ACL is to have; false for none. What a rule passes on another one decides.

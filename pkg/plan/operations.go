@@ -47,28 +47,52 @@ func (e Encoder) EpochGuard(epoch, global string) (ovsdb.Operation, error) {
 }
 
 // SetEpoch gives the operations that put the database into an epoch, with the options of OVN as a whole that our rows need; the
-// NB_Global row is made if a fresh database has none. global is the row's UUID, empty when there is none.
-func (e Encoder) SetEpoch(epoch, global string) ([]ovsdb.Operation, error) {
-	row := ovsdb.Row{}
+// NB_Global row is made if a fresh database has none, global is nil. What an option was before is remembered in it.
+func (e Encoder) SetEpoch(epoch string, global *nb.Global) []ovsdb.Operation {
+	pairs := []pair{{columnIDs, nb.KeyEpoch, epoch}, {columnOptions, nb.OptionInvalid, nb.InvalidUnmatched}}
+	if global == nil {
+		return []ovsdb.Operation{{Op: ovsdb.OperationInsert, Table: nb.TableGlobal.String(), UUIDName: "global", Row: ovsdb.Row{
+			columnIDs: pairs[0].asMap(), columnOptions: pairs[1].asMap(),
+		}}}
+	}
+	if before := nb.InvalidBefore(global); before != "" {
+		pairs = append(pairs, pair{columnIDs, nb.KeyInvalidBefore, before})
+	}
 	var changes []ovsdb.Mutation
-	for _, pair := range []struct{ column, key, value string }{{"external_ids", nb.KeyEpoch, epoch}, {"options", nb.OptionInvalid, nb.InvalidUnmatched}} {
-		value, err := ovsdb.NewOvsMap(map[string]string{pair.key: pair.value})
-		if err != nil {
-			return nil, fmt.Errorf("encode epoch: %w", err)
-		}
-		key, err := ovsdb.NewOvsSet([]string{pair.key})
-		if err != nil {
-			return nil, fmt.Errorf("encode epoch: %w", err)
-		}
-		row[pair.column] = value
-		changes = append(changes,
-			*ovsdb.NewMutation(pair.column, ovsdb.MutateOperationDelete, key),
-			*ovsdb.NewMutation(pair.column, ovsdb.MutateOperationInsert, value))
+	for _, p := range pairs {
+		changes = append(changes, p.gone(), p.there())
 	}
-	if global == "" {
-		return []ovsdb.Operation{{Op: ovsdb.OperationInsert, Table: nb.TableGlobal.String(), UUIDName: "global", Row: row}}, nil
+	return []ovsdb.Operation{{Op: ovsdb.OperationMutate, Table: nb.TableGlobal.String(), Where: byUUID(global.UUID), Mutations: changes}}
+}
+
+// LeaveGlobal gives the operation that takes what is ours out of the NB_Global row, and puts back what SetEpoch remembered.
+func (e Encoder) LeaveGlobal(global *nb.Global) ovsdb.Operation {
+	option := pair{columnOptions, nb.OptionInvalid, global.ExternalIDs[nb.KeyInvalidBefore]}
+	changes := []ovsdb.Mutation{pair{columnIDs, nb.KeyEpoch, ""}.gone(), pair{columnIDs, nb.KeyInvalidBefore, ""}.gone(), option.gone()}
+	if option.value != "" {
+		changes = append(changes, option.there())
 	}
-	return []ovsdb.Operation{{Op: ovsdb.OperationMutate, Table: nb.TableGlobal.String(), Where: byUUID(global), Mutations: changes}}, nil
+	return ovsdb.Operation{Op: ovsdb.OperationMutate, Table: nb.TableGlobal.String(), Where: byUUID(global.UUID), Mutations: changes}
+}
+
+// Columns of NB_Global.
+const (
+	columnIDs     = "external_ids"
+	columnOptions = "options"
+)
+
+// pair is a pair of a map column.
+type pair struct{ column, key, value string }
+
+func (p pair) asMap() ovsdb.OvsMap { return ovsdb.OvsMap{GoMap: map[any]any{p.key: p.value}} }
+
+// there is the mutation that inserts the pair, unless there is another with its key, and gone the one that deletes whatever is at its key.
+func (p pair) there() ovsdb.Mutation {
+	return *ovsdb.NewMutation(p.column, ovsdb.MutateOperationInsert, p.asMap())
+}
+
+func (p pair) gone() ovsdb.Mutation {
+	return *ovsdb.NewMutation(p.column, ovsdb.MutateOperationDelete, ovsdb.OvsSet{GoSet: []any{p.key}})
 }
 
 // Operations writes units as the operations of one transaction. Elements that join or leave the same set

@@ -140,7 +140,7 @@ func kubernetesDaemons(r record) []place.DaemonSpec {
 }
 
 // ovnDaemons are the two databases and northd. Programs of the control plane use unix sockets; only the
-// southbound database listens, for the nodes, on their network.
+// southbound database listens, for the nodes, on their network; and without Atoll the northbound one, too.
 func ovnDaemons(r record) []place.DaemonSpec {
 	l := r.layout()
 	dir := l.in(Central, "ovn")
@@ -156,10 +156,15 @@ func ovnDaemons(r record) []place.DaemonSpec {
 		}, more...)
 	}
 	northdControl := filepath.Join(dir, "ovn-northd.ctl")
+	var northbound []string
+	if r.Options.WithoutAtoll {
+		// For a controller that somebody installs: in a pod, on a node.
+		northbound = append(northbound, fmt.Sprintf("--remote=ptcp:%d:%s", nbPort, centralAddress()))
+	}
 	return []place.DaemonSpec{
 		{
 			Name:   "ovn-nb",
-			Argv:   database("nb", l.northbound()),
+			Argv:   database("nb", l.northbound(), northbound...),
 			Ready:  place.Check{Socket: l.northbound()},
 			Settle: [][]string{{program("ovn-nbctl"), "--db=unix:" + l.northbound(), "--timeout=10", "init"}},
 		},

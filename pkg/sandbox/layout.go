@@ -43,6 +43,7 @@ const (
 	// underlayMTU leaves pods 1542 bytes below the 58 of Geneve.
 	underlayMTU = 1600
 	apiPort     = 6443
+	nbPort      = 6641
 	sbPort      = 6642
 )
 

@@ -63,10 +63,11 @@ func (s *Sandbox) apply(ctx context.Context, dir string) error {
 	return nil
 }
 
-// importImages puts the images on all nodes. A bare sandbox gets those of Atoll and OVN too.
+// importImages puts the images on all nodes. A sandbox in which Atoll is to be installed gets those of Atoll and OVN too.
 func (s *Sandbox) importImages(ctx context.Context) error {
 	archives := s.record.Parts.Images
-	if s.record.Options.Bare {
+	installed := s.record.Options.Bare || s.record.Options.WithoutAtoll
+	if installed {
 		release, err := s.releaseImages(ctx)
 		if err != nil {
 			return err
@@ -87,7 +88,7 @@ func (s *Sandbox) importImages(ctx context.Context) error {
 					return err
 				}
 			}
-			if s.record.Options.Bare {
+			if installed {
 				return s.tagImages(ctx, node, ctr)
 			}
 			return nil

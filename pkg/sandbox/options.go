@@ -51,7 +51,8 @@ type Options struct {
 	Runc          string
 	OVNPrefix     string
 
-	// WithoutAtoll starts Kubernetes and OVN only. The nodes register and stay NotReady.
+	// WithoutAtoll starts Kubernetes and OVN only, on nodes that have Atoll's images: a cluster to install Atoll in that has an OVN of its own.
+	// The nodes register and stay NotReady.
 	WithoutAtoll bool
 	// Bare starts Kubernetes only, on nodes without any network, which have Atoll's images: a cluster to install Atoll in.
 	Bare bool

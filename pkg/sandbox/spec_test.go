@@ -74,6 +74,16 @@ func TestWithoutAtoll(t *testing.T) {
 			}
 		}
 	}
+	// A controller that is installed reaches the database that it writes; one of the sandbox's own does by a socket, and nobody else.
+	for without, want := range map[bool]bool{true: true, false: false} {
+		r.Options.WithoutAtoll = without
+		for _, d := range centralSpec(r).Daemons {
+			listens := slices.Contains(d.Argv, fmt.Sprintf("--remote=ptcp:%d:%s", nbPort, centralAddress()))
+			if d.Name == "ovn-nb" && listens != want {
+				t.Errorf("without Atoll %t: %q", without, d.Argv)
+			}
+		}
+	}
 }
 
 // A bare sandbox is what Atoll is installed in: nothing of it, of OVN or of Open vSwitch runs.

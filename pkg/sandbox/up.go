@@ -169,7 +169,9 @@ func (u *starter) phases(opts Options) []phase {
 		phase{"OVN and the outside", u.waitOVN},
 		phase{"images on the nodes", u.waitImages},
 		phase{"nodes registered", u.waitRegistered})
-	if !opts.WithoutAtoll {
+	if opts.WithoutAtoll {
+		list = append(list, phase{"nodes may run the control plane", func(ctx context.Context) error { return u.labelNodes(ctx) }})
+	} else {
 		list = append(list,
 			phase{"Atoll's controller and agents", u.waitAtoll},
 			phase{"nodes Ready", u.waitNodesReady})

@@ -136,6 +136,11 @@ func (c *Central) Ask(ctx context.Context, name string, args ...string) (string,
 	return c.ctl(ctx, "ovs-appctl", append([]string{"-t", c.path(name + ".ctl")}, args...)...)
 }
 
+// Dump is all that the northbound database holds, sorted.
+func (c *Central) Dump(ctx context.Context) (string, error) {
+	return c.ctl(ctx, "ovsdb-client", "--format=csv", "dump", c.NBAddress(), "OVN_Northbound")
+}
+
 // File is the database file of nb or sb.
 func (c *Central) File(db string) string { return c.path(db + ".db") }
 

@@ -55,14 +55,23 @@ type Cluster struct {
 }
 
 // Main runs a package's tests after prepare, and ends the process. It is called by TestMain.
-func Main(m *testing.M, prepare func(context.Context, *Cluster) error) { begin(m, false, prepare) }
+func Main(m *testing.M, prepare func(context.Context, *Cluster) error) {
+	begin(m, func(*sandbox.Options) {}, prepare)
+}
 
 // MainBare is Main on a bare sandbox, in which prepare has to install Atoll. Its databases are not dialled: NB is nil.
-func MainBare(m *testing.M, prepare func(context.Context, *Cluster) error) { begin(m, true, prepare) }
+func MainBare(m *testing.M, prepare func(context.Context, *Cluster) error) {
+	begin(m, func(o *sandbox.Options) { o.Bare = true }, prepare)
+}
 
-func begin(m *testing.M, bare bool, prepare func(context.Context, *Cluster) error) {
+// MainExisting is Main on a sandbox of some nodes with an OVN of its own, in which prepare has to install Atoll.
+func MainExisting(m *testing.M, nodes int, prepare func(context.Context, *Cluster) error) {
+	begin(m, func(o *sandbox.Options) { o.WithoutAtoll, o.Nodes = true, nodes }, prepare)
+}
+
+func begin(m *testing.M, change func(*sandbox.Options), prepare func(context.Context, *Cluster) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code, err := run(ctx, m, bare, prepare)
+	code, err := run(ctx, m, change, prepare)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -71,7 +80,7 @@ func begin(m *testing.M, bare bool, prepare func(context.Context, *Cluster) erro
 	os.Exit(code) //nolint:forbidigo // in place of the package's TestMain, which may
 }
 
-func run(ctx context.Context, m *testing.M, bare bool, prepare func(context.Context, *Cluster) error) (code int, err error) {
+func run(ctx context.Context, m *testing.M, change func(*sandbox.Options), prepare func(context.Context, *Cluster) error) (code int, err error) {
 	root, err := repository()
 	if err != nil {
 		return 1, err
@@ -79,8 +88,9 @@ func run(ctx context.Context, m *testing.M, bare bool, prepare func(context.Cont
 	bin := cmp.Or(os.Getenv("ATOLL_E2E_BIN"), filepath.Join(root, "bin"))
 	name := cmp.Or(os.Getenv("ATOLL_E2E_NAME"), defaultName)
 	options := sandbox.Options{
-		Name: name, State: stateBase + name, Source: root, Bin: bin, Program: filepath.Join(bin, "atoll-sandbox"), Bare: bare,
+		Name: name, State: stateBase + name, Source: root, Bin: bin, Program: filepath.Join(bin, "atoll-sandbox"),
 	}
+	change(&options)
 	keep := os.Getenv("ATOLL_E2E_KEEP") != ""
 	if !keep {
 		if err := RemoveAll(options); err != nil {
@@ -150,7 +160,7 @@ func (c *Cluster) crashes() error {
 
 // logs are the files into which Atoll's own daemons write.
 func (c *Cluster) logs() map[string]string {
-	if c.Options.Bare {
+	if c.Options.Bare || c.Options.WithoutAtoll {
 		return nil // they are in pods
 	}
 	logs := map[string]string{"atoll-controller": c.Box.LogPath(sandbox.Central, "atoll-controller")}

@@ -56,7 +56,7 @@ func rebuilt(t *testing.T, s scene) {
 	// Without --yes the command says what it would do, as soon as every member has told that it has lost its file.
 	cluster.Eventually(t, cluster.ReadyWithin, "every member has lost its files", func(ctx context.Context) error {
 		var told bytes.Buffer
-		if err := atollTo(ctx, &told, "ovn", "rebuild"); err == nil {
+		if err := env.Atoll(ctx, &told, "ovn", "rebuild"); err == nil {
 			return errors.New("it did something without being told to")
 		}
 		for _, kind := range []string{"nb", "sb"} {
@@ -78,7 +78,7 @@ func rebuilt(t *testing.T, s scene) {
 		t.Errorf("a pod starts without the databases: it is %s", now.Status.Phase)
 	}
 	var told bytes.Buffer
-	if err := atollTo(t.Context(), io.MultiWriter(&told, os.Stdout), "ovn", "rebuild", "--yes"); err != nil {
+	if err := env.Atoll(t.Context(), io.MultiWriter(&told, os.Stdout), "ovn", "rebuild", "--yes"); err != nil {
 		t.Fatalf("rebuild: %v\n%s", err, told.String())
 	}
 	env.Reach(t, s.client, env.WaitReady(t, waits)[0])

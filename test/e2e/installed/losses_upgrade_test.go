@@ -4,9 +4,7 @@ package installed
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,7 +182,7 @@ func imagesOf(t *testing.T) (out []string) {
 func (u *anUpgrade) happens(t *testing.T, _ scene) {
 	t.Helper()
 	steps := &stepTimes{last: time.Now()}
-	if err := atollTo(t.Context(), steps, "upgrade", "-k", u.to, "--timeout="+installWithin.String()); err != nil {
+	if err := env.Atoll(t.Context(), steps, "upgrade", "-k", u.to, "--timeout="+installWithin.String()); err != nil {
 		t.Fatalf("upgrade: %v", err)
 	}
 	u.phases = steps.phases
@@ -264,12 +262,4 @@ func (s *stepTimes) Write(text []byte) (int, error) {
 		}
 	}
 	return os.Stdout.Write(text)
-}
-
-// atollTo runs the command line as atoll does, and writes what it prints as it comes.
-func atollTo(ctx context.Context, to io.Writer, words ...string) error {
-	program := filepath.Join(filepath.Dir(env.Options.Program), "atoll")
-	cmd := env.Program(ctx, append([]string{"central", "exec", "--", program}, append(words, "--kubeconfig="+env.Box.Kubeconfig())...)...)
-	cmd.Stdout, cmd.Stderr = to, to
-	return cmd.Run()
 }

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		ctx, cancel := context.WithTimeout(ctx, installWithin)
 		defer cancel()
 		var err error
-		if bare, err = listNodes(ctx); err != nil {
+		if bare, err = env.Traces(ctx); err != nil {
 			return err
 		}
 		if err := install(ctx); err != nil {
@@ -59,7 +59,7 @@ func install(ctx context.Context) error {
 // atoll runs the command line as the cluster's administrator, where the API server can be reached. What it prints is shown as it comes, and returned.
 func atoll(ctx context.Context, words ...string) (string, error) {
 	var out bytes.Buffer
-	err := atollTo(ctx, io.MultiWriter(os.Stdout, &out), words...)
+	err := env.Atoll(ctx, io.MultiWriter(os.Stdout, &out), words...)
 	return out.String(), err
 }
 

@@ -4,56 +4,19 @@ package installed
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
-// whatIsThere prints what a network plugin may leave on a node, a line for each thing.
-const whatIsThere = `
-ip -o link | awk -F': ' '{sub(/@.*/, "", $2); print "link " $2}'
-ip -o addr | awk '{print "address " $4 " on " $2}'
-ip -4 route show table all | sed 's/^/route /; s/ *$//'
-ip -6 route show table all | grep -v '^fe80\|^multicast ff00\|^local fe80' | sed 's/^/route /; s/ *$//; s/ expires [0-9]*sec//'
-ip rule | sed 's/^/rule /'
-nft list tables | sed 's/^/nft /'
-for dir in /run /var/lib/atoll /etc/cni /opt/cni /etc/openvswitch; do
-	find "$dir" -mindepth 1 -maxdepth 3 -not -path '/run/containerd*' -not -path '/run/secrets*' -printf '%y %p\n' 2>/dev/null
-done
-ls -d /var/lib/atoll 2>/dev/null
-true`
-
-var (
-	// emptyBefore are directories that the sandbox makes, for those sandboxes in which Atoll is no pod. They are empty: else something that was in them would be
-	// missing afterwards, and found.
-	emptyBefore = []string{"d /run/atoll", "d /run/openvswitch", "d /run/ovn"}
-	// runtimes are what the container runtime makes for the first pod.
-	runtimes = []string{"d /run/netns"}
-)
-
-// listNodes is what is on each node.
-func listNodes(ctx context.Context) (map[string][]string, error) {
-	out := map[string][]string{}
-	for _, node := range env.Box.Nodes() {
-		text, err := env.Box.Exec(ctx, node, "bash", "-c", whatIsThere)
-		if err != nil {
-			return nil, err
-		}
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		slices.Sort(lines)
-		out[node] = slices.Compact(lines)
-	}
-	return out, nil
-}
+// emptyBefore are directories that the sandbox makes, for those sandboxes in which Atoll is no pod. They are empty: else something that was in them would be
+// missing afterwards, and found.
+var emptyBefore = []string{"d /run/atoll", "d /run/openvswitch", "d /run/ovn"}
 
 // TestUninstall: what hangs on Atoll is in the way, and named; told to, it goes, and each node and the API have what they had before the installation.
 // Then Atoll is installed again. Meanwhile the API, and a pod in a node's own network, go on. Other tests of the package may come before and after it.
@@ -76,7 +39,7 @@ func TestUninstall(t *testing.T) {
 			t.Fatalf("uninstall: %v\n%s", err, out)
 		}
 		t.Logf("uninstalled after %.0f s", time.Since(began).Seconds())
-		checkNothingLeft(t)
+		env.NothingLeft(t, bare, emptyBefore...)
 		began = time.Now()
 		if err := install(t.Context()); err != nil {
 			t.Fatal(err)
@@ -128,43 +91,4 @@ func whileAskingTheAPI(t *testing.T, happens func()) int64 {
 	}()
 	happens()
 	return failed.Load()
-}
-
-// checkNothingLeft compares nodes with what they were, and looks for anything of Atoll's in the API.
-func checkNothingLeft(t *testing.T) {
-	t.Helper()
-	// A node's own router advertisements and kubelet's files come and go: what has to be as before is looked at until it is.
-	cluster.Eventually(t, 10*time.Second, "nodes are as before the installation", func(ctx context.Context) error {
-		now, err := listNodes(ctx)
-		if err != nil {
-			return err
-		}
-		var differs []error
-		for node, before := range bare {
-			before = slices.DeleteFunc(slices.Clone(before), func(line string) bool { return slices.Contains(emptyBefore, line) })
-			before = append(before, runtimes...)
-			slices.Sort(before)
-			before = slices.Compact(before)
-			if diff := cmp.Diff(before, now[node]); diff != "" {
-				differs = append(differs, fmt.Errorf("%s (-before +after):\n%s", node, diff))
-			}
-		}
-		return errors.Join(differs...)
-	})
-	for _, words := range [][]string{
-		{"get", "crd", "-o", "name"},
-		{"get", "namespaces,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name"},
-		{"get", "nodes,services,endpointslices", "-A", "-o", "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.annotations} {.metadata.labels} {.spec.taints}{\"\\n\"}{end}"},
-		{"get", "certificatesigningrequests", "-o", "jsonpath={.items[*].spec.signerName}"},
-	} {
-		out, err := kubectl(t.Context(), words...)
-		if err != nil {
-			t.Fatalf("kubectl %v: %v\n%s", words, err, out)
-		}
-		for line := range strings.Lines(out) {
-			if strings.Contains(line, "atoll") && !strings.Contains(line, "example") {
-				t.Errorf("kubectl %v: is left: %s", words, line)
-			}
-		}
-	}
 }

@@ -1,0 +1,166 @@
+//go:build e2e
+
+package existing
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/e2e/cluster"
+)
+
+// installWithin is how long the installation may take on a busy machine.
+const installWithin = 5 * time.Minute
+
+// env is set by TestMain before any test runs.
+var env *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	cluster.MainExisting(m, 2, func(_ context.Context, c *cluster.Cluster) error {
+		env = c
+		return nil
+	})
+}
+
+// theirs is what others have in the same northbound database: a row in each table that Atoll writes, and what they set of OVN as a whole.
+const theirs = `ls-add theirs
+-- lsp-add theirs theirs-1 -- lsp-set-addresses theirs-1 unknown
+-- lr-add their-router -- lrp-add their-router their-leg 00:00:00:00:00:01 192.0.2.1/24
+-- lr-route-add their-router 198.51.100.0/24 192.0.2.2 -- lr-policy-add their-router 10 ip4 allow
+-- lb-add their-lb 192.0.2.10:80 192.0.2.11:80 -- ls-lb-add theirs their-lb
+-- pg-add their_group theirs-1 -- acl-add their_group to-lport 1000 ip4 drop
+-- create Address_Set name=their_set addresses=192.0.2.1
+-- create Load_Balancer_Group name=their-balancers
+-- create Sample_Collector id=5 name=theirs set_id=5 probability=100
+-- create Sampling_App type=acl-est id=2
+-- meter-add their-meter drop 10 pktps
+-- set NB_Global . options:use_ct_inv_match=true external_ids:whose=theirs`
+
+// TestExisting: pods of a Network reach each other by the cluster's own OVN. Uninstalled, the northbound database and the nodes are as they were before, and others' rows have
+// stayed. An uninstallation that does not reach the database says what to do, and goes on when it is called again. Installed again, pods reach each other again.
+func TestExisting(t *testing.T) {
+	on(t, sandbox.Central, "ovn-nbctl", strings.Fields(theirs)...)
+	var nodes map[string][]string
+	cluster.Eventually(t, cluster.Patience, "nodes have tunnels", func(ctx context.Context) (err error) {
+		nodes, err = env.Traces(ctx)
+		for node, lines := range nodes {
+			if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "port ovn-") }) {
+				return fmt.Errorf("%s has none: %q", node, lines)
+			}
+		}
+		return err
+	})
+	// What OVN notes of its own is there before.
+	on(t, sandbox.Central, "ovn-nbctl", "--wait=hv", "--timeout=60", "sync")
+	before, bound := northbound(t), bindings(t)
+
+	env.Namespace(t, "red", "red")
+	install(t)
+	pods := connect(t)
+	// The control: without the uninstallation all of these are there.
+	with := northbound(t)
+	for _, text := range []string{"atoll.dev/owner", "atoll.dev/epoch", "acl-new", "Network/red", "red/one"} {
+		if !strings.Contains(with, text) {
+			t.Errorf("the northbound database has no %s:\n%s", text, with)
+		}
+	}
+
+	if err := env.Box.Stop(t.Context(), sandbox.Central, "ovn-nb"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := atoll(t, "uninstall", "--force")
+	if err == nil || !strings.Contains(out, "tcp:172.30.0.1:6641") || !strings.Contains(out, "--leave-northbound") {
+		t.Errorf("uninstalled without the database: %v\n%s", err, out)
+	}
+	if err := env.Box.Start(t.Context(), sandbox.Central, "ovn-nb"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if out, err := atoll(t, "uninstall", "--force"); err != nil {
+		t.Fatalf("uninstall: %v\n%s", err, out)
+	}
+	t.Logf("uninstalled after %.0f s", time.Since(began).Seconds())
+	if diff := cmp.Diff(strings.Split(before, "\n"), strings.Split(northbound(t), "\n")); diff != "" {
+		t.Errorf("the northbound database (-before +after):\n%s", diff)
+	}
+	cluster.Eventually(t, cluster.Patience, "the southbound database follows", func(context.Context) error {
+		if now := bindings(t); now != bound {
+			return fmt.Errorf("ports %q, want %q", now, bound)
+		}
+		return nil
+	})
+	env.WaitGone(t, pods...)
+	env.NothingLeft(t, nodes, "d /run/atoll")
+
+	install(t)
+	connect(t)
+}
+
+func install(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	if out, err := atoll(t, "install", "-k", filepath.Join(env.Root, "test/e2e/existing/testdata"), "--timeout="+installWithin.String()); err != nil {
+		state, _ := env.Program(t.Context(), "kubectl", "get", "pods", "-A", "-o", "wide").CombinedOutput()
+		t.Fatalf("install: %v\n%s\n%s", err, out, state)
+	}
+	t.Logf("installed after %.0f s", time.Since(began).Seconds())
+}
+
+// connect has two pods of a Network, one on each node, reach each other.
+func connect(t *testing.T) []*corev1.Pod {
+	t.Helper()
+	env.Network(t, "red", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("front", "10.0.0.0/24")}})
+	var pods []*corev1.Pod
+	for i, name := range []string{"one", "two"} {
+		pods = append(pods, env.Pod(t, cluster.PodSpec{Namespace: "red", Name: name, Node: env.Box.Nodes()[i]}))
+	}
+	pods = env.WaitReady(t, pods...)
+	env.Reach(t, pods[0], pods[1])
+	env.Reach(t, pods[1], pods[0])
+	return pods
+}
+
+// northbound is all that the northbound database holds.
+func northbound(t *testing.T) string {
+	t.Helper()
+	return on(t, sandbox.Central, "ovsdb-client", "--format=csv", "dump", "unix:/run/ovn/ovnnb_db.sock", "OVN_Northbound")
+}
+
+// bindings are the names of the ports of the southbound database.
+func bindings(t *testing.T) string {
+	t.Helper()
+	names := strings.Fields(on(t, sandbox.Central, "ovn-sbctl", "--bare", "--columns=logical_port", "list", "Port_Binding"))
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// on runs a program in a place.
+func on(t *testing.T, place, program string, words ...string) string {
+	t.Helper()
+	out, err := env.Box.Exec(t.Context(), place, append([]string{program}, words...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// atoll runs the command line. What it prints is shown as it comes, and returned.
+func atoll(t *testing.T, words ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := env.Atoll(t.Context(), io.MultiWriter(os.Stdout, &out), words...)
+	return out.String(), err
+}
