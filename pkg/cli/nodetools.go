@@ -33,25 +33,34 @@ ClusterRole atoll-node-admin.`
 
 // on says which socket of the node is meant.
 func (o nodeOptions) on(ctx context.Context, socket, bridge string) (inspect.TunnelQuery, error) {
-	q := inspect.TunnelQuery{Kubeconfig: o.kubeconfig, Node: o.node, Socket: socket, Bridge: bridge, Write: o.write}
+	place, err := o.place(ctx)
+	return o.query(place, socket, bridge), err
+}
+
+func (o nodeOptions) query(place inspect.PodPlace, socket, bridge string) inspect.TunnelQuery {
+	return inspect.TunnelQuery{Kubeconfig: o.kubeconfig, Node: place.Node, Socket: socket, Bridge: bridge, Write: o.write}
+}
+
+// place is the node, with the pod by which it was named, if it was.
+func (o nodeOptions) place(ctx context.Context) (inspect.PodPlace, error) {
+	place := inspect.PodPlace{Node: o.node}
 	if (o.node == "") == (o.pod == "") {
-		return q, errors.New("name a node with --node, or a pod on it with --pod")
+		return place, errors.New("name a node with --node, or a pod on it with --pod")
 	}
 	if o.pod == "" {
-		return q, nil
+		return place, nil
 	}
 	key, err := parsePodName(o.pod)
 	if err != nil {
-		return q, fmt.Errorf("--pod: %w", err)
+		return place, fmt.Errorf("--pod: %w", err)
 	}
 	remote, err := inspect.NewRemote(o.kubeconfig)
 	if err != nil {
-		return q, err
+		return place, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	q.Node, err = remote.NodeOf(ctx, key)
-	return q, err
+	return remote.PlaceOf(ctx, key)
 }
 
 // nodeNames are those of nodes.

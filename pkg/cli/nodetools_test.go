@@ -23,7 +23,7 @@ func newNode(t *testing.T, say func(request string) string) *front {
 		if pod, asks := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/red/pods/"); asks {
 			w.Header().Set("Content-Type", "application/json")
 			node := map[string]string{"web-0": "n2"}[pod]
-			_, _ = io.WriteString(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"red","name":"`+pod+`"},"spec":{"nodeName":"`+node+`"}}`)
+			_, _ = io.WriteString(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"red","name":"`+pod+`","uid":"uid-of-`+pod+`"},"spec":{"nodeName":"`+node+`"}}`)
 			return
 		}
 		f.asked = r.URL.RequestURI()

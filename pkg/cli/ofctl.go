@@ -24,17 +24,26 @@ const ofctl = "ovs-ofctl"
 type ofctlOptions struct {
 	nodeOptions
 	output string
+	// all: a pod names its node, and nothing is left out.
+	all bool
 }
 
 func ofctlCommand() *cobra.Command {
 	var o ofctlOptions
 	cmd := &cobra.Command{
-		Use:   "ofctl (--node NODE | --pod POD) [--write] [-o FORMAT] [--kubeconfig FILE] COMMAND BRIDGE ARGS...",
+		Use:   "ofctl (--node NODE | --pod POD [--all]) [--write] [-o FORMAT] [--kubeconfig FILE] COMMAND BRIDGE ARGS...",
 		Short: "Run ovs-ofctl on a bridge of a node, by way of the API server",
 		Long: `Runs the program ovs-ofctl, which must be installed here, on a bridge of a node's Open vSwitch: br-int is OVN's. It is reached by way of the API server and the node's
 atoll-agent: a kubeconfig is enough. What is said by ovs-ofctl can only ask for what the bridge has: flows, ports, groups, meters, tables.
 
 ` + nodeRights + ` ovn-controller does not put back what others write into its bridge.
+
+With --pod, dump-flows, dump-ports and dump-ports-desc print what concerns the pod, and standard error says what was kept; --all prints all of the bridge, as --node does, and as all other commands do. The
+ports are all that the pod has on the bridge, by its UID. Of flows these are kept:
+  - those that match one of its ports (in_port), or whose actions output to one;
+  - those of its logical switch (metadata) that name no port of it (reg14, by which packets come in; reg15, by which they go out), name the pod's, or are for a multicast group.
+What is not: flows for other ports of the switch, the same switch's flows of routers and of other switches behind them, tunnels, and those that match no logical switch. How a packet goes on there is
+answered by: atoll explain.
 
 "-o table", wide or json prints what dump-flows and dump-ports tell as a table, or for programs. table cuts what is long.
 
@@ -46,6 +55,8 @@ The flags of this command come first; from the first one on that it does not kno
 		DisableFlagParsing: true,
 	}
 	o.flags(cmd.Flags())
+	cmd.Flags().Lookup("pod").Usage = "the node that this pod is on, NAMESPACE/NAME, and what there concerns it"
+	cmd.Flags().BoolVar(&o.all, "all", false, "with --pod: all of the bridge")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "of dump-flows and dump-ports: table, wide or json (default: what ovs-ofctl prints)")
 	o.completeOwn(cmd)
 	cmd.RunE = o.run("ofctl", func(cmd *cobra.Command, rest []string) error {
@@ -67,10 +78,11 @@ func (o ofctlOptions) do(ctx context.Context, args []string, in io.Reader, out, 
 	if err := o.checkOutput(command); err != nil {
 		return err
 	}
-	q, err := o.on(ctx, api.NodeOpenFlow, bridge)
+	place, err := o.place(ctx)
 	if err != nil {
 		return err
 	}
+	q := o.query(place, api.NodeOpenFlow, bridge)
 	tunnel, err := inspect.OpenTunnel(ctx, q)
 	if err != nil {
 		return err
@@ -85,11 +97,21 @@ func (o ofctlOptions) do(ctx context.Context, args []string, in io.Reader, out, 
 	if o.output != "" {
 		cmd.Stdout = &text
 	}
+	kept, err := o.keptOf(ctx, q, place, cmd)
+	if err != nil {
+		return err
+	}
 	if err := runThrough(cmd, tunnel, problems); err != nil {
 		if refusals.seen && !o.write {
 			fmt.Fprintln(problems, "atoll: this connection only reads. Ask for one that writes (--write)")
 		}
 		return err
+	}
+	if kept != nil {
+		if err := kept.flush(); err != nil {
+			return fmt.Errorf("write %s: %w", command, err)
+		}
+		fmt.Fprintln(problems, "atoll:", kept.said())
 	}
 	if o.output == "" {
 		return nil
@@ -137,6 +159,19 @@ func bridgeOf(args []string) (command, bridge string) {
 	}
 	words = append(words, "", "")
 	return words[0], words[1]
+}
+
+// protocolsOf are the program's options about versions of OpenFlow.
+func protocolsOf(args []string) (out []string) {
+	for i, a := range args {
+		switch name, _, joined := strings.Cut(a, "="); {
+		case (a == "-O" || name == "--protocols" && !joined) && i+1 < len(args):
+			out = append(out, a, args[i+1])
+		case joined && name == "--protocols", strings.HasPrefix(a, "-O") && len(a) > len("-O"):
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // watched is what is written to, and whether there was a word in it.

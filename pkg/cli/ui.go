@@ -16,6 +16,7 @@ import (
 
 type uiOptions struct {
 	kubeconfig, address, nbAddress, sbAddress string
+	namespaces                                []string
 	timeout                                   time.Duration
 }
 
@@ -27,9 +28,12 @@ func uiCommand() *cobra.Command {
 		Long: `Serves a page with a map of Networks, the flows of the last hour on it, a search for names and addresses, and the form of atoll explain. It shows what the other commands print, with
 your own rights: those of the kubeconfig. It writes nothing.
 
+Who may get no Network, but view namespaces (the role view, edit or admin there), is shown the flows of the pods of those: the namespaces that he may list, and those that are named by -n.
+
 It listens on the loopback interface alone, and prints the address to open. That has a token: whoever gets it, and to this machine's loopback interface, sees what you may see.
 It ends with Ctrl-C.`,
 		Example: `  atoll ui
+  atoll ui -n red -n red-db
   atoll ui --address 127.0.0.1:8080`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,6 +42,7 @@ It ends with Ctrl-C.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	f.StringArrayVarP(&o.namespaces, "namespace", "n", nil, "a namespace that may be yours to view; as often as there are some (default: that of the kubeconfig's context)")
 	f.StringVar(&o.address, "address", "127.0.0.1:0", "where to listen: an address of the loopback interface, and a port; 0 is a free one")
 	f.StringVar(&o.nbAddress, "nb-address", "", "to explain, read this northbound database itself, as atoll explain does")
 	f.StringVar(&o.sbAddress, "sb-address", "", "with --nb-address: servers of the southbound database")
@@ -58,11 +63,18 @@ func runUI(ctx context.Context, o uiOptions, out io.Writer) error {
 	if o.nbAddress != "" {
 		source = databaseSource{remote, explainOptions{kubeconfig: o.kubeconfig, nbAddress: o.nbAddress, sbAddress: o.sbAddress}}
 	}
+	if len(o.namespaces) == 0 {
+		own, err := inspect.UserNamespace(o.kubeconfig)
+		if err != nil {
+			return fmt.Errorf("ui: %w", err)
+		}
+		o.namespaces = []string{own}
+	}
 	listener, err := ui.Listen(o.address)
 	if err != nil {
 		return fmt.Errorf("ui: %w", err)
 	}
-	page, err := ui.New(listener, ui.Config{Source: source, Timeout: o.timeout})
+	page, err := ui.New(listener, ui.Config{Source: source, Namespaces: o.namespaces, Timeout: o.timeout})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -215,26 +215,34 @@ func (r *Remote) NodeNames(ctx context.Context) (out []string) {
 	return out
 }
 
-// NodeOf is the node that a pod is on, as Kubernetes has it; whoever may not get the pod is told what inspection says.
-func (r *Remote) NodeOf(ctx context.Context, key model.PodKey) (string, error) {
+// PodPlace is which pod is meant, and on which node it is.
+type PodPlace struct {
+	Key  model.PodKey
+	Node string
+	// UID is the pod's; empty where only inspection tells of it.
+	UID string
+}
+
+// PlaceOf is where a pod is, as Kubernetes has it; whoever may not get the pod is told what inspection says.
+func (r *Remote) PlaceOf(ctx context.Context, key model.PodKey) (PodPlace, error) {
+	place := PodPlace{Key: key}
 	pod, err := r.client.CoreV1().Pods(key.Namespace).Get(ctx, key.Name, meta.GetOptions{})
-	var node string
 	switch {
 	case err == nil:
-		node = pod.Spec.NodeName
+		place.Node, place.UID = pod.Spec.NodeName, string(pod.UID)
 	case apierrors.IsForbidden(err):
 		inspected, _, err := r.Pod(ctx, key)
 		if err != nil {
-			return "", err
+			return place, err
 		}
-		node = inspected.Status.Node
+		place.Node, place.UID = inspected.Status.Node, string(inspected.UID)
 	default:
-		return "", fmt.Errorf("ask for the node of pod %s: %w", key, err)
+		return place, fmt.Errorf("ask for the node of pod %s: %w", key, err)
 	}
-	if node == "" {
-		return "", fmt.Errorf("pod %s has no node yet. Next: atoll pod %s", key, key)
+	if place.Node == "" {
+		return place, fmt.Errorf("pod %s has no node yet. Next: atoll pod %s", key, key)
 	}
-	return node, nil
+	return place, nil
 }
 
 // maxNetworksAsked bounds how many Networks are asked for their namespaces.

@@ -23,7 +23,9 @@ type SwitchPort struct {
 	// Iface is the logical port, by which OVN knows it (external_ids:iface-id), and Pod whose it is.
 	Iface string `json:"iface,omitempty"`
 	Pod   string `json:"pod,omitempty"`
-	Error string `json:"error,omitempty"`
+	// PodUID is that pod's UID (external_ids:iface-id-ver).
+	PodUID string `json:"podUID,omitempty"`
+	Error  string `json:"error,omitempty"`
 }
 
 // keyPod is by which key of its external_ids an interface says whose it is.
@@ -66,7 +68,7 @@ func switchPorts(bridges, ports, interfaces []libovsdb.Row) []SwitchPort {
 				}
 				out = append(out, SwitchPort{
 					Bridge: ovsdb.Text(b, "name"), Port: ovsdb.Text(port, "name"), Interface: ovsdb.Text(i, "name"), Type: ovsdb.Text(i, "type"),
-					OpenFlow: ovsdb.Number(i, "ofport"), Iface: text("iface-id"), Pod: text(keyPod), Error: ovsdb.Text(i, "error"),
+					OpenFlow: ovsdb.Number(i, "ofport"), Iface: text("iface-id"), Pod: text(keyPod), PodUID: text("iface-id-ver"), Error: ovsdb.Text(i, "error"),
 				})
 			}
 		}

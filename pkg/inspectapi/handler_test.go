@@ -189,6 +189,9 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	case "ed", "eve":
 		// They may edit the namespace; eve may not see its flows.
 		return (r.Resource == "policytrials" || r.Resource == "explanations" || r.Resource == "podflows" && spec.User == "ed") && r.Namespace == "acme"
+	case "val", "vic":
+		// They have the role view: val in the namespace acme, vic in umbrella, too.
+		return slices.Contains([]string{"pods", "explanations", "podflows"}, r.Resource) && r.Subresource == "" && (r.Namespace == "acme" || r.Namespace == "umbrella" && spec.User == "vic")
 	case "pinging":
 		return r.Resource == "pods" && r.Subresource == "ping"
 	case "viewer":

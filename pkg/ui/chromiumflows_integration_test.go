@@ -91,3 +91,20 @@ func TestFlowsInABrowser(t *testing.T) {
 		t.Errorf("the browser's console has %q", said)
 	}
 }
+
+// TestAViewerInABrowser: who may view a namespace, and get no Network, sees its pods with flows, and opens one.
+func TestAViewerInABrowser(t *testing.T) {
+	c := sample(t)
+	c.flowsAt, c.views = sampleFlows, []string{"red"}
+	b := openTab(t, namedSource{c, []string{"red", "blue"}})
+	b.until("flows are drawn", flowEdges("")+" === 6")
+	b.until("it says whose", `document.getElementById("flows-why").innerText === "these are the flows of pods in namespace red"`)
+	if shown := value[int](b, `document.getElementById("graph").cy.nodes("[id ^= 'end/pod/red/']").filter((n) => { const at = n.renderedBoundingBox(); return at.x1 >= 0 && at.y1 >= 0 && at.w > 10; }).length`); shown != 5 {
+		t.Errorf("%d pods are seen", shown)
+	}
+	b.clickOn("end/pod/red/locked")
+	b.panel("Pod red/locked")
+	if said := b.said(); len(said) > 0 {
+		t.Errorf("the browser's console has %q", said)
+	}
+}

@@ -43,6 +43,41 @@ type cluster struct {
 	mu         sync.Mutex
 	asked      []inspect.FlowQuestion
 	flowsAt    func(now time.Time) []api.Flow
+	// views are the namespaces that the user may view, who may get no Network; nil: he is another. broken is why flows of one of them are not told.
+	views  []string
+	broken map[string]error
+}
+
+// notHis is how the API refuses.
+func notHis(resource string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Group: api.GroupName, Resource: resource}, "", fmt.Errorf("not his"))
+}
+
+// flowsOf are those that were judged at pods of a namespace that the user may view, without the names of others.
+func (c *cluster) flowsOf(namespace string, flows []api.Flow) ([]api.Flow, error) {
+	if err := c.broken[namespace]; err != nil {
+		return nil, err
+	}
+	if !slices.Contains(c.views, namespace) {
+		return nil, notHis("podflows")
+	}
+	var out []api.Flow
+	for _, f := range flows {
+		judged := f.To
+		if f.Direction == model.PolicyEgress.String() {
+			judged = f.From
+		}
+		if !strings.HasPrefix(judged.Name, namespace+"/") {
+			continue
+		}
+		for _, end := range []*api.FlowEnd{&f.From, &f.To} {
+			if of, _, _ := strings.Cut(end.Name, "/"); end.Kind == api.FlowPod && !slices.Contains(c.views, of) {
+				*end = api.FlowEnd{Address: end.Address}
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
 }
 
 // Flows tells of those of the ages that are asked for, as agents do.
@@ -50,13 +85,22 @@ func (c *cluster) Flows(_ context.Context, scope inspect.FlowScope, q inspect.Fl
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, q)
-	if c.refused != nil || scope != (inspect.FlowScope{}) {
+	if c.views != nil && scope == (inspect.FlowScope{}) {
+		return api.FlowStatus{}, notHis("flows")
+	}
+	if c.refused != nil || c.views == nil && scope != (inspect.FlowScope{}) {
 		return api.FlowStatus{}, c.refused
 	}
 	now, flows := flowsNow, c.flows
 	if c.flowsAt != nil {
 		now = time.Now()
 		flows = c.flowsAt(now)
+	}
+	if scope.Namespace != "" {
+		var err error
+		if flows, err = c.flowsOf(scope.Namespace, flows); err != nil {
+			return api.FlowStatus{}, err
+		}
 	}
 	for _, f := range flows {
 		if age := now.Sub(f.Last.Time); age <= q.Since && age >= q.Until {
@@ -82,6 +126,9 @@ func (c *cluster) Networks(context.Context) ([]api.Network, string, error) {
 }
 
 func (c *cluster) Topologies(context.Context) ([]api.Topology, string, error) {
+	if c.views != nil {
+		return nil, "", notHis("topologies")
+	}
 	return slices.Clone(c.topologies), c.note, nil
 }
 

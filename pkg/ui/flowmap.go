@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net/http"
+	"slices"
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
@@ -52,7 +53,7 @@ func (s *Server) graphFlows(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, v.Said, v.status)
 			return
 		}
-		out.Note = inspect.FlowsMissing(all.status)
+		out.Note = all.missing()
 		out.draw(p, all)
 	}
 	writeJSON(w, out)
@@ -70,20 +71,27 @@ func writeJSON(w http.ResponseWriter, value any) {
 
 // draw adds what goes between boxes of a picture.
 func (o *overlay) draw(p picture, all seen) {
-	strokes := strokesOf(talksOf(all.flows), p.placeOf)
+	talks := talksOf(all.flows)
+	if p.ofPods {
+		o.Nodes = append(o.Nodes, p.dots(talks)...)
+	}
+	strokes := strokesOf(talks, p.placeOf)
 	o.Said = saidOf(o.Words, strokes)
 	if len(strokes) > maxStrokes {
 		o.Said += fmt.Sprintf("; the map has the first %d of %d lines", maxStrokes, len(strokes))
 		strokes = strokes[:maxStrokes]
 	}
 	names := map[string]string{}
-	for _, n := range p.Nodes {
+	for _, n := range slices.Concat(p.Nodes, o.Nodes) {
 		names[n.ID], _, _ = strings.Cut(n.Says, ",")
 	}
 	for i, end := range []string{endOutside, endServices, endNodes, endOthers} {
 		n := node{ID: endPlace + end, Kind: "end", Label: end, Says: end, W: islandWidth, H: islandHeight, Link: flowsURL(all.at(), "")}
 		if end == endOthers {
 			n.Label, n.Says = "others\nnot known by name", "others, who are not known by name"
+		}
+		if end == endOthers && p.morePods > 0 {
+			n.Label, n.Says = fmt.Sprintf("others\nand %d more pods", p.morePods), fmt.Sprintf("others, and %d more pods", p.morePods)
 		}
 		// They stand below all that there is, each where it always stands.
 		n.X, n.Y = float64(i)*(islandWidth+wideGap)+islandWidth/2, p.high+wideGap+islandHeight/2
@@ -113,6 +121,9 @@ func (o *overlay) draw(p picture, all seen) {
 
 // placeOf is the box of the picture in which an end of a flow is.
 func (p *picture) placeOf(end party) string {
+	if own := endPlace + strings.TrimPrefix(podPlace, "/") + end.Name; p.ofPods && end.Kind == api.FlowPod && p.parts[own] {
+		return own
+	}
 	box := p.places[end.Network]
 	if end.Network == "" || box == "" {
 		if end.Kind == api.FlowPod || end.Kind == api.FlowGateway || end.Kind == api.FlowRouter {

@@ -31,6 +31,9 @@ type seen struct {
 	flows  []api.Flow
 	status api.FlowStatus
 	asked  time.Time
+	// namespaces are those whose pods' flows these are, where no Network's may be seen, and more how many others were not asked about.
+	namespaces []string
+	more       int
 }
 
 // flowMemory holds few windows, so that map and table are one answer, and has one question asked at a time.
@@ -69,6 +72,17 @@ func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
 		}
 		return nil
 	}, func(api.SilentNode) {})
+	// Who has no Network may have namespaces: the API refuses him, or knows none of his.
+	if apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		his, problem := s.byNamespace(ctx, w, w.question(now))
+		switch {
+		case problem != nil:
+			return out, whyNoFlows(problem)
+		case len(his.namespaces) > 0:
+			out.flows, status, err = his.flows, his.status, nil
+			out.namespaces, out.more = his.namespaces, his.more
+		}
+	}
 	if err != nil {
 		return out, whyNoFlows(err)
 	}
@@ -80,7 +94,7 @@ func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
 // whyNoFlows says what to ask instead where somebody may not see all that are his.
 func whyNoFlows(err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("flows: you may not see any here: %w. Next: atoll flows NETWORK, or atoll flows -n NAMESPACE, has those of one that is yours", err)
+		return fmt.Errorf("flows: you may not see any here: %w. Next: atoll flows NETWORK, or atoll flows -n NAMESPACE, has those of one that is yours; atoll ui -n NAMESPACE shows those of its pods here", err)
 	}
 	return fmt.Errorf("flows: %w", err)
 }
@@ -147,7 +161,7 @@ func (s *Server) flowsPage(ctx context.Context, r *http.Request) (view, error) {
 	}
 	data.MoreLines = len(strokes) - len(data.Lines)
 	data.Flows, data.MoreFlows = s.rows(all.window, flows)
-	v.Data, v.Note, v.Said = data, inspect.FlowsMissing(all.status), saidOf(data.Words, strokes)
+	v.Data, v.Note, v.Said = data, all.missing(), saidOf(data.Words, strokes)
 	return v, nil
 }
 
@@ -284,7 +298,7 @@ func (s *Server) line(ctx context.Context, r *http.Request) (view, error) {
 		return !a.isOne(from) || !b.isOne(to) || passed(f.Verdict) == dropped
 	})
 	data.Flows, data.MoreFlows = s.rows(w, flows)
-	v.Note, v.Said = inspect.FlowsMissing(all.status), v.Title+", "+data.Words+": "+model.Count(len(flows), "flow")
+	v.Note, v.Said = all.missing(), v.Title+", "+data.Words+": "+model.Count(len(flows), "flow")
 	data.Why = "Nobody can be asked how these go: of no flow both ends are known."
 	for _, row := range data.Flows {
 		if row.Ask == "" {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -68,6 +70,9 @@ type picture struct {
 	parts           map[string]bool
 	// high is how far down it goes.
 	high float64
+	// ofPods: no Network may be seen, so that pods with flows are its boxes, but for morePods.
+	ofPods   bool
+	morePods int
 }
 
 // inside is what an open Network has beside its topology.
@@ -92,6 +97,11 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 func (s *Server) pictured(r *http.Request) (picture, error) {
 	q := r.URL.Query()
 	all, _, err := s.config.Source.Topologies(r.Context())
+	if apierrors.IsForbidden(err) {
+		if len(s.config.Source.Namespaces(r.Context())) > 0 {
+			return namespacesPicture(), nil
+		}
+	}
 	if err != nil {
 		return picture{}, fmt.Errorf("topology: %w", err)
 	}

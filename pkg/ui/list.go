@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
 )
@@ -37,6 +39,11 @@ func tenantURL(tenant string) string { return "/networks?" + url.Values{"tenant"
 // mapOf is the list, with Networks that are open shown each for itself.
 func (s *Server) mapOf(ctx context.Context, open []string) mapView {
 	all, note, err := s.config.Source.Topologies(ctx)
+	if apierrors.IsForbidden(err) {
+		if len(s.config.Source.Namespaces(ctx)) > 0 {
+			return mapView{Title: namespacesPicture().Title, Graph: "/graph"}
+		}
+	}
 	if err != nil {
 		return mapView{Title: "No map", Why: fmt.Sprintf("topology: %v", err)}
 	}

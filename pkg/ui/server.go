@@ -23,6 +23,8 @@ const (
 // Config is what a page is made with.
 type Config struct {
 	Source Source
+	// Namespaces are those that the user has named: who may view a namespace alone can list none.
+	Namespaces []string
 	// Timeout is how long what is asked for one page may take.
 	Timeout time.Duration
 }
@@ -40,6 +42,9 @@ type Server struct {
 }
 
 func newServer(c Config) *Server {
+	if len(c.Namespaces) > 0 {
+		c.Source = namedSource{c.Source, c.Namespaces}
+	}
 	return &Server{config: c, slots: make(chan struct{}, maxRequests), flows: newFlowMemory(), now: time.Now, zone: time.Local}
 }
 

@@ -73,9 +73,11 @@ func podsIn(ctx context.Context, from Source, n api.Network) ([]api.Pod, string,
 }
 
 // each calls f with 0 to n-1, some at a time, and returns when all have ended.
-func each(n int, f func(int)) {
+func each(n int, f func(int)) { someAtATime(n, maxBeside, f) }
+
+func someAtATime(n, beside int, f func(int)) {
 	var asking sync.WaitGroup
-	slots := make(chan struct{}, maxBeside)
+	slots := make(chan struct{}, beside)
 	for i := range n {
 		slots <- struct{}{}
 		asking.Go(func() {
