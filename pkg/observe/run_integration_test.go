@@ -197,7 +197,7 @@ func TestAFloodIsNotRead(t *testing.T) {
 			})
 			return errors.Join(err, ctx.Err())
 		})
-		if !errors.Is(err, want) || errors.Is(err, errFlooded) != (want == errFlooded) {
+		if !errors.Is(err, want) || errors.Is(err, errFlooded) != errors.Is(want, errFlooded) {
 			t.Errorf("of at most %d: %v, want %v", most, err, want)
 		}
 	}
