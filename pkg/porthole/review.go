@@ -59,9 +59,14 @@ func (r *Review) Porthole(spec Spec) ([]model.NodeDifference, error) {
 	spec = spec.normal()
 	var out found
 	netns, err := ns.GetNS(spec.id().NetnsPath())
-	if err != nil {
+	_, absent := errors.AsType[ns.NSPathNotExistErr](err)
+	_, another := errors.AsType[ns.NSPathNotNSErr](err)
+	switch {
+	case absent, another:
 		out.add(model.ObjectMissing, "network namespace "+spec.id().Name(), "", "")
 		return out, nil
+	case err != nil:
+		return nil, fmt.Errorf("open network namespace %s: %w", spec.id().Name(), err)
 	}
 	defer netns.Close()
 	place := " in " + spec.id().Name()
