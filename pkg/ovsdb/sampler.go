@@ -133,7 +133,11 @@ func (s Sampler) Run(ctx context.Context) error {
 		default:
 		}
 	}
-	c.Cache().AddEventHandler(&cache.EventHandlerFuncs{
+	mirror := c.Cache()
+	if mirror == nil {
+		return ErrClosed
+	}
+	mirror.AddEventHandler(&cache.EventHandlerFuncs{
 		AddFunc: func(string, model.Model) { heard() }, UpdateFunc: func(string, model.Model, model.Model) { heard() },
 		DeleteFunc: func(string, model.Model) { heard() },
 	})

@@ -64,7 +64,12 @@ func OpenSouthbound(ctx context.Context, cfg Config) (*Southbound, error) {
 		c.Close()
 		return nil, fmt.Errorf("monitor %s: %w", southboundName, err)
 	}
-	return &Southbound{client: c, bindings: c.Cache().Table(tableBinding), chassis: c.Cache().Table(tableChassis)}, nil
+	mirror := c.Cache()
+	if mirror == nil {
+		c.Close()
+		return nil, ErrClosed
+	}
+	return &Southbound{client: c, bindings: mirror.Table(tableBinding), chassis: mirror.Table(tableChassis)}, nil
 }
 
 // connectSouthbound connects to any of the servers.
