@@ -84,6 +84,8 @@ func TestWhatKubectlShows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Another test may just have ended this node's agent, of which its kubelet, which asks now and then, still tells.
+	env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: "waiting", Name: "before", Node: deadNode}))
 	for i, f := range faults() {
 		t.Run(strings.ReplaceAll(f.what, " ", "-"), func(t *testing.T) {
 			checkRow(t, string(page), f)
