@@ -48,7 +48,11 @@ func (e Erasure) Run(ctx context.Context) (rows int, err error) {
 		if rows == 0 {
 			rows = len(left)
 		}
-		for part := range slices.Chunk(removal(session, left), maxBatch) {
+		units := removal(session, left)
+		if len(units) == 0 {
+			return rows, fmt.Errorf("delete rows: rows of others keep %d of ours, by columns that Atoll does not read: the first is %s %s", len(left), left[0].Table, left[0].UUID)
+		}
+		for part := range slices.Chunk(units, maxBatch) {
 			ops, err := encoder.Operations(part)
 			if err != nil {
 				return rows, err
