@@ -38,23 +38,18 @@ func ovnCommand(opts *sandbox.Options, tool string) *cobra.Command {
 		Long:               "Run " + tool + " on the sandbox's database.\n\n" + ownFlags,
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return become(opts, args, func(s *sandbox.Sandbox) []string {
-				return ovnTool(s, tool)
-			})
+			return become(opts, args, func(*sandbox.Sandbox) []string { return ovnTool(tool) })
 		},
 	}
 }
 
-// ovnTool is a call of one of OVN's tools. In a bare sandbox databases are in pods, and a member that does not lead answers as well.
-func ovnTool(s *sandbox.Sandbox, tool string) []string {
-	address, database := s.NBAddress(), "nb"
+// ovnTool is a call of one of OVN's tools in the pod of a member of the databases. A member that does not lead answers as well.
+func ovnTool(tool string) []string {
+	container := "nb"
 	if tool == "ovn-sbctl" {
-		address, database = s.SBAddress(), "sb"
+		container = "sb"
 	}
-	if s.Bare() {
-		return []string{"kubectl", "exec", "-n", "atoll-system", "ds/atoll-ovn-central", "-c", database, "--", tool, "--no-leader-only", "--db=unix:/run/ovn/ovn" + database + "_db.sock"}
-	}
-	return []string{tool, "--db=" + address}
+	return []string{"kubectl", "exec", "-i", "-n", "atoll-system", "ds/atoll-ovn-central", "-c", container, "--", tool}
 }
 
 // become replaces this process by one of the sandbox's command line tools, in the control plane's network. Of

@@ -31,8 +31,8 @@ func upCommand(opts *sandbox.Options) *cobra.Command {
 	}
 	partFlags(cmd, opts)
 	cmd.Flags().IntVar(&opts.Nodes, "nodes", sandbox.DefaultNodes, "number of nodes")
-	cmd.Flags().BoolVar(&opts.WithoutAtoll, "without-atoll", false, "start Kubernetes and OVN only, on nodes that have the images of Atoll: a cluster with an OVN of its own to install Atoll in; the nodes register and stay NotReady")
-	cmd.Flags().BoolVar(&opts.Bare, "bare", false, "start Kubernetes only, on nodes without a network that have the images of Atoll and OVN: a cluster to install Atoll in")
+	cmd.Flags().BoolVar(&opts.Bare, "bare", false, "do not install Atoll: a cluster without a network plugin to install it in, whose nodes have the images of Atoll and OVN, and stay NotReady")
+	cmd.Flags().StringVar(&opts.Overlay, "overlay", sandbox.OverlayHA, "what to install: ha, with three members of each of OVN's databases, or single, with one")
 	return cmd
 }
 
@@ -53,7 +53,7 @@ func partFlags(cmd *cobra.Command, opts *sandbox.Options) {
 	flags := cmd.Flags()
 	flags.StringVar(&opts.Cache, "cache", sandbox.DefaultCache, "directory for what is built and downloaded; down leaves it")
 	flags.StringVar(&opts.Source, "source", "", "Atoll's source tree (default: the one around this program or the working directory)")
-	flags.StringVar(&opts.Bin, "bin", "", "directory of atoll-controller, atoll-agent, atoll-dns and atoll-cni (default: this program's)")
+	flags.StringVar(&opts.Bin, "bin", "", "directory of the program atoll, which installs (default: this program's)")
 	flags.StringVar(&opts.KubernetesBin, "kubernetes-bin", "", "directory of Kubernetes' programs, instead of building them")
 	flags.StringVar(&opts.ContainerdBin, "containerd-bin", "", "directory of containerd, ctr and containerd-shim-runc-v2, instead of building them")
 	flags.StringVar(&opts.Etcd, "etcd", "", "etcd program, instead of building it")
@@ -82,10 +82,9 @@ func initCommand() *cobra.Command {
 	}
 }
 
-// bridgesCommand runs on a node after each start of its switch, or all the time where that is in a pod.
+// bridgesCommand runs on a node all the time.
 func bridgesCommand() *cobra.Command {
-	var keep bool
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:    "bridges ADDRESS",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
@@ -94,14 +93,9 @@ func bridgesCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("parse address: %w", err)
 			}
-			if keep {
-				return sandbox.KeepBridges(cmd.Context(), tunnel)
-			}
-			return sandbox.MakeBridges(tunnel)
+			return sandbox.KeepBridges(cmd.Context(), tunnel)
 		},
 	}
-	cmd.Flags().BoolVar(&keep, "keep", false, "make them whenever the switch has lost them, until told to end")
-	return cmd
 }
 
 // relayCommand runs on the control plane and on every node.

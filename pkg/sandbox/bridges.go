@@ -21,9 +21,9 @@ const (
 	integrationBridge = "br-int"
 )
 
-// MakeBridges gives a node its bridges: br-phys with the tunnels' interface and address, and br-int, which
-// OVN fills. It runs on the node, after each start of ovs-vswitchd, and changes nothing that is right already.
-func MakeBridges(tunnel netip.Prefix) error {
+// makeBridges gives a node its bridges: br-phys with the tunnels' interface and address, and br-int, which
+// OVN fills. It changes nothing that is right already.
+func makeBridges(tunnel netip.Prefix) error {
 	client := ovs.New(ovs.Timeout(20), ovs.Exec(userspace))
 	for _, bridge := range []string{physicalBridge, integrationBridge} {
 		if err := client.VSwitch.AddBridge(bridge); err != nil {
@@ -71,7 +71,7 @@ func KeepBridges(ctx context.Context, tunnel netip.Prefix) error {
 	for {
 		if !haveBridges(tunnel) && listens(switchSocket) {
 			problem := ""
-			if err := MakeBridges(tunnel); err != nil {
+			if err := makeBridges(tunnel); err != nil {
 				problem = err.Error()
 			}
 			if problem != said {

@@ -16,25 +16,14 @@ var runDirs = []string{"/run/tmp", "/run/lock", "/run/openvswitch", "/run/ovn", 
 // centralSpec describes the control plane.
 func centralSpec(r record) place.Spec {
 	l := r.layout()
-	ovn := l.in(Central, "ovn")
-	spec := place.Spec{
+	return place.Spec{
 		ID: r.ID, Name: Central, State: l.state, Control: l.control(Central), Logs: l.logs(),
 		Cgroup:      filepath.Join(processorRoot(), daemonsCgroup(r, Central)),
 		Overlays:    privateDirs,
 		Directories: runDirs,
-		// The databases are where OVN's tools look for them, as well as in the state directory.
-		Binds:       []place.Bind{{Source: ovn, Target: "/run/ovn"}},
 		Environment: environment(r),
 		Daemons:     kubernetesDaemons(r),
 	}
-	if r.Options.Bare {
-		return spec
-	}
-	spec.Daemons = append(spec.Daemons, ovnDaemons(r)...)
-	if !r.Options.WithoutAtoll {
-		spec.Daemons = append(spec.Daemons, controllerDaemon(r))
-	}
-	return spec
 }
 
 // environment is what all daemons of all places get, and what commands run in a place get too.
@@ -136,75 +125,5 @@ func kubernetesDaemons(r record) []place.DaemonSpec {
 			After: []string{"kube-apiserver"},
 			Ready: place.Check{URL: "https://127.0.0.1:10259/healthz"},
 		},
-	}
-}
-
-// ovnDaemons are the two databases and northd. Programs of the control plane use unix sockets; only the
-// southbound database listens, for the nodes, on their network; and without Atoll the northbound one, too.
-func ovnDaemons(r record) []place.DaemonSpec {
-	l := r.layout()
-	dir := l.in(Central, "ovn")
-	program := r.Parts.OVN.Program
-	database := func(short, socket string, more ...string) []string {
-		return append([]string{
-			program("ovsdb-server"),
-			"-vconsole:info", "-vfile:off", "-vsyslog:off",
-			"--remote=punix:" + socket,
-			"--unixctl=" + filepath.Join(dir, "ovn"+short+"_db.ctl"),
-			"--pidfile=" + filepath.Join(dir, "ovn"+short+"_db.pid"),
-			filepath.Join(dir, "ovn"+short+"_db.db"),
-		}, more...)
-	}
-	northdControl := filepath.Join(dir, "ovn-northd.ctl")
-	var northbound []string
-	if r.Options.WithoutAtoll {
-		// For a controller that somebody installs: in a pod, on a node.
-		northbound = append(northbound, fmt.Sprintf("--remote=ptcp:%d:%s", nbPort, centralAddress()))
-	}
-	return []place.DaemonSpec{
-		{
-			Name:   "ovn-nb",
-			Argv:   database("nb", l.northbound(), northbound...),
-			Ready:  place.Check{Socket: l.northbound()},
-			Settle: [][]string{{program("ovn-nbctl"), "--db=unix:" + l.northbound(), "--timeout=10", "init"}},
-		},
-		{
-			Name:   "ovn-sb",
-			Argv:   database("sb", l.southbound(), fmt.Sprintf("--remote=ptcp:%d:%s", sbPort, centralAddress())),
-			Ready:  place.Check{Socket: l.southbound()},
-			Settle: [][]string{{program("ovn-sbctl"), "--db=unix:" + l.southbound(), "--timeout=10", "init"}},
-		},
-		{
-			Name: "ovn-northd",
-			Argv: []string{
-				program("ovn-northd"),
-				"-vconsole:info", "-vfile:off", "-vsyslog:off",
-				"--ovnnb-db=unix:" + l.northbound(), "--ovnsb-db=unix:" + l.southbound(),
-				"--unixctl=" + northdControl,
-				"--pidfile=" + filepath.Join(dir, "ovn-northd.pid"),
-			},
-			After: []string{"ovn-nb", "ovn-sb"},
-			Ready: place.Check{Socket: northdControl},
-			Nice:  switchNice,
-		},
-	}
-}
-
-// controllerDaemon is held until the API has Atoll's types.
-func controllerDaemon(r record) place.DaemonSpec {
-	l := r.layout()
-	return place.DaemonSpec{
-		Name: "atoll-controller",
-		Argv: []string{
-			filepath.Join(r.Options.Bin, "atoll-controller"),
-			"--kubeconfig=" + l.kubeconfig("atoll-controller"),
-			"--nb-address=unix:" + l.northbound(),
-			"--sb-address=unix:" + l.southbound(),
-			"--scrape-address=" + centralAddress().String(),
-			"--inspect-address=" + centralAddress().String(),
-		},
-		After: []string{"kube-apiserver", "ovn-nb"},
-		Ready: place.Check{URL: "http://127.0.0.1:9410/healthz"},
-		Held:  true,
 	}
 }

@@ -1,10 +1,8 @@
 package sandbox
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 )
 
@@ -21,10 +19,10 @@ func makeState(r record) error {
 	return r.save()
 }
 
-// makeFiles writes everything that the daemons read: configurations, certificates, empty databases.
-func makeFiles(ctx context.Context, r record) error {
+// makeFiles writes everything that the daemons read: configurations and certificates.
+func makeFiles(r record) error {
 	l := r.layout()
-	dirs := []string{l.logs(), l.in(Central, "etcd"), l.in(Central, "ovn"), l.place(Outside)}
+	dirs := []string{l.logs(), l.in(Central, "etcd"), l.place(Outside)}
 	for _, n := range nodesUpTo(r.Options.Nodes) {
 		for _, dir := range sortedKeys(nodeDirs) {
 			dirs = append(dirs, l.in(n.name, dir))
@@ -73,28 +71,6 @@ func makeFiles(ctx context.Context, r record) error {
 	for name, content := range outsideFiles(r) {
 		if err := os.WriteFile(l.in(Outside, name), content, 0o644); err != nil {
 			return fmt.Errorf("write configuration: %w", err)
-		}
-	}
-	if r.Options.Bare {
-		return nil
-	}
-	return makeDatabases(ctx, r)
-}
-
-// makeDatabases makes empty databases of OVN and Open vSwitch.
-func makeDatabases(ctx context.Context, r record) error {
-	l := r.layout()
-	databases := map[string]string{
-		l.in(Central, "ovn/ovnnb_db.db"): r.Parts.OVN.NorthboundSchema,
-		l.in(Central, "ovn/ovnsb_db.db"): r.Parts.OVN.SouthboundSchema,
-	}
-	for _, n := range nodesUpTo(r.Options.Nodes) {
-		databases[l.in(n.name, "openvswitch/conf.db")] = r.Parts.OVN.SwitchSchema
-	}
-	for path, schema := range databases {
-		tool := r.Parts.OVN.Program("ovsdb-tool")
-		if out, err := exec.CommandContext(ctx, tool, "create", path, schema).CombinedOutput(); err != nil {
-			return fmt.Errorf("create database %s: %w: %s", path, err, out)
 		}
 	}
 	return nil

@@ -5,27 +5,9 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/pki"
 )
-
-// Users of the API beside Kubernetes' own. Their certificates name the ServiceAccounts that Atoll's programs have on
-// a real cluster, so that the same RBAC rules decide.
-const (
-	controllerUser = "system:serviceaccount:atoll-system:atoll-controller"
-	agentUser      = "system:serviceaccount:atoll-system:atoll-agent"
-	namesUser      = "system:serviceaccount:atoll-system:atoll-dns"
-)
-
-// serviceAccountGroups are the groups of every ServiceAccount of the namespace atoll-system.
-var serviceAccountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:atoll-system"}
-
-// agentGroup, with a node's name, tells which node an agent is on: it has no token that does (dist/admission/node-reports.yaml).
-const agentGroup = "atoll.dev:node:"
-
-// agentConfig is the client configuration of a node's agent.
-func agentConfig(n node) string { return "atoll-agent-" + n.name }
 
 // makeIdentities writes all certificates and client configurations of a sandbox.
 func makeIdentities(r record) error {
@@ -48,13 +30,10 @@ func makeIdentities(r record) error {
 		"kube-controller-manager": {User: "system:kube-controller-manager"},
 		"kube-scheduler":          {User: "system:kube-scheduler"},
 		"kube-proxy":              {User: "system:kube-proxy"},
-		"atoll-controller":        {User: controllerUser, Groups: serviceAccountGroups},
-		"atoll-dns":               {User: namesUser, Groups: serviceAccountGroups},
 	}
 	for _, n := range nodesUpTo(r.Options.Nodes) {
 		id := pki.Identity{User: "system:node:" + n.name, Groups: []string{"system:nodes"}}
 		configs["kubelet-"+n.name] = id
-		configs[agentConfig(n)] = pki.Identity{User: agentUser, Groups: append(slices.Clone(serviceAccountGroups), agentGroup+n.name)}
 		id.Names, id.Addresses = []string{n.name}, []netip.Addr{n.address(), n.address6()}
 		certificates["kubelet-server-"+n.name] = id
 	}

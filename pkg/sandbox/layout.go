@@ -21,8 +21,6 @@ func (l layout) control(place string) string   { return l.in(place, "control.soc
 func (l layout) log(place, daemon string) string {
 	return filepath.Join(l.logs(), place+"-"+daemon+".log")
 }
-func (l layout) northbound() string { return filepath.Join(l.in(Central, "ovn"), "ovnnb_db.sock") }
-func (l layout) southbound() string { return filepath.Join(l.in(Central, "ovn"), "ovnsb_db.sock") }
 
 // Addresses of the sandbox. They exist in its namespaces only, so that they may be anything.
 var (
@@ -43,8 +41,6 @@ const (
 	// underlayMTU leaves pods 1542 bytes below the 58 of Geneve.
 	underlayMTU = 1600
 	apiPort     = 6443
-	nbPort      = 6641
-	sbPort      = 6642
 )
 
 // node is one node's name and addresses.

@@ -9,14 +9,10 @@ import (
 // Where a node's daemons meet, on the node's own /run.
 const (
 	switchSocket     = "/run/openvswitch/db.sock"
-	switchControl    = "/run/openvswitch/ovs-vswitchd.ctl"
-	controllerSocket = "/run/ovn/ovn-controller.ctl"
 	containerdSocket = "/run/containerd/containerd.sock"
 	nriSocket        = "/run/nri/nri.sock"
 	nriPluginDir     = "/run/nri/plugins"
 	nriConfDir       = "/run/nri/conf.d"
-	agentSocket      = "/run/atoll/cni.sock"
-	namesSocket      = "/run/atoll/dns.sock"
 	// tunnelSocket is an abstract one, which says only that who listens is there.
 	tunnelSocket = "@tunnels"
 	cniConfDir   = "/etc/cni/net.d"
@@ -70,76 +66,15 @@ func nodeSpec(r record, n node) place.Spec {
 	for _, dir := range sortedKeys(nodeDirs) {
 		spec.Binds = append(spec.Binds, place.Bind{Source: l.in(n.name, dir), Target: nodeDirs[dir]})
 	}
-	if r.Options.Bare {
-		spec.Daemons = append(kubeletDaemons(r, n), tunnelDaemon(r, n))
-		return spec
-	}
-	spec.Daemons = append(switchDaemons(r, n), kubeletDaemons(r, n)...)
-	if !r.Options.WithoutAtoll {
-		spec.Daemons = append(spec.Daemons, agentDaemon(r, n), namesDaemon(r))
-	}
+	spec.Daemons = append(kubeletDaemons(r, n), tunnelDaemon(r, n))
 	return spec
 }
 
-// switchNice is the nice value that ovs-ctl(8) and ovn-ctl(8) give to the daemons of Open vSwitch and OVN when nobody asks for
-// another. The agent has it, too: a pod's network comes before what the pods before it do.
-const switchNice = -10
-
-func switchDaemons(r record, n node) []place.DaemonSpec {
-	program := r.Parts.OVN.Program
-	quiet := []string{"-vconsole:info", "-vfile:off", "-vsyslog:off"}
-	tool := program("ovs-vsctl")
-	return []place.DaemonSpec{
-		{
-			Name: "ovsdb-server",
-			Argv: append([]string{
-				program("ovsdb-server"),
-				"--remote=punix:" + switchSocket,
-				"--unixctl=/run/openvswitch/ovsdb-server.ctl", "--pidfile=/run/openvswitch/ovsdb-server.pid",
-				"/etc/openvswitch/conf.db",
-			}, quiet...),
-			Ready: place.Check{Socket: switchSocket},
-			Nice:  switchNice,
-			Settle: [][]string{
-				{tool, "--timeout=10", "--no-wait", "init"},
-				append([]string{tool, "--timeout=10", "--no-wait", "set", "Open_vSwitch", "."}, chassisSettings(n)...),
-			},
-		},
-		{
-			Name: "ovs-vswitchd",
-			Argv: append([]string{
-				program("ovs-vswitchd"),
-				"--unixctl=" + switchControl, "--pidfile=/run/openvswitch/ovs-vswitchd.pid",
-				"unix:" + switchSocket,
-			}, quiet...),
-			After: []string{"ovsdb-server"},
-			Ready: place.Check{Socket: switchControl},
-			// Half of what its script gives it: on the userspace datapath each packet wakes it, and then it asks all ports' sockets in
-			// turn. With hundreds of pods, first in turn, it left little of the two processors to anybody else. Without any, it had
-			// 4 % of a processor among hundreds of shims, and took 50 changes of flows with each turn: 25 a second.
-			Nice: switchNice / 2,
-			// The bridge's interface and its address go with the process, so each start brings them back.
-			Settle: [][]string{{r.Options.Program, "bridges", n.tunnel().String()}},
-		},
-		{
-			Name: "ovn-controller",
-			Argv: append([]string{
-				program("ovn-controller"),
-				"--unixctl=" + controllerSocket, "--pidfile=/run/ovn/ovn-controller.pid",
-				"unix:" + switchSocket,
-			}, quiet...),
-			After: []string{"ovs-vswitchd"},
-			Ready: place.Check{Socket: controllerSocket},
-			Nice:  switchNice,
-		},
-	}
-}
-
-// tunnelDaemon keeps what carries tunnels on a node whose switch is in a pod.
+// tunnelDaemon keeps what carries tunnels on a node. Its switch is in a pod, and a new one has lost the interface.
 func tunnelDaemon(r record, n node) place.DaemonSpec {
 	return place.DaemonSpec{
 		Name:  "tunnels",
-		Argv:  []string{r.Options.Program, "bridges", "--keep", n.tunnel().String()},
+		Argv:  []string{r.Options.Program, "bridges", n.tunnel().String()},
 		Ready: place.Check{Socket: tunnelSocket},
 	}
 }
@@ -173,46 +108,5 @@ func kubeletDaemons(r record, n node) []place.DaemonSpec {
 		},
 		proxyDaemon(r, n),
 		nodeRelay(r, n),
-	}
-}
-
-// agentDaemon is held until the API has Atoll's types.
-func agentDaemon(r record, n node) place.DaemonSpec {
-	return place.DaemonSpec{
-		Name: "atoll-agent",
-		Argv: []string{
-			filepath.Join(r.Options.Bin, "atoll-agent"),
-			"--kubeconfig=" + r.layout().kubeconfig(agentConfig(n)),
-			"--node-name=" + n.name,
-			"--ovs-db=unix:" + switchSocket,
-			"--ovn-run-dir=" + filepath.Dir(controllerSocket),
-			"--socket=" + agentSocket,
-			"--cni-conf-dir=" + cniConfDir,
-			"--cni-bin-dir=" + cniBinDir,
-			"--cni-plugin=" + filepath.Join(r.Options.Bin, "atoll-cni"),
-			"--dns-socket=" + namesSocket,
-			"--scrape-address=" + n.address().String(),
-			"--inspect-address=" + n.address().String(),
-		},
-		After: []string{"ovs-vswitchd"},
-		Ready: place.Check{Socket: agentSocket},
-		Nice:  switchNice,
-		Held:  true,
-	}
-}
-
-// namesDaemon is held until the API has Atoll's types.
-func namesDaemon(r record) place.DaemonSpec {
-	return place.DaemonSpec{
-		Name: "atoll-dns",
-		Argv: []string{
-			filepath.Join(r.Options.Bin, "atoll-dns"),
-			"--kubeconfig=" + r.layout().kubeconfig("atoll-dns"),
-			"--resolv-conf=" + resolverFile,
-			"--socket=" + namesSocket,
-		},
-		Ready: place.Check{Socket: namesSocket},
-		Nice:  switchNice,
-		Held:  true,
 	}
 }

@@ -14,27 +14,6 @@ import (
 // maxPods is how many pods a node takes. A pod costs about 20 MB of the machine's memory.
 const maxPods = 250
 
-// chassisSettings are the assignments that make Open vSwitch's database describe an OVN chassis
-// (ovn-controller(8)). The userspace datapath needs no kernel module.
-func chassisSettings(n node) []string {
-	settings := map[string]string{
-		"system-id":                n.name,
-		"hostname":                 n.name,
-		"ovn-remote":               fmt.Sprintf("tcp:%s:%d", centralAddress(), sbPort),
-		"ovn-encap-type":           "geneve",
-		"ovn-encap-ip":             n.tunnel().Addr().String(),
-		"ovn-bridge-datapath-type": "netdev",
-		// A chassis hears of the Networks that it hosts, and of no others.
-		"ovn-monitor-all": "false",
-	}
-	var assignments []string
-	for _, key := range sortedKeys(settings) {
-		// Quoted, since a colon in a value would otherwise be read as part of OVSDB's notation.
-		assignments = append(assignments, fmt.Sprintf("external_ids:%s=%q", key, settings[key]))
-	}
-	return assignments
-}
-
 // kubeletConfig renders a node's KubeletConfiguration.
 func kubeletConfig(r record, n node) ([]byte, error) {
 	pki := func(file string) string { return filepath.Join(r.layout().pki(), file) }
@@ -67,6 +46,8 @@ func kubeletConfig(r record, n node) ([]byte, error) {
 		},
 		// One machine's memory decides, not a default for whole machines.
 		"maxPods": maxPods,
+		// Tests kill programs again and again. By default the pause before a container is started again grows to 5 minutes.
+		"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "2s"},
 		// The images cannot be pulled again.
 		"imageGCHighThresholdPercent": 100,
 	}

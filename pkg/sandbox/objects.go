@@ -2,9 +2,7 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -19,61 +17,16 @@ import (
 )
 
 const (
-	applyLimit  = 60 * time.Second
 	importLimit = 3 * time.Minute
-	leaseLimit  = 60 * time.Second
-
-	controllerNamespace = "atoll-system"
-	controllerLease     = "atoll-controller"
 )
 
-// applyManifests applies what is in a directory of manifests: the types first, and when the API serves them the
-// rest. (kubectl looks all types up before it writes anything.)
-func (s *Sandbox) applyManifests(ctx context.Context, dist string) error {
-	if err := s.apply(ctx, filepath.Join(dist, "crds")); err != nil {
-		return err
-	}
-	kubectl := filepath.Join(s.record.Parts.Kubernetes, "kubectl")
-	_, err := s.Exec(ctx, Central, kubectl, "wait", "--for=condition=Established", "--timeout="+applyLimit.String(),
-		"customresourcedefinitions", "--all") // the cluster is new: all of them are these
-	if err != nil {
-		return err
-	}
-	return s.apply(ctx, filepath.Join(dist, "sandbox"))
-}
-
-// apply applies a kustomization. It is tried again for a while: a type or a namespace that was just made may
-// not be served everywhere yet.
-func (s *Sandbox) apply(ctx context.Context, dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, "kustomization.yaml")); err != nil {
-		return fmt.Errorf("find manifests: %w", err)
-	}
-	var last error
-	err := poll(ctx, applyLimit, "the API to take "+dir, func(ctx context.Context) (bool, error) {
-		kubectl := filepath.Join(s.record.Parts.Kubernetes, "kubectl")
-		if _, err := s.Exec(ctx, Central, kubectl, "apply", "--server-side", "--force-conflicts", "-k", dir); err != nil {
-			last = err
-			return false, nil //nolint:nilerr // the limit decides
-		}
-		return true, nil
-	})
-	if err != nil {
-		return errors.Join(err, last)
-	}
-	return nil
-}
-
-// importImages puts the images on all nodes. A sandbox in which Atoll is to be installed gets those of Atoll and OVN too.
+// importImages puts the images on all nodes: those of the sandbox's own pods, and those of Atoll and OVN.
 func (s *Sandbox) importImages(ctx context.Context) error {
-	archives := s.record.Parts.Images
-	installed := s.record.Options.Bare || s.record.Options.WithoutAtoll
-	if installed {
-		release, err := s.releaseImages(ctx)
-		if err != nil {
-			return err
-		}
-		archives = append(slices.Clone(archives), release...)
+	release, err := s.releaseImages(ctx)
+	if err != nil {
+		return err
 	}
+	archives := append(slices.Clone(s.record.Parts.Images), release...)
 	if err := s.waitDaemons(ctx, s.Nodes(), "containerd"); err != nil {
 		return err
 	}
@@ -88,10 +41,7 @@ func (s *Sandbox) importImages(ctx context.Context) error {
 					return err
 				}
 			}
-			if installed {
-				return s.tagImages(ctx, node, ctr)
-			}
-			return nil
+			return s.tagImages(ctx, node, ctr)
 		})
 	}
 	return group.Wait()
@@ -141,14 +91,18 @@ func (s *Sandbox) releaseImages(ctx context.Context) ([]string, error) {
 	return archives, nil
 }
 
-// labelNodes makes all nodes of the control plane's kind, on which the databases and the controller run. It cannot be kubelet's doing,
-// which may not give itself such a label.
+// labelNodes makes nodes of the control plane's kind, on which the databases and the controller run: all of them, or the first where the databases
+// have one member. It cannot be kubelet's doing, which may not give itself such a label.
 func (s *Sandbox) labelNodes(ctx context.Context) error {
 	clients, err := s.clients()
 	if err != nil {
 		return err
 	}
-	for _, node := range s.Nodes() {
+	nodes := s.Nodes()
+	if s.record.Options.Overlay == OverlaySingle {
+		nodes = nodes[:1]
+	}
+	for _, node := range nodes {
 		patch := []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`)
 		if _, err := clients.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("label node %s: %w", node, err)
@@ -214,23 +168,6 @@ func (s *Sandbox) waitNodes(ctx context.Context, passes func(*corev1.Node) (bool
 		reasons = append(reasons, name+": "+missing[name])
 	}
 	return fmt.Errorf("%w; %s%s", err, strings.Join(reasons, "; "), s.logTail(sortedKeys(missing)[0], "kubelet"))
-}
-
-// waitLease waits until a running controller leads.
-func (s *Sandbox) waitLease(ctx context.Context) error {
-	clients, err := s.clients()
-	if err != nil {
-		return err
-	}
-	err = poll(ctx, leaseLimit, "atoll-controller to lead", func(ctx context.Context) (bool, error) {
-		lease, err := clients.CoordinationV1().Leases(controllerNamespace).Get(ctx, controllerLease, metav1.GetOptions{})
-		held := err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
-		return held, nil
-	})
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w%s", err, s.logTail(Central, "atoll-controller"))
-	}
-	return err
 }
 
 // waitServiceAccount waits until pods can be made in the namespace default.

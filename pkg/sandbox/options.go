@@ -24,6 +24,12 @@ const (
 	DefaultState = "/var/lib/atoll-sandbox"
 )
 
+// Values of Options.Overlay.
+const (
+	OverlayHA     = "ha"
+	OverlaySingle = "single"
+)
+
 // Options say what sandbox to make and from which parts. The zero value of each field means its default.
 type Options struct {
 	// Name tells sandboxes on one machine apart: it begins the names of network namespaces and cgroups.
@@ -38,7 +44,7 @@ type Options struct {
 	// Source is Atoll's source tree, for the manifests, the nested modules and the test image.
 	// By default the one around the program or the working directory.
 	Source string
-	// Bin is where atoll-controller, atoll-agent, atoll-dns and atoll-cni are; by default beside the program.
+	// Bin is where the command line atoll is, which installs; by default beside the program.
 	Bin string
 	// Program is the atoll-sandbox executable, which is also the first process of every place.
 	// By default the running one, if it is that, else the one in Bin.
@@ -51,11 +57,11 @@ type Options struct {
 	Runc          string
 	OVNPrefix     string
 
-	// WithoutAtoll starts Kubernetes and OVN only, on nodes that have Atoll's images: a cluster to install Atoll in that has an OVN of its own.
-	// The nodes register and stay NotReady.
-	WithoutAtoll bool
-	// Bare starts Kubernetes only, on nodes without any network, which have Atoll's images: a cluster to install Atoll in.
+	// Bare leaves Atoll out: a cluster without a network plugin to install it in. Its nodes have Atoll's images, and stay
+	// NotReady.
 	Bare bool
+	// Overlay is what Up installs: OverlayHA, with three members of each of OVN's databases, or OverlaySingle, with one.
+	Overlay string
 }
 
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
@@ -71,8 +77,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Name, DefaultName)
 	setDefault(&o.Cache, DefaultCache)
 	setDefault(&o.State, DefaultState)
-	if o.Bare && o.WithoutAtoll {
-		return o, errors.New("check options: a bare sandbox has no OVN, and one without Atoll has")
+	setDefault(&o.Overlay, OverlayHA)
+	if o.Overlay != OverlayHA && o.Overlay != OverlaySingle {
+		return o, fmt.Errorf("check overlay %q: there are %s and %s", o.Overlay, OverlayHA, OverlaySingle)
 	}
 	if o.Nodes == 0 {
 		o.Nodes = DefaultNodes
@@ -139,13 +146,7 @@ func (o Options) locate() (Options, error) {
 		}
 	}
 	setDefault(&o.Program, filepath.Join(o.Bin, "atoll-sandbox"))
-	needed := []string{o.Program}
-	if !o.WithoutAtoll {
-		for _, name := range []string{"atoll-controller", "atoll-agent", "atoll-dns", "atoll-cni"} {
-			needed = append(needed, filepath.Join(o.Bin, name))
-		}
-	}
-	for _, path := range needed {
+	for _, path := range []string{o.Program, filepath.Join(o.Bin, "atoll")} {
 		if _, err := os.Stat(path); err != nil {
 			return o, fmt.Errorf("find program: %w (make build puts it there)", err)
 		}

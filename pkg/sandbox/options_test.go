@@ -12,7 +12,7 @@ func TestOptionsDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Options{Name: DefaultName, Nodes: DefaultNodes, Cache: DefaultCache, State: DefaultState}
+	want := Options{Name: DefaultName, Nodes: DefaultNodes, Cache: DefaultCache, State: DefaultState, Overlay: OverlayHA}
 	if opts != want {
 		t.Errorf("defaults are %+v, want %+v", opts, want)
 	}
@@ -37,6 +37,7 @@ func TestOptionsRefused(t *testing.T) {
 		"name with a dash":  {Options{Name: "a-b"}, "name"},
 		"name too long":     {Options{Name: "abcdefghijklm"}, "name"},
 		"no nodes":          {Options{Nodes: -1}, "nodes"},
+		"unknown overlay":   {Options{Overlay: "three"}, "overlay"},
 		"too many nodes":    {Options{Nodes: maxNodes + 1}, "nodes"},
 		"state path length": {Options{State: "/" + strings.Repeat("x", maxStatePath)}, "unix sockets"},
 	} {

@@ -60,14 +60,21 @@ func (s *Sandbox) Nodes() []string { return s.record.nodes() }
 // Places returns the names of all places: the control plane, the outside, the nodes.
 func (s *Sandbox) Places() []string { return s.record.places() }
 
-// NBAddress is the OVN northbound database as a libovsdb endpoint.
-func (s *Sandbox) NBAddress() string { return "unix:" + s.record.layout().northbound() }
-
-// SBAddress is the OVN southbound database as a libovsdb endpoint.
-func (s *Sandbox) SBAddress() string { return "unix:" + s.record.layout().southbound() }
-
 // LogPath is the file with what a daemon printed.
 func (s *Sandbox) LogPath(place, daemon string) string { return s.record.layout().log(place, daemon) }
+
+// PodLogs is the directory, on the machine, of the logs of a node's pods (kubelet's podLogsDir).
+func (s *Sandbox) PodLogs(node string) string { return s.record.layout().in(node, "pod-logs") }
+
+// FirstProcess is the number of a place's first process, as the machine counts them. Through /proc/NUMBER/root the place's
+// files are reached.
+func (s *Sandbox) FirstProcess(ctx context.Context, place string) (int, error) {
+	client, err := s.supervisor(place)
+	if err != nil {
+		return 0, err
+	}
+	return client.PID(ctx)
+}
 
 // Kubeconfig is the administrator's client configuration. The address in it is reached from the control plane's
 // network namespace (Namespace) only.

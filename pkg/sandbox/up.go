@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
@@ -44,8 +43,9 @@ func Up(ctx context.Context, opts Options, out io.Writer) (*Sandbox, error) {
 	}
 
 	u := &starter{}
-	phases := u.phases(opts)
-	steps := progress.New(out, parts.Steps+len(phases))
+	steps := progress.New(out, 0)
+	phases := u.phases(opts, steps)
+	steps.Expect(parts.Steps + len(phases))
 	made, err := parts.Gather(ctx, need(opts), steps)
 	if err != nil {
 		return nil, err
@@ -147,47 +147,34 @@ type starter struct {
 
 // phases are the steps of starting, in order. Daemons start early and are waited for late, so that they
 // start beside each other.
-func (u *starter) phases(opts Options) []phase {
+func (u *starter) phases(opts Options, steps *progress.Steps) []phase {
 	list := []phase{
 		{"clear what an earlier run left", u.clear},
 		{"certificates and configuration", u.prepare},
 		{"network namespaces and cgroups", u.makeGround},
 		{"places: control plane, outside, nodes", u.launch},
 		{"etcd and Kubernetes API", u.waitAPI},
+		{"the outside", u.waitOutside},
+		{"nodes registered", u.waitRegistered},
+		{"images of Atoll and OVN on the nodes", u.waitImages},
 	}
 	if opts.Bare {
-		return append(list,
-			phase{"the outside", u.waitOutside},
-			phase{"images of Atoll and OVN on the nodes", u.waitImages},
-			phase{"nodes registered", u.waitRegistered},
-			phase{"nodes may run the control plane", func(ctx context.Context) error { return u.labelNodes(ctx) }})
+		return list
 	}
-	if !opts.WithoutAtoll {
-		list = append(list, phase{"types, rules and default Network", u.define})
-	}
-	list = append(list,
-		phase{"OVN and the outside", u.waitOVN},
-		phase{"images on the nodes", u.waitImages},
-		phase{"nodes registered", u.waitRegistered})
-	if opts.WithoutAtoll {
-		list = append(list, phase{"nodes may run the control plane", func(ctx context.Context) error { return u.labelNodes(ctx) }})
-	} else {
-		list = append(list,
-			phase{"Atoll's controller and agents", u.waitAtoll},
-			phase{"nodes Ready", u.waitNodesReady})
-	}
-	return list
+	return append(list,
+		phase{"atoll install", func(ctx context.Context) error { return u.install(ctx, steps) }},
+		phase{"nodes Ready", u.waitNodesReady})
 }
 
 func (u *starter) clear(ctx context.Context) error {
 	return remove(ctx, u.record.Options, func(_ string, step func() error) error { return step() })
 }
 
-func (u *starter) prepare(ctx context.Context) error {
+func (u *starter) prepare(context.Context) error {
 	if err := makeState(u.record); err != nil {
 		return err
 	}
-	return makeFiles(ctx, u.record)
+	return makeFiles(u.record)
 }
 
 func (u *starter) makeGround(context.Context) error {
@@ -228,36 +215,8 @@ func (u *starter) waitAPI(ctx context.Context) error {
 	return nil
 }
 
-// define applies Atoll's types, rules and default Network, and then starts those who need them.
-func (u *starter) define(ctx context.Context) error {
-	if err := u.applyManifests(ctx, filepath.Join(u.record.Options.Source, "dist")); err != nil {
-		return err
-	}
-	if err := u.Start(ctx, Central, "atoll-controller"); err != nil {
-		return err
-	}
-	for _, node := range u.Nodes() {
-		for _, daemon := range []string{"atoll-dns", "atoll-agent"} {
-			if err := u.Start(ctx, node, daemon); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 func (u *starter) waitOutside(ctx context.Context) error {
 	return u.waitDaemons(ctx, []string{Outside}, "dns", "netprobe")
-}
-
-func (u *starter) waitOVN(ctx context.Context) error {
-	if err := u.waitDaemons(ctx, []string{Central}, "ovn-nb", "ovn-sb", "ovn-northd"); err != nil {
-		return err
-	}
-	if err := u.waitOutside(ctx); err != nil {
-		return err
-	}
-	return u.waitDaemons(ctx, u.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller")
 }
 
 func (u *starter) waitImages(ctx context.Context) error {
@@ -276,17 +235,10 @@ func (u *starter) waitRegistered(ctx context.Context) error {
 	if err := u.waitDaemons(ctx, u.Nodes(), "kubelet", "kube-proxy"); err != nil {
 		return err
 	}
-	return u.waitNodes(ctx, registered)
-}
-
-func (u *starter) waitAtoll(ctx context.Context) error {
-	if err := u.waitDaemons(ctx, []string{Central}, "atoll-controller"); err != nil {
+	if err := u.waitNodes(ctx, registered); err != nil {
 		return err
 	}
-	if err := u.waitDaemons(ctx, u.Nodes(), "atoll-agent", "atoll-dns"); err != nil {
-		return err
-	}
-	return u.waitLease(ctx)
+	return u.labelNodes(ctx)
 }
 
 func (u *starter) waitNodesReady(ctx context.Context) error {

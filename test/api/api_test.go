@@ -20,7 +20,7 @@ func TestAPI(t *testing.T) {
 	}
 	t.Run("manifests", func(t *testing.T) { testManifests(t, s) })
 	t.Run("nodes unknown", func(t *testing.T) { testNodesUnknown(t, s) })
-	if err := s.Apply(t.Context(), dist+"/sandbox"); err != nil {
+	if err := s.Apply(t.Context(), dist+"/overlays/sandbox"); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("documentation", func(t *testing.T) { testDocumentation(t, s) })

@@ -77,10 +77,7 @@ func TestAgentSweepsLeftovers(t *testing.T) {
 	})
 	before := wiring(t, node)
 
-	if err := env.Box.Stop(t.Context(), node, "atoll-agent"); err != nil {
-		t.Fatal(err)
-	}
-	start := env.StartAgain(t, cluster.Daemon{Place: node, Name: "atoll-agent"})
+	start := env.Stop(t, cluster.Daemon{Place: node, Name: "atoll-agent"})
 	// Two pods that never were. The ADD of the first died before it made a port; the link of the second went with
 	// its network namespace, but its DEL was lost.
 	first := netdev.Owner{ContainerID: "c0ffee", Interface: "eth0", PodUID: "9b2e7c1e-0000-4000-8000-000000000001"}

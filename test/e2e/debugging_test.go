@@ -91,10 +91,7 @@ func TestWhatKubectlShows(t *testing.T) {
 			checkRow(t, string(page), f)
 			// What the fault before did to the node is over: a pod that is given no node waits for that.
 			awaitTakesPods(t, deadNode)
-			start := env.StartAgain(t, f.stop)
-			if err := env.Box.Stop(t.Context(), f.stop.Place, f.stop.Name); err != nil {
-				t.Fatal(err)
-			}
+			start := env.Stop(t, f.stop)
 			began := time.Now()
 			p := env.Pod(t, cluster.PodSpec{Namespace: "waiting", Name: fmt.Sprintf("p%d", i), Node: deadNode})
 			told := ""

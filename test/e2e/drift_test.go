@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
@@ -75,7 +74,7 @@ func TestDriftIsRepaired(t *testing.T) {
 		for _, test := range tests {
 			// What has not come back yet cannot be damaged: that is no error.
 			ctx, cancel := cluster.AfterTest()
-			_, _ = env.Box.Exec(ctx, sandbox.Central, append([]string{"ovn-nbctl"}, test.command...)...)
+			_, _ = env.Ctl(ctx, "ovn-nbctl", env.NBAddress(), test.command...)
 			cancel()
 		}
 	}

@@ -23,12 +23,6 @@ import (
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
-// The databases, as they are reached from the control plane.
-const (
-	northboundFlag = "--nb-address=unix:/var/run/ovn/ovnnb_db.sock"
-	southboundFlag = "--sb-address=unix:/var/run/ovn/ovnsb_db.sock"
-)
-
 // awayWithin is how long it may take until Kubernetes says that a node is away, and explain with it.
 const awayWithin = 3 * time.Minute
 
@@ -50,10 +44,11 @@ type broken struct {
 // explain is what is said, and whether the packet arrives; an error is that nobody can say.
 func (c *suite) explain(ctx context.Context, database bool, ask ...string) (reached bool, verdict string, err error) {
 	args := append([]string{"explain", "-o", "json"}, ask...)
+	explain := c.atoll
 	if database {
-		args = append(args, northboundFlag, southboundFlag)
+		explain = c.AtollByDatabases
 	}
-	out, err := c.atoll(ctx, c.Box.Kubeconfig(), args...)
+	out, err := explain(ctx, c.Box.Kubeconfig(), args...)
 	var said struct {
 		Reached bool             `json:"reached"`
 		Verdict string           `json:"verdict"`
@@ -206,10 +201,7 @@ func brokenSetups() []broken {
 			what: "stopped agent", ask: dialling("ex-a/p0", "ex-a/late"), says: []string{"pod ex-a/late", "node n2", "atoll-agent"}, fresh: true,
 			brk: func(t *testing.T) func() {
 				d := cluster.Daemon{Place: "n2", Name: "atoll-agent"}
-				start := env.StartAgain(t, d)
-				if err := env.Box.Stop(t.Context(), d.Place, d.Name); err != nil {
-					t.Fatal(err)
-				}
+				start := env.Stop(t, d)
 				env.Pod(t, cluster.PodSpec{Namespace: "ex-a", Name: "late", Node: "n2", App: "late"})
 				return start
 			},
@@ -218,10 +210,7 @@ func brokenSetups() []broken {
 			what: "deleted row", ask: dialling("ex-a/p0", "ex-a/p3"), says: []string{"pod ex-a/p3 has no port in OVN", "and it should: the objects ask for it", "Logical_Switch_Port ex-a/p3", "does a controller lead"}, database: true,
 			brk: func(t *testing.T) func() {
 				d := cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"}
-				start := env.StartAgain(t, d)
-				if err := env.Box.Stop(t.Context(), d.Place, d.Name); err != nil {
-					t.Fatal(err)
-				}
+				start := env.Stop(t, d)
 				env.NBCtl(t, "lsp-del", "ex-a/p3")
 				// Who has the kubeconfig alone, is told that, and what Kubernetes knows.
 				_, err := env.atoll(t.Context(), env.Box.Kubeconfig(), append([]string{"explain"}, dialling("ex-a/p0", "ex-a/p3")...)...)
@@ -261,10 +250,7 @@ func brokenSetups() []broken {
 			brk: func(t *testing.T) func() {
 				var starts []func()
 				for _, name := range []string{"kubelet", "ovs-vswitchd"} {
-					starts = append(starts, env.StartAgain(t, cluster.Daemon{Place: "n2", Name: name}))
-					if err := env.Box.Stop(t.Context(), "n2", name); err != nil {
-						t.Fatal(err)
-					}
+					starts = append(starts, env.Stop(t, cluster.Daemon{Place: "n2", Name: name}))
 				}
 				return func() {
 					for _, start := range starts {
@@ -316,7 +302,7 @@ func TestExplainNamesWhatIsBroken(t *testing.T) {
 	if len(pods) != 30 {
 		t.Fatalf("there are %d pods", len(pods))
 	}
-	byAPI, byDatabase := env.startPage(t), env.startPage(t, northboundFlag, southboundFlag)
+	byAPI, byDatabase := env.startPage(t), env.openPage(t, env.ByDatabases(context.WithoutCancel(t.Context()), env.Box.Kubeconfig(), "ui"))
 	for _, b := range brokenSetups() {
 		t.Run(strings.ReplaceAll(b.what, " ", "-"), func(t *testing.T) {
 			within := max(b.within, cluster.ReadyWithin)

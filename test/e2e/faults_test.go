@@ -140,10 +140,7 @@ func TestKillDuringRollout(t *testing.T) {
 
 // TestStoppedController: what happens while the controller is down is done when it is back.
 func TestStoppedController(t *testing.T) {
-	if err := env.Box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
-		t.Fatal(err)
-	}
-	start := env.StartAgain(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
+	start := env.Stop(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
 	before := examplePods(t)
 	list, err := env.Clients.Kube.CoreV1().Pods("red").List(t.Context(), metav1.ListOptions{LabelSelector: "app=db"})
 	if err != nil {

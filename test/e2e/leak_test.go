@@ -34,10 +34,7 @@ func TestMatrixSeesALeak(t *testing.T) {
 	}
 	rows := env.settled(t)
 	port := env.NB.Port(t, pods[moved].String())
-	if err := env.Box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
-		t.Fatal(err)
-	}
-	start := env.StartAgain(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
+	start := env.Stop(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
 	env.NBCtl(t, "remove", "Logical_Switch", "blue/front", "ports", port.UUID, "--", "add", "Logical_Switch", "red/front", "ports", port.UUID)
 
 	leaks := func(ctx context.Context) (int, error) {

@@ -40,7 +40,7 @@ const (
 	prometheusAddress = "127.0.0.1:19090"
 )
 
-// TestMonitoring: the API server takes dist/monitoring by the operator's own definitions. A Prometheus with the configuration that dist ships, but for how it finds
+// TestMonitoring: the API server takes dist/monitoring by the operator's own definitions. A Prometheus with the configuration that dist ships, but for who it is when it looks for
 // its targets, and with a ServiceAccount's token scrapes the controller and all agents; each metric that alerts and the dashboard ask for is among what it gets;
 // no rule fails; and when the controller is away, the alert says so.
 //
@@ -91,10 +91,7 @@ func TestMonitoring(t *testing.T) {
 		}
 		return err
 	})
-	start := env.StartAgain(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
-	if err := env.Box.Stop(t.Context(), sandbox.Central, "atoll-controller"); err != nil {
-		t.Fatal(err)
-	}
+	start := env.Stop(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
 	cluster.Eventually(t, cluster.Patience, "the alert sees that nobody leads", func(ctx context.Context) error {
 		states, err := rulesNow(ctx)
 		if err == nil && (states["AtollNoLeader"] == "inactive" || states["AtollControllerAway"] == "inactive") {
@@ -198,19 +195,12 @@ func prometheusBox(t *testing.T, ns string) string {
 		t.Fatal(err)
 	}
 	config["global"] = map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"}
-	type targets = map[string]any
-	static := map[string][]targets{"atoll-controller": {{"targets": []string{net.JoinHostPort(env.APIServer(t).Addr().String(), "9410")}}}}
-	for _, node := range env.Box.Nodes() {
-		static["atoll-agent"] = append(static["atoll-agent"], targets{
-			"targets": []string{net.JoinHostPort(env.NodeAddresses(t, node)[0].String(), "9411")}, "labels": map[string]string{"node": node},
-		})
-	}
 	for _, job := range config["scrape_configs"].([]any) {
 		job := job.(map[string]any)
-		// In the sandbox they are no pods, which else give targets their node.
-		delete(job, "kubernetes_sd_configs")
-		delete(job, "relabel_configs")
-		job["static_configs"] = static[job["job_name"].(string)]
+		// This Prometheus is no pod, which finds the API server by its ServiceAccount.
+		for _, found := range job["kubernetes_sd_configs"].([]any) {
+			found.(map[string]any)["kubeconfig_file"] = env.Box.Kubeconfig()
+		}
 		job["authorization"].(map[string]any)["credentials_file"] = filepath.Join(dir, "token")
 	}
 	text, err := yaml.Marshal(config)

@@ -5,10 +5,8 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/netip"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -26,7 +24,7 @@ import (
 var clusterDNS = netip.MustParseAddrPort("10.96.0.10:53")
 
 // TestNamesGoOn: a pod's DNS questions are answered while its node's agent is killed, away and replaced, and while the DNS program is
-// replaced by another as a DaemonSet does it: each of them, by UDP and TCP. Killed, it is back soon.
+// replaced by a rollout of its DaemonSet: each of them, by UDP and TCP. Killed, it is back soon.
 //
 // It runs alone: it counts single questions.
 func TestNamesGoOn(t *testing.T) {
@@ -46,32 +44,20 @@ func TestNamesGoOn(t *testing.T) {
 		}
 	}
 	none("the agent is killed, and away", whileAsking(t, client, func() {
-		if err := env.Box.Signal(t.Context(), agent.Place, agent.Name, syscall.SIGKILL); err != nil {
+		pods, err := env.PodsOf(t.Context(), agent)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := env.Box.Stop(t.Context(), agent.Place, agent.Name); err != nil {
+		if err := env.EndContainer(t.Context(), &pods[0], "agent", syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		start := env.StartAgain(t, agent)
+		start := env.Stop(t, agent)
 		<-time.After(agentAway)
 		start()
-		awaitReady(t, agent)
+		env.WaitServes(t, agent)
 	}))
-	none("the agent is replaced", whileAsking(t, client, func() {
-		if err := env.Box.Restart(t.Context(), agent.Place, agent.Name); err != nil {
-			t.Fatal(err)
-		}
-		awaitReady(t, agent)
-	}))
-	none("the DNS program is replaced, there and back", whileAsking(t, client, func() {
-		end := secondNames(t, node)
-		if err := env.Box.Stop(t.Context(), names.Place, names.Name); err != nil {
-			t.Fatal(err)
-		}
-		env.StartAgain(t, names)()
-		awaitReady(t, names)
-		end()
-	}))
+	none("the agents' pods are replaced", whileAsking(t, client, func() { rollout(t, "atoll-agent") }))
+	none("the DNS programs' pods are replaced", whileAsking(t, client, func() { rollout(t, "atoll-dns") }))
 	var back time.Duration
 	for _, load := range whileAsking(t, client, func() {
 		began := time.Now()
@@ -124,49 +110,11 @@ func whileAsking(t *testing.T, from *corev1.Pod, do func()) []wire.Load {
 	return loads
 }
 
-// secondNames starts a second DNS program on a node, which takes over from the first, and returns how to end it as a kubelet does.
-func secondNames(t *testing.T, node string) (end func()) {
+// rollout replaces the pods of a DaemonSet, as an upgrade does, and waits until that is done.
+func rollout(t *testing.T, name string) {
 	t.Helper()
-	const probe = "/run/atoll-second.sock"
-	program := filepath.Join(filepath.Dir(env.Options.Program), "atoll-dns")
-	// Beside the first one's arguments it needs a socket of its own, by which one can tell that it is ready.
-	cmd, err := env.Box.Command(t.Context(), node, "sh", "-c", `"$@" & read -r end; kill -TERM $!; wait $!`, "sh", program,
-		"--kubeconfig="+filepath.Join(env.Options.State, "kubeconfig", "atoll-dns"),
-		"--probe-socket="+probe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end = sync.OnceFunc(func() {
-		_ = stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the second DNS program: %v", err)
-		}
-	})
-	t.Cleanup(end)
-	cluster.Eventually(t, cluster.Patience, "the second DNS program is ready", func(ctx context.Context) error {
-		_, err := env.Box.Exec(ctx, node, program, "ready", "--socket="+probe)
-		return err
-	})
-	return end
-}
-
-// awaitReady waits until a daemon serves.
-func awaitReady(t *testing.T, d cluster.Daemon) {
-	t.Helper()
-	cluster.Eventually(t, cluster.Patience, d.String(), func(ctx context.Context) error {
-		now, err := env.Find(ctx, d)
-		if err == nil && !now.Ready {
-			err = fmt.Errorf("%+v", now)
-		}
-		return err
-	})
+	env.Kubectl(t, "rollout", "restart", "daemonset", name, "-n", cluster.System)
+	env.Kubectl(t, "rollout", "status", "daemonset", name, "-n", cluster.System, "--timeout="+cluster.ReadyWithin.String())
 }
 
 // lastFailure is when the last question was asked that failed, since the first.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -28,13 +29,19 @@ type page struct {
 	client  *http.Client
 }
 
-// startPage runs atoll ui beside the control plane, opens what it prints, and ends it with the test.
+// startPage runs atoll ui beside the control plane, and opens it.
 func (c *suite) startPage(t *testing.T, args ...string) *page {
 	t.Helper()
 	cmd, err := c.Box.Command(context.WithoutCancel(t.Context()), sandbox.Central, append([]string{filepath.Join(c.Options.Bin, "atoll"), "ui", "--kubeconfig=" + c.Box.Kubeconfig()}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c.openPage(t, cmd)
+}
+
+// openPage runs a command that serves the page, opens what it prints, and ends it with the test.
+func (c *suite) openPage(t *testing.T, cmd *exec.Cmd) *page {
+	t.Helper()
 	// It ends with the program that took it there.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = t.Output()

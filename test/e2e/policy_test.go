@@ -33,8 +33,7 @@ func policyCommand(ctx context.Context, into any, args ...string) error {
 }
 
 // TestPolicyVerdicts: whoever runs the cluster is told by name what decides about a packet, and how many packets each policy
-// admitted and isolation dropped, from all nodes by way of the API server. In the sandbox the agents are no pods: here pods on
-// the nodes' own network stand for them, whose loopback interface is the agents'.
+// admitted and isolation dropped, from all nodes by way of the API server.
 func TestPolicyVerdicts(t *testing.T) {
 	const ns = "verdicts"
 	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
@@ -45,12 +44,6 @@ func TestPolicyVerdicts(t *testing.T) {
 		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "stranger", Node: "n1", App: "stranger"}),
 	)
 	db, web, stranger := pods[0], pods[1], pods[2]
-	var doors []*corev1.Pod
-	for _, node := range env.Box.Nodes() {
-		door := cluster.OnHost("atoll-system", "door-"+node, node)
-		door.Labels["app.kubernetes.io/name"] = "atoll-agent"
-		doors = append(doors, env.Make(t, door))
-	}
 	port, tcp := intstr.FromInt32(wire.DefaultPort), corev1.ProtocolTCP
 	_, err := env.Clients.Kube.NetworkingV1().NetworkPolicies(ns).Create(t.Context(), &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "db-from-web"},
@@ -65,15 +58,14 @@ func TestPolicyVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.WaitReady(t, doors...)
 	const policy = "NetworkPolicy/" + ns + "/db-from-web"
 	cluster.Eventually(t, cluster.Patience, "atoll policy trace names the policy and the isolation", func(ctx context.Context) error {
 		number := fmt.Sprint(wire.DefaultPort)
 		var allowed, dropped inspect.Trace
-		if err := policyCommand(ctx, &allowed, "trace", ns+"/web", ns+"/db", "--port", number, "--nb-address", env.Box.NBAddress()); err != nil {
+		if err := policyCommand(ctx, &allowed, "trace", ns+"/web", ns+"/db", "--port", number); err != nil {
 			return err
 		}
-		if err := policyCommand(ctx, &dropped, "trace", ns+"/stranger", ns+"/db", "--port", number, "--nb-address", env.Box.NBAddress()); err != nil {
+		if err := policyCommand(ctx, &dropped, "trace", ns+"/stranger", ns+"/db", "--port", number); err != nil {
 			return err
 		}
 		if at := allowed.Paths[0].Steps[1]; at.Verdict != "allow" || at.Policy != policy || at.Rule != "0" {
@@ -104,8 +96,4 @@ func TestPolicyVerdicts(t *testing.T) {
 		}
 		return nil
 	})
-	for _, p := range doors {
-		env.DeletePod(t, p)
-	}
-	env.WaitGone(t, doors...)
 }

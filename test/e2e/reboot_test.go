@@ -90,7 +90,7 @@ func TestNodeOff(t *testing.T) {
 			t.Errorf("%s is off and has left %s", node, line)
 		}
 	}
-	if out, err := env.Program(t.Context(), "up", "--name="+env.Options.Name, "--bin="+env.Options.Bin, "--source="+env.Options.Source).CombinedOutput(); err != nil {
+	if out, err := env.Program(t.Context(), "up", "--name="+env.Options.Name, "--overlay="+env.Options.Overlay, "--bin="+env.Options.Bin, "--source="+env.Options.Source).CombinedOutput(); err != nil {
 		t.Fatalf("up: %v\n%s", err, out)
 	}
 	for _, d := range mustDaemons(t, node) {

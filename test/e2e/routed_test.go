@@ -117,7 +117,7 @@ func TestRouted(t *testing.T) {
 	reaches(shop, near, own[near], wire.DefaultPort, false)
 	reaches(third, shop, own[shop], wire.DefaultPort, false)
 	var followed inspect.Trace
-	err := policyCommand(t.Context(), &followed, "trace", near+"/web", own[shop].String(), "--port", strconv.Itoa(wire.DefaultPort), "--nb-address", env.Box.NBAddress())
+	err := policyCommand(t.Context(), &followed, "trace", near+"/web", own[shop].String(), "--port", strconv.Itoa(wire.DefaultPort))
 	if err != nil || followed.Dropped() > 0 || len(followed.Paths) != 1 || followed.Paths[0].To != pods[shop].Status.PodIP {
 		t.Errorf("a trace says %+v, %v", followed, err)
 	}

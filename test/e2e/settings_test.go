@@ -160,11 +160,11 @@ func awaitSettings(t *testing.T, reason string) (object v1alpha1.AtollConfig) {
 func bounded(t *testing.T, pod, want string) {
 	t.Helper()
 	cluster.Eventually(t, cluster.Patience, "the bound of connections", func(ctx context.Context) error {
-		out, err := env.Box.Exec(ctx, sandbox.Central, "ovn-nbctl", "--bare", "--columns=options", "find", "Logical_Switch_Port", "name="+pod)
+		got, err := env.Ctl(ctx, "ovn-nbctl", env.NBAddress(), "--bare", "--columns=options", "find", "Logical_Switch_Port", "name="+pod)
 		if err != nil {
 			return err
 		}
-		if got := string(out); !strings.Contains(got, "ct-zone-limit="+want) {
+		if !strings.Contains(got, "ct-zone-limit="+want) {
 			return errors.New(got)
 		}
 		return nil

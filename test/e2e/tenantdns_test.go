@@ -75,7 +75,7 @@ func TestATenantsNameServers(t *testing.T) {
 	expect("under policies that admit them", "NOERROR", own, asked)
 	cluster.Eventually(t, cluster.Patience, "atoll policy trace follows a question", func(ctx context.Context) error {
 		var said inspect.Trace
-		err := policyCommand(ctx, &said, "trace", web+"/far", clusterDNS.Addr().String(), "--port", "53", "--protocol", "udp", "--nb-address", env.Box.NBAddress())
+		err := policyCommand(ctx, &said, "trace", web+"/far", clusterDNS.Addr().String(), "--port", "53", "--protocol", "udp")
 		if err == nil && (len(said.Paths) != 1 || said.Paths[0].To != server.Status.PodIP || said.Paths[0].Dialled != clusterDNS.String() || said.Paths[0].Steps[0].Verdict != "allow") {
 			err = fmt.Errorf("it says %+v", said)
 		}

@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
 )
 
 // TestVersions: each program says its version, and those that run tell it in their metrics: the same one.
@@ -32,7 +31,7 @@ func TestVersions(t *testing.T) {
 		version = string(said[2])
 	}
 	for program, at := range map[string]struct{ place, address string }{
-		"atoll_controller": {sandbox.Central, "127.0.0.1:9410"}, "atoll_agent": {"n1", "127.0.0.1:9411"}, "atoll_dns": {"n1", "127.0.0.1:9412"},
+		"atoll_controller": {"n1", "127.0.0.1:9410"}, "atoll_agent": {"n1", "127.0.0.1:9411"}, "atoll_dns": {"n1", "127.0.0.1:9412"},
 	} {
 		client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return env.DialFrom(ctx, at.place, network, address)

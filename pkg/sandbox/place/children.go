@@ -1,15 +1,12 @@
 package place
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 )
@@ -86,37 +83,6 @@ func (c *children) start(argv []string, output *os.File) (int, <-chan syscall.Wa
 	exit := make(chan syscall.WaitStatus, 1)
 	c.waiting[pid] = exit
 	return pid, exit, nil
-}
-
-// run runs a command to its end. The error holds what it printed.
-func (c *children) run(ctx context.Context, argv []string) error {
-	read, write, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("make pipe: %w", err)
-	}
-	defer read.Close()
-	pid, exit, err := c.start(argv, write)
-	write.Close()
-	if err != nil {
-		return err
-	}
-	printed := make(chan string, 1)
-	go func() { // ends when the command and what it left behind have closed the pipe, or when read is closed
-		var out bytes.Buffer
-		_, _ = io.Copy(&out, io.LimitReader(read, 1<<16))
-		printed <- strings.TrimSpace(out.String())
-	}()
-	select {
-	case <-ctx.Done():
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
-		<-exit
-		return fmt.Errorf("run %s: %w", strings.Join(argv, " "), ctx.Err())
-	case status := <-exit:
-		if status.ExitStatus() != 0 {
-			return fmt.Errorf("run %s: %s: %s", strings.Join(argv, " "), describe(status), <-printed)
-		}
-	}
-	return nil
 }
 
 // describe tells in words how a process ended.

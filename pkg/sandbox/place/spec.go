@@ -69,13 +69,8 @@ type DaemonSpec struct {
 	After []string `json:"after,omitempty"`
 	// Ready tells when the daemon serves.
 	Ready Check `json:"ready"`
-	// Settle are commands to run each time the daemon has become ready: what a start of it loses or what it needs.
-	// They have to be repeatable.
-	Settle [][]string `json:"settle,omitempty"`
 	// Held daemons are started on request only.
 	Held bool `json:"held,omitempty"`
-	// Nice is the daemon's nice value (nice(2)); a negative one puts it before others.
-	Nice int `json:"nice,omitempty"`
 }
 
 // Check is a condition on a daemon; the one field that is set counts. The zero Check is always true.

@@ -16,8 +16,6 @@ const (
 	restartDelay = 500 * time.Millisecond
 	// stopGrace is how long a daemon may take to end after SIGTERM.
 	stopGrace = 5 * time.Second
-	// settleLimit bounds the settling commands of one start.
-	settleLimit = 60 * time.Second
 )
 
 // supervisor keeps one daemon in the state that was asked for. Its run method is the one owner of the
@@ -154,7 +152,6 @@ func (s *supervisor) runOnce(ctx context.Context) bool {
 		slog.Error("daemon does not start", "daemon", s.spec.Name, "err", err)
 		return true
 	}
-	prioritize(s.spec.Name, pid, s.spec.Nice)
 	s.change(func(d *Daemon) {
 		d.PID, d.Since, d.Ready, d.Problem = pid, time.Now(), false, "starts"
 		d.Restarts++
@@ -185,7 +182,7 @@ func (s *supervisor) runOnce(ctx context.Context) bool {
 	return up
 }
 
-// becomeReady waits for the check, runs the settling commands and marks the daemon ready.
+// becomeReady waits for the check and marks the daemon ready.
 func (s *supervisor) becomeReady(ctx context.Context) {
 	problem := func(err error) {
 		if ctx.Err() == nil {
@@ -195,31 +192,10 @@ func (s *supervisor) becomeReady(ctx context.Context) {
 	if s.spec.Ready.wait(ctx, problem) != nil {
 		return
 	}
-	for s.settle(ctx, problem) != nil {
-		select {
-		case <-time.After(restartDelay):
-		case <-ctx.Done():
-			return
-		}
-	}
 	s.mu.Lock()
 	if ctx.Err() == nil {
 		s.daemon.Ready, s.daemon.Problem = true, ""
 		s.first.Do(func() { close(s.once) })
 	}
 	s.mu.Unlock()
-}
-
-// settle runs the settling commands once.
-func (s *supervisor) settle(ctx context.Context, problem func(error)) error {
-	ctx, cancel := context.WithTimeout(ctx, settleLimit)
-	defer cancel()
-	for _, argv := range s.spec.Settle {
-		if err := s.children.run(ctx, argv); err != nil {
-			problem(err)
-			slog.Error("daemon does not settle", "daemon", s.spec.Name, "err", err)
-			return err
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package place
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,20 +50,6 @@ func start(t *testing.T, daemons ...DaemonSpec) (Client, string) {
 		reaper.Wait()
 	})
 	return client, dir
-}
-
-// TestNice looks at what the kernel has, not at what was asked for.
-func TestNice(t *testing.T) {
-	t.Parallel()
-	client, _ := start(t, DaemonSpec{Name: "eager", Argv: []string{"sleep", "600"}, Nice: 7}, DaemonSpec{Name: "usual", Argv: []string{"sleep", "600"}})
-	for name, want := range map[string]int{"eager": 7, "usual": 0} {
-		d := until(t, client, name, "runs", func(d Daemon) bool { return d.PID != 0 })
-		// The system call answers 20 less the nice value. (getpriority(2).)
-		got, err := syscall.Getpriority(syscall.PRIO_PROCESS, d.PID)
-		if err != nil || 20-got != want {
-			t.Errorf("%s: nice value %d, want %d: %v", name, 20-got, want, err)
-		}
-	}
 }
 
 // until waits for a state of a daemon.
@@ -130,25 +117,22 @@ func TestDaemonThatIsStoppedStaysDown(t *testing.T) {
 	until(t, client, "a", "another process", func(d Daemon) bool { return d.Ready && d.PID != before.PID })
 }
 
-func TestOrderAndSettling(t *testing.T) {
-	dir := t.TempDir()
-	mark := filepath.Join(dir, "settled")
-	first := sleeper("first")
-	first.Settle = [][]string{{"sh", "-c", "echo x >>" + mark}}
-	second := DaemonSpec{Name: "second", Argv: []string{"sh", "-c", "cat " + mark + "; exec sleep 1000"}, After: []string{"first"}}
-	client, logs := start(t, first, second)
-	until(t, client, "second", "ready", isReady)
-	if err := client.Signal(t.Context(), "first", syscall.SIGKILL); err != nil {
+// TestOrder: a daemon starts after the one that it comes after is ready, which is when that one has made its socket.
+func TestOrder(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "socket")
+	first := DaemonSpec{Name: "first", Argv: []string{"sleep", "1000"}, Ready: Check{Socket: socket}}
+	second := DaemonSpec{Name: "second", Argv: []string{"sleep", "1000"}, After: []string{"first"}}
+	client, _ := start(t, first, second)
+	until(t, client, "first", "runs", func(d Daemon) bool { return d.PID != 0 && !d.Ready })
+	if d := until(t, client, "second", "is known", func(Daemon) bool { return true }); d.PID != 0 {
+		t.Errorf("the second daemon runs before the first is ready: %+v", d)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, client, "first", "settled twice", func(Daemon) bool {
-		data, _ := os.ReadFile(mark)
-		return strings.Count(string(data), "x") == 2
-	})
-	log, err := os.ReadFile(filepath.Join(logs, "here-second.log"))
-	if err != nil || string(log) != "x\n" {
-		t.Errorf("the second daemon saw %q (%v), want what the first one's settling left", log, err)
-	}
+	defer listener.Close()
+	until(t, client, "second", "ready", isReady)
 }
 
 func TestHeldDaemonWaits(t *testing.T) {

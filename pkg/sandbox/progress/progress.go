@@ -48,6 +48,9 @@ func New(out io.Writer, total int) *Steps {
 	}
 }
 
+// Expect says how many steps there are, once that is known. It is called before the first step.
+func (s *Steps) Expect(total int) { s.total = total }
+
 // Do runs one step. The error comes back as it is; the line says that the step failed, not why.
 func (s *Steps) Do(title string, step func() error) error {
 	s.mu.Lock()

@@ -51,7 +51,7 @@ const downWithin = 2 * time.Minute
 
 // Run runs f in the sandbox, which is taken down afterwards unless it is to be kept.
 func (s Sandbox) Run(ctx context.Context, f func(*Cluster) error) (err error) {
-	s.Program = s.Bin + "/atoll-sandbox"
+	s.Program, s.Overlay = s.Bin+"/atoll-sandbox", sandbox.OverlaySingle
 	box, err := sandbox.Up(ctx, s.Options, os.Stderr)
 	if !s.Keep {
 		defer func() {

@@ -21,23 +21,10 @@ import (
 type cluster struct {
 	*harness.Cluster
 	progress *lab.Progress
-	// agents are their processes by node.
-	agents map[string]int
 }
 
 func newCluster(ctx context.Context, sandbox *harness.Cluster, progress *lab.Progress) (*cluster, error) {
-	c := &cluster{Cluster: sandbox, progress: progress, agents: map[string]int{}}
-	for _, place := range c.Box.Places() {
-		daemons, err := c.Box.Daemons(ctx, place)
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range daemons {
-			if d.PID != 0 && d.Name == "atoll-agent" {
-				c.agents[place] = d.PID
-			}
-		}
-	}
+	c := &cluster{Cluster: sandbox, progress: progress}
 	// The cluster's own pods come now: they are not to come in between.
 	return c, harness.Await(ctx, "the cluster's own pods", c.ownPodsReady)
 }

@@ -146,18 +146,20 @@ func (c *cluster) weighNode(ctx context.Context, node string) (w weight, err err
 	if w.kernel, err = kernelMemory(); err != nil {
 		return w, err
 	}
-	daemons, err := c.Box.Daemons(ctx, node)
+	firstProcess, err := c.Box.FirstProcess(ctx, node)
 	if err != nil {
 		return w, err
 	}
-	for _, d := range daemons {
-		if d.Name == "ovs-vswitchd" || d.Name == "ovn-controller" {
-			rss, err := sumOf(fmt.Sprintf("/proc/%d/status", d.PID), "VmRSS")
-			if err != nil {
-				return w, err
-			}
-			w.ovs += rss
+	switches, err := lab.Below(firstProcess, "ovs-vswitchd", "ovn-controller")
+	if err != nil {
+		return w, err
+	}
+	for _, pid := range switches {
+		rss, err := sumOf(fmt.Sprintf("/proc/%d/status", pid), "VmRSS")
+		if err != nil {
+			return w, err
 		}
+		w.ovs += rss
 	}
 	return w, nil
 }

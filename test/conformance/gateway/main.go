@@ -80,6 +80,7 @@ func (o *options) absolute() error {
 			return fmt.Errorf("find directory: %w", err)
 		}
 	}
+	o.sandbox.Overlay = sandbox.OverlaySingle
 	o.sandbox.Program = filepath.Join(o.sandbox.Bin, "atoll-sandbox")
 	return os.MkdirAll(o.reports, 0o755)
 }

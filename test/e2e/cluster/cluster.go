@@ -1,4 +1,4 @@
-// Package cluster is the sandbox of end-to-end tests, and what they do with it: make Networks, namespaces and pods that
+// Package cluster is the sandbox of end-to-end tests, in which atoll install has installed Atoll, and what they do with it: make Networks, namespaces and pods that
 // go when the test ends, wait, let a pod dial or send frames written by hand, read OVN's databases, and stop or kill
 // daemons.
 //
@@ -6,14 +6,16 @@
 // fails the run. All have the same name, so that packages run one after another (go test -p=1).
 //
 //	ATOLL_E2E_KEEP=1    leaves the sandbox running, and uses it again
-//	ATOLL_E2E_BIN=DIR   takes the programs from another directory than bin/
+//	ATOLL_E2E_BIN=DIR   takes atoll and atoll-sandbox from another directory than bin/
 //	ATOLL_E2E_NAME=NAME names the sandbox, so that two may run beside each other
 package cluster
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -24,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
@@ -52,11 +55,18 @@ type Cluster struct {
 	NB      *Northbound
 	// turns are nodes whose own network a test's pod is on: a channel of one place for each.
 	turns sync.Map
+	// databases are where OVN's are reached; nil before Atoll is installed.
+	databases *databases
+	// sparing guards what Stop has changed in DaemonSets: the nodes that each leaves out, and the strategy that it had.
+	sparing    sync.Mutex
+	spared     map[string][]string
+	strategies map[string]appsv1.DaemonSetUpdateStrategy
 }
 
-// Main runs a package's tests after prepare, and ends the process. It is called by TestMain.
+// Main runs a package's tests after prepare, and ends the process. It is called by TestMain. OVN's databases have one
+// member each: what three do is tested in package installed.
 func Main(m *testing.M, prepare func(context.Context, *Cluster) error) {
-	begin(m, func(*sandbox.Options) {}, prepare)
+	begin(m, func(o *sandbox.Options) { o.Overlay = sandbox.OverlaySingle }, prepare)
 }
 
 // MainBare is Main on a bare sandbox, in which prepare has to install Atoll. Its databases are not dialled: NB is nil.
@@ -64,9 +74,9 @@ func MainBare(m *testing.M, prepare func(context.Context, *Cluster) error) {
 	begin(m, func(o *sandbox.Options) { o.Bare = true }, prepare)
 }
 
-// MainExisting is Main on a sandbox of some nodes with an OVN of its own, in which prepare has to install Atoll.
-func MainExisting(m *testing.M, nodes int, prepare func(context.Context, *Cluster) error) {
-	begin(m, func(o *sandbox.Options) { o.WithoutAtoll, o.Nodes = true, nodes }, prepare)
+// MainBareOf is MainBare on a sandbox of some nodes.
+func MainBareOf(m *testing.M, nodes int, prepare func(context.Context, *Cluster) error) {
+	begin(m, func(o *sandbox.Options) { o.Bare, o.Nodes = true, nodes }, prepare)
 }
 
 func begin(m *testing.M, change func(*sandbox.Options), prepare func(context.Context, *Cluster) error) {
@@ -108,6 +118,9 @@ func run(ctx context.Context, m *testing.M, change func(*sandbox.Options), prepa
 	if err != nil {
 		return 1, err
 	}
+	if c.databases != nil {
+		defer c.databases.remove()
+	}
 	if c.NB != nil {
 		defer c.NB.Close()
 	}
@@ -141,46 +154,61 @@ func repository() (string, error) {
 	}
 }
 
-// crashes reports the first daemon of Atoll's own that has panicked: the next one takes over so quickly that no test
+// crashes reports the first program of Atoll's own that has panicked: the next one takes over so quickly that no test
 // need notice.
 func (c *Cluster) crashes() error {
-	for name, path := range c.logs() {
+	paths, err := c.logs()
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
 		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its container was removed
+		}
 		if err != nil {
 			return err
 		}
-		for _, word := range []string{"\npanic: ", "\nfatal error: "} {
+		// A line of a container's log has a time, the stream, and F for a whole line before what was printed.
+		for _, word := range []string{" stderr F panic: ", " stderr F fatal error: "} {
 			if at := strings.Index(string(text), word); at >= 0 {
-				return fmt.Errorf("%s has crashed:\n%s", name, text[at:min(len(text), at+logTail)])
+				return fmt.Errorf("%s has a crash:\n%s", path, text[at:min(len(text), at+logTail)])
 			}
 		}
 	}
 	return nil
 }
 
-// logs are the files into which Atoll's own daemons write.
-func (c *Cluster) logs() map[string]string {
-	if c.Options.Bare || c.Options.WithoutAtoll {
-		return nil // they are in pods
-	}
-	logs := map[string]string{"atoll-controller": c.Box.LogPath(sandbox.Central, "atoll-controller")}
+// logs are the logs of the containers of Atoll's own programs, whose last but one each node keeps too.
+func (c *Cluster) logs() ([]string, error) {
+	var paths []string
 	for _, node := range c.Box.Nodes() {
-		logs["atoll-agent of "+node] = c.Box.LogPath(node, "atoll-agent")
+		for _, program := range []string{"atoll-controller", "atoll-agent", "atoll-dns"} {
+			found, err := filepath.Glob(filepath.Join(c.Box.PodLogs(node), System+"_"+program+"-*", "*", "*.log"))
+			if err != nil {
+				return nil, fmt.Errorf("find logs: %w", err)
+			}
+			paths = append(paths, found...)
+		}
 	}
-	return logs
+	return paths, nil
 }
 
 // logTail is how much of a log is printed after a failure, in bytes.
 const logTail = 6000
 
-// printLogs prints the ends of the logs of Atoll's own daemons, which go with the sandbox.
+// printLogs prints the ends of the logs of Atoll's own programs, which go with the sandbox.
 func (c *Cluster) printLogs() {
-	for name, path := range c.logs() {
+	paths, err := c.logs()
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			fmt.Println(err)
 		}
-		fmt.Printf("\n== the end of the log of %s\n%s\n", name, text[max(0, len(text)-logTail):])
+		fmt.Printf("\n== the end of the log %s\n%s\n", path, text[max(0, len(text)-logTail):])
 	}
 }
 
@@ -210,7 +238,7 @@ func start(ctx context.Context, options sandbox.Options, root string) (*Cluster,
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Options: options, Root: root, Box: box}
+	c := &Cluster{Options: options, Root: root, Box: box, spared: map[string][]string{}, strategies: map[string]appsv1.DaemonSetUpdateStrategy{}}
 	if c.Config, err = box.RESTConfig(); err != nil {
 		return nil, err
 	}
@@ -224,7 +252,10 @@ func start(ctx context.Context, options sandbox.Options, root string) (*Cluster,
 	if options.Bare {
 		return c, nil
 	}
-	if c.NB, err = dialNorthbound(ctx, box.NBAddress()); err != nil {
+	if c.databases, err = c.findDatabases(ctx); err != nil {
+		return nil, err
+	}
+	if c.NB, err = dialNorthbound(ctx, c.NBAddress()); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -15,7 +15,6 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/sandbox"
 )
 
 // Northbound reads the OVN northbound database from outside, with a connection of its own. It asks anew each time:
@@ -151,14 +150,4 @@ func (c *Cluster) RouterMAC(t *testing.T, port string) string {
 	}
 	t.Fatalf("there is no router port %s", port)
 	return ""
-}
-
-// NBCtl changes the northbound database by hand.
-func (c *Cluster) NBCtl(t *testing.T, args ...string) {
-	t.Helper()
-	ctx, cancel := AfterTest()
-	defer cancel()
-	if out, err := c.Box.Exec(ctx, sandbox.Central, append([]string{"ovn-nbctl"}, args...)...); err != nil {
-		t.Fatalf("ovn-nbctl %q: %v\n%s", args, err, out)
-	}
 }

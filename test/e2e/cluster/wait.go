@@ -174,8 +174,7 @@ func (c *Cluster) WaitNoRows(t *testing.T, network string) {
 
 // CheckDatabases has `atoll check` compare what the API server asks for with what OVN's databases hold.
 func (c *Cluster) CheckDatabases(ctx context.Context) error {
-	said, err := c.Box.Exec(ctx, sandbox.Central, filepath.Join(c.Options.Bin, "atoll"), "check", "--settle", "10s",
-		"--kubeconfig", c.Box.Kubeconfig(), "--nb-address", c.Box.NBAddress(), "--sb-address", c.Box.SBAddress())
+	said, err := c.Box.Exec(ctx, sandbox.Central, filepath.Join(c.Options.Bin, "atoll"), "check", "--settle", "10s", "--kubeconfig", c.Box.Kubeconfig())
 	if err != nil {
 		return fmt.Errorf("atoll check: %w\n%s", err, said)
 	}

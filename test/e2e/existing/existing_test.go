@@ -11,14 +11,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
@@ -29,10 +31,29 @@ const installWithin = 5 * time.Minute
 var env *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	cluster.MainExisting(m, 2, func(_ context.Context, c *cluster.Cluster) error {
+	cluster.MainBareOf(m, 2, func(ctx context.Context, c *cluster.Cluster) error {
 		env = c
-		return nil
+		return startTheirs(ctx)
 	})
+}
+
+// their is the namespace of the cluster's own OVN (testdata/theirs.yaml).
+const their = "their-ovn"
+
+// startTheirs starts the cluster's own OVN, and waits until its pods run.
+func startTheirs(ctx context.Context) error {
+	if out, err := env.Program(ctx, "kubectl", "apply", "--server-side", "-f", "test/e2e/existing/testdata/theirs.yaml").CombinedOutput(); err != nil {
+		return fmt.Errorf("start an OVN: %w\n%s", err, out)
+	}
+	for _, wait := range [][]string{
+		{"rollout", "status", "-n", their, "daemonset/node", "--timeout=3m"},
+		{"wait", "-n", their, "pod/central", "--for=condition=Ready", "--timeout=3m"},
+	} {
+		if out, err := env.Program(ctx, append([]string{"kubectl"}, wait...)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("wait for an OVN: %w\n%s", err, out)
+		}
+	}
+	return nil
 }
 
 // theirs is what others have in the same northbound database: a row in each table that Atoll writes, and what they set of OVN as a whole.
@@ -52,7 +73,7 @@ const theirs = `ls-add theirs
 // TestExisting: pods of a Network reach each other by the cluster's own OVN. Uninstalled, the northbound database and the nodes are as they were before, and others' rows have
 // stayed. An uninstallation that does not reach the database says what to do, and goes on when it is called again. Installed again, pods reach each other again.
 func TestExisting(t *testing.T) {
-	on(t, sandbox.Central, "ovn-nbctl", strings.Fields(theirs)...)
+	onTheirs(t, "nb", "ovn-nbctl", strings.Fields(theirs)...)
 	var nodes map[string][]string
 	cluster.Eventually(t, cluster.Patience, "nodes have tunnels", func(ctx context.Context) (err error) {
 		nodes, err = env.Traces(ctx)
@@ -64,7 +85,7 @@ func TestExisting(t *testing.T) {
 		return err
 	})
 	// What OVN notes of its own is there before.
-	on(t, sandbox.Central, "ovn-nbctl", "--wait=hv", "--timeout=60", "sync")
+	onTheirs(t, "nb", "ovn-nbctl", "--wait=hv", "--timeout=60", "sync")
 	before, bound := northbound(t), bindings(t)
 
 	env.Namespace(t, "red", "red")
@@ -78,16 +99,12 @@ func TestExisting(t *testing.T) {
 		}
 	}
 
-	if err := env.Box.Stop(t.Context(), sandbox.Central, "ovn-nb"); err != nil {
-		t.Fatal(err)
-	}
+	thaw := freezeTheirs(t)
 	out, err := atoll(t, "uninstall", "--force")
-	if err == nil || !strings.Contains(out, "tcp:172.30.0.1:6641") || !strings.Contains(out, "--leave-northbound") {
+	if err == nil || !strings.Contains(out, "tcp:172.30.0.11:6641") || !strings.Contains(out, "--leave-northbound") {
 		t.Errorf("uninstalled without the database: %v\n%s", err, out)
 	}
-	if err := env.Box.Start(t.Context(), sandbox.Central, "ovn-nb"); err != nil {
-		t.Fatal(err)
-	}
+	thaw()
 	began := time.Now()
 	if out, err := atoll(t, "uninstall", "--force"); err != nil {
 		t.Fatalf("uninstall: %v\n%s", err, out)
@@ -136,25 +153,50 @@ func connect(t *testing.T) []*corev1.Pod {
 // northbound is all that the northbound database holds.
 func northbound(t *testing.T) string {
 	t.Helper()
-	return on(t, sandbox.Central, "ovsdb-client", "--format=csv", "dump", "unix:/run/ovn/ovnnb_db.sock", "OVN_Northbound")
+	return onTheirs(t, "nb", "ovsdb-client", "--format=csv", "dump", "unix:/run/ovn/ovnnb_db.sock", "OVN_Northbound")
 }
 
 // bindings are the names of the ports of the southbound database.
 func bindings(t *testing.T) string {
 	t.Helper()
-	names := strings.Fields(on(t, sandbox.Central, "ovn-sbctl", "--bare", "--columns=logical_port", "list", "Port_Binding"))
+	names := strings.Fields(onTheirs(t, "sb", "ovn-sbctl", "--bare", "--columns=logical_port", "list", "Port_Binding"))
 	slices.Sort(names)
 	return strings.Join(names, " ")
 }
 
-// on runs a program in a place.
-func on(t *testing.T, place, program string, words ...string) string {
+// onTheirs runs a program in a container of their central pod.
+func onTheirs(t *testing.T, container, program string, words ...string) string {
 	t.Helper()
-	out, err := env.Box.Exec(t.Context(), place, append([]string{program}, words...)...)
+	argv := append([]string{"kubectl", "exec", "-n", their, "central", "-c", container, "--", program}, words...)
+	out, err := env.Program(t.Context(), argv...).Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s %q: %v", program, words, err)
 	}
 	return string(out)
+}
+
+// freezeTheirs freezes their northbound database: who connects gets no answer. It returns what lets it go on.
+func freezeTheirs(t *testing.T) (thaw func()) {
+	t.Helper()
+	signal := func(ctx context.Context, signal syscall.Signal) error {
+		p, err := env.Clients.Kube.CoreV1().Pods(their).Get(ctx, "central", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return env.EndContainer(ctx, p, "nb", signal)
+	}
+	if err := signal(t.Context(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	thaw = sync.OnceFunc(func() {
+		ctx, cancel := cluster.AfterTest()
+		defer cancel()
+		if err := signal(ctx, syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(thaw)
+	return thaw
 }
 
 // atoll runs the command line. What it prints is shown as it comes, and returned.

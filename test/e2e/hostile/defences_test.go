@@ -21,10 +21,7 @@ func rows(name string, command ...string) defence {
 	return defence{name: name, out: func(t *testing.T) func() {
 		t.Helper()
 		controller := cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"}
-		if err := env.Box.Stop(t.Context(), controller.Place, controller.Name); err != nil {
-			t.Fatal(err)
-		}
-		start := env.StartAgain(t, controller)
+		start := env.Stop(t, controller)
 		env.NBCtl(t, append([]string{"--wait=hv"}, command...)...)
 		return start
 	}}
@@ -36,10 +33,7 @@ func onNode(node string, commands ...[]string) defence {
 	return defence{name: fmt.Sprintf("rules of node %s", node), out: func(t *testing.T) func() {
 		t.Helper()
 		agent := cluster.Daemon{Place: node, Name: "atoll-agent"}
-		if err := env.Box.Stop(t.Context(), agent.Place, agent.Name); err != nil {
-			t.Fatal(err)
-		}
-		start := env.StartAgain(t, agent)
+		start := env.Stop(t, agent)
 		for _, command := range commands {
 			if out, err := env.Box.Exec(t.Context(), node, command...); err != nil {
 				t.Fatalf("%q on %s: %v\n%s", command, node, err, out)

@@ -58,7 +58,7 @@ func (e *explainer) traces(t *testing.T) string {
 					tracer.Stop()
 				}
 				socket := filepath.Join(t.TempDir(), "ctl")
-				if tracer, err = ovn.TraceAt(t.Context(), env.Box.SBAddress(), socket, "new"); err != nil {
+				if tracer, err = ovn.TraceAt(t.Context(), env.SBAddress(), socket, "new"); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -64,7 +64,7 @@ func TestMetricsAreForScrapers(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent := netip.AddrPortFrom(env.NodeAddresses(t, "n2")[0], 9411)
-	places := map[string]netip.AddrPort{"an agent": agent, "the controller": netip.AddrPortFrom(env.APIServer(t).Addr(), 9410)}
+	places := map[string]netip.AddrPort{"an agent": agent, "the controller": netip.AddrPortFrom(env.NodeAddresses(t, "n1")[0], 9410)}
 	var attacks []attack
 	for who, at := range places {
 		attacks = append(attacks, attack{"a tenant's token, shown to " + who, scrapes(at, token.Status.Token)})

@@ -83,10 +83,7 @@ func TestAddressesThatTheAPIDoesNotList(t *testing.T) {
 	agent := cluster.Daemon{Place: "n2", Name: "atoll-agent"}
 	defence{name: "the report of n2", out: func(t *testing.T) func() {
 		t.Helper()
-		if err := env.Box.Stop(t.Context(), agent.Place, agent.Name); err != nil {
-			t.Fatal(err)
-		}
-		start := env.StartAgain(t, agent)
+		start := env.Stop(t, agent)
 		if err := reports.Delete(t.Context(), "n2", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}

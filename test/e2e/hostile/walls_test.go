@@ -30,7 +30,7 @@ import (
 func walls(t *testing.T, node string) defence {
 	t.Helper()
 	var commands [][]string
-	for _, set := range []string{"tunnels", "closed4", "infra4", "never4"} {
+	for _, set := range []string{"tunnels", "databases4", "closed4", "infra4", "never4"} {
 		commands = append(commands, []string{"nft", "flush", "set", "inet", "atoll", set})
 	}
 	for _, set := range []string{"infra4", "never4"} {
@@ -45,11 +45,7 @@ func walls(t *testing.T, node string) defence {
 // sbctl reads the southbound database.
 func sbctl(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := env.Box.Exec(t.Context(), sandbox.Central, append([]string{"ovn-sbctl"}, args...)...)
-	if err != nil {
-		t.Fatalf("ovn-sbctl %q: %v\n%s", args, err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(env.SBCtl(t, args...))
 }
 
 // tunnelKey is the key of a datapath or of a port in tunnels.
@@ -139,9 +135,9 @@ func encap(t *testing.T, node string) netip.Addr {
 func TestTunnelsAndDatabases(t *testing.T) {
 	victim := member(t, "victims/far")
 	tunnel := netip.AddrPortFrom(encap(t, victim.Spec.NodeName), 6081)
-	central := env.APIServer(t).Addr()
+	// The node of the databases' member.
+	central := env.NodeAddresses(t, "n1")[0]
 	south, north := netip.AddrPortFrom(central, 6642), netip.AddrPortFrom(central, 6641)
-	listens(t, sandbox.Central, north)
 	by := map[string]netip.AddrPort{}
 	for _, ns := range []string{"attackers", "plain"} {
 		by[ns+" tunnel"] = leads(t, ns, "a-tunnel", corev1.ProtocolUDP, tunnel)
@@ -177,27 +173,4 @@ func TestTunnelsAndDatabases(t *testing.T) {
 		)
 	}
 	walls(t, "n1").holds(t, attacks...)
-}
-
-// listens takes connections in a place's network until the test ends.
-func listens(t *testing.T, where string, at netip.AddrPort) {
-	t.Helper()
-	var listener net.Listener
-	err := place.InNamespace(env.Box.Namespace(where), func() (err error) {
-		listener, err = net.Listen("tcp", at.String())
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return // the test has ended
-			}
-			_ = conn.Close()
-		}
-	}()
 }

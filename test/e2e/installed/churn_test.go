@@ -253,7 +253,7 @@ func killMembers(ctx context.Context, t *testing.T, random *rand.Rand) {
 		}
 		p := &list.Items[random.IntN(len(list.Items))]
 		container := []string{"nb", "sb", "northd"}[random.IntN(3)]
-		out, err := env.Box.Exec(ctx, p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "SIGKILL", containerOf(p, container))
+		out, err := env.Box.Exec(ctx, p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "SIGKILL", cluster.ContainerOf(p, container))
 		// One that was killed a moment ago is not there to be killed.
 		t.Logf("%s: kill %s of %s: %v %s", time.Now().Format(time.TimeOnly), container, p.Spec.NodeName, err, strings.TrimSpace(string(out)))
 	}
@@ -272,7 +272,7 @@ func noDifferences(t *testing.T) {
 		for i := range list.Items {
 			p := &list.Items[i]
 			// The first process of the member's container has the socket in its own tree.
-			out, err := env.Box.Exec(ctx, p.Spec.NodeName, "sh", "-c", "ctr --namespace k8s.io task ls | awk -v id="+containerOf(p, "nb")+" '$1 == id { print $2 }'")
+			out, err := env.Box.Exec(ctx, p.Spec.NodeName, "sh", "-c", "ctr --namespace k8s.io task ls | awk -v id="+cluster.ContainerOf(p, "nb")+" '$1 == id { print $2 }'")
 			if err != nil {
 				return fmt.Errorf("find the member on %s: %w", p.Spec.NodeName, err)
 			}

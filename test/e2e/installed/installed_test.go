@@ -81,13 +81,14 @@ func TestOVNTools(t *testing.T) {
 		{"atoll-ovn-node", "ovs-vswitchd", "ovs-vsctl show", "Bridge br-int"},
 		{"atoll-ovn-node", "ovn-controller", "ovs-vsctl get Open_vSwitch . external_ids:ovn-remote", "ssl:"},
 		{"atoll-ovn-node", "ovs-vswitchd", "ovs-ofctl dump-tables br-int", "table 0"},
+		{"atoll-agent", "", "nft list ruleset", "table "},
 		{"atoll-ovn-node", "ovn-controller", "ovn-appctl -t /var/run/ovn/ovn-controller.ctl connection-status", "connected"},
 	} {
 		pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + c.daemons})
 		if err != nil || len(pods.Items) != len(env.Box.Nodes()) {
 			t.Fatalf("%d pods of %s: %v", len(pods.Items), c.daemons, err)
 		}
-		if c.daemons == "atoll-ovn-node" {
+		if c.daemons != "atoll-ovn-central" {
 			pods.Items = pods.Items[:1] // nodes have no leader
 		}
 		for _, p := range pods.Items {

@@ -48,7 +48,7 @@ func rebuilt(t *testing.T, s scene) {
 			t.Fatalf("take the files of %s away: %v\n%s", p.Spec.NodeName, err, out)
 		}
 		for _, container := range []string{"nb", "sb"} {
-			if out, err := env.Box.Exec(t.Context(), p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "SIGKILL", containerOf(&p, container)); err != nil {
+			if out, err := env.Box.Exec(t.Context(), p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "SIGKILL", cluster.ContainerOf(&p, container)); err != nil {
 				t.Fatalf("end %s on %s: %v\n%s", container, p.Spec.NodeName, err, out)
 			}
 		}

@@ -332,23 +332,13 @@ func killed(name, container string, on func(string, scene) bool) func(*testing.T
 			if !on(p.Spec.NodeName, s) {
 				continue
 			}
-			id := containerOf(&p, container)
+			id := cluster.ContainerOf(&p, container)
 			if out, err := env.Box.Exec(t.Context(), p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill", "--signal", signal, id); err != nil {
 				t.Fatalf("end %s on %s: %v\n%s", container, p.Spec.NodeName, err, out)
 			}
-			awaitReady(t, selector, len(list.Items), func(now *corev1.Pod) bool { return now.UID != p.UID || containerOf(now, container) != id })
+			awaitReady(t, selector, len(list.Items), func(now *corev1.Pod) bool { return now.UID != p.UID || cluster.ContainerOf(now, container) != id })
 		}
 	}
-}
-
-// containerOf is the id of a pod's container, as containerd knows it.
-func containerOf(p *corev1.Pod, name string) string {
-	for _, c := range p.Status.ContainerStatuses {
-		if c.Name == name {
-			return strings.TrimPrefix(c.ContainerID, "containerd://")
-		}
-	}
-	return ""
 }
 
 // spread makes three pods of one Service, one on each node, which end slowly enough that nobody is led to one that is gone.
