@@ -8,46 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 )
-
-const importLimit = 3 * time.Minute
-
-// importImages puts the images on all nodes. A sandbox in which Atoll is to be installed gets those of Atoll and OVN too.
-func (s *Sandbox) importImages(ctx context.Context) error {
-	archives := s.record.Parts.Images
-	installed := s.record.Options.Bare || s.record.Options.WithoutAtoll
-	if installed {
-		release, err := s.releaseImages(ctx)
-		if err != nil {
-			return err
-		}
-		archives = append(slices.Clone(archives), release...)
-	}
-	if err := s.waitDaemons(ctx, s.Nodes(), "containerd"); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, importLimit)
-	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
-	ctr := filepath.Join(s.record.Parts.Containerd, "ctr")
-	for _, node := range s.Nodes() {
-		group.Go(func() error {
-			for _, archive := range archives {
-				if _, err := s.Exec(ctx, node, ctr, "--address", containerdSocket, "-n", "k8s.io", "images", "import", "--local", archive); err != nil {
-					return err
-				}
-			}
-			if installed {
-				return s.tagImages(ctx, node, ctr)
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
 
 // The images of a release are called by their version; in dist/overlays/sandbox they have one tag for all versions.
 const (
@@ -55,23 +18,37 @@ const (
 	releaseTag    = ":sandbox"
 )
 
-// tagImages gives a node's images of the release the tag by which the sandbox's manifests call them.
-func (s *Sandbox) tagImages(ctx context.Context, node, ctr string) error {
-	containerd := []string{ctr, "--address", containerdSocket, "-n", "k8s.io", "images"}
-	names, err := s.Exec(ctx, node, append(slices.Clone(containerd), "ls", "-q")...)
+// placeImages gives all nodes their images, before containerd starts there. A sandbox in which Atoll is to be installed gets those of Atoll and OVN too.
+// They are imported once, into the cache: a node gets a copy that shares their files.
+func (s *Sandbox) placeImages(ctx context.Context) error {
+	archives := s.record.Parts.Images
+	if s.record.Options.Bare || s.record.Options.WithoutAtoll {
+		release, err := s.releaseImages(ctx)
+		if err != nil {
+			return err
+		}
+		archives = append(slices.Clone(archives), release...)
+	}
+	store := parts.Store{Containerd: s.record.Parts.Containerd, Archives: archives, Alias: releaseAlias}
+	made, err := store.Gather(ctx, s.record.Options.Cache)
 	if err != nil {
 		return err
 	}
-	for name := range strings.FieldsSeq(string(names)) {
-		image, tag, _ := strings.Cut(strings.TrimPrefix(name, releasePrefix), ":")
-		if !strings.HasPrefix(name, releasePrefix) || ":"+tag == releaseTag {
-			continue
-		}
-		if _, err := s.Exec(ctx, node, append(slices.Clone(containerd), "tag", "--force", name, releasePrefix+image+releaseTag)...); err != nil {
+	for _, node := range s.Nodes() {
+		if err := parts.CopyStore(ctx, made, s.record.layout().in(node, "containerd")); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// releaseAlias is the name by which the sandbox's manifests call an image of the release, or "".
+func releaseAlias(name string) string {
+	image, tag, _ := strings.Cut(strings.TrimPrefix(name, releasePrefix), ":")
+	if !strings.HasPrefix(name, releasePrefix) || ":"+tag == releaseTag {
+		return ""
+	}
+	return releasePrefix + image + releaseTag
 }
 
 // releaseImages makes the images that clusters get (make images), for this machine's processor, and returns their archives. The cache keeps them while nothing of
