@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"golang.org/x/mod/modfile"
 )
@@ -111,11 +109,7 @@ func (o Options) locate() (Options, error) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		return o, errors.New("start sandbox: it needs Linux and root (it makes namespaces, mounts and cgroups)")
 	}
-	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
-	if err == nil {
-		err = checkInotify(o.Nodes, string(limit))
-	}
-	if err != nil {
+	if err := o.checkInotify(); err != nil {
 		return o, err
 	}
 	self, err := os.Executable()
@@ -152,27 +146,6 @@ func (o Options) locate() (Options, error) {
 		}
 	}
 	return o, nil
-}
-
-// Measured with Kubernetes 1.36: what the control plane and a node use of a limit that the kernel has per user,
-// and what is left to others.
-const (
-	inotifyCentral = 11
-	inotifyNode    = 8
-	inotifySpare   = 16
-)
-
-// checkInotify tells before anything starts what would otherwise show as "too many open files" in a kubelet.
-func checkInotify(nodes int, limit string) error {
-	allowed, err := strconv.Atoi(strings.TrimSpace(limit))
-	if err != nil {
-		return fmt.Errorf("read inotify limit: %w", err)
-	}
-	if needed := inotifyCentral + nodes*inotifyNode + inotifySpare; needed > allowed {
-		return fmt.Errorf("start %d nodes: they need %d inotify instances and this machine allows %d; raise it (sysctl fs.inotify.max_user_instances=%d) or ask for fewer nodes",
-			nodes, needed, allowed, needed)
-	}
-	return nil
 }
 
 // sourceAround returns the nearest directory at or above dir that holds Atoll's go.mod, or "".

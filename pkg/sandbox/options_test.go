@@ -67,18 +67,6 @@ func TestSourceAround(t *testing.T) {
 	}
 }
 
-func TestCheckInotify(t *testing.T) {
-	if err := checkInotify(3, "128\n"); err != nil {
-		t.Errorf("three nodes do not fit: %v", err)
-	}
-	if err := checkInotify(20, "128\n"); err == nil || !strings.Contains(err.Error(), "max_user_instances=187") {
-		t.Errorf("error is %v, want one that names the value to set", err)
-	}
-	if err := checkInotify(1, "many"); err == nil {
-		t.Error("a limit that is no number passes")
-	}
-}
-
 func writeFile(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

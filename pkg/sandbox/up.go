@@ -152,11 +152,11 @@ func (u *starter) phases(opts Options, steps *progress.Steps) []phase {
 		{"clear what an earlier run left", u.clear},
 		{"certificates and configuration", u.prepare},
 		{"network namespaces and cgroups", u.makeGround},
-		{"places: control plane, outside, nodes", u.launch},
+		{"places: control plane, outside", u.launch},
+		{"images on the nodes, which start", u.launchNodes},
 		{"etcd and Kubernetes API", u.waitAPI},
 		{"the outside", u.waitOutside},
 		{"nodes registered", u.waitRegistered},
-		{"images of Atoll and OVN on the nodes", u.waitImages},
 	}
 	if opts.Bare {
 		return list
@@ -170,11 +170,16 @@ func (u *starter) clear(ctx context.Context) error {
 	return remove(ctx, u.record.Options, func(_ string, step func() error) error { return step() })
 }
 
-func (u *starter) prepare(context.Context) error {
+func (u *starter) prepare(ctx context.Context) error {
 	if err := makeState(u.record); err != nil {
 		return err
 	}
-	return makeFiles(u.record)
+	if err := makeFiles(u.record); err != nil {
+		return err
+	}
+	u.images = make(chan error, 1)
+	go func() { u.images <- u.placeImages(ctx) }() // ends with the images; waitImages takes the result
+	return nil
 }
 
 func (u *starter) makeGround(context.Context) error {
@@ -184,12 +189,24 @@ func (u *starter) makeGround(context.Context) error {
 	return makeCgroups(u.record)
 }
 
-// launch starts the first process of every place and waits until each answers.
+// launch starts the first process of the control plane and of the outside, and waits until each answers.
 func (u *starter) launch(ctx context.Context) error {
-	specs := []place.Spec{centralSpec(u.record), outsideSpec(u.record)}
+	return u.bootAll(ctx, centralSpec(u.record), outsideSpec(u.record))
+}
+
+// launchNodes does the same for the nodes, which have their images from the start.
+func (u *starter) launchNodes(ctx context.Context) error {
+	if err := u.waitImages(ctx); err != nil {
+		return err
+	}
+	var specs []place.Spec
 	for _, n := range nodesUpTo(u.record.Options.Nodes) {
 		specs = append(specs, nodeSpec(u.record, n))
 	}
+	return u.bootAll(ctx, specs...)
+}
+
+func (u *starter) bootAll(ctx context.Context, specs ...place.Spec) error {
 	for _, spec := range specs {
 		if err := u.boot(ctx, spec); err != nil {
 			return err
@@ -198,7 +215,7 @@ func (u *starter) launch(ctx context.Context) error {
 	return nil
 }
 
-// waitAPI waits for the API, lets the kubelets register, and has the images imported meanwhile.
+// waitAPI waits for the API, and lets the kubelets register.
 func (u *starter) waitAPI(ctx context.Context) error {
 	if err := u.waitDaemons(ctx, []string{Central}, "etcd", "kube-apiserver"); err != nil {
 		return err
@@ -210,8 +227,6 @@ func (u *starter) waitAPI(ctx context.Context) error {
 			}
 		}
 	}
-	u.images = make(chan error, 1)
-	go func() { u.images <- u.importImages(ctx) }() // ends with the imports; waitImages takes the result
 	return nil
 }
 
