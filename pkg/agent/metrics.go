@@ -127,9 +127,15 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			return nil, err
 		}
 	}
-	// From 0, so that the first one is seen as an increase.
+	// From 0, so that there is a sample before the first one, and the first one is seen as an increase.
+	for _, phase := range phases() {
+		m.phases.WithLabelValues(phase)
+	}
 	for _, bound := range []netdev.Bound{netdev.BoundBroadcasts, netdev.BoundRequests, netdev.BoundPackets} {
 		m.dropped.WithLabelValues(string(bound))
+	}
+	for _, where := range []string{crowdInside, crowdPast} {
+		m.crowded.WithLabelValues(where)
 	}
 	for _, what := range sweptThings() {
 		m.sweeps.WithLabelValues(what, repaired)

@@ -53,7 +53,7 @@ func (j *judged) sampler(networks ...string) ovsdb.Sampler {
 func (j *judged) sampled(networks ...string) *flows.Flows {
 	j.tb.Helper()
 	f := flows.New(flows.Config{
-		Switch: j.agent.ovs, Southbound: southbound{told: "unix:" + filepath.Join(j.central, "ovn.sock"), log: j.agent.log}.read,
+		Switch: j.agent.ovs, Southbound: (&southbound{told: "unix:" + filepath.Join(j.central, "ovn.sock"), log: j.agent.log}).read,
 		Node: j.name, Lives: j.agent.lives, Log: j.agent.log,
 	})
 	j.part(f.Serve)

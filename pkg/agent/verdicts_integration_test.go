@@ -28,7 +28,7 @@ func (j *judged) counter() *verdicts.Counter {
 	j.tb.Helper()
 	v := verdicts.New(verdicts.Config{
 		Node: j.name, Socket: filepath.Join(j.dir, "br-int.mgmt"), Log: j.agent.log,
-		Southbound: southbound{told: "unix:" + filepath.Join(j.central, "ovn.sock"), log: j.agent.log}.read,
+		Southbound: (&southbound{told: "unix:" + filepath.Join(j.central, "ovn.sock"), log: j.agent.log}).read,
 	})
 	ctx, cancel := context.WithCancel(j.tb.Context())
 	done := make(chan error, 1)

@@ -96,8 +96,7 @@ func (a *Agent) whyNotInstalled(ctx context.Context, request cni.Request, port v
 	case ctx.Err() != nil:
 		return model.Problem{}, false
 	case err != nil:
-		return model.Problemf(model.ReasonSouthboundUnreachable,
-			"node %s does not reach OVN's southbound database (%v): look whether its ovsdb-server runs. Running pods keep their network", a.node, err), true
+		return a.unread(err), true
 	case !there && a.databaseAway(ctx, request):
 		// The controller tells.
 		return model.Problem{}, false
@@ -111,6 +110,21 @@ func (a *Agent) whyNotInstalled(ctx context.Context, request cni.Request, port v
 		return a.slowController("has not claimed the pod's port"), true
 	}
 	return a.slowController("has not set up the pod's port"), true
+}
+
+// unread is what a pod is told whose port the southbound database was not read about. It blames the database only if the agent asked it.
+func (a *Agent) unread(err error) model.Problem {
+	if notAsked, ok := errors.AsType[*notAskedError](err); ok {
+		return model.Problemf(model.ReasonAgentBehind,
+			"OVN has not set up the pod's port yet, and the atoll-agent of node %s cannot say why: %v. Running pods keep their network", a.node, notAsked)
+	}
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return model.Problemf(model.ReasonSouthboundRefused,
+			"OVN has not set up the pod's port yet, and the atoll-agent of node %s cannot say why: %v: look at its log and at those of the database's servers. "+
+				"Running pods keep their network", a.node, refused)
+	}
+	return model.Problemf(model.ReasonSouthboundUnreachable,
+		"node %s does not reach OVN's southbound database (%v): look whether its ovsdb-server runs. Running pods keep their network", a.node, err)
 }
 
 func (a *Agent) slowController(what string) model.Problem {
@@ -140,7 +154,7 @@ func (a *Agent) databaseAway(ctx context.Context, request cni.Request) bool {
 // bindings is what the southbound database said last of the ports that are asked for on this node. One asks for all ADDs that
 // wait.
 type bindings struct {
-	southbound southbound
+	southbound *southbound
 
 	mu         sync.Mutex
 	read       time.Time

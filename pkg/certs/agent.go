@@ -15,29 +15,59 @@ import (
 func AgentServer(dir string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			have, err := readFiles(dir)
-			if err != nil {
-				return nil, fmt.Errorf("there is no certificate yet: %w", err)
-			}
-			return &tls.Certificate{Certificate: [][]byte{have.leaf.Raw}, PrivateKey: have.key, Leaf: have.leaf}, nil
-		},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return readKept(dir) },
 		// VerifyConnection does the rest, by the CAs of now.
 		ClientAuth: tls.RequireAnyClientCert,
 		VerifyConnection: func(state tls.ConnectionState) error {
-			text, err := os.ReadFile(filepath.Join(dir, FileCentralCA))
+			central, err := readCentral(dir)
 			if err != nil {
-				return fmt.Errorf("read the central authority's certificates: %w", err)
+				return err
 			}
-			pool := x509.NewCertPool()
-			if !pool.AppendCertsFromPEM(text) {
-				return errors.New("read the central authority's certificates: there is none")
-			}
-			return verifyController(state.PeerCertificates, pool)
+			return verifyController(state.PeerCertificates, central)
 		},
 		// Each connection is judged anew.
 		SessionTicketsDisabled: true,
 	}
+}
+
+// Reader is for an agent that reads the southbound database. It shows what Keep has put into a directory, and takes a server for a member if the
+// central authority has signed its certificate as a member's. The files are read anew for each connection.
+func Reader(dir string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		// VerifyConnection does all of it, for each connection, by the CAs of now: members' certificates have no host names.
+		InsecureSkipVerify: true, //nolint:gosec // See there.
+		VerifyConnection: func(state tls.ConnectionState) error {
+			central, err := readCentral(dir)
+			if err != nil {
+				return err
+			}
+			return verifyMember(state.PeerCertificates, central)
+		},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return readKept(dir) },
+	}
+}
+
+// readKept reads the certificate that Keep has put into a directory.
+func readKept(dir string) (*tls.Certificate, error) {
+	have, err := readFiles(dir)
+	if err != nil {
+		return nil, fmt.Errorf("there is no certificate yet: %w", err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{have.leaf.Raw}, PrivateKey: have.key, Leaf: have.leaf}, nil
+}
+
+// readCentral reads the central authority's CAs that Keep has put into a directory.
+func readCentral(dir string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(filepath.Join(dir, FileCentralCA))
+	if err != nil {
+		return nil, fmt.Errorf("read the central authority's certificates: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, errors.New("read the central authority's certificates: there is none")
+	}
+	return pool, nil
 }
 
 // verifyController is an error unless somebody is a controller.
@@ -78,11 +108,7 @@ func (s *Signer) agentClient(node string, address netip.Addr) *tls.Config {
 // agents are the CAs of agents.
 func (s *Signer) agents() (*x509.CertPool, error) {
 	if all := s.authorities.Load(); all != nil {
-		pool := x509.NewCertPool()
-		for _, ca := range (*all)[Agent] {
-			pool.AddCert(ca.Certificate)
-		}
-		return pool, nil
+		return (*all)[Agent].pool(), nil
 	}
 	if seen := s.seenAgents.Load(); seen != nil {
 		return seen, nil

@@ -144,7 +144,7 @@ func TestAgentsAndControllersKnowEachOther(t *testing.T) {
 	// No member, and nobody who believes members or nodes, takes an agent for one.
 	shown, _ := show(t, agents, good)
 	for name, authority := range map[string]Authority{"central": central, "node": node} {
-		if err := verifyMember([]*x509.Certificate{shown.Leaf}, authority); err == nil {
+		if err := verifyMember([]*x509.Certificate{shown.Leaf}, authority.pool()); err == nil {
 			t.Errorf("whoever believes %s takes an agent for a member", name)
 		}
 	}

@@ -52,6 +52,15 @@ func NewAuthority(name string, now time.Time) (Authority, error) {
 	return Authority{ca}, nil
 }
 
+// pool is the certificates of all its CAs.
+func (a Authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, ca := range a {
+		pool.AddCert(ca.Certificate)
+	}
+	return pool
+}
+
 // Next is the authority at a later time: with a new CA if the newest ends soon, or one is wanted; and without those of which nothing can be valid
 // any more. It says whether anything is different.
 func (a Authority) Next(name string, now time.Time, wanted bool) (Authority, bool, error) {

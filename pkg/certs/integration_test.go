@@ -195,7 +195,12 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 		reason            string
 	}{
 		{"node", SignerNode, "n1", nil, ""},
-		{"agent", SignerNode, "n1", nil, ""},
+		{"agent", SignerNode, "n1", nil, reasonAsker},
+		{"agent", SignerReader, "atoll-agent:n1", nil, ""},
+		{"agent", SignerReader, "atoll-agent:n2", nil, reasonName},
+		{"agent", SignerReader, "n1", nil, reasonName},
+		{"node", SignerReader, "atoll-agent:n1", nil, reasonAsker},
+		{"tenant", SignerReader, "atoll-agent:n1", nil, reasonAsker},
 		{"member", SignerCentral, "atoll-ovn-central:n1", []string{"192.0.2.1"}, ""},
 		{"agent", SignerAgent, "n1", []string{"192.0.2.1"}, ""},
 		{"agent", SignerAgent, "n2", []string{"192.0.2.2"}, reasonName},
@@ -203,7 +208,6 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 		{"node", SignerAgent, "n1", []string{"192.0.2.1"}, reasonAsker},
 		{"tenant", SignerAgent, "n1", []string{"192.0.2.1"}, reasonAsker},
 		{"node", SignerNode, "n2", nil, reasonName},
-		{"agent", SignerNode, "n2", nil, reasonName},
 		{"node", SignerCentral, "atoll-ovn-central:n1", nil, reasonAsker},
 		{"agent", SignerCentral, "atoll-ovn-central:n1", nil, reasonAsker},
 		{"member", SignerCentral, "atoll-ovn-central:n2", nil, reasonName},

@@ -23,12 +23,17 @@ const (
 	SignerNode = "atoll.dev/ovn-node"
 	// SignerAgent is the signer of the certificates that nodes' agents show to controllers.
 	SignerAgent = "atoll.dev/agent"
+	// SignerReader is the signer of the certificates with which nodes' agents read the southbound database.
+	SignerReader = "atoll.dev/ovn-reader"
 
 	// Namespace holds the authorities, and the ServiceAccounts that may ask.
 	Namespace = "atoll-system"
 	// MemberPrefix is before the node's name in the CN of a member's certificate. No node's name has a colon, so that no node's
 	// certificate is taken for a member's.
 	MemberPrefix = "atoll-ovn-central:"
+	// ReaderPrefix is before the node's name in the CN of the certificate with which an agent reads the southbound database. No chassis has
+	// such a name, so OVN's role ovn-controller lets its holder write no row that belongs to a chassis.
+	ReaderPrefix = "atoll-agent:"
 	// ControllerName is the CN of controllers' certificates.
 	ControllerName = "atoll-controller"
 
@@ -41,8 +46,9 @@ const (
 // askers are the ServiceAccounts that each signer serves.
 var askers = map[string][]string{
 	SignerCentral: {"atoll-ovn-central"},
-	SignerNode:    {"atoll-agent", "atoll-ovn-node"},
+	SignerNode:    {"atoll-ovn-node"},
 	SignerAgent:   {"atoll-agent"},
+	SignerReader:  {"atoll-agent"},
 }
 
 // Grant is what a certificate says. Nothing else of a request gets into one.
@@ -63,6 +69,8 @@ func grantOf(signer, node string) Grant {
 		return Grant{CommonName: MemberPrefix + node, Server: true, Client: true}
 	case SignerAgent:
 		return Grant{CommonName: node, Server: true}
+	case SignerReader:
+		return Grant{CommonName: ReaderPrefix + node, Client: true}
 	}
 	return Grant{CommonName: node, Client: true}
 }
@@ -154,7 +162,7 @@ func Judge(spec *certificates.CertificateSigningRequestSpec, node *core.Node) (G
 		return Grant{}, nil, refuse(reasonName, "the request is for %q; the requester, on node %s, gets a certificate with the subject \"CN=%s\" and no other",
 			request.Subject.String(), name, grant.CommonName)
 	}
-	if grant.Addresses, err = judgeNames(request, node, grant.Server); err != nil {
+	if grant.Addresses, err = judgeNames(request, node, spec.SignerName, grant.Server); err != nil {
 		return Grant{}, nil, err
 	}
 	return grant, key, nil
@@ -194,7 +202,7 @@ func judgeUsages(usages, want []certificates.KeyUsage) error {
 var extensionNames = asn1.ObjectIdentifier{2, 5, 29, 17}
 
 // judgeNames takes addresses of the requester's own node, of a server, and no other names or extensions.
-func judgeNames(request *x509.CertificateRequest, node *core.Node, server bool) ([]netip.Addr, error) {
+func judgeNames(request *x509.CertificateRequest, node *core.Node, signer string, server bool) ([]netip.Addr, error) {
 	for _, extension := range request.Extensions {
 		if !extension.Id.Equal(extensionNames) {
 			return nil, refuse(reasonRequest, "the request asks for extension %s; it may ask for addresses only", extension.Id)
@@ -204,7 +212,7 @@ func judgeNames(request *x509.CertificateRequest, node *core.Node, server bool) 
 		return nil, refuse(reasonName, "the request asks for alternative names other than addresses")
 	}
 	if !server && len(request.Extensions) > 0 {
-		return nil, refuse(reasonAddress, "the request asks for alternative names; certificates of %s have none", SignerNode)
+		return nil, refuse(reasonAddress, "the request asks for alternative names; certificates of %s have none", signer)
 	}
 	own := map[netip.Addr]bool{}
 	for _, address := range node.Status.Addresses {

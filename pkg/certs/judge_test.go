@@ -107,6 +107,13 @@ func TestJudge(t *testing.T) {
 			change(w)
 		})
 	}
+	reader := func(change func(*wish)) wish {
+		return node(func(w *wish) {
+			w.signer, w.user = SignerReader, "system:serviceaccount:atoll-system:atoll-agent"
+			w.template.Subject.CommonName = "atoll-agent:n1"
+			change(w)
+		})
+	}
 	basic, err := asn1.Marshal(struct{ CA bool }{true})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +123,15 @@ func TestJudge(t *testing.T) {
 		reason string
 	}{
 		"a node":                   {node(func(*wish) {}), ""},
-		"a node's agent":           {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), ""},
+		"a reader":                 {reader(func(*wish) {}), ""},
+		"an agent as a node":       {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
+		"a node as a reader":       {reader(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-node" }), reasonAsker},
+		"a reader as a chassis":    {reader(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
+		"another node's reader":    {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-agent:n2" }), reasonName},
+		"a reader as a member":     {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"a reader as a server":     {reader(func(w *wish) { w.usages = both }), reasonUsage},
+		"a reader's address":       {reader(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
+		"a reader of no node":      {reader(func(w *wish) { w.token = nil }), reasonNode},
 		"by a client certificate":  {node(func(w *wish) { w.token, w.groups = nil, []string{"x", "atoll.dev:node:n1"} }), ""},
 		"twice the same node":      {node(func(w *wish) { w.groups = []string{"atoll.dev:node:n1"} }), ""},
 		"P-384":                    {node(func(w *wish) { w.key = p384 }), ""},
@@ -181,7 +196,7 @@ func TestJudge(t *testing.T) {
 		grant, public, err := Judge(test.wish.spec(t), nodes[test.wish.node])
 		refusal, refused := errors.AsType[*RefusalError](err)
 		switch {
-		case test.reason == "" && (err != nil || public == nil || grant.CommonName != test.wish.template.Subject.CommonName || grant.Server != (test.wish.signer != SignerNode) || grant.Client != (test.wish.signer != SignerAgent)):
+		case test.reason == "" && (err != nil || public == nil || grant.CommonName != test.wish.template.Subject.CommonName || grant.Server != (test.wish.signer != SignerNode && test.wish.signer != SignerReader) || grant.Client != (test.wish.signer != SignerAgent)):
 			t.Errorf("%s: %v, %+v", name, err, grant)
 		case test.reason != "" && (!refused || refusal.Reason != test.reason || refusal.Message == ""):
 			t.Errorf("%s: %v; want a refusal: %s", name, err, test.reason)

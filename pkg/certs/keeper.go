@@ -43,7 +43,7 @@ const (
 type KeeperConfig struct {
 	Client kubernetes.Interface
 	Log    *slog.Logger
-	// Signer is SignerCentral, SignerNode or SignerAgent.
+	// Signer is one of the Signer constants.
 	Signer string
 	// Node is the name of the node that this process is on. The token of Client has to be bound to it.
 	Node string

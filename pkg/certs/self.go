@@ -24,7 +24,7 @@ func (s *Signer) TLS() *tls.Config {
 			if err != nil {
 				return err
 			}
-			return verifyMember(state.PeerCertificates, authority)
+			return verifyMember(state.PeerCertificates, authority.pool())
 		},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.own() },
 	}
@@ -62,15 +62,11 @@ func (s *Signer) central() (Authority, error) {
 }
 
 // verifyMember is an error unless somebody is a member.
-func verifyMember(shown []*x509.Certificate, authority Authority) error {
+func verifyMember(shown []*x509.Certificate, central *x509.CertPool) error {
 	if len(shown) == 0 {
 		return errors.New("the server shows no certificate")
 	}
-	pool := x509.NewCertPool()
-	for _, ca := range authority {
-		pool.AddCert(ca.Certificate)
-	}
-	if _, err := shown[0].Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+	if _, err := shown[0].Verify(x509.VerifyOptions{Roots: central, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
 		return fmt.Errorf("verify the server's certificate: %w", err)
 	}
 	if name := shown[0].Subject.CommonName; !strings.HasPrefix(name, MemberPrefix) {

@@ -35,7 +35,7 @@ func TestServerTLS(t *testing.T) {
 	if !slices.Equal(first.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) {
 		t.Errorf("it may be used for %v", first.ExtKeyUsage)
 	}
-	if err := verifyMember([]*x509.Certificate{first}, authority); err == nil {
+	if err := verifyMember([]*x509.Certificate{first}, authority.pool()); err == nil {
 		t.Error("it is taken for a member's")
 	}
 	now = now.Add(11 * time.Hour)

@@ -94,7 +94,7 @@ func (s *southbound) write(t *testing.T, name string, authority Authority, g Gra
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeFiles(filepath.Join(s.dir, name), files{FileKey: private, FileCertificate: certificate, FileCA: trusted}); err != nil {
+	if err := writeFiles(filepath.Join(s.dir, name), files{FileKey: private, FileCertificate: certificate, FileCA: trusted, FileCentralCA: s.central.Bundle()}); err != nil {
 		t.Fatal(err)
 	}
 }

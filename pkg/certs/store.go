@@ -49,7 +49,7 @@ func (k Kind) secret() string { return "atoll-ca-" + string(k) }
 func (k Kind) bundle() string { return string(k) + ".crt" }
 
 // kindOf is the authority behind each signer.
-var kindOf = map[string]Kind{SignerCentral: Central, SignerNode: Node, SignerAgent: Agent}
+var kindOf = map[string]Kind{SignerCentral: Central, SignerNode: Node, SignerAgent: Agent, SignerReader: Node}
 
 // Authorities are all of them, as they are kept.
 type Authorities map[Kind]Authority

@@ -55,6 +55,10 @@ func newOutbox[K comparable, V any](
 ) *outbox[K, V] {
 	empty := make(chan struct{})
 	close(empty)
+	for _, result := range []string{"done", "failed"} {
+		// From 0, so that the first one is seen as an increase.
+		results.WithLabelValues(kind, result)
+	}
 	return &outbox[K, V]{
 		kind:    kind,
 		write:   write,

@@ -161,6 +161,7 @@ const (
 	ReasonControllerAway        = "ControllerAway"
 	ReasonNorthdBehind          = "NorthdBehind"
 	ReasonSouthboundUnreachable = "SouthboundUnreachable"
+	ReasonSouthboundRefused     = "SouthboundRefused"
 	ReasonOVNControllerBehind   = "OVNControllerBehind"
 	ReasonSwitchAway            = "SwitchAway"
 	ReasonAgentBehind           = "AgentBehind"

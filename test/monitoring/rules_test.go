@@ -1,5 +1,3 @@
-// Package monitoring holds tests of dist/monitoring: alerts fire when they should and not else, people find what to do, and Grafana can read the dashboard. That
-// the programs export what all of it asks for, a real Prometheus says (TestMonitoring in test/e2e).
 package monitoring
 
 import (
@@ -24,15 +22,6 @@ const (
 
 var update = flag.Bool("update", false, "write the PrometheusRule")
 
-// alert is one of the rules.
-type alert struct {
-	Alert       string            `json:"alert"`
-	Expr        string            `json:"expr"`
-	For         string            `json:"for,omitempty"`
-	Labels      map[string]string `json:"labels"`
-	Annotations map[string]string `json:"annotations"`
-}
-
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -44,18 +33,9 @@ func read(t *testing.T, path string) []byte {
 
 func alerts(t *testing.T) []alert {
 	t.Helper()
-	var file struct {
-		Groups []struct {
-			Name  string  `json:"name"`
-			Rules []alert `json:"rules"`
-		} `json:"groups"`
-	}
-	if err := yaml.UnmarshalStrict(read(t, filepath.Join(dist, "rules.yaml")), &file); err != nil {
+	all, err := readAlerts(dist)
+	if err != nil {
 		t.Fatal(err)
-	}
-	var all []alert
-	for _, g := range file.Groups {
-		all = append(all, g.Rules...)
 	}
 	if len(all) == 0 {
 		t.Fatal("there are no alerts")
@@ -128,9 +108,6 @@ func TestAlertsTellPeople(t *testing.T) {
 	}
 }
 
-// metric is a name in an expression of PromQL.
-var metric = regexp.MustCompile(`\batoll_[a-z_]+\b`)
-
 // TestEachAlertHasCases: one in which it fires, with all that people read, and one of the same metrics in which it does not.
 func TestEachAlertHasCases(t *testing.T) {
 	var file struct {
@@ -172,8 +149,8 @@ func TestEachAlertHasCases(t *testing.T) {
 				t.Errorf("%s is quiet in a case without %s, which shows nothing", a.Alert, name)
 			}
 		}
-		for _, name := range metric.FindAllString(a.Expr, -1) {
-			if !strings.HasSuffix(name, "_") && !slices.Contains(fires[a.Alert], name) {
+		for _, name := range metricsIn(a.Expr) {
+			if !slices.Contains(fires[a.Alert], name) {
 				t.Errorf("%s asks for %s, which no case has", a.Alert, name)
 			}
 		}

@@ -55,6 +55,10 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.002, 1.5, 24),
 		}),
 	}
+	for _, what := range []string{made, changedPods, removed} {
+		// So that there is a sample before the first one.
+		m.changes.WithLabelValues(what)
+	}
 	return m, errors.Join(registry.Register(m.changes), registry.Register(m.steps), registry.Register(m.waits))
 }
 
