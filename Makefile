@@ -28,11 +28,13 @@ PACKETS  ?= -packets=10000
 REBUILD  ?= -pods=1000
 CHURN    ?= -duration=10m -pods=60
 PATHS    ?= 2000
-SEED     ?= 0
+SEED     ?=
 
 # Go stamps each program with the version that git gives the source (`go version -m bin/atoll-agent`).
 build_go = go build -ldflags "-s -w"
 suites   = go run ./test/suites -fuzztime=$(FUZZTIME)
+# What is random is drawn by SEED, or anew.
+seed     = ATOLL_SEED=$(or $(SEED),$$RANDOM)
 # A worktree of git's has no directory .git, by which Go knows what to stamp: it is built in a clone.
 build_in = $(if $(wildcard .git/HEAD),echo .,go run ./images/release source)
 # tool builds a developer tool, which Go keeps in its cache, and is its path.
@@ -75,14 +77,21 @@ fix: ## format, and mend what the linter can mend by itself
 	$(call tool,golangci-lint) run --fix ./...
 
 ##@ Test
-.PHONY: test verify lint test-unit race histories mutations test-integration policy policy-packets test-e2e losses rebuild churn explain-packets conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
-test: build ## everything (as root): each suite, and a summary
-	$(suites) verify lint unit fuzz integration,e2e,conformance alone
+.PHONY: check test test-all verify lint test-unit race histories mutations test-integration policy policy-packets test-e2e losses rebuild churn explain-packets conformance conformance-gateway test-kernel test-images fuzz bench bench-portholes bench-services bench-rows scale scale-tenants vulnerabilities
+check: ## without root: generated files, the linter, and tests that need nothing else; what has not changed comes from Go's cache
+	$(suites) verify lint quick
 
-verify: ## generated files, formatting, go.mod and go vet
+test: build ## the gate (as root): each promise once, by fixed seeds; a test that fails is run again alone, and the summary tells
+	$(suites) verify lint unit integration,e2e,conformance alone
+
+test-all: FUZZTIME = 10m
+test-all: build ## everything (as root), by fresh seeds: hours; the gate, what is too slow for it, fuzzing, promised times twenty times each
+	$(suites) -all verify lint unit integration,e2e,conformance alone times unsteady kernel fuzz long
+
+verify: ## generated files, formatting and go.mod
 	$(suites) verify
 
-lint: ## the linter, which also holds the direction of imports
+lint: ## the linter, with go vet's checks, which also holds the direction of imports
 	$(suites) lint
 
 test-unit: ## tests that need nothing else, with the race detector
@@ -114,11 +123,11 @@ losses: build ## what is lost while each part is replaced, upgraded or rebuilt, 
 rebuild: build ## both databases are lost and rebuilt with 1,000 pods, whose number REBUILD="-pods=3000" changes; what running pods lose: ten minutes (as root)
 	go run ./test/suites -exec go test -tags integration -count=1 -timeout=60m -v -run='^TestRebuild$$' ./pkg/central $(REBUILD)
 
-churn: build ## pods come and go in four Networks while members of the databases are killed at random: ten minutes; CHURN="-duration=1h -pods=300 -seed=7" is more (as root)
-	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=0 -v -run='^TestChurn$$' ./test/e2e/installed $(CHURN)
+churn: build ## pods come and go in four Networks while members of the databases are killed at random: ten minutes; CHURN="-duration=1h -pods=300" SEED=7 is more, and a certain draw (as root)
+	$(seed) go run ./test/suites -exec go test -tags e2e -count=1 -timeout=0 -v -run='^TestChurn$$' ./test/e2e/installed $(CHURN)
 
 explain-packets: build ## what atoll explain says of 2,000 random paths, what real packets do, and what ovn-trace says; PATHS=4000 SEED=7 is more, and a certain draw (as root)
-	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=60m -v -run='^TestRandomCompatibility$$' ./test/e2e/hostile -paths=$(PATHS) -seed=$(SEED)
+	$(seed) ATOLL_TIER=all go run ./test/suites -exec go test -tags e2e -count=1 -timeout=60m -v -run='^TestRandomCompatibility$$' ./test/e2e/hostile -paths=$(PATHS)
 
 conformance: build ## Kubernetes' own network and probe tests, in both kinds of Network; CONFORMANCE="-network=vpc -focus=DNS" is a part (as root)
 	go run ./test/conformance $(CONFORMANCE)

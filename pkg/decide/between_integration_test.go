@@ -16,6 +16,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/tier"
 )
 
 // watcher sees the northbound database after each transaction.
@@ -295,14 +296,16 @@ func TestNothingIsOpenBetweenTwoTransactions(t *testing.T) {
 		}
 	})
 	uuid := nbctl(t, central, "get", "Logical_Switch_Port", "red/web", "_uuid")
+	seed := tier.Seed(t)
 	over := make(chan struct{})
 	var hand sync.WaitGroup
 	hand.Go(func() {
+		random := rand.New(rand.NewPCG(seed, 0))
 		for i := 0; ; i++ {
 			select {
 			case <-over:
 				return
-			case <-time.After(time.Duration(rand.IntN(40)) * time.Millisecond):
+			case <-time.After(time.Duration(random.IntN(40)) * time.Millisecond):
 			}
 			do := []string{"--if-exists", "remove", "Logical_Switch", "red/front", "ports", uuid}
 			if i%3 == 2 {
@@ -312,19 +315,20 @@ func TestNothingIsOpenBetweenTwoTransactions(t *testing.T) {
 					t.Log(err)
 					continue
 				}
-				do = []string{"--if-exists", "add", "Port_Group", groups[rand.IntN(len(groups))], "ports", uuid}
+				do = []string{"--if-exists", "add", "Port_Group", groups[random.IntN(len(groups))], "ports", uuid}
 			}
 			// The row may have gone by then.
 			_, _ = central.NBCtl(t.Context(), do...)
 		}
 	})
+	random := rand.New(rand.NewPCG(seed, 1))
 	for i := range rounds {
 		if i%(rounds/taken) == 0 {
 			p := pod("red", fmt.Sprint("taken-", i*taken/rounds), "")
 			p.Labels = map[string]string{"app": "web"}
 			g.c.setPod(p)
 		}
-		g.round(i, func() { <-time.After(time.Duration(rand.IntN(8)) * time.Millisecond) })
+		g.round(i, func() { <-time.After(time.Duration(random.IntN(8)) * time.Millisecond) })
 	}
 	close(over)
 	hand.Wait()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -26,6 +27,8 @@ import (
 //
 // make histories tries 200,000. A failure prints a short history that fails, and how to run it again.
 func TestAnyHistoryEndsAsAFreshStart(t *testing.T) {
+	// Package rapid reads these before Go's test cache notices what is read.
+	t.Logf("RAPID_SEED=%s RAPID_CHECKS=%s", os.Getenv("RAPID_SEED"), os.Getenv("RAPID_CHECKS"))
 	// Else a fifth of the time is the collection of garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	rapid.Check(t, anyHistory)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/nb"
 	session "github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/tier"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,8 +64,9 @@ func nbText(row nb.Row) string {
 
 // history is random changes of a few switches and ports, as operations of one transaction each.
 type history struct {
-	ports map[string]int
-	made  int
+	ports  map[string]int
+	made   int
+	random *rand.Rand
 }
 
 func (h *history) next() []ovsdb.Operation {
@@ -76,50 +79,48 @@ func (h *history) next() []ovsdb.Operation {
 		return op
 	}
 	port := func(uuid string) ovsdb.OvsSet { return ovsdb.OvsSet{GoSet: []any{ovsdb.UUID{GoUUID: uuid}}} }
-	known := make([]string, 0, len(h.ports))
-	for uuid := range h.ports {
-		known = append(known, uuid)
-	}
-	if len(known) == 0 || rand.IntN(3) == 0 {
+	// A map has another order each time.
+	known := slices.Sorted(maps.Keys(h.ports))
+	if len(known) == 0 || h.random.IntN(3) == 0 {
 		h.made++
-		uuid, sw := nb.UUID(nb.TableLogicalSwitchPort, fmt.Sprint(h.made)), rand.IntN(3)
+		uuid, sw := nb.UUID(nb.TableLogicalSwitchPort, fmt.Sprint(h.made)), h.random.IntN(3)
 		h.ports[uuid] = sw
 		return []ovsdb.Operation{{
 			Op: ovsdb.OperationInsert, Table: "Logical_Switch_Port", UUID: uuid,
 			Row: ovsdb.Row{"name": fmt.Sprintf(`p"\%d`, h.made), "addresses": ovsdb.OvsSet{GoSet: []any{"a", "ü"}}},
 		}, mutate("Logical_Switch", switchUUID(sw), "ports", ovsdb.MutateOperationInsert, port(uuid))}
 	}
-	uuid := known[rand.IntN(len(known))]
+	uuid := known[h.random.IntN(len(known))]
 	at := switchUUID(h.ports[uuid])
-	switch rand.IntN(6) {
+	switch h.random.IntN(6) {
 	case 0:
 		delete(h.ports, uuid)
 		return []ovsdb.Operation{mutate("Logical_Switch", at, "ports", ovsdb.MutateOperationDelete, port(uuid))}
 	case 1:
-		to := rand.IntN(3)
+		to := h.random.IntN(3)
 		h.ports[uuid] = to
 		return []ovsdb.Operation{
 			mutate("Logical_Switch", at, "ports", ovsdb.MutateOperationDelete, port(uuid)),
 			mutate("Logical_Switch", switchUUID(to), "ports", ovsdb.MutateOperationInsert, port(uuid)),
 		}
 	case 2:
-		how := []ovsdb.Mutator{ovsdb.MutateOperationInsert, ovsdb.MutateOperationDelete}[rand.IntN(2)]
-		return []ovsdb.Operation{mutate("Logical_Switch_Port", uuid, "addresses", how, ovsdb.OvsSet{GoSet: []any{fmt.Sprint(rand.IntN(3)), "a"}})}
+		how := []ovsdb.Mutator{ovsdb.MutateOperationInsert, ovsdb.MutateOperationDelete}[h.random.IntN(2)]
+		return []ovsdb.Operation{mutate("Logical_Switch_Port", uuid, "addresses", how, ovsdb.OvsSet{GoSet: []any{fmt.Sprint(h.random.IntN(3)), "a"}})}
 	case 3:
 		op := where("Logical_Switch_Port", uuid)
-		op.Op, op.Row = ovsdb.OperationUpdate, ovsdb.Row{"type": []string{"", "router"}[rand.IntN(2)], "up": true}
+		op.Op, op.Row = ovsdb.OperationUpdate, ovsdb.Row{"type": []string{"", "router"}[h.random.IntN(2)], "up": true}
 		return []ovsdb.Operation{op}
 	case 4:
 		op := where("Logical_Switch_Port", uuid)
 		options := ovsdb.OvsMap{GoMap: map[any]any{}}
-		for range rand.IntN(3) {
-			options.GoMap[fmt.Sprint(rand.IntN(3))] = fmt.Sprint(rand.IntN(3))
+		for range h.random.IntN(3) {
+			options.GoMap[fmt.Sprint(h.random.IntN(3))] = fmt.Sprint(h.random.IntN(3))
 		}
 		op.Op, op.Row = ovsdb.OperationUpdate, ovsdb.Row{"options": options}
 		return []ovsdb.Operation{op}
 	default:
 		return []ovsdb.Operation{mutate("Logical_Switch_Port", uuid, "external_ids", ovsdb.MutateOperationInsert,
-			ovsdb.OvsMap{GoMap: map[any]any{"k": fmt.Sprint(rand.IntN(3))}})}
+			ovsdb.OvsMap{GoMap: map[any]any{"k": fmt.Sprint(h.random.IntN(3))}})}
 	}
 }
 
@@ -137,7 +138,7 @@ func TestMirrorIsWhatAFreshOneIs(t *testing.T) {
 	if err := s.Transact(t.Context(), nil, switches); err != nil {
 		t.Fatal(err)
 	}
-	h := &history{ports: map[string]int{}}
+	h := &history{ports: map[string]int{}, random: rand.New(rand.NewPCG(tier.Seed(t), 0))}
 	for i := range 600 {
 		ops := h.next()
 		if err := s.Transact(t.Context(), nil, ops); err != nil {

@@ -134,8 +134,8 @@ func TestNothingOnTheMapLiesOnAnything(t *testing.T) {
 	}
 }
 
-// TestAThousandNetworks: they are folded, and the page is made in a tenth of a second.
-func TestAThousandNetworks(t *testing.T) {
+// TestTheGraphOfAThousandNetworks: they are folded, and the page is made in a tenth of a second.
+func TestTheGraphOfAThousandNetworks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, thousand())
 	for path, most := range map[string]struct {

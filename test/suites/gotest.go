@@ -24,9 +24,9 @@ type event struct {
 
 // goTest runs go test and adds its tests to out. A test that fails is counted there; the error is for go test itself.
 func (r *runner) goTest(ctx context.Context, out *result, args ...string) error {
-	// Suite verify has go vet look at all of it.
+	// The linter runs go vet's checks on all packages.
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-vet=off"}, args...)...)
-	cmd.Env = append(os.Environ(), r.environment...)
+	cmd.Env = slices.Concat(os.Environ(), r.settings, r.environment)
 	if slices.Contains(args, "-race") {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 	}
@@ -40,7 +40,9 @@ func (r *runner) goTest(ctx context.Context, out *result, args ...string) error 
 		return fmt.Errorf("run go test: %w", err)
 	}
 	before := out.failed
-	readErr := newTally(out).read(stdout)
+	tally := newTally(out)
+	tally.again = func(pkg, test string) *rerun { return r.alone(args, pkg, test) }
+	readErr := tally.read(stdout)
 	err = cmd.Wait()
 	if readErr != nil {
 		return readErr
@@ -60,6 +62,8 @@ type tally struct {
 	result *result
 	// packages by import path.
 	packages map[string]*packageTally
+	// again returns how a test of a package is run again alone, or nil.
+	again func(pkg, test string) *rerun
 }
 
 // packageTally is a package whose tests run.
@@ -69,10 +73,12 @@ type packageTally struct {
 	outputs  map[string]*strings.Builder
 	// attributes are what tests say of themselves, in their order.
 	attributes []string
+	// ended: all tests of the package ran to their ends. A package that panics, exits or runs out of time did not end.
+	ended bool
 }
 
 func newTally(r *result) *tally {
-	return &tally{result: r, packages: map[string]*packageTally{}}
+	return &tally{result: r, packages: map[string]*packageTally{}, again: func(string, string) *rerun { return nil }}
 }
 
 func (t *tally) of(name string) *packageTally {
@@ -116,6 +122,8 @@ func (t *tally) add(e event) {
 	p := t.of(e.Package)
 	switch e.Action {
 	case "output", "build-output":
+		// Package testing prints this line by itself when the last test has ended.
+		p.ended = p.ended || e.Test == "" && e.Output == "FAIL\n"
 		if t.result.live && e.Test == "" {
 			fmt.Fprint(t.result.out, e.Output)
 			return
@@ -125,7 +133,10 @@ func (t *tally) add(e event) {
 		p.attributes = append(p.attributes, e.Test+": "+e.Key+": "+e.Value)
 	case "pass", "fail", "skip":
 		if e.Test != "" {
-			p.outcomes[e.Test] = e.Action
+			// With -count a test ends several times.
+			if p.outcomes[e.Test] != "fail" {
+				p.outcomes[e.Test] = e.Action
+			}
 			if t.result.live {
 				fmt.Fprintf(t.result.out, "%s  %-60s %20.1fs\n", verdict(e.Action == "pass"), e.Test, e.Elapsed)
 				if e.Action != "pass" {
@@ -158,7 +169,12 @@ func (t *tally) finish(e event, p *packageTally) {
 		if !t.result.live || test == "" {
 			fmt.Fprintln(t.result.out, indent(text))
 		}
-		t.result.fail(cmp.Or(test, strings.TrimPrefix(e.Package, module)), text)
+		failed := failure{what: cmp.Or(test, strings.TrimPrefix(e.Package, module)), text: text}
+		// A skip stays a skip. After a crash nobody knows what the tests that did not run would have said.
+		if p.ended && p.outcomes[test] == "fail" {
+			failed.again = t.again(e.Package, test)
+		}
+		t.result.fail(failed)
 	}
 }
 

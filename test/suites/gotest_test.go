@@ -146,7 +146,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("does not say at once why it failed:\n%s", out.String())
 	}
 	out.Reset()
-	got.fail("TestC", "a reason\n"+strings.Repeat("line\n", 2*maxRecalled)+"the reason\n")
+	got.fail(failure{what: "TestC", text: "a reason\n" + strings.Repeat("line\n", 2*maxRecalled) + "the reason\n"})
 	summarise(&out, []result{got})
 	for _, words := range []string{"FAIL  e2e: TestA\n      3 of 7 lost", "FAIL  e2e: TestC\n      a reason\n", "\n      (2 lines)\n", "the reason\n", "1 passed, 2 failed"} {
 		if !strings.Contains(out.String(), words) {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/pkg/sandbox/progress"
 	"github.com/atoll-net/atoll/test/ovn"
@@ -29,11 +28,10 @@ func kernelPackages() []struct{ path, tests, but string } {
 
 // kernel runs the tests of packets on the kernel's datapath, in a kernel that is booted for each package (test/kernel).
 func kernel(ctx context.Context, r *runner, out *result) error {
-	source, err := filepath.Abs(".")
+	need, err := need()
 	if err != nil {
-		return fmt.Errorf("find source tree: %w", err)
+		return err
 	}
-	need := parts.Need{Cache: sandbox.DefaultCache, Source: source}
 	got, err := parts.GatherKernel(ctx, need, progress.New(r.out, parts.KernelSteps))
 	if err != nil {
 		return err

@@ -1,14 +1,18 @@
 // Command suites runs the project's test suites one after the other, shows what happens, and sums up: one line per
 // suite, and in the last line nothing but "N passed, N failed". It fails if anything failed.
 //
-//	suites NAME...             runs the suites of that name: verify, lint, unit, fuzz, integration, e2e, conformance,
-//	                           alone, kernel
+//	suites NAME...             runs the suites of that name (suites.go)
 //	suites NAME,NAME...        runs those with a comma between them beside each other: for suites that wait more than
 //	                           they work. Each line says which suite it is from
+//	suites -all NAME...        runs them without leaving anything out, and draws what is random anew: make test-all
 //	suites -exec COMMAND ARG.. runs a command with the environment that the integration tests get
 //
-// A test that skips itself counts as failed: what cannot be tested on a machine must say so. What the tests need of
-// other projects (Kubernetes, etcd, OVN) is built and fetched first, into the sandbox's cache.
+// A test that skips itself counts as failed: what cannot be tested on a machine must say so. A test that fails is run
+// again alone, once, after all others. If it passes then, it is unsteady: it counts as passed, the summary names it, and
+// make test-all repeats it. More than two unsteady tests in a run count as failed.
+//
+// What the tests need of other projects (Kubernetes, etcd, OVN) is built and fetched into the sandbox's cache, beside the
+// suites that do not need it.
 package main
 
 import (
@@ -19,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,8 +34,10 @@ func main() {
 	defer stop()
 	command := flag.Bool("exec", false, "run the command that follows, with the tests' environment")
 	fuzzTime := flag.Duration("fuzztime", 5*time.Second, "how long each fuzz test runs")
+	all := flag.Bool("all", false, "leave nothing out, and draw what is random anew")
 	flag.Parse()
-	r := &runner{out: os.Stdout, fuzzTime: *fuzzTime}
+	r := newRunner(ctx, os.Stdout, *all)
+	r.fuzzTime = *fuzzTime
 	if err := r.main(ctx, *command, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "suites:", err)
 		stop()
@@ -45,11 +52,12 @@ func (r *runner) main(ctx context.Context, command bool, args []string) error {
 		return errors.New("name a suite or a command")
 	}
 	if command {
-		if err := r.gather(ctx); err != nil {
+		environment, err := r.parts()
+		if err != nil {
 			return err
 		}
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		cmd.Env = append(os.Environ(), r.environment...)
+		cmd.Env = append(os.Environ(), environment...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 		return interruptible(cmd).Run()
 	}
@@ -65,6 +73,15 @@ func (r *runner) main(ctx context.Context, command bool, args []string) error {
 		}
 		chosen = append(chosen, group)
 	}
+	if err := steadyTimes(ctx, "."); err != nil {
+		// Tests run anyway, without Go's test cache.
+		fmt.Fprintln(r.out, "suites:", err)
+	}
+	fmt.Fprintln(r.out, strings.Join(r.settings, " "))
+	// Parts are built beside the suites that do not need them.
+	if slices.ContainsFunc(slices.Concat(chosen...), func(s suite) bool { return s.needs == needsParts }) {
+		go func() { _, _ = r.parts() }() // whoever needs them waits for them, and gets the error
+	}
 	var results []result
 	for _, group := range chosen {
 		results = append(results, r.beside(ctx, group)...)
@@ -72,6 +89,7 @@ func (r *runner) main(ctx context.Context, command bool, args []string) error {
 			break
 		}
 	}
+	r.unsteady.remember(r.out, runAgain(ctx, r.out, results))
 	if !summarise(r.out, results) {
 		return errFailed
 	}

@@ -13,16 +13,22 @@ type result struct {
 	name           string
 	passed, failed int
 	failures       []failure
-	began          time.Time
-	took           time.Duration
-	out            io.Writer
+	// unsteady are the failures of tests that passed when they were run again alone. Their tests are counted in passed.
+	unsteady []failure
+	began    time.Time
+	took     time.Duration
+	out      io.Writer
 	// live: what its tests print outside of any one test, and each test that ends, is shown at once. For tests that
 	// take minutes.
 	live bool
 }
 
 // failure is what failed, and what it said.
-type failure struct{ what, text string }
+type failure struct {
+	what, text string
+	// again is how the test is run again; nil for what is not run again.
+	again *rerun
+}
 
 // maxRecalled is how many lines of a failure's text are shown once more at the end, from its beginning and from its end.
 const maxRecalled = 20
@@ -42,13 +48,13 @@ func (r *result) record(what string, err error) {
 		return
 	}
 	fmt.Fprintf(r.out, "FAIL  %s\n%s\n", what, indent(err.Error()))
-	r.fail(what, err.Error())
+	r.fail(failure{what: what, text: err.Error()})
 }
 
 // fail counts a failure that has been shown, and keeps it for the end.
-func (r *result) fail(what, text string) {
+func (r *result) fail(f failure) {
 	r.failed++
-	r.failures = append(r.failures, failure{what, text})
+	r.failures = append(r.failures, f)
 }
 
 // add counts what came of a part of the suite, which has been shown.
@@ -80,12 +86,17 @@ func summarise(out io.Writer, results []result) bool {
 			fmt.Fprintf(out, "\nFAIL  %s: %s\n%s\n", r.name, f.what, indent(gist(f.text)))
 		}
 	}
+	for _, r := range results {
+		for _, f := range r.unsteady {
+			fmt.Fprintf(out, "\nunsteady  %s: %s failed, and passed when it was run again alone\n%s\n", r.name, f.what, indent(gist(f.text)))
+		}
+	}
 	var passed, failed int
-	fmt.Fprintf(out, "\n%-12s %7s %7s %10s\n", "suite", "passed", "failed", "duration")
+	fmt.Fprintf(out, "\n%-12s %7s %7s %9s %10s\n", "suite", "passed", "failed", "unsteady", "duration")
 	for _, r := range results {
 		passed += r.passed
 		failed += r.failed
-		fmt.Fprintf(out, "%-12s %7d %7d %10s\n", r.name, r.passed, r.failed, r.took.Round(time.Second/10))
+		fmt.Fprintf(out, "%-12s %7d %7d %9d %10s\n", r.name, r.passed, r.failed, len(r.unsteady), r.took.Round(time.Second/10))
 	}
 	fmt.Fprintf(out, "\n%d passed, %d failed\n", passed, failed)
 	return passed > 0 && failed == 0

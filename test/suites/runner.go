@@ -19,6 +19,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox/progress"
 	"github.com/atoll-net/atoll/test/apiserver"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/tier"
 )
 
 // tools is the directory of the module that pins the developer tools.
@@ -28,17 +29,71 @@ const tools = "test/tools"
 type runner struct {
 	out      io.Writer
 	fuzzTime time.Duration
-	// environment names what gather provided; nil before.
+	// all: nothing is left out, and what is random is drawn anew.
+	all bool
+	// settings are environment variables that tell tests their tier and their seed.
+	settings []string
+	// compiler and parts provide what suites need of other projects, once. parts returns environment variables that name it.
+	compiler func() error
+	parts    func() ([]string, error)
+	// environment is what parts returned, for the suites that need it.
 	environment []string
+	// unsteady is the list of tests that passed only when they were run again.
+	unsteady unsteadyList
+}
+
+func newRunner(ctx context.Context, out io.Writer, all bool) *runner {
+	var lines sync.Mutex
+	shared := &prefixed{lines: &lines, out: out, prefix: fmt.Sprintf("%-11s  ", "parts")}
+	r := &runner{out: out, all: all, settings: settings(all), unsteady: unsteadyList{filepath.Join(sandbox.DefaultCache, "unsteady")}}
+	r.compiler = sync.OnceValue(func() error {
+		need, err := need()
+		if err != nil {
+			return err
+		}
+		return parts.InstallPackages(ctx, need, progress.New(shared, 1))
+	})
+	r.parts = sync.OnceValues(func() ([]string, error) {
+		// Two that install Debian packages would be in each other's way.
+		if err := r.compiler(); err != nil {
+			return nil, err
+		}
+		return gather(ctx, shared)
+	})
+	return r
+}
+
+// settings are what tests are told. Who sets one of them by himself has it: so a failure is repeated.
+func settings(all bool) []string {
+	seed := uint64(tier.FixedSeed)
+	if all {
+		seed = uint64(time.Now().UnixNano())
+	}
+	said := []string{fmt.Sprintf("%s=%d", tier.SeedVariable, seed), fmt.Sprintf("%s=%d", tier.RapidSeedVariable, seed)}
+	if all {
+		said = append(said, tier.Variable+"=all")
+	}
+	return slices.DeleteFunc(said, func(setting string) bool {
+		name, _, _ := strings.Cut(setting, "=")
+		return os.Getenv(name) != ""
+	})
+}
+
+// provide returns r with what a suite needs.
+func (r *runner) provide(n needs) (*runner, error) {
+	mine := *r
+	var err error
+	switch n {
+	case needsCompiler:
+		err = r.compiler()
+	case needsParts:
+		mine.environment, err = r.parts()
+	}
+	return &mine, err
 }
 
 // beside runs suites to their ends at the same time, whatever happens. One alone prints as it is.
 func (r *runner) beside(ctx context.Context, group []suite) []result {
-	// What they need is provided once, before any begins.
-	var missing error
-	if slices.ContainsFunc(group, func(s suite) bool { return s.parts }) {
-		missing = r.gather(ctx)
-	}
 	var (
 		results = make([]result, len(group))
 		doing   sync.WaitGroup
@@ -51,57 +106,56 @@ func (r *runner) beside(ctx context.Context, group []suite) []result {
 			defer named.end()
 			out = named
 		}
-		mine := *r
-		mine.out = out
-		doing.Go(func() {
-			err := missing
-			if !s.parts {
-				err = nil
-			}
-			results[i] = mine.suite(ctx, s, err)
-		})
+		doing.Go(func() { results[i] = r.suite(ctx, s, out) })
 	}
 	doing.Wait()
 	return results
 }
 
 // suite runs s to its end, unless what it needs is missing.
-func (r *runner) suite(ctx context.Context, s suite, missing error) result {
-	fmt.Fprintf(r.out, "\n== %s\n", s.name)
-	out := result{name: s.name, out: r.out, began: time.Now()}
-	err := missing
+func (r *runner) suite(ctx context.Context, s suite, out io.Writer) result {
+	fmt.Fprintf(out, "\n== %s\n", s.name)
+	got := result{name: s.name, out: out}
+	mine, err := r.provide(s.needs)
+	got.began = time.Now()
 	if err == nil {
-		err = s.run(ctx, r, &out)
+		mine.out = out
+		err = s.run(ctx, mine, &got)
 	}
 	if err != nil {
-		out.record(s.name, err)
+		got.record(s.name, err)
 	}
-	out.took = time.Since(out.began)
-	return out
+	got.took = time.Since(got.began)
+	return got
+}
+
+// need is what parts are gathered for, and where.
+func need() (parts.Need, error) {
+	source, err := filepath.Abs(".")
+	if err != nil {
+		return parts.Need{}, fmt.Errorf("find source tree: %w", err)
+	}
+	return parts.Need{Cache: sandbox.DefaultCache, Source: source}, nil
 }
 
 // gather provides what the tests need of other projects.
-func (r *runner) gather(ctx context.Context) error {
-	if r.environment != nil {
-		return nil
-	}
-	source, err := filepath.Abs(".")
+func gather(ctx context.Context, out io.Writer) ([]string, error) {
+	need, err := need()
 	if err != nil {
-		return fmt.Errorf("find source tree: %w", err)
+		return nil, err
 	}
-	got, err := parts.Gather(ctx, parts.Need{Cache: sandbox.DefaultCache, Source: source}, progress.New(r.out, parts.Steps))
+	got, err := parts.Gather(ctx, need, progress.New(out, parts.Steps))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.environment = []string{
+	return []string{
 		apiserver.EnvKubeBin + "=" + got.Kubernetes,
 		apiserver.EnvEtcd + "=" + got.Etcd,
 		"ATOLL_COREDNS=" + got.CoreDNS,
 		"ATOLL_CONTAINERD=" + got.Containerd,
 		"ATOLL_RUNC=" + got.Runc,
 		ovn.PrefixVariable + "=" + ovnPrefix(got.OVN),
-	}
-	return nil
+	}, nil
 }
 
 // ovnPrefix is the directory by which tests find OVN.

@@ -8,54 +8,56 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/atoll-net/atoll/test/tier"
 )
 
 // suite is a named part of the tests.
 type suite struct {
-	name string
-	// parts: it needs what gather provides.
-	parts bool
+	name  string
+	needs needs
 	run   func(context.Context, *runner, *result) error
 }
+
+// needs are what a suite needs of other projects.
+type needs int
+
+const (
+	needsNothing needs = iota
+	// needsCompiler: the race detector needs a C compiler.
+	needsCompiler
+	// needsParts: Kubernetes, etcd, containerd, OVN and Open vSwitch.
+	needsParts
+)
 
 // suites in the order in which they say the most the soonest.
 func suites() []suite {
 	return []suite{
 		{name: "verify", run: verify},
 		{name: "lint", run: lint},
-		// The race detector needs a C compiler, which gather installs.
-		{name: "unit", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
-			if err := r.goTest(ctx, out, "-race", "./..."); err != nil {
+		{name: "quick", run: func(ctx context.Context, r *runner, out *result) error {
+			return r.goTest(ctx, out, r.chosen("./...")...)
+		}},
+		{name: "unit", needs: needsCompiler, run: func(ctx context.Context, r *runner, out *result) error {
+			if err := r.goTest(ctx, out, r.chosen("-race", "./...")...); err != nil {
 				return err
 			}
 			return r.histories(ctx, out)
 		}},
-		{name: "fuzz", run: fuzz},
-		{name: "integration", parts: true, run: integration},
-		{name: "e2e", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
-			out.live = true
-			listed, err := r.output(ctx, ".", "go", "list", "./test/e2e/...")
-			if err != nil {
-				return err
-			}
-			packages := slices.DeleteFunc(strings.Fields(listed), func(name string) bool { return name == installed })
-			// Its tests wait more than they work. Its packages share the sandbox's name: one at a time.
-			return r.goTest(ctx, out, append([]string{"-tags=e2e", "-count=1", "-timeout=60m", "-p=1", "-parallel=4"}, packages...)...)
-		}},
-		// They count packets that are lost while parts are replaced, and bound them: nothing else may run beside them.
-		{name: "alone", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
-			out.live = true
-			if err := r.goTest(ctx, out, append([]string{"-tags=integration", "-count=1", "-p=1", "-timeout=20m"}, counting...)...); err != nil {
-				return err
-			}
-			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-parallel=4", installed)
-		}},
+		{name: "integration", needs: needsParts, run: integration},
+		{name: "e2e", needs: needsParts, run: e2e},
+		{name: "alone", needs: needsParts, run: alone},
 		// A short list; make conformance runs the full one.
-		{name: "conformance", parts: true, run: func(ctx context.Context, r *runner, out *result) error {
+		{name: "conformance", needs: needsParts, run: func(ctx context.Context, r *runner, out *result) error {
 			out.live = true
 			return r.goTest(ctx, out, "-tags=e2e", "-count=1", "-timeout=60m", "-run=Short", "./test/conformance")
 		}},
-		{name: "kernel", parts: true, run: kernel},
+		// These are not part of the gate.
+		{name: "fuzz", run: fuzz},
+		{name: "kernel", needs: needsParts, run: kernel},
+		{name: "times", needs: needsParts, run: repeatTimes},
+		{name: "unsteady", needs: needsParts, run: repeatUnsteady},
+		{name: "long", run: long},
 	}
 }
 
@@ -70,21 +72,11 @@ func suiteNamed(name string) (suite, error) {
 	return suite{}, fmt.Errorf("find suite %q: there are %s", name, strings.Join(names, ", "))
 }
 
-// installed are the e2e tests that are part of suite alone.
-const installed = module + "test/e2e/installed"
-
-// counting are the packages whose integration tests are part of suite alone.
-var counting = []string{module + "pkg/central", module + "pkg/decide"}
-
-// tags are the build tags of all our tests.
-const tags = "-tags=integration,e2e"
-
-// verify checks that what is made from other files is up to date, and what the compiler can tell.
+// verify checks that what is made from other files is up to date. What the compiler and go vet can tell, the linter tells.
 func verify(ctx context.Context, r *runner, out *result) error {
 	out.record("generated files", r.generated(ctx))
 	out.record("go.mod and go.sum", r.silent(ctx, ".", "go", "mod", "tidy", "-diff"))
 	out.record("go.mod and go.sum of the tools", r.silent(ctx, tools, "go", "mod", "tidy", "-diff"))
-	out.record("go vet", r.silent(ctx, ".", "go", "vet", tags, "./..."))
 	gofumpt, err := r.tool(ctx, "gofumpt")
 	if err == nil {
 		err = r.silent(ctx, ".", gofumpt, "-l", "cmd", "pkg", "test", "images")
@@ -103,7 +95,8 @@ func lint(ctx context.Context, r *runner, out *result) error {
 }
 
 // histories plays 10,000 random histories of a cluster, the same in each run, so that a change which fails is to blame; make histories draws
-// others. It does so without the race detector, which finds nothing in one goroutine and takes ten times as long, and on two processors.
+// others. It does so without the race detector, which finds nothing in one goroutine and takes ten times as long, and on two processors. Number and
+// seed are environment variables, which the test reads: so Go's test cache keeps the result, which it does not with flags of package rapid.
 func (r *runner) histories(ctx context.Context, out *result) error {
 	const each = 5000
 	var (
@@ -113,9 +106,10 @@ func (r *runner) histories(ctx context.Context, out *result) error {
 	)
 	for i := range halves {
 		halves[i] = result{name: out.name, out: &printed[i]}
+		half := *r
+		half.settings = append(slices.Clone(r.settings), fmt.Sprintf("RAPID_CHECKS=%d", each), fmt.Sprintf("%s=%d", tier.RapidSeedVariable, 1+i<<40))
 		doing.Go(func() error {
-			return r.goTest(ctx, &halves[i], "-count=1", "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/decide",
-				fmt.Sprintf("-rapid.checks=%d", each), fmt.Sprintf("-rapid.seed=%d", 1+i<<40))
+			return half.goTest(ctx, &halves[i], "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/decide")
 		})
 	}
 	err := doing.Wait()
@@ -144,24 +138,6 @@ func fuzz(ctx context.Context, r *runner, out *result) error {
 		}
 	}
 	return nil
-}
-
-// integration runs the tests of the packages that have some with that tag. Two packages run at a time: they start servers, and wait for them.
-func integration(ctx context.Context, r *runner, out *result) error {
-	const files = "{{.ImportPath}} {{.TestGoFiles}} {{.XTestGoFiles}}"
-	without, err := r.output(ctx, ".", "go", "list", "-e", "-f", files, "./...")
-	if err != nil {
-		return err
-	}
-	with, err := r.output(ctx, ".", "go", "list", "-e", "-tags=integration", "-f", files, "./...")
-	if err != nil {
-		return err
-	}
-	packages := slices.DeleteFunc(differing(without, with), func(name string) bool { return slices.Contains(counting, name) })
-	if len(packages) == 0 {
-		return fmt.Errorf("find integration tests: no package has any")
-	}
-	return r.goTest(ctx, out, append([]string{"-tags=integration", "-count=1", "-p=2", "-timeout=20m"}, packages...)...)
 }
 
 // differing returns the first words of the lines of b that are not in a.

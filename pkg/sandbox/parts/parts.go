@@ -82,6 +82,12 @@ func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
 	return parts, nil
 }
 
+// InstallPackages does the first step of Gather alone: it installs the Debian packages that the parts take, a C compiler among them.
+func InstallPackages(ctx context.Context, need Need, progress Progress) error {
+	g := gatherer{need: need, note: progress.Note}
+	return progress.Do("Debian packages", func() error { return g.packages(ctx) })
+}
+
 // step is a part of gathering, with what a person reads of it.
 type step struct {
 	title string

@@ -6,10 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
@@ -22,19 +20,15 @@ import (
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/matrix/random"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
+	"github.com/atoll-net/atoll/test/tier"
 )
-
-var seed = flag.Uint64("seed", 0, "seed of the random matrix (0: another one each time)")
 
 // TestRandomMatrix: six Networks of overlapping addresses and the default one, drawn by a seed, with 24 and 4 pods on three
 // nodes. Every pod dials every other by its own address and by its face, all Services, and looks all their names up.
 func TestRandomMatrix(t *testing.T) {
-	if *seed == 0 {
-		*seed = rand.Uint64()
-	}
-	t.Logf("go test -tags e2e ./test/e2e/hostile -run RandomMatrix -seed %d draws the same", *seed)
-	t.Attr("seed", fmt.Sprint(*seed))
-	scene := random.Draw(*seed, random.Plans(), env.Box.Nodes())
+	seed := tier.Seed(t)
+	t.Attr("seed", fmt.Sprint(seed))
+	scene := random.Draw(seed, random.Plans(), env.Box.Nodes())
 	placed, services := build(t, scene)
 	paths := random.Paths(placed, services)
 	cluster.Eventually(t, cluster.Patience, "0 wrong", func(ctx context.Context) error {

@@ -3,7 +3,6 @@
 package installed
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -24,13 +23,13 @@ import (
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
+	"github.com/atoll-net/atoll/test/tier"
 )
 
 // make churn sets these; without them it is a small one.
 var (
 	churnFor  = flag.Duration("duration", 40*time.Second, "how long TestChurn makes and removes pods")
 	churnPods = flag.Int("pods", 12, "how many pods TestChurn keeps at a time")
-	churnSeed = flag.Uint64("seed", 0, "what TestChurn draws by; 0 is the time")
 	killEvery = flag.Duration("kill-every", 20*time.Second, "how often TestChurn kills a process of a member of the databases; 0 is never, and tells what is lost without")
 )
 
@@ -51,8 +50,8 @@ const (
 // TestChurn: pods of several Networks are made and removed all the time, while members of the databases are killed at random. Every pod starts; who asked all the
 // time has lost nothing; and afterwards OVN has what the cluster's objects ask for, with the pods, and without them.
 func TestChurn(t *testing.T) {
-	seed := cmp.Or(*churnSeed, uint64(time.Now().UnixNano()))
-	t.Logf("-seed=%d -duration=%s -pods=%d -kill-every=%s", seed, *churnFor, *churnPods, *killEvery)
+	seed := tier.Seed(t)
+	t.Logf("-duration=%s -pods=%d -kill-every=%s", *churnFor, *churnPods, *killEvery)
 	c := &churn{random: rand.New(rand.NewPCG(seed, 0)), started: map[string]time.Time{}, ends: map[string]time.Time{}}
 	for n := range churnNetworks {
 		name := fmt.Sprintf("churn-%d", n)

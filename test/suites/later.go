@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// moved is a test that only make test-all runs.
+type moved struct {
+	// dir is its package's directory.
+	dir string
+	// test is the function, or a subtest as go test prints it: TestX/some_row. No other package has a function of that name.
+	test string
+	// twin is a test of the gate that shows the same at a lower price, as DIRECTORY.TestName.
+	twin string
+	// why says what the test shows beyond its twin, and what it costs.
+	why string
+}
+
+// later are the tests that are not part of the gate. docs/design/testing.md names them.
+var later = []moved{
+	{"test/e2e", "TestNamesGoOn", "pkg/names.TestHandover", "names are answered while the agent and the DNS program are killed and replaced, for 19 s"},
+	{"test/e2e", "TestRollingRestart", "pkg/decide.TestNewConnectionsWhileEndpointsChangeWithPackets", "the same by a Deployment of Kubernetes"},
+	{"test/e2e", "TestKillDuringRollout", "test/e2e.TestKillAgentDuringStart", "everything is killed again and again while all pods are replaced"},
+	{"test/e2e/installed", "TestChurn", "pkg/central.TestCluster", "pods come and go meanwhile, and what is killed is drawn"},
+	{"test/e2e/installed", "TestRolled/central_rolled", "pkg/central.TestCluster", "the same under the load of pods"},
+	{"test/e2e/installed", "TestRolled/controller_rolled", "pkg/decide.TestRestartWritesNothing", "the same under the load of pods"},
+	{"test/e2e/installed", "TestRolled/names_rolled", "pkg/names.TestHandover", "the same under the load of pods"},
+	{"test/e2e/installed", "TestConnectivityKept", "pkg/cli.TestScripts", "what connectivity test --keep keeps, on a cluster"},
+	{"test/e2e/installed", "TestConnectivityOfPodsThatDoNotStart", "pkg/connectivity.TestNotTried", "the same on a cluster"},
+	{"test/e2e/installed", "TestConnectivityWithoutAnAgent", "test/e2e/installed.TestConnectivityFinds", "a fault that takes a minute to be found"},
+	{"pkg/agent", "TestNeighboursOfAFlood", "pkg/agent.TestWhatAPodSendsIsBounded", "what the bound is good for: a ratio of measurements"},
+	{"pkg/inspectapi", "TestAThousandNetworks", "pkg/inspectapi.TestInspection", "the same questions at 1,000 Networks, within a second"},
+}
+
+// chosen returns the arguments of go test without the tests that are not part of the gate, unless nothing is left out.
+func (r *runner) chosen(args ...string) []string { return r.chosenBut(nil, args...) }
+
+// chosenBut does so without tests that are part of another suite.
+func (r *runner) chosenBut(elsewhere []string, args ...string) []string {
+	without := make([]string, 0, len(elsewhere)+len(later))
+	for _, test := range elsewhere {
+		without = append(without, "^"+test+"$")
+	}
+	if !r.all {
+		for _, m := range later {
+			without = append(without, "^"+strings.ReplaceAll(m.test, "/", "$/^")+"$")
+		}
+	}
+	args = slices.Clone(args)
+	if r.all && !slices.Contains(args, "-count=1") {
+		// Package rapid reads its seed before Go's test cache notices what is read.
+		args = slices.Insert(args, 0, "-count=1")
+	}
+	if len(without) == 0 {
+		return args
+	}
+	return slices.Insert(args, 0, "-skip="+strings.Join(without, "|"))
+}
+
+// times are the tests that hold a promised time. make test-all repeats each.
+var times = []struct{ tag, dir, test string }{
+	{"integration", "pkg/decide", "TestWhatSomebodyBreaksComesBackWithinASecond"},
+	{"integration", "pkg/decide", "TestNewConnectionsWhileEndpointsChangeWithPackets"},
+	{"integration", "pkg/decide", "TestBusyClientsLeaveEndpointsWithPackets"},
+	{"integration", "pkg/decide", "TestJoinedUnderTraffic"},
+	{"integration", "pkg/agent", "TestPodsAreToldWhatTheyWaitFor"},
+	{"integration", "pkg/agent", "TestAPodDoesNotHaveOVNControllerToItself"},
+	{"integration", "pkg/agent", "TestNeighboursOfAFlood"},
+	{"integration", "pkg/names", "TestHandover"},
+	{"integration", "pkg/inspectapi", "TestAThousandNetworks"},
+	{"e2e", "test/e2e", "TestDriftIsRepaired"},
+	{"e2e", "test/e2e", "TestWhatKubectlShows"},
+	{"e2e", "test/e2e", "TestNamesGoOn"},
+	{"e2e", "test/e2e", "TestRollingRestart"},
+}
+
+// repeatTimes repeats each test of times.
+func repeatTimes(ctx context.Context, r *runner, out *result) error {
+	out.live = true
+	for _, p := range times {
+		test := &rerun{runner: r, flags: []string{"-tags=" + p.tag, "-timeout=3h"}, pkg: module + p.dir, test: p.test}
+		if err := test.repeat(ctx, out); err != nil {
+			out.record(p.test, err)
+		}
+	}
+	return nil
+}
+
+// long runs commands of the Makefile that take minutes to hours, and judge by themselves.
+func long(ctx context.Context, r *runner, out *result) error {
+	from := rand.IntN(1_000_000)
+	for _, command := range [][]string{
+		{"histories"},
+		{"mutations"},
+		{"policy", fmt.Sprintf("POLICY=-clusters=2000 -seed=%d", from)},
+		{"policy-packets", fmt.Sprintf("PACKETS=-packets=10000 -seed=%d", from)},
+		{"explain-packets"},
+		{"rebuild"},
+		{"losses"},
+		{"churn"},
+		{"conformance"},
+		{"conformance-gateway"},
+		{"test-images"},
+	} {
+		out.record("make "+strings.Join(command, " "), r.loud(ctx, "make", command...))
+	}
+	return nil
+}
+
+// twinOf splits DIRECTORY.TestName.
+func twinOf(twin string) (dir, test string, err error) {
+	at := strings.LastIndexByte(twin, '.')
+	if at < 0 {
+		return "", "", fmt.Errorf("read twin %q: there is no package", twin)
+	}
+	return twin[:at], twin[at+1:], nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// installed are the e2e tests that are part of suite alone: a cluster of their own, of which they replace, kill and remove parts.
+const installed = module + "test/e2e/installed"
+
+// quiet are the integration tests that count lost packets or hold a time, and are therefore part of suite alone. The other tests of their packages
+// are part of suite integration.
+var quiet = []struct{ dir, tests string }{
+	{"pkg/agent", "^TestAPodDoesNotHaveOVNControllerToItself$"},
+	{"pkg/central", "^(TestCluster|TestRebuild)$"},
+	{"pkg/decide", "(WithPackets|UnderTraffic|WithinASecond)$"},
+}
+
+// e2e runs the tests on whole clusters, but for those of suite alone.
+func e2e(ctx context.Context, r *runner, out *result) error {
+	out.live = true
+	listed, err := r.output(ctx, ".", "go", "list", "./test/e2e/...")
+	if err != nil {
+		return err
+	}
+	packages := slices.DeleteFunc(strings.Fields(listed), func(name string) bool { return name == installed })
+	// Its tests wait more than they work. Its packages share the sandbox's name: one at a time.
+	return r.goTest(ctx, out, r.chosen(append([]string{"-tags=e2e", "-count=1", "-timeout=60m", "-p=1", "-parallel=4"}, packages...)...)...)
+}
+
+// alone runs what counts packets that are lost while parts are replaced, and bounds them: nothing else may run beside it.
+func alone(ctx context.Context, r *runner, out *result) error {
+	out.live = true
+	for _, q := range quiet {
+		if err := r.goTest(ctx, out, r.chosen("-tags=integration", "-count=1", "-timeout=20m", "-run="+q.tests, module+q.dir)...); err != nil {
+			return err
+		}
+	}
+	return r.goTest(ctx, out, r.chosen("-tags=e2e", "-count=1", "-timeout=60m", "-parallel=4", installed)...)
+}
+
+// integration runs the tests of the packages that have some with that tag, but for those of suite alone. Two packages run at a time: they start
+// servers, and wait for them.
+func integration(ctx context.Context, r *runner, out *result) error {
+	const files = "{{.ImportPath}} {{.TestGoFiles}} {{.XTestGoFiles}}"
+	without, err := r.output(ctx, ".", "go", "list", "-e", "-f", files, "./...")
+	if err != nil {
+		return err
+	}
+	with, err := r.output(ctx, ".", "go", "list", "-e", "-tags=integration", "-f", files, "./...")
+	if err != nil {
+		return err
+	}
+	packages := differing(without, with)
+	if len(packages) == 0 {
+		return fmt.Errorf("find integration tests: no package has any")
+	}
+	elsewhere, err := quietTests(".")
+	if err != nil {
+		return err
+	}
+	flags := []string{"-tags=integration", "-count=1", "-p=2", "-timeout=20m"}
+	return r.goTest(ctx, out, r.chosenBut(elsewhere, append(flags, packages...)...)...)
+}
+
+// quietTests are the names of the tests of quiet.
+func quietTests(root string) ([]string, error) {
+	var names []string
+	for _, q := range quiet {
+		wanted, err := regexp.Compile(q.tests)
+		if err != nil {
+			return nil, fmt.Errorf("read list of suite alone: %w", err)
+		}
+		before := len(names)
+		there, err := testsIn(filepath.Join(root, q.dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range there {
+			if wanted.MatchString(name) {
+				names = append(names, name)
+			}
+		}
+		if len(names) == before {
+			return nil, fmt.Errorf("read list of suite alone: no test of %s is like %s", q.dir, q.tests)
+		}
+	}
+	return names, nil
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+
+// testsIn finds the names of the tests in a directory, whatever their build tags.
+func testsIn(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return nil, fmt.Errorf("list tests: %w", err)
+	}
+	var names []string
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read test: %w", err)
+		}
+		for _, match := range testFunc.FindAllSubmatch(source, -1) {
+			if name := string(match[1]); name != "TestMain" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
