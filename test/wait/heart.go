@@ -78,6 +78,8 @@ func (m machine) begin(parent context.Context, patience time.Duration) (ctx cont
 			select {
 			case <-quit:
 				return
+			case <-ctx.Done():
+				return
 			case <-timer.C:
 			}
 			now := time.Now()

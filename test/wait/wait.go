@@ -10,7 +10,7 @@ import (
 
 const (
 	// Patience is for what takes a moment on a quiet machine. It is used up only by what never comes.
-	Patience = 30 * time.Second
+	Patience = time.Minute
 
 	shortestPause = 5 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
