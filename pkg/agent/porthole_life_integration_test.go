@@ -24,6 +24,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // ours is what is ours on a node, to compare.
@@ -106,7 +107,7 @@ func TestConnectionsEndWithTheirPod(t *testing.T) {
 		if !strings.HasSuffix(line, "second") {
 			t.Errorf("got %q", line)
 		}
-	case <-time.After(5 * time.Second):
+	case <-wait.Context(t, wait.Patience).Done():
 		t.Errorf("the next pod with the face is not reached")
 	}
 }
