@@ -2,13 +2,15 @@ package place
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // start runs supervisors for daemons as the first process of a place would, and a client of theirs.
@@ -68,9 +70,8 @@ func TestNice(t *testing.T) {
 // until waits for a state of a daemon.
 func until(t *testing.T, client Client, name, what string, holds func(Daemon) bool) Daemon {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
 	var last Daemon
-	for time.Now().Before(deadline) {
+	wait.Eventually(t, wait.Patience, name+" "+what, func(context.Context) error {
 		daemons, err := client.Daemons(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -80,11 +81,11 @@ func until(t *testing.T, client Client, name, what string, holds func(Daemon) bo
 				last = d
 			}
 		}
-		if holds(last) {
-			return last
+		if !holds(last) {
+			return fmt.Errorf("%+v", last)
 		}
-	}
-	t.Fatalf("%s is not %s: %+v", name, what, last)
+		return nil
+	})
 	return last
 }
 
