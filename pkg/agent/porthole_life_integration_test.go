@@ -353,16 +353,11 @@ func settled(t *testing.T, check func()) {
 // later.
 func seesPort(t *testing.T, a *Agent, name string, there bool) {
 	t.Helper()
-	for until := time.Now().Add(10 * time.Second); ; {
+	wait.Until(t, wait.Patience, fmt.Sprintf("port %s is seen: %t", name, there), func() bool {
 		_, has, err := a.ovs.Find(t.Context(), name)
 		must(t, err)
-		if has == there {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("port %s: the agent still sees %t", name, has)
-		}
-	}
+		return has == there
+	})
 }
 
 // successor is the agent that comes after another one died: it knows what the API server shows, and nothing else.

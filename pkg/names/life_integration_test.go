@@ -181,6 +181,11 @@ func TestHandover(t *testing.T) {
 		next := start(t, dir, turn+1, api)
 		now.end(t)
 		now = next
+		wait.Until(t, wait.Patience, "enough questions since the last replacement", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return answers["udp 10.96.1.0"] >= 100*(turn+1) && answers["tcp 10.96.1.0"] >= 50*(turn+1)
+		})
 	}
 	stop()
 	asking.Wait()
@@ -191,9 +196,6 @@ func TestHandover(t *testing.T) {
 		if !strings.HasSuffix(got, " 10.96.1.0") {
 			t.Errorf("%d times: %s", answers[got], got)
 		}
-	}
-	if answers["udp 10.96.1.0"] < 100*turns || answers["tcp 10.96.1.0"] < 50*turns {
-		t.Errorf("hardly any answers: %v", answers)
 	}
 }
 
@@ -259,22 +261,20 @@ func TestSettingsChange(t *testing.T) {
 	must(t, unstructured.SetNestedMap(object.Object, status, "status", "active"))
 	_, err = api.Networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("atollconfigs")).Update(t.Context(), object, metav1.UpdateOptions{})
 	must(t, err)
-	for began := time.Now(); ; {
+	wait.Eventually(t, wait.Patience, "the other domain", func(ctx context.Context) error {
 		var got string
 		must(t, ns.WithNetNSPath(red.NetnsPath(), func(ns.NetNS) error {
 			question := new(dns.Msg)
 			question.SetQuestion("db.red.svc.other.example.", dns.TypeA)
-			reply, _, err := (&dns.Client{}).ExchangeContext(t.Context(), question, net.JoinHostPort(testServers[0].String(), "53"))
+			reply, _, err := (&dns.Client{}).ExchangeContext(ctx, question, net.JoinHostPort(testServers[0].String(), "53"))
 			if err == nil {
 				got = dns.RcodeToString[reply.Rcode] + fmt.Sprint(len(reply.Answer))
 			}
 			return nil
 		}))
-		if got == "NOERROR1" {
-			break
+		if got != "NOERROR1" {
+			return errors.New(got)
 		}
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("under the other domain: %s", got)
-		}
-	}
+		return nil
+	})
 }
