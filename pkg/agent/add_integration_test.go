@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/vishvananda/netlink"
@@ -17,6 +16,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // newPair is a node with two pods.
@@ -139,7 +139,7 @@ func TestWhatAPodSaidLastArrives(t *testing.T) {
 	defer listener.Close()
 	hear := func(want string) {
 		t.Helper()
-		must(t, listener.SetReadDeadline(time.Now().Add(10*time.Second)))
+		defer wait.Limit(listener, wait.Patience)()
 		heard := make([]byte, 64)
 		size, _, err := listener.ReadFrom(heard)
 		if err != nil || string(heard[:size]) != want {
@@ -165,14 +165,11 @@ func TestWhatAPodSaidLastArrives(t *testing.T) {
 	say("last")
 	gone := make(chan error, 1)
 	go func() { gone <- a.Del(t.Context(), one.request) }()
-	for {
+	wait.Until(t, wait.Patience, "the port has gone", func() bool {
 		_, found, err := a.ovs.Find(t.Context(), one.hostName())
 		must(t, err)
-		if !found {
-			break
-		}
-		<-time.After(time.Millisecond)
-	}
+		return !found
+	})
 	must(t, n.vswitchd.Process.Signal(unix.SIGCONT))
 	hear("last")
 	must(t, <-gone)

@@ -16,6 +16,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // abroad is a provider that has the addresses which a server outside of the cluster has, and blue its consumer.
@@ -73,7 +74,7 @@ func faces(p *testPod) [2]netip.Addr { return [2]netip.Addr{p.nic.Faces[0], p.ni
 
 // told is what the client is told at an address, without the port from which it came.
 func (a *abroad) told(network string, to netip.Addr) string {
-	conn, told, err := dial(a.client.inside, network, to, 0, time.Second)
+	conn, told, err := dial(wait.Context(a.t, time.Second), a.client.inside, network, to, 0)
 	if err != nil {
 		return ""
 	}
@@ -108,13 +109,13 @@ func (a *abroad) want(what string, at [2]netip.Addr, who string) {
 		if who != "" {
 			// Others send once: what comes while OVN is still at it may be lost. Who is not to be answered must not be even once.
 			until(func() bool { return is(a.told("udp", to)) })
-			until(func() bool { return echoes(a.client.inside, to, time.Second) == nil })
+			until(func() bool { return echoes(wait.Context(a.t, time.Second), a.client.inside, to) == nil })
 			continue
 		}
 		if got := a.told("udp", to); got != "" {
 			a.t.Errorf("%s: %s by udp: %q, want silence", what, to, got)
 		}
-		if echoes(a.client.inside, to, time.Second) == nil {
+		if echoes(wait.Context(a.t, time.Second), a.client.inside, to) == nil {
 			a.t.Errorf("%s: an echo of %s is answered", what, to)
 		}
 	}
@@ -134,7 +135,7 @@ func TestOwnAddressesOfAProvider(t *testing.T) {
 		}
 	}
 
-	outward, _, err := dial(a.client.inside, "tcp", outside[0], 0, 3*time.Second)
+	outward, _, err := dial(wait.Context(t, 3*time.Second), a.client.inside, "tcp", outside[0], 0)
 	must(t, err)
 	defer outward.Close()
 	must(t, says(outward, "before"))
@@ -198,7 +199,7 @@ func TestOwnAddressesOfAProvider(t *testing.T) {
 		"compatibility has ended": {func() { a.offers(true) }, true},
 		"faces alone are dialled": {func() { a.offers(false, "blue") }, false},
 	} {
-		conn, _, err := dial(a.client.inside, "tcp", own(a.server)[0], 0, 3*time.Second)
+		conn, _, err := dial(wait.Context(t, 3*time.Second), a.client.inside, "tcp", own(a.server)[0], 0)
 		must(t, err)
 		must(t, says(conn, "before"))
 		way.end()

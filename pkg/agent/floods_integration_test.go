@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -146,12 +147,17 @@ func expire(raw []byte, ttl byte) {
 // counter counts the frames with a text that come to a pod's interface, until it is asked and none comes any more.
 func (p *testPod) counter(text string) func() int {
 	p.tb.Helper()
-	arrives := p.sniff()
+	frames := p.inbox()
 	return func() (count int) {
-		for arrives(text, 300*time.Millisecond) {
-			count++
+		for {
+			frame, ok := frames.next(300 * time.Millisecond)
+			switch {
+			case !ok:
+				return count
+			case strings.Contains(frame, text):
+				count++
+			}
 		}
-		return count
 	}
 }
 

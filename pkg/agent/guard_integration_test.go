@@ -3,14 +3,12 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -18,10 +16,9 @@ import (
 	"github.com/atoll-net/atoll/test/frames"
 )
 
-// sniff gives a function that waits until a frame with the text has come to a pod's interface; false when none comes in time.
-func (p *testPod) sniff() func(text string, patience time.Duration) bool {
+// listens returns a socket by which the frames that come to a pod's interface are read.
+func (p *testPod) listens() (socket int) {
 	p.tb.Helper()
-	var socket int
 	must(p.tb, p.inside(func() error {
 		link, err := netlink.LinkByName("eth0")
 		if err != nil {
@@ -37,21 +34,7 @@ func (p *testPod) sniff() func(text string, patience time.Duration) bool {
 		return unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: unix.ETH_P_ALL << 8, Ifindex: link.Attrs().Index})
 	}))
 	p.tb.Cleanup(func() { _ = unix.Close(socket) })
-	buffer := make([]byte, 1<<16)
-	return func(text string, patience time.Duration) bool {
-		p.tb.Helper()
-		for until := time.Now().Add(patience); ; {
-			left := unix.NsecToTimeval(int64(max(time.Until(until), time.Millisecond)))
-			must(p.tb, unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &left))
-			n, _, err := unix.Recvfrom(socket, buffer, 0)
-			if err == nil && bytes.Contains(buffer[:n], []byte(text)) {
-				return true
-			}
-			if time.Now().After(until) {
-				return false
-			}
-		}
-	}
+	return socket
 }
 
 // end is a pod's interface as its neighbours know it.
@@ -80,25 +63,18 @@ func TestForgedRoutersAndServers(t *testing.T) {
 	go func() { done <- watch.serve(ctx) }()
 	t.Cleanup(cancel)
 	attacker, victim := j.pod("red", "attacker", "10.0.0.5", "a"), j.pod("red", "victim", "10.0.0.6", "b")
-	arrives := victim.sniff()
+	came := victim.inbox()
 	players := frames.Players{Sender: attacker.end(), Receiver: victim.end()}
 	honest, forged := players.Honest(), players.Servers()
 	try := func(name string, made func(string) [][]byte, want bool) {
 		t.Run(fmt.Sprintf("%s, arrives %t", name, want), func(t *testing.T) {
-			attacker.sendAll(made("marked " + name + "."))
-			if !want {
-				// What is sent later arrives later.
-				attacker.sendAll(honest["IPv4"]("sentinel of " + name + "."))
+			text := "marked " + name + "."
+			send := func() { attacker.sendAll(made(text)) }
+			if want {
+				came.wantArrival(t, text, send)
+				return
 			}
-			got := arrives("marked "+name+".", 300*time.Millisecond)
-			// Open vSwitch judges by what it has cached for a moment more than the rows are there.
-			for tries := 0; want && !got && tries < 20; tries++ {
-				attacker.sendAll(made("marked " + name + "."))
-				got = arrives("marked "+name+".", 300*time.Millisecond)
-			}
-			if got != want {
-				t.Errorf("it arrives: %t, want %t", got, want)
-			}
+			came.never(t, text, send, func(mark string) { attacker.sendAll(honest["IPv4"](mark)) })
 		})
 	}
 	for name, made := range honest {

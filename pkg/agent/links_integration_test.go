@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // questions are what a pod asks another one while things happen around them: each from a port of its own, so that each is the
@@ -22,7 +23,7 @@ type questions struct {
 	asked, lost atomic.Int64
 }
 
-// ask asks until end is closed. A question that has no answer for so long is lost, and not only late.
+// ask asks until end is closed. A question that has no answer while the machine gave so much time is lost, and not only late.
 func (q *questions) ask(from *testPod, server string, end <-chan struct{}) error {
 	const patience = 3 * time.Second
 	for {
@@ -43,10 +44,10 @@ func (q *questions) ask(from *testPod, server string, end <-chan struct{}) error
 		if _, err := conn.Write([]byte("question")); err != nil {
 			return err
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-			return err
-		}
-		if _, err := conn.Read(make([]byte, 64)); os.IsTimeout(err) {
+		stop := wait.Limit(conn, patience)
+		_, err = conn.Read(make([]byte, 64))
+		stop()
+		if os.IsTimeout(err) {
 			q.lost.Add(1)
 		} else if err != nil {
 			return err

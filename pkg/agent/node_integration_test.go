@@ -30,6 +30,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/pkg/vswitch"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // The test binary plays three parts, told apart by the environment: the test run proper starts itself anew in
@@ -218,20 +219,13 @@ func (n *node) start(name string, args ...string) *exec.Cmd {
 // awaitSocket waits until somebody listens.
 func (n *node) awaitSocket(name string) {
 	n.tb.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for {
+	wait.Eventually(n.tb, wait.Patience, name, func(context.Context) error {
 		conn, err := net.Dial("unix", filepath.Join(n.dir, name))
-		if err == nil {
-			must(n.tb, conn.Close())
-			return
+		if err != nil {
+			return err
 		}
-		select {
-		case <-ticker.C:
-		case <-n.tb.Context().Done():
-			n.tb.Fatal(err)
-		}
-	}
+		return conn.Close()
+	})
 }
 
 // run runs a command line tool to its end.

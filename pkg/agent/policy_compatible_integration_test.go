@@ -13,6 +13,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // found adds a Network, and its namespace of the same name.
@@ -74,7 +75,7 @@ func (c *callers) reach(t *testing.T, network string, family, port int) string {
 	var reached []string
 	for name, from := range c.from {
 		all.Go(func() {
-			conn, told, err := dial(from.inside, network, c.to.nic.Faces[family], port, time.Second)
+			conn, told, err := dial(wait.Context(t, time.Second), from.inside, network, c.to.nic.Faces[family], port)
 			if err != nil {
 				return
 			}

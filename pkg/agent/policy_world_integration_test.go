@@ -22,6 +22,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // judged is a node with OVN, the agent, and a controller's engine whose cluster the test sets: its Networks are red and
@@ -103,19 +104,12 @@ func newJudged(t *testing.T) *judged {
 // await waits until what gives something.
 func await[T any](t *testing.T, what func() *T) *T {
 	t.Helper()
-	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(2*time.Millisecond)
-	defer limit.Stop()
-	defer tick.Stop()
-	for {
-		if got := what(); got != nil {
-			return got
-		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatal("waited for nothing")
-		}
-	}
+	var got *T
+	wait.Until(t, wait.Patience, "waited for nothing", func() bool {
+		got = what()
+		return got != nil
+	})
+	return got
 }
 
 func (j *judged) change(f func(*model.Changes)) {

@@ -20,6 +20,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/test/frames"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestPodsAreKeptFromTheInfrastructure has a pod dial everything that its Network must not reach. Its Network has a way
@@ -251,7 +252,7 @@ func TestSpoofedPackets(t *testing.T) {
 			if line != world.nodeV4+":4711 "+text && !strings.HasSuffix(line, " "+text) {
 				t.Errorf("outside got %q", line)
 			}
-		case <-time.After(5 * time.Second):
+		case <-wait.Context(t, wait.Patience).Done():
 			t.Fatal("the honest packet does not arrive: this test shows nothing")
 		}
 		for _, silent := range []<-chan string{got, node, victim} {
@@ -341,11 +342,7 @@ func TestSpoofedPackets(t *testing.T) {
 	// The control: without the chain that looks at sources one arrives that is not the pod's own address. Of the others the kernel drops
 	// those that do not lead back to where they come from.
 	without(t, wall{porthole.IDOf(uidOf("red")).Name(), "flush chain inet atoll entrance"})
-	await(t, func() *bool {
-		red.sendFrame(udp("100.64.1.5", world.v4, "the control").Bytes())
-		there := received(got, "the control", 300*time.Millisecond)
-		return map[bool]*bool{true: &there}[there]
-	})
+	inboxOf(got).wantArrival(t, "the control", func() { red.sendFrame(udp("100.64.1.5", world.v4, "the control").Bytes()) })
 	// What is large and allowed arrives in one piece.
 	must(t, red.inside(func() error {
 		conn, err := net.Dial("udp4", world.v4+":9")
@@ -361,7 +358,7 @@ func TestSpoofedPackets(t *testing.T) {
 		if !strings.Contains(line, "largelarge") {
 			t.Errorf("outside got %q", line)
 		}
-	case <-time.After(5 * time.Second):
+	case <-wait.Context(t, wait.Patience).Done():
 		t.Error("a datagram in fragments does not arrive")
 	}
 }

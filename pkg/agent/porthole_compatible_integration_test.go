@@ -4,12 +4,15 @@ package agent
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +22,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // peers are two nodes of one OVN. Each Network is on one of them, with one pod, and all pods have the same address and the same MAC address.
@@ -134,33 +138,37 @@ func serveSeen(tb testing.TB, inside func(func() error) error, name string) {
 	}()
 }
 
-// dial opens a connection to port 80 of an address, from a port of the client's, 0 for any, and gives what it is told.
-func dial(inside func(func() error) error, network string, to netip.Addr, from int, patience time.Duration) (conn net.Conn, told string, err error) {
+// dial opens a connection to port 80 of an address, from a port of the client's, 0 for any, and returns what it is told.
+func dial(ctx context.Context, inside func(func() error) error, network string, to netip.Addr, from int) (conn net.Conn, told string, err error) {
 	err = inside(func() (err error) {
-		dialer := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{Port: from}}
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{Port: from}}
 		if network == "udp" {
 			dialer.LocalAddr = &net.UDPAddr{Port: from}
 		}
-		conn, err = dialer.Dial(network, net.JoinHostPort(to.String(), "80"))
+		conn, err = dialer.DialContext(ctx, network, net.JoinHostPort(to.String(), "80"))
 		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	if err = conn.SetDeadline(time.Now().Add(patience)); err == nil && network == "udp" {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	if network == "udp" {
 		_, err = conn.Write([]byte("hello"))
 	}
 	if err == nil {
 		told, err = bufio.NewReaderSize(conn, 128).ReadString('\n')
 	}
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return nil, "", errors.Join(err, conn.Close())
 	}
-	return conn, strings.TrimSpace(told), conn.SetDeadline(time.Time{})
+	return conn, strings.TrimSpace(told), nil
 }
 
 // echoes reports whether an address answers an echo request: each is another one, since what is alike is one connection.
-func echoes(inside func(func() error) error, to netip.Addr, patience time.Duration) error {
+func echoes(ctx context.Context, inside func(func() error) error, to netip.Addr) error {
 	network, from, protocol, request, reply := "ip4:icmp", "0.0.0.0", 1, icmp.Type(ipv4.ICMPTypeEcho), icmp.Type(ipv4.ICMPTypeEchoReply)
 	if to.Is6() {
 		network, from, protocol, request, reply = "ip6:ipv6-icmp", "::", 58, ipv6.ICMPTypeEchoRequest, ipv6.ICMPTypeEchoReply
@@ -175,9 +183,7 @@ func echoes(inside func(func() error) error, to netip.Addr, patience time.Durati
 		if err != nil {
 			return err
 		}
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-			return err
-		}
+		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
 		if _, err := conn.WriteTo(question, &net.IPAddr{IP: to.AsSlice()}); err != nil {
 			return err
 		}
@@ -194,25 +200,31 @@ func echoes(inside func(func() error) error, to netip.Addr, patience time.Durati
 	})
 }
 
-// asks is what a pod learns who dials another's face by TCP, UDP and ICMP, of both families: who was reached, and as whom it was seen.
-func (p *peers) asks(from, to string, patience time.Duration) (answers []string) {
+// asks is what one learns who dials a pod's face by TCP, UDP and ICMP, of both families, all at once: who was reached, and as whom one was seen.
+func (p *peers) asks(ctx context.Context, inside func(func() error) error, to string) (answers []string) {
 	p.tb.Helper()
-	inside := p.pods[from].inside
+	all := make([]string, 6)
+	var asking sync.WaitGroup
 	for family := range 2 {
-		for _, network := range []string{"tcp", "udp"} {
-			conn, told, err := dial(inside, network, p.face(to, family), 0, patience)
-			if err != nil {
-				continue
+		for i, network := range []string{"tcp", "udp"} {
+			asking.Go(func() {
+				conn, told, err := dial(ctx, inside, network, p.face(to, family), 0)
+				if err != nil {
+					return
+				}
+				conn.Close()
+				told = told[:strings.LastIndex(told, ":")]
+				all[3*family+i] = network + " " + strings.NewReplacer("[", "", "]", "").Replace(told)
+			})
+		}
+		asking.Go(func() {
+			if echoes(ctx, inside, p.face(to, family)) == nil {
+				all[3*family+2] = "icmp"
 			}
-			conn.Close()
-			told = told[:strings.LastIndex(told, ":")]
-			answers = append(answers, network+" "+strings.NewReplacer("[", "", "]", "").Replace(told))
-		}
-		if echoes(inside, p.face(to, family), patience) == nil {
-			answers = append(answers, "icmp")
-		}
+		})
 	}
-	return answers
+	asking.Wait()
+	return slices.DeleteFunc(all, func(answer string) bool { return answer == "" })
 }
 
 // wantReaches expects that a pod reaches another one by everything that asks tries, as its own face.
@@ -223,15 +235,38 @@ func (p *peers) wantReaches(from, to string) {
 		sees := fmt.Sprintf("%s sees %s", to, p.face(from, family))
 		want = append(want, "tcp "+sees, "udp "+sees, "icmp")
 	}
-	if got := p.asks(from, to, 3*time.Second); strings.Join(got, ", ") != strings.Join(want, ", ") {
+	if got := p.asks(wait.Context(p.tb, 3*time.Second), p.pods[from].inside, to); strings.Join(got, ", ") != strings.Join(want, ", ") {
 		p.tb.Errorf("%s reaches %s by %q, want %q", from, to, got, want)
 	}
 }
 
-// wantKeptFrom expects that it reaches it by nothing.
+// wantKeptFrom expects that it reaches it by nothing. The marker is the node that the pod is on, which may dial each face: it asks the same, after the pod, and goes as often
+// through a porthole and through the tunnel.
 func (p *peers) wantKeptFrom(from, to string) {
 	p.tb.Helper()
-	if got := p.asks(from, to, 300*time.Millisecond); len(got) > 0 {
-		p.tb.Errorf("%s reaches %s by %q", from, to, got)
-	}
+	ctx, cancel := context.WithCancel(p.tb.Context())
+	defer cancel()
+	var asking sync.WaitGroup
+	var answers [2][]string
+	round := 0
+	wait.Never(p.tb, from+" reaches "+to, wait.Attack{
+		Send: func() {
+			at := &answers[round]
+			round++
+			asking.Go(func() { *at = p.asks(ctx, p.pods[from].inside, to) })
+		},
+		Marker: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+			defer cancel()
+			if got := p.asks(ctx, p.nodes[p.home[from]].inside, to); len(got) != 6 {
+				return fmt.Errorf("the node is answered by %q only", got)
+			}
+			return nil
+		},
+		Came: func() string {
+			cancel()
+			asking.Wait()
+			return strings.Join(append(answers[0], answers[1]...), ", ")
+		},
+	})
 }

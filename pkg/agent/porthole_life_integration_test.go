@@ -24,6 +24,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // ours is what is ours on a node, to compare.
@@ -106,7 +107,7 @@ func TestConnectionsEndWithTheirPod(t *testing.T) {
 		if !strings.HasSuffix(line, "second") {
 			t.Errorf("got %q", line)
 		}
-	case <-time.After(5 * time.Second):
+	case <-wait.Context(t, wait.Patience).Done():
 		t.Errorf("the next pod with the face is not reached")
 	}
 }
@@ -352,16 +353,11 @@ func settled(t *testing.T, check func()) {
 // later.
 func seesPort(t *testing.T, a *Agent, name string, there bool) {
 	t.Helper()
-	for until := time.Now().Add(10 * time.Second); ; {
+	wait.Until(t, wait.Patience, fmt.Sprintf("port %s is seen: %t", name, there), func() bool {
 		_, has, err := a.ovs.Find(t.Context(), name)
 		must(t, err)
-		if has == there {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("port %s: the agent still sees %t", name, has)
-		}
-	}
+		return has == there
+	})
 }
 
 // successor is the agent that comes after another one died: it knows what the API server shows, and nothing else.

@@ -3,8 +3,11 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // rangePlan is a Network that chose addresses which somebody else has, too.
@@ -104,21 +108,15 @@ func (j *judged) join(p rangePlan) {
 // answers waits until a server answers a pod by its name.
 func answers(t *testing.T, from *testPod, address netip.Addr, port, name string) {
 	t.Helper()
-	var last string
-	deadline := time.Now().Add(20 * time.Second)
-	for {
+	err := wait.For(t.Context(), wait.Patience, func(context.Context) error {
 		answer, err := ask(from.inside, net.JoinHostPort(address.String(), port))
-		if err == nil && len(answer) > len(name) && answer[:len(name)+1] == name+" " {
-			return
+		if err == nil && !strings.HasPrefix(answer, name+" ") {
+			err = errors.New(answer)
 		}
-		last = answer
-		if err != nil {
-			last = err.Error()
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("%s: %s port %s: %s, want %s", from.request.Pod.Key(), address, port, last, name)
-			return
-		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("%s: %s port %s: %v, want %s", from.request.Pod.Key(), address, port, err, name)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	current "github.com/containernetworking/cni/pkg/types/100"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestRun goes the whole way of a pod: the runtime executes the plugin, which asks a running agent, which
@@ -155,15 +155,13 @@ func execPlugin(config Config, p *testPod, command, version string) ([]byte, err
 func fileAppears(t *testing.T, dir, name string) <-chan struct{} {
 	t.Helper()
 	there := make(chan struct{})
-	ticker := time.NewTicker(10 * time.Millisecond)
-	go func() {
-		defer close(there)
-		defer ticker.Stop()
-		for t.Context().Err() == nil {
-			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-				return
-			}
-			<-ticker.C
+	go func() { // ends with the test
+		err := wait.For(t.Context(), wait.Patience, func(context.Context) error {
+			_, err := os.Stat(filepath.Join(dir, name))
+			return err
+		})
+		if err == nil {
+			close(there)
 		}
 	}()
 	return there

@@ -17,6 +17,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 func TestSweepRemovesWhatACrashLeft(t *testing.T) {
@@ -77,15 +78,7 @@ func TestPodsSurviveALostDatabase(t *testing.T) {
 	<-a.ovs.Changed()
 	n.stopOVS()
 	// The connection's end is noticed a moment later.
-	tick, limit := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
-	defer tick.Stop()
-	for a.Status(t.Context()) == nil {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatal("STATUS is well without a database")
-		}
-	}
+	wait.Until(t, wait.Patience, "STATUS tells that the database is away", func() bool { return a.Status(t.Context()) != nil })
 	must(t, os.Remove(filepath.Join(n.dir, "conf.db")))
 	n.startOVS()
 	n.addBridge()

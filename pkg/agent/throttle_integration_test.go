@@ -3,6 +3,8 @@
 package agent
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/vswitch"
 	"github.com/atoll-net/atoll/test/frames"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // throttled has an agent give ovn-controller no more than so many packets a second, and waits until ovn-controller comes by where that is so.
@@ -21,17 +24,15 @@ func (n *node) throttled(a *Agent, rate int) {
 	n.tb.Helper()
 	a.throttle.rate = rate
 	// Its main thread has two connections, and those that answer packets and count have one each.
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for until := time.Now().Add(time.Minute); ; <-ticker.C {
-		must(n.tb, a.sweep(n.tb.Context()))
-		if (n.throughDoor() >= 4) == (rate > 0) {
-			break
+	wait.Eventually(n.tb, wait.Patience, "the door", func(ctx context.Context) error {
+		if err := a.sweep(ctx); err != nil {
+			return err
 		}
-		if time.Now().After(until) {
-			n.tb.Fatalf("%d connections by the door at a rate of %d", n.throughDoor(), rate)
+		if count := n.throughDoor(); (count >= 4) != (rate > 0) {
+			return fmt.Errorf("%d connections by the door at a rate of %d", count, rate)
 		}
-	}
+		return nil
+	})
 	n.nbctl("--wait=hv", "sync")
 }
 

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -60,33 +59,6 @@ func sendUDP(tb testing.TB, inside func(func() error) error, to string, payload 
 	}))
 }
 
-// received waits until a text has arrived, among others.
-func received(got <-chan string, text string, patience time.Duration) bool {
-	deadline := time.After(patience)
-	for {
-		select {
-		case line := <-got:
-			if strings.HasSuffix(line, " "+text) {
-				return true
-			}
-		case <-deadline:
-			return false
-		}
-	}
-}
-
-// wantDatagram sends a datagram until its text has arrived.
-func wantDatagram(tb testing.TB, got <-chan string, inside func(func() error) error, to string, payload []byte, text string) {
-	tb.Helper()
-	for range 20 {
-		sendUDP(tb, inside, to, payload)
-		if received(got, text, 300*time.Millisecond) {
-			return
-		}
-	}
-	tb.Fatalf("%q does not arrive at %s: this test shows nothing", text, to)
-}
-
 // wall is something that keeps a packet from its way: without it the packet arrives.
 type wall struct{ netns, rule string }
 
@@ -133,9 +105,10 @@ func TestForgedTunnels(t *testing.T) {
 	}))
 	n.nbctl("--wait=hv", "sync")
 	// The tunnel is there, and leads to the victim.
-	got := listenUDP(t, victim.inside, ":9")
-	face := victim.nic.Faces[0].String() + ":9"
-	wantDatagram(t, got, here, face, []byte("friend"), "friend")
+	came := inboxOf(listenUDP(t, victim.inside, ":9"))
+	// What the node itself sends to a pod there goes through the tunnel, and marks what was sent before it.
+	honest := func(text string) { sendUDP(t, here, victim.nic.Faces[0].String()+":9", []byte(text)) }
+	came.wantArrival(t, "friend", func() { honest("friend") })
 	// Not a sweep: both nodes' portholes are in one directory here.
 	build := func() { must(t, a.portholes.Refresh(t.Context(), portholes.Doubting)) }
 	build()
@@ -153,23 +126,19 @@ func TestForgedTunnels(t *testing.T) {
 	} {
 		t.Run(test.who, func(t *testing.T) {
 			build()
-			sendUDP(t, test.inside, tunnel, n.tunnelled(victim, "forged by "+test.who))
-			// What the node itself sends to a pod there goes through the tunnel as before.
-			wantDatagram(t, got, here, face, []byte("honest"), "honest")
-			if received(got, "forged by "+test.who, 300*time.Millisecond) {
-				t.Error("a forged tunnel's frame arrives")
-			}
+			text := "forged by " + test.who
+			forge := func() { sendUDP(t, test.inside, tunnel, n.tunnelled(victim, text)) }
+			came.never(t, text, forge, honest)
 			without(t, test.open...)
-			wantDatagram(t, got, test.inside, tunnel, n.tunnelled(victim, "forged by "+test.who), "forged by "+test.who)
+			came.wantArrival(t, text, forge)
 		})
 	}
 	t.Run("walls are built again", func(t *testing.T) {
 		build()
-		for _, inside := range []func(func() error) error{red.inside, infra.inside, here} {
-			sendUDP(t, inside, tunnel, n.tunnelled(victim, "late"))
-		}
-		if received(got, "late", 300*time.Millisecond) {
-			t.Error("a forged tunnel's frame arrives")
-		}
+		came.never(t, "late", func() {
+			for _, inside := range []func(func() error) error{red.inside, infra.inside, here} {
+				sendUDP(t, inside, tunnel, n.tunnelled(victim, "late"))
+			}
+		}, honest)
 	})
 }

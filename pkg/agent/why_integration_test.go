@@ -3,6 +3,8 @@
 package agent
 
 import (
+	"context"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestPodsAreToldWhatTheyWaitFor stops what stands between a pod and its port, one thing after the other: within ten seconds an
@@ -76,21 +79,19 @@ func TestPodsAreToldWhatTheyWaitFor(t *testing.T) {
 				}
 				return reasons, messages
 			}
-			for {
-				reasons, messages := told()
-				if slices.Contains(reasons, broken.reason) && strings.Contains(messages, broken.says) {
-					t.Logf("after %v: %s: %s", time.Since(began).Round(100*time.Millisecond), reasons, messages)
-					break
-				}
-				if time.Since(began) > 10*time.Second {
-					t.Fatalf("after %v: %q %s; want %s that says %q", time.Since(began), reasons, messages, broken.reason, broken.says)
-				}
+			wait.Eventually(t, 10*time.Second, "the pod is told", func(context.Context) error {
 				select {
 				case err := <-added:
 					t.Fatalf("the ADD ended: %v", err)
-				case <-time.After(100 * time.Millisecond):
+				default:
 				}
-			}
+				reasons, messages := told()
+				if slices.Contains(reasons, broken.reason) && strings.Contains(messages, broken.says) {
+					t.Logf("after %v: %s: %s", time.Since(began).Round(100*time.Millisecond), reasons, messages)
+					return nil
+				}
+				return fmt.Errorf("%q %s; want %s that says %q", reasons, messages, broken.reason, broken.says)
+			})
 			for _, daemon := range []*exec.Cmd{broken.daemon, broken.beside} {
 				if daemon != nil {
 					must(t, daemon.Process.Signal(syscall.SIGCONT))

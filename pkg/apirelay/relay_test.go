@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // echo is a server that sends back what it gets, and how many connections it has.
@@ -105,12 +107,7 @@ func TestOnePodHasItsShare(t *testing.T) {
 		t.Error("it has more than its share")
 	}
 	_ = open[0].Close()
-	deadline := time.Now().Add(10 * time.Second)
-	for !say(dial(t, at)) {
-		if time.Now().After(deadline) {
-			t.Fatal("no other connection may begin")
-		}
-	}
+	wait.Until(t, wait.Patience, "another connection may begin", func() bool { return say(dial(t, at)) })
 }
 
 func TestStopEndsConnections(t *testing.T) {

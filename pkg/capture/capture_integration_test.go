@@ -15,6 +15,8 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/containernetworking/plugins/pkg/testutils"
 	"github.com/vishvananda/netlink"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // pair are two network namespaces that a pair of interfaces connects, each called eth0; of addresses 10.0.0.1 and 10.0.0.2.
@@ -88,15 +90,19 @@ func opened(t *testing.T, n ns.NetNS, s Spec) *Socket {
 // datagrams are the texts of what a socket has, each with its direction, until there are so many.
 func datagrams(t *testing.T, s *Socket, count int) (out []string) {
 	t.Helper()
-	for until := time.Now().Add(5 * time.Second); len(out) < count && time.Now().Before(until); {
-		records, err := s.Batch(until)
+	wait.Eventually(t, wait.Patience, "datagrams", func(context.Context) error {
+		records, err := s.Batch(time.Now().Add(100 * time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range records {
 			out = append(out, text(r))
 		}
-	}
+		if len(out) < count {
+			return fmt.Errorf("%d of %d: %q", len(out), count, out)
+		}
+		return nil
+	})
 	return out
 }
 

@@ -68,7 +68,7 @@ func TestWhatOwnAddressesCost(t *testing.T) {
 		if addresses {
 			want[1] = consumers
 		}
-		eventually(t, patience*6, fmt.Sprint(want), func() string { return fmt.Sprint([2]int{switches("offered"), switches("addresses")}) })
+		eventually(t, fmt.Sprint(want), func() string { return fmt.Sprint([2]int{switches("offered"), switches("addresses")}) })
 		return measureOVN(t, central, last)
 	}
 	// What was deleted would wait for ten seconds before it comes back: own addresses come once.
@@ -81,7 +81,7 @@ func TestWhatOwnAddressesCost(t *testing.T) {
 		before := northdCPU(t, central)
 		for i := range come {
 			populate("provider", from+i, from+i+1)
-			eventually(t, patience, last, func() string {
+			eventually(t, last, func() string {
 				out, err := central.NBCtl(t.Context(), "--bare", "--columns=name", "find", "Logical_Switch_Port", fmt.Sprintf("name=%q", last))
 				if err != nil {
 					return err.Error()

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // echo asks an address for an echo, and expects it from that address.
@@ -30,9 +30,7 @@ func echo(from *ovn.Guest, to netip.Addr) error {
 		}
 		defer conn.Close()
 		question, err := (&icmp.Message{Type: request, Body: &icmp.Echo{ID: 4711, Seq: 1, Data: []byte("echo")}}).Marshal(nil)
-		if err == nil {
-			err = conn.SetDeadline(time.Now().Add(patience))
-		}
+		defer wait.Limit(conn, patience)()
 		if err == nil {
 			_, err = conn.WriteTo(question, &net.IPAddr{IP: to.AsSlice()})
 		}
@@ -106,7 +104,7 @@ func TestOwnAddressesByFaceWithPackets(t *testing.T) {
 	// A subnet of its own means that one.
 	blue.Subnets = append(blue.Subnets[:1:1], model.Subnet{Name: "more", CIDRs: same[0].CIDRs[:1]})
 	g.setNetwork(blue)
-	eventually(t, patience*3, "unanswered", func() string {
+	eventually(t, "unanswered", func() string {
 		if got := asks(t, client, "udp", own[1]); strings.Contains(got, "sees") {
 			return got
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // within is how long it may take until those who wait are told why.
@@ -22,8 +23,8 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	labels := map[string]map[string]string{"red": {model.LabelNetwork: "red"}, "blue": {model.LabelNetwork: "blue"}}
 	first := startEngine(t, c, central.NBAddress(), "one")
 	twoNetworks(c)
-	eventually(t, 10*time.Second, redFront, func() string { return ports(t, central, "red/front") })
-	eventually(t, 10*time.Second, "Ready 3", func() string { s := c.status("red"); return fmt.Sprint(s.Phase, " ", s.Pods) })
+	eventually(t, redFront, func() string { return ports(t, central, "red/front") })
+	eventually(t, "Ready 3", func() string { s := c.status("red"); return fmt.Sprint(s.Phase, " ", s.Pods) })
 	before := c.status("red")
 	c.phases("red")
 
@@ -33,7 +34,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.setPod(pod("red", "web-3", ""))
-	eventually(t, 10*time.Second, redFront+" red/web-3", func() string { return ports(t, central, "red/front") })
+	eventually(t, redFront+" red/web-3", func() string { return ports(t, central, "red/front") })
 	if got := c.phases("red"); strings.ReplaceAll(got, "Ready", "") != strings.Repeat(" ", max(0, len(strings.Fields(got))-1)) {
 		t.Errorf("a blink of the database was reported: %s", got)
 	}
@@ -56,7 +57,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 		return strings.Join(out, ", ")
 	}
 	want := "Unknown, Ready true DatabaseUnreachable, PodsAttached true DatabaseUnreachable, DatabaseUnreachable"
-	eventually(t, within, want, unknown)
+	wait.Eventually(t, within, "who waits is told why", becomes(want, unknown))
 	if c.attachment(late.Key) == nil {
 		t.Error("the pod's addresses are not decided while the database is away")
 	}
@@ -66,15 +67,15 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	c.mu.Unlock()
 	c.replay(labels)
 	startEngine(t, c, central.NBAddress(), "two")
-	eventually(t, within, strings.TrimSuffix(want, ", DatabaseUnreachable")+", DatabaseUnreachable", unknown)
+	wait.Eventually(t, within, "who waits is told why", becomes(want, unknown))
 	c.phases("red")
 
 	if err := central.StartDatabase(t.Context(), "nb"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, strings.ReplaceAll(redFront+" red/web-3", "red/web-0", "red/late red/web-0"),
+	eventually(t, strings.ReplaceAll(redFront+" red/web-3", "red/web-0", "red/late red/web-0"),
 		func() string { return ports(t, central, "red/front") })
-	eventually(t, 10*time.Second, "Ready 5", func() string { s := c.status("red"); return fmt.Sprint(s.Phase, " ", s.Pods) })
+	eventually(t, "Ready 5", func() string { s := c.status("red"); return fmt.Sprint(s.Phase, " ", s.Pods) })
 	if got := c.phases("red"); strings.Contains(got, string(model.Pending)) {
 		t.Errorf("reported on the way back: %s", got)
 	}

@@ -225,7 +225,7 @@ func (g *gates) label(name, app string) {
 // isRefused waits until a pod is told that the database refuses it.
 func (g *gates) isRefused(t *testing.T, name string) {
 	t.Helper()
-	eventually(t, 10*time.Second, model.ReasonDatabaseRefused, func() string {
+	eventually(t, model.ReasonDatabaseRefused, func() string {
 		for _, e := range g.c.eventsOf(name) {
 			return e.Reason
 		}
@@ -272,7 +272,7 @@ func guarded(t *testing.T, central *ovn.Central) *gates {
 	}
 	g := &gates{c: c}
 	c.setPolicy(g.allowing("one", "web"))
-	eventually(t, 10*time.Second, "red/friend red/front:router red/stranger red/web", func() string { return ports(t, central, "red/front") })
+	eventually(t, "red/friend red/front:router red/stranger red/web", func() string { return ports(t, central, "red/front") })
 	return g
 }
 
@@ -373,7 +373,7 @@ func TestARefusedPodDividesNoPolicies(t *testing.T) {
 			g.c.changes.Policies[goes.Key] = nil
 			g.c.pods[p.Key], g.c.changes.Pods[p.Key] = &p, &p
 		})
-		eventually(t, 10*time.Second, "true false", func() string {
+		eventually(t, "true false", func() string {
 			acls := func(p model.Policy) bool {
 				return nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL", "external_ids:atoll.dev/owner="+compile.PolicyOwner(p.Key, "red").String()) != ""
 			}
@@ -405,7 +405,7 @@ func TestManyPodsChangePoliciesTogether(t *testing.T) {
 	more(1500)
 	all := func() {
 		t.Helper()
-		eventually(t, 60*time.Second, fmt.Sprint(many), func() string { return fmt.Sprint(strings.Count(ports(t, central, "red/front"), "red/web-")) })
+		eventually(t, fmt.Sprint(many), func() string { return fmt.Sprint(strings.Count(ports(t, central, "red/front"), "red/web-")) })
 	}
 	all()
 	looks, holes := 0, 0
@@ -432,7 +432,7 @@ func TestManyPodsChangePoliciesTogether(t *testing.T) {
 		})
 		more(150)
 		all()
-		eventually(t, 60*time.Second, "", func() string {
+		eventually(t, "", func() string {
 			return nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL", "external_ids:atoll.dev/owner="+compile.PolicyOwner(goes.Key, "red").String())
 		})
 	}
@@ -453,7 +453,7 @@ func TestAStrayPlaceGoesAndNothingElse(t *testing.T) {
 	find := func(args ...string) []string {
 		return strings.Fields(nbctl(t, central, append([]string{"--bare", "--columns=_uuid", "find"}, args...)...))
 	}
-	eventually(t, 10*time.Second, "1", func() string { return fmt.Sprint(len(find("ACL", "action=drop", "tier=1"))) })
+	eventually(t, "1", func() string { return fmt.Sprint(len(find("ACL", "action=drop", "tier=1"))) })
 	w := watch(t, central, func(*watcher) {})
 	port, acl := find("Logical_Switch_Port", "name=red/web")[0], find("ACL", "action=drop", "tier=1")[0]
 	// The friend's group, in which there is neither.
@@ -461,7 +461,7 @@ func TestAStrayPlaceGoesAndNothingElse(t *testing.T) {
 	before := nbctl(t, central, "--columns=ports,acls", "list", "Port_Group")
 	for _, place := range [][]string{{"ports", port}, {"acls", acl}} {
 		nbctl(t, central, "add", "Port_Group", friend, place[0], place[1])
-		eventually(t, 10*time.Second, before, func() string { return nbctl(t, central, "--columns=ports,acls", "list", "Port_Group") })
+		eventually(t, before, func() string { return nbctl(t, central, "--columns=ports,acls", "list", "Port_Group") })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // market is a number of Networks of the same addresses with a pod each, of which some use the first one, and a whole OVN without nodes.
@@ -63,17 +64,7 @@ func (m *market) north(args ...string) string {
 // await waits until something is so and ovn-northd has carried it on.
 func (m *market) await(what string, so func() bool) {
 	m.t.Helper()
-	tick, limit := time.NewTicker(50*time.Millisecond), time.After(5*time.Minute)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			m.t.Fatal("it does not come true: ", what)
-		case <-m.t.Context().Done():
-			m.t.Fatal(m.t.Context().Err())
-		}
-	}
+	wait.Until(m.t, 5*time.Minute, what, so)
 	m.north("--wait=sb", "sync")
 }
 
@@ -188,7 +179,7 @@ func TestWhatConsumersHoldComesBack(t *testing.T) {
 		"from all": slices.Concat(first, []string{"--"}, second, []string{"--"}, own, []string{"--"}, away),
 	} {
 		m.north(taken...)
-		eventually(t, 30*time.Second, want, look)
+		eventually(t, want, look)
 		t.Log("it is there again after it was taken ", what)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // Clients that send by UDP without a pause, each from one port, move to another endpoint soon after theirs has left: while
@@ -41,14 +42,14 @@ func TestBusyClientsLeaveEndpointsWithPackets(t *testing.T) {
 			s.leads("red", "r/web", "udp", vip4, s.at(from))
 			busy := startBusy(t, client, vip4, clients)
 			for range rounds {
-				busy.led(10*time.Second, from)
+				busy.led(from)
 				s.behind("r", "web", false, from, to)
 				left := *s.slices[model.SliceKey{Namespace: "r", Name: "web-4"}]
 				left.Endpoints = slices.Clone(left.Endpoints)
 				test.leave(&left.Endpoints[0])
 				s.setSlice(left)
 				s.leads("red", "r/web", "udp", vip4, s.at(to))
-				busy.led(3*time.Second, to)
+				busy.led(to)
 				from, to = to, from
 			}
 			sent, lost := busy.stop()
@@ -98,7 +99,7 @@ func TestNewClientsOfEndpointsThatAreGoingWithPackets(t *testing.T) {
 // isLeft waits until the database says of the Service web of red that these endpoints have been left.
 func (s *stage) isLeft(want string) {
 	s.t.Helper()
-	eventually(s.t, 10*time.Second, want, func() string {
+	eventually(s.t, want, func() string {
 		return nbctl(s.t, s.central, "--bare", "--columns=vips", "find", "Load_Balancer", `name="red/r/web:udp:left"`)
 	})
 }
@@ -143,10 +144,8 @@ func startBusy(t *testing.T, g *ovn.Guest, address string, clients int) *busy {
 
 func (b *busy) ask(client int, conn talk) {
 	packet := make([]byte, 100)
-	err := conn.SetDeadline(time.Now().Add(waits))
-	if err == nil {
-		_, err = io.WriteString(conn, "who?\n")
-	}
+	defer wait.Limit(conn, waits)()
+	_, err := io.WriteString(conn, "who?\n")
 	n := 0
 	if err == nil {
 		n, err = conn.Read(packet)
@@ -163,10 +162,10 @@ func (b *busy) ask(client int, conn talk) {
 }
 
 // led waits until one server is the last that answered each client.
-func (b *busy) led(within time.Duration, by string) {
+func (b *busy) led(by string) {
 	b.t.Helper()
 	want := fmt.Sprintf("all by %s", by)
-	eventually(b.t, within, want, func() string {
+	eventually(b.t, want, func() string {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, who := range b.answers {

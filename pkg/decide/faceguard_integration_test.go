@@ -14,6 +14,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // faceStage is a stage whose default Network has two subnets, with somebody at the node's port there who answers for every face of
@@ -41,7 +42,7 @@ func newFaceStage(t *testing.T) *faceStage {
 	s.setNamespace("kube-system", nil)
 	g := &faceStage{stage: s}
 	var have model.NodeNetwork
-	eventually(t, 10*time.Second, "10.244.8.2/29", func() string {
+	eventually(t, "10.244.8.2/29", func() string {
 		have = s.nodeHas("n1")
 		if len(have.Addresses) == 0 {
 			return "nothing"
@@ -200,7 +201,7 @@ func TestFacesAreForInfrastructureWithPackets(t *testing.T) {
 // until waits for what a pod hears by TCP; connections that the change concerns may fail otherwise meanwhile.
 func (g *faceStage) until(who *ovn.Guest, at, want string) {
 	g.t.Helper()
-	eventually(g.t, 10*time.Second, want, func() string {
+	eventually(g.t, want, func() string {
 		got := asks(g.t, who, "tcp", at)
 		if strings.HasPrefix(got, want) {
 			return want
@@ -228,13 +229,13 @@ func asksFrom(t *testing.T, g *ovn.Guest, from netip.Addr, protocol, address str
 // dialFrom dials from an address that the guest has.
 func dialFrom(t *testing.T, g *ovn.Guest, from netip.Addr, protocol, address string) (talk, error) {
 	t.Helper()
-	dialer := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 	if protocol == "udp" {
 		dialer.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
 	}
 	var conn net.Conn
 	err := g.Do(func() (err error) {
-		conn, err = dialer.DialContext(t.Context(), protocol, address)
+		conn, err = wait.Dial(&dialer, protocol, address, patience)
 		return err
 	})
 	if err != nil {
@@ -288,7 +289,7 @@ func TestAnswersToFacesWithPackets(t *testing.T) {
 	// Open vSwitch judges by what it has cached until it has looked at its rules again.
 	for _, name := range []string{"near", "far"} {
 		for _, v6 := range []bool{false, true} {
-			eventually(t, time.Minute, "i/o timeout", func() string {
+			eventually(t, "i/o timeout", func() string {
 				return asksFrom(t, g.node, g.face("r", "client", v6), "tcp", netip.AddrPortFrom(g.own("a", name, v6), 80).String())
 			})
 		}
@@ -329,7 +330,7 @@ func TestFacesObeyEgressPoliciesWithPackets(t *testing.T) {
 				want = append(want, fmt.Sprintf("%s by %s: %t", to.what, protocol, to.answered))
 			}
 		}
-		eventually(t, 20*time.Second, what+": "+strings.Join(want, ", "), func() string {
+		eventually(t, what+": "+strings.Join(want, ", "), func() string {
 			got := make([]string, len(tries))
 			var asking sync.WaitGroup
 			for i, try := range tries {

@@ -40,7 +40,7 @@ func TestLoadBalancersThatComeBackLeaveNorthdAlone(t *testing.T) {
 		}
 	}
 	tcp, here := rowOf("tcp"), ""
-	eventually(t, 10*time.Second, "there", func() string {
+	eventually(t, "there", func() string {
 		if here = tcp(); here == "" {
 			return "not there"
 		}
@@ -55,14 +55,14 @@ func TestLoadBalancersThatComeBackLeaveNorthdAlone(t *testing.T) {
 	for _, s := range all {
 		c.deleteService(s.Key)
 	}
-	eventually(t, 10*time.Second, "", tcp)
+	eventually(t, "", tcp)
 	gone := time.Now()
 	for _, s := range all {
 		c.setService(s)
 	}
 	// Others are not kept waiting.
 	c.setService(service("r", "other", "10.96.0.6"))
-	eventually(t, 5*time.Second, "red/r/other:tcp", func() string {
+	eventually(t, "red/r/other:tcp", func() string {
 		return nbctl(t, central, "--bare", "--columns=name", "find", "Load_Balancer", "external_ids:atoll.dev/owner=Service/r/other", "external_ids:atoll.dev/network=red")
 	})
 	if got := tcp(); got != "" {
@@ -72,7 +72,7 @@ func TestLoadBalancersThatComeBackLeaveNorthdAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	nbctl(t, central, "--wait=sb", "sync")
-	eventually(t, 20*time.Second, here, tcp)
+	eventually(t, here, tcp)
 	t.Logf("back after %s", time.Since(gone).Round(time.Millisecond))
 	nbctl(t, central, "--wait=sb", "sync")
 }

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -29,7 +28,7 @@ func (s *stage) decides(p model.Policy, network string) {
 	s.t.Helper()
 	s.setPolicy(p)
 	want := "an ACL"
-	eventually(s.t, 10*time.Second, want, func() string {
+	eventually(s.t, want, func() string {
 		out := nbctl(s.t, s.central, "--bare", "--columns=match", "find", "ACL", "external_ids:atoll.dev/network="+network)
 		if !strings.Contains(out, "outport") {
 			return out
@@ -115,12 +114,12 @@ func TestABlockMeansPodsByTheirFacesWithPackets(t *testing.T) {
 	allowing.Isolates = [2]bool{false, true}
 	s.decides(allowing, "red")
 	const none = "i/o timeout, i/o timeout"
-	eventually(t, 10*time.Second, none, func() string { return reached(false, "one") })
+	eventually(t, none, func() string { return reached(false, "one") })
 	for i, v6 := range []bool{false, true} {
 		allowing.Rules[model.PolicyEgress][0].Peers = []model.Peer{blue, block(s.face("r", "one", v6))}
 		s.decides(allowing, "red")
 		seen := "one sees " + s.own("r", "client", v6).String()
-		eventually(t, 10*time.Second, seen+", "+seen, func() string { return reached(v6, "one") })
+		eventually(t, seen+", "+seen, func() string { return reached(v6, "one") })
 		if got := reached(v6, "two"); got != none {
 			t.Errorf("%d: a pod that is not meant: %s", i, got)
 		}
@@ -135,7 +134,7 @@ func TestABlockMeansPodsByTheirFacesWithPackets(t *testing.T) {
 	}}}
 	s.decides(allowing, "red")
 	seen := "two sees " + s.own("r", "client", false).String()
-	eventually(t, 10*time.Second, seen+", "+seen, func() string { return reached(false, "two") })
+	eventually(t, seen+", "+seen, func() string { return reached(false, "two") })
 	if got := reached(false, "one"); got != none {
 		t.Errorf("the pod that is left out: %s", got)
 	}

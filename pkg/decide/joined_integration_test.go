@@ -63,7 +63,7 @@ func (g *jointStage) at(network string) (out [2]string) {
 // until waits until somebody's server is answered as he is to be.
 func (g *jointStage) until(from string, at, want string) {
 	g.t.Helper()
-	eventually(g.t, patience*4, want, func() string {
+	eventually(g.t, want, func() string {
 		got := asks(g.t, g.servers[from], "tcp", at)
 		if strings.HasPrefix(got, want) {
 			return want
@@ -137,7 +137,7 @@ func TestJoinedWithPackets(t *testing.T) {
 	ends, stays := open("blue", red[0]), open("red", blue[1])
 	g.says("blue", "green routed", "red routed")
 	g.says("red")
-	eventually(t, patience*4, "ended", func() string {
+	eventually(t, "ended", func() string {
 		if answer, err := ends.ask(); err == nil {
 			return answer
 		}

@@ -52,11 +52,11 @@ func mutualPairs(t *testing.T, networks, batch int) {
 		}
 		return fmt.Sprint(counts)
 	}
-	took := eventually(t, 60*time.Second, fmt.Sprint(map[int]int{networks: networks}), groups)
+	took := eventually(t, fmt.Sprint(map[int]int{networks: networks}), groups)
 	t.Logf("%d Networks are there after %s and %v transactions", networks, took.Round(time.Millisecond), e.committed(t))
 	before := e.committed(t)
 	set(true)
-	took = eventually(t, 60*time.Second, "0 switches, 0 groups", func() string {
+	took = eventually(t, "0 switches, 0 groups", func() string {
 		count := func(table string) int {
 			return len(strings.Fields(nbctl(t, central, "--bare", "--columns=_uuid", "list", table)))
 		}

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
@@ -40,7 +39,7 @@ func TestQuestionsForNamesWithPackets(t *testing.T) {
 		t.Helper()
 		for _, protocol := range []string{"udp", "tcp"} {
 			// A load balancer that was deleted comes back ten seconds later.
-			eventually(t, 30*time.Second, want, func() string {
+			eventually(t, want, func() string {
 				answer, _, _ := strings.Cut(asks(t, client, protocol, asked.String()), " sees ")
 				return answer
 			})

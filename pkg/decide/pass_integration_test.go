@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -26,7 +25,7 @@ func TestWhatPassesIsAnsweredWithPackets(t *testing.T) {
 			silent.Isolates = [2]bool{false, true}
 			s.decides(silent, "red")
 			to := func(ns, name string, v6 bool) string { return netip.AddrPortFrom(s.own(ns, name, v6), 80).String() }
-			eventually(t, 10*time.Second, "i/o timeout", func() string { return asks(t, server, "tcp", to("c", "client", false)) })
+			eventually(t, "i/o timeout", func() string { return asks(t, server, "tcp", to("c", "client", false)) })
 			answers := func() string {
 				var out string
 				for _, v6 := range []bool{false, true} {
@@ -48,7 +47,7 @@ func TestWhatPassesIsAnsweredWithPackets(t *testing.T) {
 				Subject: match.Pods{Namespace: "r"},
 				Rules:   [2][]model.Rule{model.PolicyIngress: {{Verdict: model.Pass, AnyPeer: true, AnyPort: true}}},
 			})
-			eventually(t, 10*time.Second, "there", func() string {
+			eventually(t, "there", func() string {
 				if nbctl(t, s.central, "--bare", "--columns=_uuid", "find", "ACL", `external_ids:"atoll.dev/uid"=uid-pass`) != "" {
 					return "there"
 				}

@@ -27,7 +27,7 @@ func newPeerStage(t *testing.T) *peerStage {
 	s.setNetwork(green)
 	s.setNamespace("g", map[string]string{model.LabelNetwork: "green"})
 	var faces []netip.Prefix
-	eventually(t, patience*3, "2 blocks", func() string {
+	eventually(t, "2 blocks", func() string {
 		faces = s.nodeHas("n1").Faces
 		return fmt.Sprint(len(faces), " blocks")
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // BenchmarkPoliciesInOVN is a pod that comes onto 10,000, without policies and with 1,000, from the object to the southbound
@@ -125,17 +126,8 @@ func readJudges(b *testing.B, c *ovn.Central) float64 {
 // awaitPort waits until a port is in the northbound database.
 func awaitPort(b *testing.B, c *ovn.Central, name string) {
 	b.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	wait.Until(b, wait.Patience, name+" in the database", func() bool {
 		out, err := c.NBCtl(b.Context(), "--bare", "--columns=name", "find", "Logical_Switch_Port", "name="+name)
-		if err == nil && strings.TrimSpace(out) == name {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-b.Context().Done():
-			b.Fatalf("%s did not come: %v", name, err)
-		}
-	}
+		return err == nil && strings.TrimSpace(out) == name
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/match"
@@ -57,8 +56,8 @@ func TestPoliciesBecomeGroupsAndACLs(t *testing.T) {
 		return strings.Trim(nbctl(t, central, "--if-exists", "get", "NB_Global", ".", "options:use_ct_inv_match"), `"`) + " " +
 			strings.Trim(nbctl(t, central, "get", "NB_Global", ".", "options:northd_probe_interval"), `"`)
 	}
-	eventually(t, 10*time.Second, "false 7000", options)
-	eventually(t, 10*time.Second, redFront, func() string { return ports(t, central, "red/front") })
+	eventually(t, "false 7000", options)
+	eventually(t, redFront, func() string { return ports(t, central, "red/front") })
 	// Networks have some of their own.
 	acls := func() string {
 		rows := strings.Fields(nbctl(t, central, "--bare", "--columns=_uuid", "list", "ACL"))
@@ -70,23 +69,23 @@ func TestPoliciesBecomeGroupsAndACLs(t *testing.T) {
 	red := compile.Layout{Name: "red", UID: "uid-red"}
 	isolated := compile.IsolatedGroup(model.PolicyIngress)
 	members := func() string { return groupPorts(t, central, red, isolated) }
-	eventually(t, 10*time.Second, "red/web-0 red/web-1 red/web-2", members)
+	eventually(t, "red/web-0 red/web-1 red/web-2", members)
 	// Whoever deletes a group by hand: it comes back with all its ports and its ACL.
 	nbctl(t, central, "destroy", "Port_Group", compile.GroupName(red, isolated))
-	eventually(t, 10*time.Second, "red/web-0 red/web-1 red/web-2", members)
-	eventually(t, 10*time.Second, "drop", func() string {
+	eventually(t, "red/web-0 red/web-1 red/web-2", members)
+	eventually(t, "drop", func() string {
 		return nbctl(t, central, "--bare", "--columns=action", "find", "ACL", "external_ids:atoll.dev/owner="+compile.GroupOwner(red, isolated).String())
 	})
 	nbctl(t, central, "clear", "Port_Group", compile.GroupName(red, isolated), "ports")
-	eventually(t, 10*time.Second, "red/web-0 red/web-1 red/web-2", members)
+	eventually(t, "red/web-0 red/web-1 red/web-2", members)
 	// And so does the option without which policies cut answers off, though nothing else is written.
 	nbctl(t, central, "remove", "NB_Global", ".", "options", "use_ct_inv_match")
-	eventually(t, 10*time.Second, "false 7000", options)
+	eventually(t, "false 7000", options)
 	// A policy that logs has the meter of logs.
 	logs := webOnly("red")
 	logs.Log = true
 	c.setPolicy(logs)
-	eventually(t, 10*time.Second, "red/web-only:Ingress:0 red/web-only:Ingress:isolation", func() string {
+	eventually(t, "red/web-only:Ingress:0 red/web-only:Ingress:isolation", func() string {
 		names := strings.Fields(nbctl(t, central, "--bare", "--columns=name", "find", "ACL", "log=true", "meter=atoll_policy_log_red"))
 		slices.Sort(names)
 		return strings.Join(names, " ")
@@ -94,21 +93,21 @@ func TestPoliciesBecomeGroupsAndACLs(t *testing.T) {
 	meters := func() string {
 		return nbctl(t, central, "--bare", "--columns=name,unit,fair", "find", "Meter", "name=atoll_policy_log_red")
 	}
-	eventually(t, 10*time.Second, "atoll_policy_log_red\npktps\nfalse", meters)
+	eventually(t, "atoll_policy_log_red\npktps\nfalse", meters)
 	// Another policy of the namespace shares the meter, and it stays for as long as either logs.
 	also := webOnly("red")
 	also.Key.Name, also.UID, also.Log = "also", "uid-also", true
 	c.setPolicy(also)
-	eventually(t, 10*time.Second, "4", func() string {
+	eventually(t, "4", func() string {
 		return strconv.Itoa(len(strings.Fields(nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL", "meter=atoll_policy_log_red"))))
 	})
 	c.deletePolicy(also.Key)
-	eventually(t, 10*time.Second, "2", func() string {
+	eventually(t, "2", func() string {
 		return strconv.Itoa(len(strings.Fields(nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL", "meter=atoll_policy_log_red"))))
 	})
-	eventually(t, 10*time.Second, "atoll_policy_log_red\npktps\nfalse", meters)
+	eventually(t, "atoll_policy_log_red\npktps\nfalse", meters)
 	c.deletePolicy(webOnly("red").Key)
-	eventually(t, 10*time.Second, "", func() string { return nbctl(t, central, "--bare", "--columns=name", "list", "Port_Group") })
-	eventually(t, 10*time.Second, without, acls)
-	eventually(t, 10*time.Second, "", meters)
+	eventually(t, "", func() string { return nbctl(t, central, "--bare", "--columns=name", "list", "Port_Group") })
+	eventually(t, without, acls)
+	eventually(t, "", meters)
 }

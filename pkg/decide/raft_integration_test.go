@@ -29,7 +29,7 @@ func TestARaftClusterMayLoseItsLeader(t *testing.T) {
 		}
 	}
 	// Each pod has a port; the subnet's switch has one to the router, the edge's that and the porthole.
-	took := eventually(t, 60*time.Second, "303", func() string {
+	took := eventually(t, "303", func() string {
 		out, err := cluster.NBCtl(t.Context(), "--bare", "--columns=name", "list", "Logical_Switch_Port")
 		if err != nil {
 			return err.Error()

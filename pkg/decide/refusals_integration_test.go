@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/engine"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestARefusedDeletionIsNotForgotten: the database cannot delete a row that somebody else refers to. Once it
@@ -19,8 +19,8 @@ func TestARefusedDeletionIsNotForgotten(t *testing.T) {
 	central, c := ovn.Start(t, false), newCluster()
 	startEngine(t, c, central.NBAddress(), "one")
 	twoNetworks(c)
-	eventually(t, 10*time.Second, redFront, func() string { return ports(t, central, "red/front") })
-	eventually(t, 10*time.Second, "3", func() string { return fmt.Sprint(c.status("red").Pods) })
+	eventually(t, redFront, func() string { return ports(t, central, "red/front") })
+	eventually(t, "3", func() string { return fmt.Sprint(c.status("red").Pods) })
 	for _, name := range []string{"red/web-0", "red/web-1"} {
 		port := nbctl(t, central, "--bare", "--columns=_uuid", "find", "Logical_Switch_Port", "name="+name)
 		nbctl(t, central, "--may-exist", "ls-add", "theirs", "--", "add", "Logical_Switch", "theirs", "ports", port)
@@ -29,7 +29,7 @@ func TestARefusedDeletionIsNotForgotten(t *testing.T) {
 	c.deletePod(model.PodKey{Namespace: "red", Name: "web-1"})
 	successor := pod("red", "web-1", "")
 	c.setPod(successor)
-	eventually(t, 10*time.Second, "true", func() string {
+	eventually(t, "true", func() string {
 		for _, e := range c.eventsOf("red/web-1") {
 			if e.Reason == model.ReasonDatabaseRefused {
 				return "true"
@@ -39,12 +39,12 @@ func TestARefusedDeletionIsNotForgotten(t *testing.T) {
 	})
 	// Others go on meanwhile.
 	c.setPod(pod("red", "late", ""))
-	eventually(t, 5*time.Second, "red/late", func() string {
+	eventually(t, "red/late", func() string {
 		return nbctl(t, central, "--bare", "--columns=name", "find", "Logical_Switch_Port", "name=red/late")
 	})
 	nbctl(t, central, "ls-del", "theirs")
-	eventually(t, 20*time.Second, "red/front:router red/late red/web-1 red/web-2", func() string { return ports(t, central, "red/front") })
-	eventually(t, 5*time.Second, successor.UID, func() string {
+	eventually(t, "red/front:router red/late red/web-1 red/web-2", func() string { return ports(t, central, "red/front") })
+	eventually(t, successor.UID, func() string {
 		return nbctl(t, central, "get", "Logical_Switch_Port", "red/web-1", "options:iface-id-ver")
 	})
 }
@@ -54,7 +54,7 @@ func TestADeposedControllerThatReconnectsWritesNothing(t *testing.T) {
 	central, c := ovn.Start(t, false), newCluster()
 	old := startEngine(t, c, central.NBAddress(), "one")
 	twoNetworks(c)
-	eventually(t, 10*time.Second, redFront, func() string { return ports(t, central, "red/front") })
+	eventually(t, redFront, func() string { return ports(t, central, "red/front") })
 	nbctl(t, central, "set", "NB_Global", ".", "external_ids:atoll.dev/epoch=two")
 	before := dump(t, central)
 	central.Kill("nb")
@@ -68,7 +68,7 @@ func TestADeposedControllerThatReconnectsWritesNothing(t *testing.T) {
 			t.Errorf("the old controller ended with %v, want %v", err, engine.ErrDeposed)
 		}
 		old.done <- err
-	case <-time.After(15 * time.Second):
+	case <-wait.Context(t, wait.Patience).Done():
 		t.Fatal("the old controller goes on after another took over")
 	}
 	if got := dump(t, central); got != before {

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -78,7 +77,7 @@ func TestWhatANetworkCosts(t *testing.T) {
 				cluster.setSlice(s)
 			}
 			last := fmt.Sprintf("net-%d", networks-1)
-			eventually(t, time.Minute, last, func() string { return balancerOf(t, central, last+"/"+last+"/web:tcp", last) })
+			eventually(t, last, func() string { return balancerOf(t, central, last+"/"+last+"/web:tcp", last) })
 			served := measureOVN(t, central, last+":porthole")
 
 			t.Logf("%-45s %12s %12s %12s", "per Network", "empty", "with 3 pods", "a Service")
@@ -121,7 +120,7 @@ func (a amounts) since(before amounts, what string) float64 { return float64(a[w
 // measureOVN waits until a logical port is there and ovn-northd has done its work, has both databases compacted, and looks.
 func measureOVN(t *testing.T, central *ovn.Central, port string) amounts {
 	t.Helper()
-	eventually(t, time.Minute, port, func() string {
+	eventually(t, port, func() string {
 		out, err := central.NBCtl(t.Context(), "--bare", "--columns=name", "find", "Logical_Switch_Port", fmt.Sprintf("name=%q", port))
 		if err != nil {
 			return err.Error()

@@ -9,9 +9,9 @@ import (
 	"net"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // sctpPort is a raw socket for SCTP: the kernels that these tests run on need not have it. (RFC 9260.)
@@ -55,9 +55,7 @@ func (p sctpPort) say(chunk byte, from uint16, to netip.AddrPort, tag uint32) er
 
 // hears is the next packet: its chunk, where it came from and to which port.
 func (p sctpPort) hears() (chunk byte, from netip.AddrPort, to uint16, err error) {
-	if err := p.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return 0, from, 0, err
-	}
+	defer wait.Limit(p, patience)()
 	packet := make([]byte, 100)
 	n, address, err := p.ReadFromIP(packet)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // stage is a controller's engine with a whole OVN behind it and one node, n1, whose pods are network namespaces: what
@@ -76,7 +77,7 @@ func (s *stage) pod(ns, name string) *ovn.Guest {
 	s.t.Helper()
 	p := pod(ns, name, "")
 	s.setPod(p)
-	eventually(s.t, 10*time.Second, "attached", func() string {
+	eventually(s.t, "attached", func() string {
 		if s.attachment(p.Key) == nil {
 			return "not attached"
 		}
@@ -170,7 +171,7 @@ func (s *stage) leads(network, service, protocol, vip string, endpoints ...netip
 		texts = append(texts, e.String())
 	}
 	name := network + "/" + service + ":" + protocol
-	eventually(s.t, 10*time.Second, strings.Join(texts, ","), func() string {
+	eventually(s.t, strings.Join(texts, ","), func() string {
 		rows := nbctl(s.t, s.central, "--bare", "--columns=vips", "find", "Load_Balancer", fmt.Sprintf("name=%q", name))
 		for pair := range strings.FieldsSeq(rows) {
 			if backends, found := strings.CutPrefix(pair, vip+"="); found {
@@ -210,7 +211,7 @@ func (s *stage) sync() {
 	}
 }
 
-// patience bounds a question and its answer.
+// patience bounds a question and its answer, in time that the machine gave: what is not answered by then is lost.
 const patience = 3 * time.Second
 
 // serve answers at a port of all addresses.
@@ -274,7 +275,7 @@ func dial(t *testing.T, g *ovn.Guest, network, address string) (talk, error) {
 	t.Helper()
 	var conn net.Conn
 	err := g.Do(func() (err error) {
-		conn, err = net.DialTimeout(network, address, patience)
+		conn, err = wait.Dial(new(net.Dialer), network, address, patience)
 		return err
 	})
 	if err != nil {
@@ -286,9 +287,7 @@ func dial(t *testing.T, g *ovn.Guest, network, address string) (talk, error) {
 
 // ask says a line and returns the answer.
 func (c talk) ask() (string, error) {
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		return "", err
-	}
+	defer wait.Limit(c, patience)()
 	if _, err := io.WriteString(c, "who?\n"); err != nil {
 		return "", err
 	}

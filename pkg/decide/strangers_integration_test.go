@@ -100,7 +100,7 @@ func TestInTheMiddleOfPeersWithPackets(t *testing.T) {
 	g.itself(server, "r", "server")
 	other := pod("r", "other", "blue")
 	g.setPod(other)
-	eventually(t, 10*time.Second, "attached", func() string {
+	eventually(t, "attached", func() string {
 		if g.attachment(other.Key) == nil {
 			return "not attached"
 		}
@@ -129,7 +129,7 @@ func TestInTheMiddleOfPeersWithPackets(t *testing.T) {
 		open = append(open, conn)
 	}
 	g.says("red")
-	eventually(t, 20*time.Second, "i/o timeout", func() string {
+	eventually(t, "i/o timeout", func() string {
 		return asksFrom(t, g.red, g.face("b", "client", false), "tcp", netip.AddrPortFrom(g.own("r", "server", false), 80).String())
 	})
 	for _, conn := range open {

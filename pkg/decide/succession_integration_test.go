@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,7 +75,7 @@ func TestNewConnectionsWhileEndpointsChangeWithPackets(t *testing.T) {
 	if again >= clients || asked < changes {
 		t.Errorf("%d of %d connections repeated their SYN while endpoints changed %d times", again, asked, changes)
 	}
-	eventually(t, 10*time.Second, "", func() string { return s.group("one", "two") })
+	eventually(t, "", func() string { return s.group("one", "two") })
 }
 
 // group is the id of the group by which Open vSwitch divides among exactly these endpoints of red; empty when it has none.

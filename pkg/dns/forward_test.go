@@ -2,6 +2,7 @@ package dns
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // outside is a resolver of the world outside on a loopback port. It counts what it is asked.
@@ -283,19 +285,13 @@ func TestForwardOnce(t *testing.T) {
 // allWithin waits until as many goroutines are within a function, by its name in a dump of stacks.
 func allWithin(t *testing.T, function string, want int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	for stacks := make([]byte, 4<<20); ; {
-		have := strings.Count(string(stacks[:runtime.Stack(stacks, true)]), function)
-		if have == want {
-			return
+	stacks := make([]byte, 4<<20)
+	wait.Eventually(t, wait.Patience, function, func(context.Context) error {
+		if have := strings.Count(string(stacks[:runtime.Stack(stacks, true)]), function); have != want {
+			return fmt.Errorf("%d goroutines are within it, want %d", have, want)
 		}
-		select {
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("%d goroutines are within %s, want %d", have, function, want)
-		}
-	}
+		return nil
+	})
 }
 
 // TestSlotsOfOne: one pod cannot take all.

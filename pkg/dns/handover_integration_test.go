@@ -11,6 +11,8 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/miekg/dns"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestDrain: a server whose successor listens beside it may go, and no question is lost, if it is drained. Closed at once it loses some:
@@ -54,9 +56,7 @@ func TestDrain(t *testing.T) {
 		for turn := 0; turn < turns && without.Load() == 0; turn++ {
 			next := start()
 			before := asked.Load()
-			for asked.Load() < before+200 {
-				<-time.After(time.Millisecond)
-			}
+			wait.Until(t, wait.Patience, "200 more questions", func() bool { return asked.Load() >= before+200 })
 			end(now)
 			now = next
 		}

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/pkg/plan"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // theirRows are what others have in the same database: a row in each table that Atoll writes, of names like ours.
@@ -104,7 +106,7 @@ func TestErase(t *testing.T) {
 			}
 			nbctl(t, central, ourRows)
 			there := map[nb.Table]bool{}
-			wait(t, func() string {
+			awaitNothing(t, func() string {
 				for _, ref := range ours(session) {
 					there[ref.Table] = true
 				}
@@ -174,18 +176,13 @@ func TestEraseWaits(t *testing.T) {
 	}
 }
 
-// wait waits until nothing is missing.
-func wait(t *testing.T, missing func() string) {
+// awaitNothing waits until nothing is missing.
+func awaitNothing(t *testing.T, missing func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for what := missing(); what != ""; what = missing() {
-		select {
-		case <-ctx.Done():
-			t.Fatal(what)
-		case <-tick.C:
+	wait.Eventually(t, wait.Patience, "missing", func(context.Context) error {
+		if what := missing(); what != "" {
+			return errors.New(what)
 		}
-	}
+		return nil
+	})
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // testServers are where the pods of these tests ask.
@@ -142,13 +143,7 @@ func giveAddresses() error {
 // untilItAnswersItself sends from an address of this namespace to itself until that arrives. Linux says that an IPv6 address is there before
 // it has its route, and an address for which nobody else is asked (IFA_F_NODAD) is never tentative: nothing else tells.
 func untilItAnswersItself(a netip.Addr) error {
-	for began := time.Now(); ; {
-		err := sendToItself(a)
-		if err == nil || time.Since(began) > 10*time.Second {
-			return err
-		}
-		<-time.After(time.Millisecond)
-	}
+	return wait.For(context.Background(), wait.Patience, func(context.Context) error { return sendToItself(a) })
 }
 
 func sendToItself(a netip.Addr) error {

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/gate"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // sockets are opened by a function.
@@ -76,9 +76,7 @@ func TestConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	defer wait.Limit(conn, wait.Patience)()
 	var writing sync.WaitGroup
 	writing.Go(func() { _, _ = conn.Write(text) })
 	have := make([]byte, len(text))
@@ -87,7 +85,7 @@ func TestConnections(t *testing.T) {
 	}
 	writing.Wait()
 	_ = conn.Close()
-	eventually(t, "an end in the log", func() bool { return strings.Contains(logged.String(), "has ended") })
+	wait.Until(t, wait.Patience, "an end in the log", func() bool { return strings.Contains(logged.String(), "has ended") })
 	if text := logged.String(); !strings.Contains(text, `user="\"jo\"" socket=database bridge="" writes=false`) || !strings.Contains(text, `why="the client has ended it"`) {
 		t.Errorf("it is logged as %s", text)
 	}
@@ -135,7 +133,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Errorf("one too many is answered with %v", refused)
 	}
 	_ = all[0].Close()
-	eventually(t, "room for another", func() bool {
+	wait.Until(t, wait.Patience, "room for another", func() bool {
 		conn, err := c.Connect(t.Context(), connectQuestion())
 		if err == nil {
 			_ = conn.Close()
@@ -178,18 +176,4 @@ func (s *synced) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
-}
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick, limit := time.NewTicker(5*time.Millisecond), time.NewTimer(20*time.Second)
-	defer tick.Stop()
-	defer limit.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("no %s", what)
-		}
-	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // flowAnswers are told by a function.
@@ -72,11 +73,11 @@ func TestFlowsAreFollowed(t *testing.T) {
 		}
 		return errors.Join(err, each(flow("red", "red/db")))
 	}), slog.New(slog.NewTextHandler(&logged, nil))))
-	c.patience = beatEvery + beatEvery/2
+	c.patience = 2 * beatEvery
 	q := flowsOf("red")
 	q.Flows.Follow = true
 	var got []model.Flow
-	waited := time.AfterFunc(2*beatEvery, func() { close(more) })
+	waited := time.AfterFunc(3*beatEvery, func() { close(more) })
 	defer waited.Stop()
 	err := c.Flows(t.Context(), q, func(f model.Flow) error { got = append(got, f); return nil })
 	if err != nil || len(got) != 2 || got[0] != flow("red", "red/web") || got[1].Pod != "red/db" {
@@ -231,7 +232,7 @@ func TestWhoReadsNoFlowsIsCutOff(t *testing.T) {
 		if err == nil {
 			t.Error("it ends without an error")
 		}
-	case <-time.After(4 * writeTime):
+	case <-wait.Context(t, 4*writeTime).Done():
 		t.Error("it is told on and on")
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/atoll-net/atoll/pkg/openflow"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // bridge is a bridge of a real ovs-vswitchd, with no ports.
@@ -91,20 +91,16 @@ func TestFlowsAreCountedByCookieAndTable(t *testing.T) {
 	c := b.dial(t)
 	ask := []openflow.Selection{{1, openflow.AnyTable}, {2, 1}, {2, openflow.AnyTable}, {2, 5}, {3, openflow.AnyTable}}
 	want := []openflow.Count{{Flows: 1, Packets: 3}, {Flows: 2, Packets: 3}, {Flows: 3, Packets: 3}, {}, {}}
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		got, err := c.Counts(t.Context(), ask)
+	wait.Eventually(t, wait.Patience, "counts", func(ctx context.Context) error {
+		got, err := c.Counts(ctx, ask)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		diff := cmp.Diff(want, got)
-		if diff == "" {
-			break
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("(-want +got)\n%s", diff)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("(-want +got)\n%s", diff)
-		}
-	}
+		return nil
+	})
 	flows, err := c.Flows(t.Context(), openflow.Selection{Cookie: 2, Table: openflow.AnyTable})
 	if err != nil {
 		t.Fatal(err)
@@ -142,20 +138,16 @@ func TestDropsAreAddedOnce(t *testing.T) {
 	b.packet(t)
 	ask := []openflow.Selection{{1 << 40, 0}, {2, 0}}
 	want := []openflow.Count{{Flows: 1, Packets: 2}, {Flows: 1, Packets: 2}}
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		got, err := c.Counts(t.Context(), ask)
+	wait.Eventually(t, wait.Patience, "counts", func(ctx context.Context) error {
+		got, err := c.Counts(ctx, ask)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		diff := cmp.Diff(want, got)
-		if diff == "" {
-			return
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("(-want +got)\n%s", diff)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("(-want +got)\n%s", diff)
-		}
-	}
+		return nil
+	})
 }
 
 // Many more flows than fit in one answer, and more questions than ovs-vswitchd answers before it is read from.

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestNothingPassesBeforeTheRules: while the rules of a new porthole are written, all else is there, but the node's ends of its links
@@ -35,12 +36,7 @@ func TestNothingPassesBeforeTheRules(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- k.Ensure(spec) }()
-		until := time.Now().Add(10 * time.Second)
-		for !raisedInside(id) {
-			if time.Now().After(until) {
-				t.Fatal("the links have waited for the rules")
-			}
-		}
+		wait.Until(t, wait.Patience, "the links do not wait for the rules", func() bool { return raisedInside(id) })
 		for _, c := range spec.cables() {
 			if isUp(t, c.outer) {
 				t.Errorf("%s is up, and there are no rules", c.outer)

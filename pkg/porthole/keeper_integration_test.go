@@ -3,6 +3,7 @@
 package porthole
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // The test run proper is in network and mount namespaces of its own: it is a node, and ends with the process.
@@ -139,10 +141,13 @@ func settings() (files []string) {
 // time later.
 func settled(tb testing.TB, uid string) string {
 	tb.Helper()
-	now := state(tb, uid)
-	for until := time.Now().Add(5 * time.Second); strings.Contains(now, " DOWN ") && time.Now().Before(until); {
-		now = state(tb, uid)
-	}
+	now := ""
+	_ = wait.For(tb.Context(), 5*time.Second, func(context.Context) error {
+		if now = state(tb, uid); strings.Contains(now, " DOWN ") {
+			return errors.New("a link is down")
+		}
+		return nil
+	})
 	return now
 }
 

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // apiServer knows the tokens "scraper" and "somebody", of users who may read metrics and who may not; and counts how often it is asked.
@@ -141,12 +143,14 @@ func TestServe(t *testing.T) {
 		text, _ := io.ReadAll(answer.Body)
 		return answer.StatusCode, string(text)
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	status, body := get("https://" + address + "/metrics")
-	for status == 0 && time.Now().Before(deadline) {
-		<-time.After(10 * time.Millisecond)
-		status, body = get("https://" + address + "/metrics")
-	}
+	var status int
+	var body string
+	wait.Eventually(t, wait.Patience, "the server", func(context.Context) error {
+		if status, body = get("https://" + address + "/metrics"); status == 0 {
+			return errors.New(body)
+		}
+		return nil
+	})
 	if status != http.StatusOK || !strings.Contains(body, "\none 1") {
 		t.Errorf("metrics: %d %s", status, body)
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/atoll-net/atoll/test/netprobe/wire"
+	waiting "github.com/atoll-net/atoll/test/wait"
 )
 
 // TestServeAndProbe lets a server on loopback answer all protocols in both IP families. Raw sockets need root.
@@ -60,22 +61,20 @@ func TestServeAndProbe(t *testing.T) {
 		}
 	}
 	// The kernel's answer to an echo request may come before the server has read it.
-	recording := time.NewTicker(time.Millisecond)
-	defer recording.Stop()
 	want, seen := map[wire.Sighting]bool{}, map[wire.Sighting]bool{}
 	for _, target := range targets {
 		want[wire.Sighting{Token: target.Token, Protocol: target.Protocol, From: target.Address}] = true
 	}
-	for probing.Err() == nil {
+	_ = waiting.For(probing, waiting.Patience, func(context.Context) error {
 		seen = map[wire.Sighting]bool{}
 		for _, sighting := range s.seen.list("run-") {
 			seen[sighting] = true
 		}
-		if len(seen) >= len(want) {
-			break
+		if len(seen) < len(want) {
+			return errors.New("not all are seen")
 		}
-		<-recording.C
-	}
+		return nil
+	})
 	if diff := cmp.Diff(want, seen, cmpopts.EquateComparable(wire.Sighting{})); diff != "" {
 		t.Errorf("sightings (-want +got):\n%s", diff)
 	}
@@ -263,11 +262,7 @@ func TestBrokenConnectionsAreTold(t *testing.T) {
 			t.Fatalf("answered by %+v, %v", by, err)
 		}
 		// It is put aside after the answer was read.
-		for end := time.Now().Add(5 * time.Second); !a.kept.Load(); runtime.Gosched() {
-			if time.Now().After(end) {
-				t.Fatal("the connection is not kept")
-			}
-		}
+		waiting.Until(t, waiting.Patience, "the connection is kept", a.kept.Load)
 	}
 	ask()
 	ask()

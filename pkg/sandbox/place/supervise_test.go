@@ -2,6 +2,7 @@ package place
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,7 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // start runs supervisors for daemons as the first process of a place would, and a client of theirs.
@@ -55,9 +57,8 @@ func start(t *testing.T, daemons ...DaemonSpec) (Client, string) {
 // until waits for a state of a daemon.
 func until(t *testing.T, client Client, name, what string, holds func(Daemon) bool) Daemon {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
 	var last Daemon
-	for time.Now().Before(deadline) {
+	wait.Eventually(t, wait.Patience, name+" "+what, func(context.Context) error {
 		daemons, err := client.Daemons(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -67,11 +68,11 @@ func until(t *testing.T, client Client, name, what string, holds func(Daemon) bo
 				last = d
 			}
 		}
-		if holds(last) {
-			return last
+		if !holds(last) {
+			return fmt.Errorf("%+v", last)
 		}
-	}
-	t.Fatalf("%s is not %s: %+v", name, what, last)
+		return nil
+	})
 	return last
 }
 

@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,16 +36,14 @@ func start(t *testing.T, dial Dial) string {
 		}
 		os.RemoveAll(dir)
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	wait.Eventually(t, wait.Patience, "the socket", func(context.Context) error {
 		conn, err := net.Dial("unix", socket)
-		if err == nil {
-			conn.Close()
-			return socket
+		if err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return conn.Close()
+	})
+	return socket
 }
 
 // echo is a server that says everything twice when its client has ended.
