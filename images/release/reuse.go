@@ -60,8 +60,8 @@ func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]bui
 	return all, nil
 }
 
-// adopt copies the programs of make build to where an image's are built, unless newer ones are there: they are linked in the same way. Go looks
-// whether they are what the source gives, and otherwise links them anew.
+// adopt copies the programs of make build to where an image's are built, unless newer ones are there: they are linked in the same way. Go
+// looks whether they are what the source gives, and otherwise links them anew.
 func (b builder) adopt(recipes []recipe) error {
 	dir := filepath.Join(b.compiled, "bin-"+runtime.GOARCH)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
