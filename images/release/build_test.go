@@ -151,6 +151,49 @@ func TestBuiltTwice(t *testing.T) {
 	}
 }
 
+// TestAdopt: what make build linked is not linked again, and what it linked of another source is.
+func TestAdopt(t *testing.T) {
+	b := smallBuilder(t, smallSource(t))
+	put(t, filepath.Join(b.source, ".git/info/exclude"), "/bin/\n")
+	b.compiled = t.TempDir()
+	small := b.list.Images[0]
+	compile := func() (changed bool) {
+		t.Helper()
+		if err := b.adopt(b.list.Images); err != nil {
+			t.Fatal(err)
+		}
+		program := filepath.Join(b.compiled, "bin-"+runtime.GOARCH, "small")
+		before, err := os.Stat(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.compile(t.Context(), runtime.GOARCH, small.Programs); err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.Stat(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !os.SameFile(before, after) // Go sets the time also of what it leaves alone
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", filepath.Join(b.source, "bin")+"/", "./cmd/small") // as the Makefile
+	build.Dir, build.Env = b.source, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if compile() {
+		t.Error("what make build linked was linked again")
+	}
+	put(t, filepath.Join(b.source, "cmd/small/main.go"), "package main\n\nfunc main() { println(\"other\") }\n")
+	if !compile() {
+		t.Error("a program of another source was taken for this one's")
+	}
+	put(t, filepath.Join(b.source, "bin/small"), "no program at all")
+	if compile() {
+		t.Error("what is no program was taken for one")
+	}
+}
+
 // TestReuse: images of the same parts are built once. Those of another program, list or package are built anew, and the same as without; only a few are kept.
 func TestReuse(t *testing.T) {
 	b, dir := smallBuilder(t, smallSource(t)), t.TempDir()

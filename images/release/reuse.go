@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 )
 
@@ -29,6 +31,9 @@ func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]bui
 	b.compiled = filepath.Join(dir, "programs-"+hex.EncodeToString(source[:6]))
 	if err := os.MkdirAll(b.compiled, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	if err := b.adopt(recipes); err != nil {
+		return nil, fmt.Errorf("copy programs: %w", err)
 	}
 	key, err := b.key(ctx, recipes)
 	if err != nil {
@@ -53,6 +58,41 @@ func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]bui
 		return nil, err
 	}
 	return all, nil
+}
+
+// adopt copies the programs of make build to where an image's are built, unless newer ones are there: they are linked in the same way. Go
+// looks whether they are what the source gives, and otherwise links them anew.
+func (b builder) adopt(recipes []recipe) error {
+	dir := filepath.Join(b.compiled, "bin-"+runtime.GOARCH)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, r := range recipes {
+		for _, p := range r.Programs {
+			made, place := filepath.Join(b.source, "bin", path.Base(p)), filepath.Join(dir, path.Base(p))
+			info, err := os.Stat(made)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if there, err := os.Stat(place); err == nil && !info.ModTime().After(there.ModTime()) {
+				continue
+			}
+			if _, err := buildinfo.ReadFile(made); err != nil {
+				continue // not whole, or nothing of Go's, which Go would not replace
+			}
+			content, err := os.ReadFile(made)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(os.WriteFile(place+".new", content, 0o755), os.Rename(place+".new", place)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // buildEach builds images one after another.

@@ -14,7 +14,7 @@ import (
 // alone: clients whose certificate the central authority has signed for them. Members, nodes and whoever has none are refused.
 func AgentServer(dir string) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
+		MinVersion:     tls.VersionTLS13,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return readKept(dir) },
 		// VerifyConnection does the rest, by the CAs of now.
 		ClientAuth: tls.RequireAnyClientCert,

@@ -48,11 +48,13 @@ func releaseAlias(name string) string {
 	return releasePrefix + image + releaseTag
 }
 
-// releaseImages makes the images that clusters get (make images), for this machine's processor, and returns their archives. The cache keeps them while nothing of
-// them changes.
+// releaseImages makes the images that clusters get (make images), for this machine's processor, and returns their archives. The cache
+// keeps them while nothing of them changes.
 func (s *Sandbox) releaseImages(ctx context.Context) ([]string, error) {
 	out := s.record.layout().in(Central, "images")
-	build := exec.CommandContext(ctx, "go", "run", "./images/release", "build", "-own", "-out="+out, "-cache="+s.record.Options.Cache, "-reuse="+filepath.Join(s.record.Options.Cache, "release"))
+	cache := s.record.Options.Cache
+	build := exec.CommandContext(ctx, "go", "run", "./images/release", "build", "-own",
+		"-out="+out, "-cache="+cache, "-reuse="+filepath.Join(cache, "release"))
 	build.Dir = s.record.Options.Source
 	// The settings of make build: with others, Go would compile all that the programs have in common a second time.
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOWORK=off")

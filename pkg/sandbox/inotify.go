@@ -42,7 +42,8 @@ func fitsInotify(nodes, used int, limit string) error {
 	own := inotifyCentral + nodes*inotifyNode
 	if needed := used + own + inotifySpare; needed > allowed {
 		return fmt.Errorf("start %d nodes: they need %d inotify instances, others of this user have %d, and this machine allows %d; "+
-			"raise it (sysctl fs.inotify.max_user_instances=%d), ask for fewer nodes, or end what has them (another sandbox: atoll-sandbox down --name)",
+			"raise it (sysctl fs.inotify.max_user_instances=%d), ask for fewer nodes, or end what has them (another sandbox: "+
+			"atoll-sandbox down --name)",
 			nodes, own, used, allowed, needed)
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
-
 )
 
 // TestVersions: each program says its version, and those that run tell it in their metrics: the same one.

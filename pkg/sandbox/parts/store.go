@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Store is what nodes have of images: a root directory of containerd into which archives are imported once, and of which each node gets a copy.
+// Store is what nodes have of images: a root directory of containerd into which archives are imported once, and of which each node gets
+// a copy.
 type Store struct {
 	// Containerd is the directory of containerd and ctr.
 	Containerd string
@@ -128,7 +129,8 @@ func storeConfig(root, scratch, socket string) []byte {
 root = %q
 state = %q
 disabled_plugins = [
-  "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt",
+  "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "io.containerd.nri.v1.nri",
+  "io.containerd.internal.v1.opt",
 ]
 
 [grpc]
@@ -140,8 +142,9 @@ disabled_plugins = [
 
 // load imports the archives and names the images.
 func (s Store) load(ctx context.Context, socket string) error {
+	images := []string{filepath.Join(s.Containerd, "ctr"), "--address", socket, "--namespace", imageSpace, "images"}
 	ctr := func(argv ...string) (string, error) {
-		return command(ctx, "/", nil, append([]string{filepath.Join(s.Containerd, "ctr"), "--address", socket, "--namespace", imageSpace, "images"}, argv...)...)
+		return command(ctx, "/", nil, append(slices.Clone(images), argv...)...)
 	}
 	limited, cancel := context.WithTimeout(ctx, storeLimit)
 	defer cancel()
@@ -175,7 +178,8 @@ func (s Store) load(ctx context.Context, socket string) error {
 	return nil
 }
 
-// CopyStore makes a root directory of containerd that has what a store has. What is never written to is shared, if both are on one file system.
+// CopyStore makes a root directory of containerd that has what a store has. What is never written to is shared, if both are on one file
+// system.
 func CopyStore(ctx context.Context, store, root string) error {
 	one, err := sameDevice(store, root)
 	if err != nil {

@@ -14,10 +14,11 @@ const (
 	fakeContainerd = `#!/bin/sh
 config=${1#--config=}
 root=$(sed -n 's/^root = "\(.*\)"/\1/p' "$config")
-mkdir -p "$root/io.containerd.content.v1.content/blobs/sha256" "$root/io.containerd.metadata.v1.bolt" "$root/io.containerd.grpc.v1.introspection"
-echo layer >"$root/io.containerd.content.v1.content/blobs/sha256/0"
-echo database >"$root/io.containerd.metadata.v1.bolt/meta.db"
-echo me >"$root/io.containerd.grpc.v1.introspection/uuid"
+cd "$root"
+mkdir -p io.containerd.content.v1.content/blobs/sha256 io.containerd.metadata.v1.bolt io.containerd.grpc.v1.introspection
+echo layer >"io.containerd.content.v1.content/blobs/sha256/0"
+echo database >"io.containerd.metadata.v1.bolt/meta.db"
+echo me >"io.containerd.grpc.v1.introspection/uuid"
 trap 'exit 0' TERM
 sleep infinity &
 touch "$(dirname "$0")/started"
@@ -39,7 +40,8 @@ func fakeStore(t *testing.T) Store {
 	write(t, filepath.Join(bin, "ctr"), fakeCtr)
 	archive := filepath.Join(bin, "a.tar")
 	write(t, archive, "")
-	return Store{Containerd: bin, Archives: []string{archive}, Alias: func(name string) string { return strings.Replace(name, ":v1", ":sandbox", 1) }}
+	alias := func(name string) string { return strings.Replace(name, ":v1", ":sandbox", 1) }
+	return Store{Containerd: bin, Archives: []string{archive}, Alias: alias}
 }
 
 func TestStoreIsFilledOnce(t *testing.T) {
