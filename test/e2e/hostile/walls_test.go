@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/sandbox/place"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/frames"
 	"github.com/atoll-net/atoll/test/matrix"
