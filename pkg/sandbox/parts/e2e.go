@@ -29,7 +29,7 @@ var (
 		name: "e2e", dir: upstream, packages: []string{"github.com/onsi/ginkgo/v2/ginkgo", "k8s.io/kubernetes/test/images/agnhost"},
 		versioned: "k8s.io/kubernetes",
 		stamped:   []string{"k8s.io/component-base/version"},
-		hint:      "about 4 CPU minutes",
+		hint:      "about 6 CPU minutes",
 		also:      addE2E,
 	}
 	// What the tests call in their pods, and the servers that some of their images are.
