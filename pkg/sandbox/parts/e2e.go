@@ -26,7 +26,7 @@ const E2ESteps = 2
 
 var (
 	e2eTests = module{
-		name: "e2e", dir: "images/sandbox/e2e", pattern: "tool",
+		name: "e2e", dir: upstream, packages: []string{"github.com/onsi/ginkgo/v2/ginkgo", "k8s.io/kubernetes/test/images/agnhost"},
 		versioned: "k8s.io/kubernetes",
 		stamped:   []string{"k8s.io/component-base/version"},
 		hint:      "about 6 CPU minutes",
@@ -56,24 +56,24 @@ func GatherE2E(ctx context.Context, need Need, progress Progress) (E2E, error) {
 	return got, err
 }
 
-// addE2E builds the test binary, which is the test of a package, beside the tools that go.mod names.
+// addE2E builds the test binary, which is the test of a package, beside the programs.
 func addE2E(ctx context.Context, source, out string, arguments []string) error {
 	tool, err := goCommand()
 	if err != nil {
 		return err
 	}
-	environment := []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"}
+	environment := buildEnvironment("0")
 	argv := append([]string{tool, "test", "-c"}, arguments[1:]...)
 	argv = append(argv, "-o", filepath.Join(out, "e2e.test"), "k8s.io/kubernetes/test/e2e")
 	if _, err := command(ctx, source, environment, argv...); err != nil {
 		return err
 	}
-	upstream, err := command(ctx, source, environment, tool, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
+	kubernetesDir, err := command(ctx, source, environment, tool, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{"localhost.crt", "localhost.key"} {
-		from := filepath.Join(strings.TrimSpace(upstream), "test/images/agnhost/porter", name)
+		from := filepath.Join(strings.TrimSpace(kubernetesDir), "test/images/agnhost/porter", name)
 		if err := copyProgram(from, filepath.Join(out, name)); err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func (g gatherer) kernel(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("build kernel: Linux runs as a process on amd64 only, not on %s", runtime.GOARCH)
 	}
 	config := filepath.Join(g.need.Source, "images/kernel")
-	key, err := fingerprint(config, []string{kernelSuite, mended})
+	key, err := fingerprint(config, nil, []string{kernelSuite, mended})
 	if err != nil {
 		return "", err
 	}

@@ -62,6 +62,8 @@ const Steps = 9
 func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
 	parts := Parts{Kubernetes: need.KubernetesBin, Containerd: need.ContainerdBin, Etcd: need.Etcd, Runc: need.Runc}
 	g := gatherer{need: need, note: progress.Note}
+	endDownload := g.download(ctx)
+	defer endDownload()
 	err := run(progress, []step{
 		{"Debian packages", func() error { return g.packages(ctx) }},
 		{"OVN and Open vSwitch", func() (err error) {
@@ -69,10 +71,10 @@ func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
 			return err
 		}},
 		{"runc", func() error { return g.program(ctx, runc, &parts.Runc) }},
+		{"Kubernetes", func() error { return g.module(ctx, kubernetes, &parts.Kubernetes) }},
 		{"etcd", func() error { return g.program(ctx, etcd, &parts.Etcd) }},
 		{"containerd", func() error { return g.module(ctx, containerd, &parts.Containerd) }},
 		{"CNI plugins", func() error { return g.module(ctx, cni, &parts.CNI) }},
-		{"Kubernetes", func() error { return g.module(ctx, kubernetes, &parts.Kubernetes) }},
 		{"CoreDNS", func() error { return g.program(ctx, coredns, &parts.CoreDNS) }},
 		{"images of the pods", func() error { return g.images(ctx, &parts) }},
 	})

@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/mod/modfile"
 )
 
 func TestSupported(t *testing.T) {
@@ -120,25 +123,122 @@ func TestRequiredVersion(t *testing.T) {
 
 func TestFingerprintFollowsSourcesAndFlags(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "main.go"), "package main\n")
-	sumWith := func(arguments ...string) string {
+	write(t, filepath.Join(dir, "go.mod"), "module x\n")
+	write(t, filepath.Join(dir, "program", "main.go"), "package main\n")
+	write(t, filepath.Join(dir, "other", "main.go"), "package main\n")
+	sumWith := func(packages []string, arguments ...string) string {
 		t.Helper()
-		sum, err := fingerprint(dir, arguments)
+		sum, err := fingerprint(dir, packages, arguments)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return sum
 	}
-	first := sumWith("-a")
-	if sumWith("-a") != first {
+	program := []string{"./program", "example.com/tool"}
+	first := sumWith(program, "-a")
+	if sumWith(program, "-a") != first {
 		t.Error("the same sources have two fingerprints")
 	}
-	if sumWith("-b") == first {
+	if sumWith(program, "-b") == first {
 		t.Error("other flags have the same fingerprint")
 	}
-	write(t, filepath.Join(dir, "main.go"), "package main // changed\n")
-	if sumWith("-a") == first {
-		t.Error("other sources have the same fingerprint")
+	if sumWith(program[:1], "-a") == first {
+		t.Error("fewer packages have the same fingerprint")
+	}
+	write(t, filepath.Join(dir, "other", "main.go"), "package main // changed\n")
+	if sumWith(program, "-a") != first {
+		t.Error("another package's sources change the fingerprint")
+	}
+	for _, file := range []string{"program/main.go", "go.mod"} {
+		before := sumWith(program, "-a")
+		write(t, filepath.Join(dir, file), "// changed\n")
+		if sumWith(program, "-a") == before {
+			t.Errorf("another %s has the same fingerprint", file)
+		}
+	}
+}
+
+// What has another version here and there is compiled twice on a new machine, with all that needs it. client-go, which is the largest
+// thing that the programs have in common, must not.
+func TestSharedModulesHaveOneVersion(t *testing.T) {
+	// Other projects want these newer than Atoll, and client-go needs none of them.
+	newer := map[string]bool{
+		"github.com/mdlayher/socket": true, "github.com/prometheus/common": true, "github.com/prometheus/procfs": true,
+		"go.opentelemetry.io/otel": true, "go.opentelemetry.io/otel/trace": true,
+		"google.golang.org/genproto/googleapis/rpc": true, "google.golang.org/grpc": true,
+		"sigs.k8s.io/kustomize/api": true, "sigs.k8s.io/kustomize/kyaml": true,
+	}
+	root := filepath.Join("..", "..", "..")
+	own, others := requirements(t, filepath.Join(root, "go.mod")), requirements(t, filepath.Join(root, upstream, "go.mod"))
+	shared := 0
+	for path, version := range own {
+		other, both := others[path]
+		if !both {
+			continue
+		}
+		shared++
+		if (other != version) != newer[path] {
+			t.Errorf("%s is %s in go.mod and %s in %s/go.mod", path, version, other, upstream)
+		}
+	}
+	if shared < 50 {
+		t.Errorf("only %d modules are in both go.mod", shared)
+	}
+}
+
+func requirements(t *testing.T, goMod string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(goMod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse(goMod, data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, r := range file.Require {
+		versions[r.Mod.Path] = r.Mod.Version
+	}
+	return versions
+}
+
+// A download ends with what it was begun for.
+func TestDownloadEnds(t *testing.T) {
+	source, bin := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(source, upstream, "go.mod"), "module x\nrequire k8s.io/kubernetes v1.36.3\n")
+	told := filepath.Join(bin, "told")
+	if err := syscall.Mkfifo(told, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(bin, "go"), "#!/bin/sh\necho $$ > "+told+"\nexec sleep infinity\n")
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+
+	g := gatherer{need: Need{Source: source, Cache: t.TempDir()}}
+	end := g.download(t.Context())
+	pid, err := os.ReadFile(told) // waits for who writes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := "/proc/" + strings.TrimSpace(string(pid))
+	if !exists(process) {
+		t.Errorf("%s is gone before the download's end", process)
+	}
+	end()
+	if exists(process) {
+		t.Error("what fetches modules was left behind")
+	}
+
+	if !g.builds(kubernetes) {
+		t.Error("an empty cache has Kubernetes")
+	}
+	path, _, err := g.place(kubernetes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(path, "kubernetes"), "")
+	if g.builds(kubernetes) {
+		t.Error("Kubernetes would be built though it is in the cache")
 	}
 }
 
