@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -37,6 +38,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 const namespace = "atoll-system"
@@ -395,11 +397,14 @@ func (p *place) serverPID(what string) string {
 func (l *lab) until(what string, met func() bool) {
 	l.t.Helper()
 	began := time.Now()
-	for !met() {
-		if time.Since(began) > patience {
-			l.t.Fatalf("not within %v: %s", patience, what)
+	err := wait.For(context.WithoutCancel(l.t.Context()), patience, func(context.Context) error {
+		if !met() {
+			return errors.New("it is not so")
 		}
-		_ = pause(context.WithoutCancel(l.t.Context()), 50*time.Millisecond)
+		return nil
+	})
+	if err != nil {
+		l.t.Fatalf("%s: %v", what, err)
 	}
 	l.t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what)
 }

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // api is a real API server with what dist/rbac gives, nodes n1 and n2, and a signer with the controller's rights.
@@ -152,21 +153,7 @@ func requestFor(t *testing.T, key *ecdsa.PrivateKey, signer, name string, addres
 // until waits until something is so.
 func until(t *testing.T, what string, so func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := so()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("wait for %s: %v", what, err)
-		case <-tick.C:
-		}
-	}
+	wait.Eventually(t, wait.Patience, what, func(context.Context) error { return so() })
 }
 
 // A node's programs get a certificate of their own node, and nobody gets another's: judged by tokens that the API server has given.

@@ -31,6 +31,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/test/apiserver"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 const (
@@ -378,7 +379,7 @@ func (m *machine) stop(t *testing.T, part string, how syscall.Signal) error {
 	select {
 	case err := <-r.ended:
 		return err
-	case <-time.After(patience):
+	case <-wait.Context(t, patience).Done():
 		_ = r.cmd.Process.Kill()
 		return fmt.Errorf("%s of %s does not end", part, m.name)
 	}
@@ -406,17 +407,5 @@ func (m *machine) serves(t *testing.T, which ...string) {
 
 func eventually(t *testing.T, what string, f func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	wait.Eventually(t, patience, what, func(context.Context) error { return f() })
 }

@@ -4,11 +4,13 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/cli"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // trace runs the command as its user does, with the rights of who checks.
@@ -28,20 +30,13 @@ func (l *lab) trace(args ...string) (status int, out string) {
 // traces waits until a trace ends with a status and says something.
 func (l *lab) traces(want int, say string, args ...string) {
 	l.t.Helper()
-	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(50*time.Millisecond)
-	defer limit.Stop()
-	defer tick.Stop()
-	for {
+	wait.Eventually(l.t, wait.Patience, strings.Join(args, " "), func(context.Context) error {
 		status, out := l.trace(args...)
-		if status == want && strings.Contains(out, say) {
-			return
+		if status != want || !strings.Contains(out, say) {
+			return fmt.Errorf("status %d\n%s", status, out)
 		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			l.t.Fatalf("%v: status %d\n%s", args, status, out)
-		}
-	}
+		return nil
+	})
 }
 
 // What the API's objects become in a real database is what the trace tells, with the policies of a pod that drops; and it

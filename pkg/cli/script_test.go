@@ -2,9 +2,11 @@ package cli_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -23,6 +25,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/cli"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/inprocess"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // scripts are where they are.
@@ -111,15 +114,13 @@ func told(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(time.Minute); ; {
+	ts.Check(wait.For(context.Background(), wait.Patience, func(context.Context) error {
 		ts.Check(ts.Exec(args[1], args[2:]...))
-		if want.MatchString(ts.ReadFile("stdout")) {
-			return
+		if !want.MatchString(ts.ReadFile("stdout")) {
+			return fmt.Errorf("%s does not print %s", args[1], args[0])
 		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("%s does not print %s", args[1], args[0])
-		}
-	}
+		return nil
+	}))
 }
 
 // browse is the command "browse PROGRAM ARG...": the page is what stdout has, and the program is interrupted and has to end well.

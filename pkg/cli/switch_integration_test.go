@@ -3,13 +3,14 @@
 package cli_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // nodeSwitch is the database of a node's Open vSwitch, without the switch.
@@ -36,15 +37,10 @@ func startSwitch(t *testing.T) *nodeSwitch {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	for start := time.Now(); ; {
-		if _, err := os.Stat(filepath.Join(dir, "db.sock")); err == nil {
-			break
-		}
-		if time.Since(start) > 10*time.Second {
-			t.Fatal("no database after 10 seconds")
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	wait.Eventually(t, wait.Patience, "the database", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(dir, "db.sock"))
+		return err
+	})
 	s.vsctl("--", "init", "--", "add-br", "br-int")
 	return s
 }

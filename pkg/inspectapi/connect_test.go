@@ -21,6 +21,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // database is a server of a database that says that it leads, and of each request what its method was.
@@ -110,9 +111,7 @@ func (t trip) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 // says sends a request, and gives the answer.
 func says(t *testing.T, conn net.Conn, request string) string {
 	t.Helper()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	defer wait.Limit(conn, wait.Patience)()
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +187,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 	_ = first.Close()
-	eventually(t, "room for another", func() bool { _, err := w.dial(t, "checker", "northbound", false); return err == nil })
+	wait.Until(t, wait.Patience, "room for another", func() bool { _, err := w.dial(t, "checker", "northbound", false); return err == nil })
 }
 
 // TestConnectionsEnd: when the right has gone, when they are old, and with the controller; nobody is connected where nobody leads.
@@ -242,18 +241,4 @@ func TestConnectionsEnd(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-}
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick, limit := time.NewTicker(5*time.Millisecond), time.NewTimer(20*time.Second)
-	defer tick.Stop()
-	defer limit.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("no %s", what)
-		}
-	}
 }

@@ -15,10 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -37,6 +35,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox/pki"
 	"github.com/atoll-net/atoll/test/apiserver"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // controllerUser is what all of ours runs as: with its rights and no others.
@@ -221,14 +220,7 @@ func (l *lab) available(status string) {
 
 func (l *lab) eventually(what string, try func() error) {
 	l.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(l.t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		last = try()
-		return last == nil, nil
-	})
-	if err != nil {
-		l.t.Fatalf("wait for %s: %v: %v", what, err, last)
-	}
+	wait.Eventually(l.t, wait.Patience, what, func(context.Context) error { return try() })
 }
 
 // kubeconfigOf is a file by which the user comes, who has nobody's rights but his own.

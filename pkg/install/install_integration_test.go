@@ -4,6 +4,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // clusterOf is a cluster behind a real API server: nothing makes pods there, and no namespace ever goes.
@@ -231,15 +233,15 @@ func removal(t *testing.T, c *Cluster) {
 	}
 	rest, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
-	go func() {
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for range tick.C {
-			if names, err := left(rest); rest.Err() != nil || err == nil && len(names) == 0 {
-				stop()
-				return
+	go func() { // ends with rest
+		_ = wait.For(rest, wait.Patience, func(ctx context.Context) error {
+			names, err := left(ctx)
+			if err == nil && len(names) > 0 {
+				err = errors.New("something is left")
 			}
-		}
+			return err
+		})
+		stop()
 	}()
 	if err := c.removeRest(rest, &notes{}, r.members); err == nil || rest.Err() == nil || !strings.Contains(err.Error(), system) {
 		t.Errorf("the namespace, which nothing finishes: %v", err)

@@ -5,6 +5,7 @@ package nri
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/atoll-net/atoll/pkg/image"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // What the tests need of other projects: the directory of containerd's programs, and runc.
@@ -137,17 +139,12 @@ func (c *containerd) run(program string, args ...string) {
 // await waits for a condition.
 func (c *containerd) await(what string, holds func(context.Context) bool) {
 	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(c.tb.Context(), testTimeout)
-	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for !holds(ctx) {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			c.tb.Fatalf("waited %s for: %s", testTimeout, what)
+	wait.Eventually(c.tb, wait.Patience, what, func(ctx context.Context) error {
+		if !holds(ctx) {
+			return errors.New("it is not so")
 		}
-	}
+		return nil
+	})
 }
 
 // pod is a sandbox, with what kubelet knows of it.

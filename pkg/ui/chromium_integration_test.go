@@ -4,6 +4,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,10 +19,10 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 var update = flag.Bool("update", false, "make the pictures of docs anew")
@@ -103,8 +104,12 @@ func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 // until waits until an expression is true in the page.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
-	err := wait.PollUntilContextTimeout(b.ctx, 50*time.Millisecond, browserPatience, true, func(ctx context.Context) (bool, error) {
-		return chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+	err := wait.For(b.ctx, browserPatience, func(ctx context.Context) error {
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if err == nil && !is {
+			err = errors.New("it is not so")
+		}
+		return err
 	})
 	if err != nil {
 		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // core is a group whose members may do everything with the core API group, and nothing with Networks: what RBAC
@@ -68,13 +67,10 @@ func merge(what, key, value string) []byte {
 // waitForPolicies waits until the server enforces the policies, which it learns of some time after they were made.
 func waitForPolicies(t *testing.T, try func(context.Context) error) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		err := try(ctx)
-		return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy"), nil
+	wait.Until(t, wait.Patience, "the policies are enforced", func() bool {
+		err := try(t.Context())
+		return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
 	})
-	if err != nil {
-		t.Fatalf("wait until the policies are enforced: %v", err)
-	}
 }
 
 // without tries what policies refuse while their bindings are away: the control of a test that it is they who refuse.
@@ -97,14 +93,7 @@ func without(t *testing.T, admin kubernetes.Interface, try func(context.Context)
 		}()
 	}
 	// The server learns of it some time later.
-	var last error
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		last = try(ctx)
-		return last == nil, nil
-	}); err != nil {
-		return fmt.Errorf("%w: %w", err, last)
-	}
-	return nil
+	return wait.For(t.Context(), wait.Patience, try)
 }
 
 func testPods(t *testing.T, s *apiserver.Server) {

@@ -6,15 +6,14 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -44,13 +43,10 @@ func editor(t *testing.T, s *apiserver.Server, admin kubernetes.Interface, name 
 		}
 	}
 	client := clientFor(t, s.As("editor-"+name))
-	var last error
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		_, last = client.CoreV1().Services(name).List(ctx, metav1.ListOptions{})
-		return last == nil, nil
-	}); err != nil {
-		t.Fatalf("wait for the role edit in %s: %v", name, last)
-	}
+	wait.Eventually(t, wait.Patience, "the role edit in "+name, func(ctx context.Context) error {
+		_, err := client.CoreV1().Services(name).List(ctx, metav1.ListOptions{})
+		return err
+	})
 	return client
 }
 
@@ -208,10 +204,6 @@ func testNodesUnknown(t *testing.T, s *apiserver.Server) {
 	if err := s.Apply(t.Context(), dist+"/config"); err != nil {
 		t.Fatal(err)
 	}
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		return try(ctx) == nil, nil
-	}); err != nil {
-		t.Fatalf("wait for Services to be written: %v", try(t.Context()))
-	}
+	wait.Eventually(t, wait.Patience, "Services are written", func(ctx context.Context) error { return try(ctx) })
 	expect(t, try(t.Context(), "203.0.113.9"), "until its AtollConfig has the nodes' ranges")
 }

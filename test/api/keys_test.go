@@ -7,15 +7,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // heard are the warnings that a client was given, as kubectl prints them.
@@ -66,13 +65,12 @@ func testKeys(t *testing.T, s *apiserver.Server) {
 	}
 	typo, wrong := map[string]string{"atoll.dev/netwrok": "red"}, map[string]string{"atoll.dev/network": "red"}
 	for _, try := range []func(context.Context, map[string]string, map[string]string) error{makePod, makeSpace} {
-		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-			err := try(ctx, typo, nil)
-			return strings.Contains(warnings.take(), nothing), err
+		wait.Until(t, wait.Patience, "a warning", func() bool {
+			if err := try(t.Context(), typo, nil); err != nil {
+				t.Fatal(err)
+			}
+			return strings.Contains(warnings.take(), nothing)
 		})
-		if err != nil {
-			t.Fatalf("wait for a warning: %v", err)
-		}
 	}
 	for _, test := range []struct {
 		what, warning string

@@ -5,21 +5,21 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // change changes the settings by a merge patch.
@@ -102,7 +102,7 @@ func (k *kept) uses(faces, services string) {
 		if fmt.Sprint(s.Faces) != faces || fmt.Sprint(s.Services) != services {
 			k.t.Fatalf("in force are faces %v and Services %v, want %s and %s", s.Faces, s.Services, faces, services)
 		}
-	case <-time.After(30 * time.Second):
+	case <-wait.Context(k.t, wait.Patience).Done():
 		k.t.Fatal("no settings came into force")
 	}
 }
@@ -130,7 +130,12 @@ func (k *kept) says(reason, message string) *v1alpha1.AtollConfig {
 // soon waits until something is so, and reports whether it came to be.
 func soon(t *testing.T, so func() bool) bool {
 	t.Helper()
-	return wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return so(), nil }) == nil
+	return wait.For(t.Context(), wait.Patience, func(context.Context) error {
+		if !so() {
+			return errors.New("it is not so")
+		}
+		return nil
+	}) == nil
 }
 
 // testSettingsKept: what the controller that leads makes of the object, and what stays over a mistake, a restart and a deletion.

@@ -20,6 +20,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // flowsTenant is a Tenant with an admin, his Network and his namespace, all of one name: the same addresses for each. Only web may reach db.
@@ -193,8 +194,12 @@ func TestFlowsByTheAPI(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("who follows is not told that nothing is sampled any more")
 	}
-	began := time.Now()
-	if out, err := env.atoll(t.Context(), jo, "drops", mine); err == nil || !strings.Contains(err.Error(), "flows.sampling of the AtollConfig is Off") || time.Since(began) > 10*time.Second {
-		t.Errorf("once it is off: %v\n%s", err, out)
+	var said error
+	wait.Within(t, 10*time.Second, "atoll drops once it is off", func() {}, func(ctx context.Context) error {
+		out, said = env.atoll(ctx, jo, "drops", mine)
+		return nil
+	})
+	if said == nil || !strings.Contains(said.Error(), "flows.sampling of the AtollConfig is Off") {
+		t.Errorf("once it is off: %v\n%s", said, out)
 	}
 }

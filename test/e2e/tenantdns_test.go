@@ -83,26 +83,17 @@ func TestATenantsNameServers(t *testing.T) {
 	})
 
 	// Without a way there nobody answers, neither the node nor the cluster's DNS, and the Network says so.
-	until := func(what string, began time.Time) {
-		t.Helper()
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("%s is said after %s", what, took)
-		}
-	}
-	began := time.Now()
+	const saidWithin = 10 * time.Second
 	env.ChangeNetwork(t, service, func(s *v1alpha1.NetworkSpec) { s.CompatibleWith = nil })
-	env.WaitCondition(t, home, model.ConditionDNSReady, metav1.ConditionFalse, model.ReasonDNSServiceNotReached)
-	until("the end of the way there", began)
+	env.WaitConditionWithin(t, saidWithin, home, model.ConditionDNSReady, metav1.ConditionFalse, model.ReasonDNSServiceNotReached)
 	expect("without a way there", "", own, asked)
 	env.ChangeNetwork(t, service, func(s *v1alpha1.NetworkSpec) {
 		s.CompatibleWith = []v1alpha1.CompatiblePeer{{Tenant: home, Mode: v1alpha1.CompatibilityRouted}}
 	})
 	env.WaitCondition(t, home, model.ConditionDNSReady, metav1.ConditionTrue, "")
 	expect("joined", "NOERROR", own, asked)
-	began = time.Now()
 	env.DeletePod(t, server)
-	env.WaitCondition(t, home, model.ConditionDNSReady, metav1.ConditionFalse, model.ReasonDNSServiceWithoutEndpoints)
-	until("that the server has gone", began)
+	env.WaitConditionWithin(t, saidWithin, home, model.ConditionDNSReady, metav1.ConditionFalse, model.ReasonDNSServiceWithoutEndpoints)
 	expect("without a server", "", own, asked)
 }
 

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Limit ends the reads and writes of a connection, with os.ErrDeadlineExceeded, when the machine has given patience. stop takes the limit away.
+// Limit ends the reads and writes of a connection, with os.ErrDeadlineExceeded, when the machine has given patience. stop takes the
+// limit away.
 func Limit(conn interface{ SetDeadline(t time.Time) error }, patience time.Duration) (stop func()) {
 	ctx, _, end := here.begin(context.Background(), patience)
 	// A connection that is closed needs no limit.

@@ -1,5 +1,5 @@
-// Package wait is how tests wait. It does not trust the wall clock, because a test shares its machine with builds and other tests: a heartbeat
-// measures how much time the machine gave, and only that time is charged to what is tested.
+// Package wait is how tests wait. It does not trust the wall clock, because a test shares its machine with builds and other tests: a
+// heartbeat measures how much time the machine gave, and only that time is charged to what is tested.
 //
 //   - Eventually waits for a condition that no time is promised for.
 //   - Within judges a promised time, and repeats a measurement that the machine disturbed.
@@ -39,8 +39,9 @@ type machine struct {
 
 var here = machine{share: processorShare}
 
-// processorShare compares the processors with the threads that want to run, of all processes: the fourth field of /proc/loadavg (proc_loadavg(5)), less the thread that
-// reads it. Lateness alone does not show this load: Linux prefers a thread that mostly sleeps, as the heartbeat's does, to those that work. Without the file the share is 1.
+// processorShare compares the processors with the threads that want to run, of all processes: the fourth field of /proc/loadavg
+// (proc_loadavg(5)), less the thread that reads it. Lateness alone does not show this load: Linux prefers a thread that mostly
+// sleeps, as the heartbeat's does, to those that work. Without the file the share is 1.
 func processorShare() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := strings.Fields(string(text))
@@ -61,11 +62,12 @@ type heart struct {
 	given atomic.Int64
 }
 
-// time returns how much of the time since the wait began the machine gave. A beat that is late counts nothing, one that is on time by the share of a processor.
+// time returns how much of the time since the wait began the machine gave. A beat that is late counts nothing, one that is on time
+// by the share of a processor.
 func (h *heart) time() time.Duration { return time.Duration(h.given.Load()) }
 
-// begin starts a heart and returns a context that ends with errPatience when the patience is used up: by beats, or by the wall clock's ceiling. The caller calls
-// stop, which returns when the goroutine has ended.
+// begin starts a heart and returns a context that ends with errPatience when the patience is used up: by beats, or by the wall
+// clock's ceiling. The caller calls stop, which returns when the goroutine has ended.
 func (m machine) begin(parent context.Context, patience time.Duration) (ctx context.Context, h *heart, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	h = &heart{began: time.Now()}
@@ -105,7 +107,8 @@ func ceiling(patience time.Duration) time.Duration { return min(10*patience, pat
 
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
-// Context returns a context for calls that end by themselves when their context does. It ends with the test, or when the machine has given patience.
+// Context returns a context for calls that end by themselves when their context does. It ends with the test, or when the machine has
+// given patience.
 func Context(t testing.TB, patience time.Duration) context.Context {
 	t.Helper()
 	ctx, _, stop := here.begin(t.Context(), patience)

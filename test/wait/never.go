@@ -10,18 +10,19 @@ import (
 type Attack struct {
 	// Send sends the attack. It does not wait for an answer.
 	Send func()
-	// Marker sends a marker by a way that is permitted, and as slow as the attack's or slower. It returns nil when the marker has arrived. It is called again if it did
-	// not, and its context ends with the patience.
+	// Marker sends a marker by a way that is permitted, and as slow as the attack's or slower. It returns nil when the marker has
+	// arrived. It is called again if it did not, and its context ends with the patience.
 	Marker func(ctx context.Context) error
 	// Came returns what of the attack has arrived so far, and "" for nothing. It does not wait.
 	Came func() string
 }
 
-// rounds is how often an attack is sent. The first packet of a flow takes the slow path of Open vSwitch and may be overtaken by a marker whose flow is cached; the second is not.
+// rounds is how often an attack is sent. The first packet of a flow takes the slow path of Open vSwitch and may be overtaken by a
+// marker whose flow is cached; the second is not.
 const rounds = 2
 
-// Never sends an attack, then its marker, and judges when the marker has arrived: no span of time decides. An attack whose marker does not arrive is a failure:
-// it is not known whether the attack would have.
+// Never sends an attack, then its marker, and judges when the marker has arrived: no span of time decides. An attack whose marker
+// does not arrive is a failure: it is not known whether the attack would have.
 func Never(t testing.TB, what string, attack Attack) {
 	t.Helper()
 	if err := here.never(t.Context(), attack); err != nil {

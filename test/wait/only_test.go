@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,8 +33,8 @@ var own = map[string]string{
 	"test/e2e/installed/uninstall_test.go:whileAskingTheAPI":                          "asks at a pace",
 }
 
-// TestOnlyThisPackageWaits: no function of a test file has a loop that asks the clock whether to go on. Bubbles of testing/synctest have a clock that does not depend on
-// the machine.
+// TestOnlyThisPackageWaits: no function of a test file has a loop that asks the clock whether to go on. Bubbles of testing/synctest
+// have a clock that does not depend on the machine.
 func TestOnlyThisPackageWaits(t *testing.T) {
 	found := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -95,7 +96,7 @@ func waits(n ast.Node, inLoop bool) (found bool) {
 			if strings.HasPrefix(called, "wait.Poll") || called == "time.Tick" {
 				found = true
 			}
-			if inLoop && (called == "time.After" || called == "time.Since" || called == "time.Until" || called == "time.Now().Before" || called == "time.Now().After") {
+			if inLoop && slices.Contains([]string{"time.After", "time.Since", "time.Until", "time.Now().Before", "time.Now().After"}, called) {
 				found = true
 			}
 		case *ast.UnaryExpr:

@@ -16,14 +16,14 @@ const (
 	longestPause  = 500 * time.Millisecond
 )
 
-// pause returns how long to wait after a look. It is at least as long as the look took, so that looking leaves the processors to what is waited for, and grows with the
-// wait, which becomes at most a tenth longer by it.
+// pause returns how long to wait after a look. It is at least as long as the look took, so that looking leaves the processors to
+// what is waited for, and grows with the wait, which becomes at most a tenth longer by it.
 func pause(look, waited time.Duration) time.Duration {
 	return min(longestPause, max(shortestPause, look, waited/10))
 }
 
-// Eventually waits until check returns nil. The test ends with check's last error when the machine has given patience, or after a multiple of it by the wall clock.
-// The context that check gets ends then, too.
+// Eventually waits until check returns nil. The test ends with check's last error when the machine has given patience, or after a
+// multiple of it by the wall clock. The context that check gets ends then, too.
 func Eventually(t testing.TB, patience time.Duration, what string, check func(ctx context.Context) error) {
 	t.Helper()
 	if err := here.eventually(t.Context(), patience, check); err != nil {

@@ -15,9 +15,9 @@ const (
 	calmFor, calmPatience = time.Second, time.Minute
 )
 
-// Within judges a promised time: from the return of act until check returns nil. A measurement that keeps the promise by the wall clock passes. One that breaks it by
-// the time that the machine gave fails. Between the two the machine was too busy to judge: Within waits until it is calm, and calls act again. A machine
-// that is too busy each time fails the test as "not known".
+// Within judges a promised time: from the return of act until check returns nil. A measurement that keeps the promise by the wall
+// clock passes. One that breaks it by the time that the machine gave fails. Between the two the machine was too busy to judge:
+// Within waits until it is calm, and calls act again. A machine that is too busy each time fails the test as "not known".
 func Within(t testing.TB, promise time.Duration, what string, act func(), check func(ctx context.Context) error) {
 	t.Helper()
 	if err := here.within(t.Context(), promise, t.Logf, act, check); err != nil {
@@ -25,7 +25,9 @@ func Within(t testing.TB, promise time.Duration, what string, act func(), check 
 	}
 }
 
-func (m machine) within(ctx context.Context, promise time.Duration, logf func(string, ...any), act func(), check func(ctx context.Context) error) error {
+func (m machine) within(
+	ctx context.Context, promise time.Duration, logf func(string, ...any), act func(), check func(ctx context.Context) error,
+) error {
 	for i := range measurements {
 		if i > 0 {
 			m.calm(ctx)
@@ -40,7 +42,8 @@ func (m machine) within(ctx context.Context, promise time.Duration, logf func(st
 		case err != nil && (ctx.Err() != nil || !errors.Is(err, errPatience)):
 			return err
 		}
-		logf("promised in %s: measured %s, but the machine gave only %s; measurement %d of %d is not judged", promise, round(wall), round(given), i+1, measurements)
+		logf("promised in %s: measured %s, but the machine gave only %s; measurement %d of %d is not judged",
+			promise, round(wall), round(given), i+1, measurements)
 	}
 	return fmt.Errorf("not known whether it takes %s: the machine was too busy in each of %d measurements", promise, measurements)
 }
@@ -53,7 +56,7 @@ func orSlow(err error) error {
 }
 
 // measure looks until check returns nil. It gives up when the promise is broken by the time that the machine gave.
-func (m machine) measure(ctx context.Context, promise time.Duration, check func(ctx context.Context) error) (wall, given time.Duration, err error) {
+func (m machine) measure(ctx context.Context, promise time.Duration, check func(context.Context) error) (wall, given time.Duration, err error) {
 	ctx, h, stop := m.begin(ctx, promise+beat)
 	defer stop()
 	for {

@@ -16,34 +16,20 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // LookEvery is how often a condition on the cluster is looked at, at the most.
 const LookEvery = 100 * time.Millisecond
 
-// Eventually waits until check returns nil. When the time is over the test ends with the last error. It waits for at least as long as it
-// looks, so that the processors are left to what it waits for.
+// Eventually is wait.Eventually: it waits until check returns nil, as long as the machine has not given the time within.
 func Eventually(t *testing.T, within time.Duration, what string, check func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	began := time.Now()
-	last := check(ctx)
-	for last != nil {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %s: %v", what, within, last)
-		case <-time.After(max(LookEvery, time.Since(began))):
-		}
-		began = time.Now()
-		if err := check(ctx); err == nil || ctx.Err() == nil {
-			last = err
-		}
-	}
+	wait.Eventually(t, within, what, check)
 }
 
-// Patience is how long what is not promised within a time may take. It is there for what never comes: a machine that others use, and
-// that four tests use at once, can take a minute for what else takes a second.
+// Patience is how long what is not promised within a time may take. It is there for what never comes: four tests at once can take a minute
+// for what else takes a second.
 const Patience = 3 * time.Minute
 
 // ReadyWithin is how long a few pods may take on a busy machine.
@@ -117,8 +103,14 @@ func (c *Cluster) WaitEvent(t *testing.T, p *corev1.Pod, reason string) string {
 // WaitCondition waits until a Network has a condition and returns its message.
 func (c *Cluster) WaitCondition(t *testing.T, network, kind string, status metav1.ConditionStatus, reason string) string {
 	t.Helper()
+	return c.WaitConditionWithin(t, Patience, network, kind, status, reason)
+}
+
+// WaitConditionWithin waits until a Network has a condition, no longer than within, and returns its message.
+func (c *Cluster) WaitConditionWithin(t *testing.T, within time.Duration, network, kind string, status metav1.ConditionStatus, reason string) string {
+	t.Helper()
 	message := ""
-	Eventually(t, Patience, fmt.Sprintf("Network %s with condition %s=%s %s", network, kind, status, reason), func(ctx context.Context) error {
+	Eventually(t, within, fmt.Sprintf("Network %s with condition %s=%s %s", network, kind, status, reason), func(ctx context.Context) error {
 		n, err := c.Clients.Network(ctx, network)
 		if err != nil {
 			return err
@@ -181,17 +173,14 @@ func (c *Cluster) CheckDatabases(ctx context.Context) error {
 	return nil
 }
 
-// WaitNetworkEvent waits for an Event of that reason on a Network, no longer than within.
-func (c *Cluster) WaitNetworkEvent(t *testing.T, within time.Duration, network, reason string) {
-	t.Helper()
-	Eventually(t, within, fmt.Sprintf("Event %s on Network %s", reason, network), func(ctx context.Context) error {
-		out, err := c.Program(ctx, "kubectl", "describe", "network", network).CombinedOutput()
-		if err == nil && !strings.Contains(string(out), reason) {
-			err = errors.New("kubectl describe does not show it")
-		}
-		if err != nil {
-			return fmt.Errorf("%w:\n%s", err, out)
-		}
-		return nil
-	})
+// ShowsNetworkEvent returns an error unless kubectl shows an Event of that reason on a Network.
+func (c *Cluster) ShowsNetworkEvent(ctx context.Context, network, reason string) error {
+	out, err := c.Program(ctx, "kubectl", "describe", "network", network).CombinedOutput()
+	if err == nil && !strings.Contains(string(out), reason) {
+		err = errors.New("kubectl describe does not show it")
+	}
+	if err != nil {
+		return fmt.Errorf("%w:\n%s", err, out)
+	}
+	return nil
 }
