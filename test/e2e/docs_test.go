@@ -73,7 +73,6 @@ box() { %[1]s --state=%[2]s "$@"; }
 on_node() { box node exec n1 -- "$@"; }
 kubectl() { box kubectl "$@"; }
 atoll() { box central exec -- env KUBECONFIG=%[4]s %[3]s/atoll "$@"; }
-ovn-appctl() { box kubectl exec -n atoll-system ds/atoll-ovn-central -c nb -- ovn-appctl "$@"; }
 ovs-vsctl() { on_node ovs-vsctl "$@"; }
 ip() { on_node ip "$@"; }
 nft() { on_node nft "$@"; }
