@@ -240,7 +240,9 @@ func (a *Agent) start(ctx context.Context, config Config, api follow.Clients, re
 		part("keep the agent's certificate", func(ctx context.Context) error { return a.keepCertificate(ctx, config, api.Kube) })
 		part("answer controllers", func(ctx context.Context) error { return a.serveControllers(ctx, config) })
 	}
-	part("keep the certificate for the southbound database", func(ctx context.Context) error { return a.bindings.southbound.keep(ctx, config.Node, api.Kube) })
+	part("keep the certificate for the southbound database", func(ctx context.Context) error {
+		return a.bindings.southbound.keep(ctx, config.Node, api.Kube)
+	})
 	part("follow the AtollConfig", func(ctx context.Context) error { return a.followConfig(ctx, api.Networks) })
 	part("watch pods", func(ctx context.Context) error { return a.watchPods(ctx, api.Metadata, config.Node) })
 	part("watch Networks", func(ctx context.Context) error { return a.watchNetworks(ctx, api.Networks) })

@@ -22,7 +22,8 @@ import (
 // lookForServers is how often the agent looks whether the southbound database is reached over TLS, until it is.
 const lookForServers = 2 * time.Second
 
-// southbound reads OVN's southbound database: at the servers that the agent was told, or else at those of the node's ovn-controller. Servers whose
+// southbound reads OVN's southbound database: at the servers that the agent was told, or else at those of the node's ovn-controller.
+// Servers whose
 // addresses begin with ssl: get the agent's own certificate, with which nobody writes rows of a chassis. Others need none.
 type southbound struct {
 	told string

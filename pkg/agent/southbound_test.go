@@ -33,7 +33,8 @@ func TestBridgeSocketIsBesideTheDatabase(t *testing.T) {
 	}
 }
 
-// A database that is reached over TLS is not asked before the certificate is there, and the pod is told what the certificate waits for. Others need none.
+// A database that is reached over TLS is not asked before the certificate is there, and the pod is told what the certificate waits for.
+// Others need none.
 func TestCertificateOfTheSouthboundDatabase(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -63,7 +64,8 @@ func TestCertificateOfTheSouthboundDatabase(t *testing.T) {
 			if test.asks {
 				err := s.read(ctx, func(*ovsdb.Reader) error { return nil })
 				told := (&Agent{node: "n1"}).unread(err)
-				if told.Reason != model.ReasonAgentBehind || !strings.Contains(told.Message, "ConfigMap atoll-system/atoll-ca") || strings.Contains(told.Message, "does not reach") {
+				blames := strings.Contains(told.Message, "does not reach")
+				if told.Reason != model.ReasonAgentBehind || !strings.Contains(told.Message, "ConfigMap atoll-system/atoll-ca") || blames {
 					t.Errorf("the pod is told %+v", told)
 				}
 			}
@@ -97,7 +99,9 @@ func TestSouthboundRefuses(t *testing.T) {
 			s := &southbound{told: "ssl:" + listener.Addr().String(), dir: keepFiles(t, central, node), log: slog.New(slog.DiscardHandler)}
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan struct{})
-			keeper := certs.NewKeeper(certs.KeeperConfig{Client: kubefake.NewClientset(), Log: s.log, Signer: certs.SignerReader, Node: "n1", Dir: s.dir})
+			keeper := certs.NewKeeper(certs.KeeperConfig{
+				Client: kubefake.NewClientset(), Log: s.log, Signer: certs.SignerReader, Node: "n1", Dir: s.dir,
+			})
 			s.keeper.Store(keeper)
 			go func() {
 				defer close(done)
@@ -113,7 +117,8 @@ func TestSouthboundRefuses(t *testing.T) {
 				pool := x509.NewCertPool()
 				pool.AppendCertsFromPEM(test.trusts.Bundle())
 				go refuse(tls.NewListener(listener, &tls.Config{
-					Certificates: []tls.Certificate{*test.shows}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MinVersion: tls.VersionTLS12,
+					Certificates: []tls.Certificate{*test.shows}, MinVersion: tls.VersionTLS12,
+					ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 				}))
 				defer func() { _ = listener.Close() }()
 			}
@@ -178,7 +183,9 @@ func keepFiles(t *testing.T, central, node certs.Authority) string {
 	t.Helper()
 	dir := t.TempDir()
 	certificate, private := sign(t, node, certs.Grant{CommonName: certs.ReaderPrefix + "n1", Client: true})
-	for name, text := range map[string][]byte{certs.FileCertificate: certificate, certs.FileKey: private, certs.FileCentralCA: central.Bundle()} {
+	for name, text := range map[string][]byte{
+		certs.FileCertificate: certificate, certs.FileKey: private, certs.FileCentralCA: central.Bundle(),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}

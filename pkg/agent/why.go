@@ -116,12 +116,13 @@ func (a *Agent) whyNotInstalled(ctx context.Context, request cni.Request, port v
 func (a *Agent) unread(err error) model.Problem {
 	if notAsked, ok := errors.AsType[*notAskedError](err); ok {
 		return model.Problemf(model.ReasonAgentBehind,
-			"OVN has not set up the pod's port yet, and the atoll-agent of node %s cannot say why: %v. Running pods keep their network", a.node, notAsked)
+			"OVN has not set up the pod's port yet, and the atoll-agent of node %s cannot say why: %v. "+
+				"Running pods keep their network", a.node, notAsked)
 	}
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return model.Problemf(model.ReasonSouthboundRefused,
-			"OVN has not set up the pod's port yet, and the atoll-agent of node %s cannot say why: %v: look at its log and at those of the database's servers. "+
-				"Running pods keep their network", a.node, refused)
+			"OVN has not set up the pod's port yet, and the atoll-agent of node %s cannot say why: %v: "+
+				"look at its log and at those of the database's servers. Running pods keep their network", a.node, refused)
 	}
 	return model.Problemf(model.ReasonSouthboundUnreachable,
 		"node %s does not reach OVN's southbound database (%v): look whether its ovsdb-server runs. Running pods keep their network", a.node, err)

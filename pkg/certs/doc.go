@@ -1,7 +1,9 @@
 // Package certs gives OVN's members, nodes, their agents and Atoll's controllers their certificates.
 //
-// Three authorities sign: the central one for servers of databases, ovn-northd and controllers; that of nodes for ovn-controllers, and for agents, which
-// read the southbound database; that of agents for what agents serve to controllers. The leading controller keeps them in Secrets (Store), and answers CertificateSigningRequests (Signer). What it grants is decided by Judge, from the
+// Three authorities sign: the central one for servers of databases, ovn-northd and controllers; that of nodes for ovn-controllers, and for
+// agents, which
+// read the southbound database; that of agents for what agents serve to controllers. The leading controller keeps them in Secrets (Store),
+// and answers CertificateSigningRequests (Signer). What it grants is decided by Judge, from the
 // request and the Node that its requester's token names; nothing else of a request gets into a certificate. Keep is the other side: it makes
 // a key, asks, and keeps a directory of files up to date for a daemon.
 //

@@ -15,11 +15,13 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
-// TestAgentReadsTheSouthboundDatabase: with its certificate a node's agent reads all that it asks for, over TLS. It writes no row of a chassis, not
+// TestAgentReadsTheSouthboundDatabase: with its certificate a node's agent reads all that it asks for, over TLS. It writes no row of a
+// chassis, not
 // even those of its own node, which the node's certificate does write.
 func TestAgentReadsTheSouthboundDatabase(t *testing.T) {
 	s := newSouthbound(t)
-	s.do(t, s.NBCtl, "--wait=sb", "ls-add", "sw", "--", "lsp-add", "sw", "p1", "--", "set", "Logical_Switch_Port", "p1", "options:requested-chassis=n1")
+	s.do(t, s.NBCtl, "--wait=sb", "ls-add", "sw", "--", "lsp-add", "sw", "p1",
+		"--", "set", "Logical_Switch_Port", "p1", "options:requested-chassis=n1")
 	plug(t, s.chassis(t, "n1", "192.0.2.1"), "p1")
 	s.awaitUp(t, "p1", "true")
 	s.write(t, "agent", s.node, grantOf(SignerReader, "n1"), s.central.Bundle())

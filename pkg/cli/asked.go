@@ -90,6 +90,17 @@ func (a *asked) print(out, problems io.Writer, what string, answer answered) err
 	return printTable(out, what, func(text *strings.Builder) { answer.table(text, a.output == formatWide) })
 }
 
+// show prints an answer. Its error is ErrPartial where the note says what is missing of it.
+func (a *asked) show(out, problems io.Writer, what string, answer answered) error {
+	if err := a.print(out, problems, what, answer); err != nil {
+		return err
+	}
+	if answer.note != "" {
+		return ErrPartial
+	}
+	return nil
+}
+
 // printYAML writes a value for programs; what names it in the error.
 func printYAML(out io.Writer, what string, value any) error {
 	text, err := yaml.Marshal(value)

@@ -36,7 +36,8 @@ other end he learns the address, and the name only where he may see whose it is.
 Nodes sample what policies decide and keep an hour of it, where the AtollConfig has flows.sampling: On. Pods that no policy selects have no flows, and a connection is
 counted when it begins.
 
-It ends with status 0 when all is told, 1 when something is missing, which it names, 2 when it cannot ask.`
+It ends with status 0 when all is told, also when there is nothing, 1 when something is missing, which it names, 2 when it cannot ask or no
+node tells anything.`
 
 func flowsCommand() *cobra.Command {
 	return newFlowsCommand(&cobra.Command{
@@ -141,13 +142,10 @@ func runFlows(ctx context.Context, o flowsOptions, network string, out, problems
 	if err != nil {
 		return whyNotFlows(command, scope, err)
 	}
-	if err := o.print(out, problems, command, flowsAnswer(list, q, time.Local)); err != nil {
-		return err
+	if err := inspect.UnknownFlows(list.Status, len(list.Items)); err != nil {
+		return fmt.Errorf("%s: %w", command, err)
 	}
-	if !list.Status.Whole() {
-		return ErrPartial
-	}
-	return nil
+	return o.show(out, problems, command, flowsAnswer(list, q, time.Local))
 }
 
 // whyNotFlows says what to ask where all is too much.

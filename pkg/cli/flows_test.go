@@ -25,6 +25,7 @@ const (
 		`"policy":"isolation","direction":"Ingress","node":"n1","minute":"2026-05-04T10:02:00Z","last":"2026-05-04T10:02:06.000000Z","connections":1,"packets":1,"bytes":60}}`
 	lineFolded  = `{"flow":{"network":"red","from":{},"to":{},"verdict":"drop","policy":"isolation","direction":"Ingress","minute":"2026-05-04T10:04:00Z","last":"2026-05-04T10:04:08.000000Z","connections":9,"packets":9,"bytes":9}}`
 	lineWhole   = `{"end":{"nodes":3}}`
+	lineSilent  = `{"end":{"nodes":0,"silent":[{"node":"n2","why":"connection refused"}]}}`
 	linePartial = `{"end":{"nodes":2,"silent":[{"node":"n2","why":"connection refused"}],"others":4,"cut":true}}`
 )
 
@@ -70,13 +71,17 @@ func TestFlows(t *testing.T) {
 		said, why  string
 	}{
 		{"a Network", "flows red", "flows/red?since=10m0s", 200, []string{lineAllowed, lineDropped, lineAgain, lineFolded, lineWhole}, 0, "3 flows in the last 10m, told by 3 nodes.\n", ""},
-		{"of a namespace", "drops -n red --since 1h", "namespaces/red/podflows?drops=true&since=1h0m0s", 200, []string{lineWhole}, 0, "No flow that did not get through in the last 1h. Pods that no policy selects have none.\n", ""},
-		{"of a namespace in a Network", "flows red -n ci", "flows/red?namespace=ci&since=10m0s", 200, []string{lineWhole}, 0, "No flow in the last 10m.", ""},
+		{"of a namespace", "drops -n red --since 1h", "namespaces/red/podflows?drops=true&since=1h0m0s", 200, []string{lineWhole}, 0, "No flow that did not get through in the last 1h, told by 3 nodes. Pods that no policy selects have none.\n", ""},
+		{"of a namespace in a Network", "flows red -n ci", "flows/red?namespace=ci&since=10m0s", 200, []string{lineWhole}, 0, "No flow in the last 10m, told by 3 nodes.", ""},
 		{"of a pod", "flows --pod red/db-0", "namespaces/red/podflows?pod=red%2Fdb-0&since=10m0s", 200, []string{lineWhole}, 0, "No flow", ""},
 		{"of a pod of a namespace", "flows -n red --pod db-0", "namespaces/red/podflows?pod=red%2Fdb-0&since=10m0s", 200, []string{lineWhole}, 0, "No flow", ""},
 		{"of all", "flows", "flows?since=10m0s", 200, []string{lineAllowed, lineWhole}, 0, "1 flow in the last 10m, told by 3 nodes.\n", ""},
 		{"wide", "flows red -o wide", "", 200, []string{lineAllowed, lineWhole}, 0, "red       red/web-0 (10.0.0.6)   red/db-0 (10.0.1.5)   tcp 5432   allow     NetworkPolicy/red/db-from-web   2       Ingress     0      n1     2         120\n", ""},
 		{"in part", "flows red", "", 200, []string{lineAllowed, linePartial}, 1, "1 flow in the last 10m, told by 2 nodes.", "not all is told. Missing are flows of node n2: connection refused; flows of 4 more nodes that have no pods of it now; older flows"},
+		{"in part, and nothing", "flows red", "", 200, []string{linePartial}, 1, "No flow in the last 10m, told by 2 nodes.", "Next: kubectl -n atoll-system get pods"},
+		{"by no node", "flows red", "", 200, []string{lineSilent}, 2, "", "flows: nothing is known: not all is told. Missing are flows of node n2: connection refused. Next: kubectl -n atoll-system get pods"},
+		{"by no node, as JSON", "flows red -o json", "", 200, []string{lineSilent}, 2, "", "nothing is known"},
+		{"by a node that then fails", "flows red", "", 200, []string{lineAllowed, lineSilent}, 1, "1 flow in the last 10m", "not all is told"},
 		{"as JSON", "flows red -o json", "", 200, []string{lineAllowed, linePartial}, 1, `"kind": "FlowList"`, "not all is told"},
 		{"as YAML", "flows red -o yaml", "", 200, []string{lineAllowed, lineWhole}, 0, "policy: NetworkPolicy/red/db-from-web", ""},
 		{"cut off", "flows red", "", 200, []string{lineAllowed}, 2, "", "it is not whole"},

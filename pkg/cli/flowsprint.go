@@ -24,7 +24,8 @@ func flowsTable(text *strings.Builder, list api.FlowList, q inspect.FlowQuestion
 		what = "flow that did not get through"
 	}
 	if len(flows) == 0 {
-		fmt.Fprintf(text, "No %s in the last %s. Pods that no policy selects have none.\n", what, ageText(q.Since))
+		fmt.Fprintf(text, "No %s in the last %s, told by %s. Pods that no policy selects have none.\n",
+			what, ageText(q.Since), model.Count(list.Status.Nodes, "node"))
 		return
 	}
 	shown := flows[max(0, len(flows)-maxFlowLines):]

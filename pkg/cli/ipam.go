@@ -49,13 +49,13 @@ func runIPAM(ctx context.Context, o asked, args []string, out, problems io.Write
 		if err != nil {
 			return whyNot("ipam", err)
 		}
-		return o.print(out, problems, "addresses", ipamsAnswer(all, note))
+		return o.show(out, problems, "addresses", ipamsAnswer(all, note))
 	}
 	one, note, err := remote.IPAM(ctx, args[0])
 	if err != nil {
 		return whyNot("ipam", err)
 	}
-	return o.print(out, problems, "addresses", ipamAnswer(one, note))
+	return o.show(out, problems, "addresses", ipamAnswer(one, note))
 }
 
 func ipamsAnswer(all []api.IPAM, note string) answered {
@@ -207,7 +207,7 @@ func runIPAMCheck(ctx context.Context, o ipamCheckOptions, args []string, out, p
 	if found, unchecked := outcome(all); found > 0 {
 		return ErrDifferences
 	} else if unchecked != "" {
-		return fmt.Errorf("ipam check: %w: %s", errNotChecked, unchecked)
+		return fmt.Errorf("ipam check: %w: %s. Next: atoll status", errNotChecked, unchecked)
 	}
 	return nil
 }

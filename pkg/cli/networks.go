@@ -41,7 +41,7 @@ func runNetworks(ctx context.Context, o asked, out, problems io.Writer) error {
 	if err != nil {
 		return whyNot("networks", err)
 	}
-	return o.print(out, problems, "Networks", networksAnswer(all, note))
+	return o.show(out, problems, "Networks", networksAnswer(all, note))
 }
 
 func networksAnswer(all []api.Network, note string) answered {
@@ -128,7 +128,7 @@ func runNetwork(ctx context.Context, o asked, name string, out, problems io.Writ
 	if err != nil {
 		return whyNot("network", err)
 	}
-	return o.print(out, problems, "Network", networkAnswer(n, note))
+	return o.show(out, problems, "Network", networkAnswer(n, note))
 }
 
 func networkAnswer(n api.Network, note string) answered {

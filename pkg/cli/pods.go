@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -58,7 +59,7 @@ func runPods(ctx context.Context, o asked, namespace string, out, problems io.Wr
 	if err != nil {
 		return whyNot("pods", err)
 	}
-	return o.print(out, problems, "pods", podsAnswer(all, note))
+	return o.show(out, problems, "pods", podsAnswer(all, note))
 }
 
 func podsAnswer(all []api.Pod, note string) answered {
@@ -138,13 +139,14 @@ func runPod(ctx context.Context, o asked, name string, out, problems io.Writer) 
 	if err != nil {
 		return whyNot("pod", err)
 	}
-	if err := o.print(out, problems, "pod", podAnswer(p, note)); err != nil {
+	err = o.show(out, problems, "pod", podAnswer(p, note))
+	if err != nil && !errors.Is(err, ErrPartial) {
 		return err
 	}
 	if slices.ContainsFunc(p.Status.Layers, func(l api.Layer) bool { return l.State == api.LayerMissing }) {
 		return ErrUnhealthy
 	}
-	return nil
+	return err
 }
 
 func podAnswer(p api.Pod, note string) answered {

@@ -78,7 +78,7 @@ red/web-0 +11 (app=web)   red/db-0   any but tcp 5432   allow    deny    isolati
 		{"flows' sum", strings.Replace(changes, `"denied":4`, `"denied":4,"flows":`+flows, 1), []string{"-f", file}, 1, `Of 12 flows of the last 1h it would have stopped 1, and newly allowed 0.
 Pods that it selects and that no policy selects yet, so that nothing was seen at them: 2.
 Not judged, since a pod has gone, is somebody else's, or many were counted as one: 3.
-Of flows, not all is told. Missing are flows of node n2: away.
+Of flows, not all is told. Missing are flows of node n2: away. Next: kubectl -n atoll-system get pods -o wide -l app.kubernetes.io/name=atoll-agent, and look at the log of those.
 `},
 		{"flows are not sampled", strings.Replace(changes, `"denied":4`, `"denied":4,"flows":{"since":"1h0m0s","problem":"flows are not sampled"}`, 1), []string{"-f", file}, 1, "Of the flows of the last 1h nothing is known: flows are not sampled.\n"},
 		{"no age", changes, []string{"-f", file, "--since", "-1h"}, 2, ""},

@@ -41,7 +41,10 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs testdata/script: what users type, what they read and with which status it ends; with -update what they read is written anew. A script has in KUBECONFIG the
 // way to a cluster of testdata/cluster.yaml for one who may do everything; in JO, ANN, CHECKER and LOOKER that for others (package inprocess says what they may); in AWAY that to a
-// cluster where nobody answers for inspection, in GONE one to nobody at all, and in ILL that to a cluster where something is wrong. AGENT is the address of an agent's metrics.
+// cluster where nobody answers for inspection, in GONE one to nobody at all, and in ILL that to a cluster where something is wrong, in
+// MUTE that to one whose agents tell of no flows, and in WELL what KUBECONFIG has at first. AGENT, IDLE and
+// REFUSES are the addresses of agents' metrics: of one that has counted something, of one that has counted nothing, and of one that cannot
+// count.
 // Beside testscript's commands there are "status N PROGRAM ARG...", which runs a program that is to end with that status; "told REGEXP PROGRAM ARG...", which runs one that gives
 // up soon until it prints that; and "browse PROGRAM ARG...", which gets the page that it says is to be opened.
 func TestScripts(t *testing.T) {
@@ -54,6 +57,8 @@ func TestScripts(t *testing.T) {
 	well := inprocess.Start(t, options)
 	options.Ill = true
 	ill := inprocess.Start(t, options)
+	options.Ill, options.Mute = false, true
+	mute := inprocess.Start(t, options)
 	program, err := exec.LookPath("atoll")
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +66,8 @@ func TestScripts(t *testing.T) {
 	env := map[string]string{
 		"KUBECONFIG": well.Kubeconfig(inprocess.Operator), "JO": well.Kubeconfig(inprocess.Jo), "ANN": well.Kubeconfig(inprocess.Ann), "CHECKER": well.Kubeconfig(inprocess.Checker),
 		"LOOKER": well.Kubeconfig(inprocess.Looker), "AWAY": well.KubeconfigAway(inprocess.Operator), "GONE": well.KubeconfigGone(), "ILL": ill.Kubeconfig(inprocess.Operator),
-		"AGENT": agent(t), "ATOLLDIR": filepath.Dir(program),
+		"WELL": well.Kubeconfig(inprocess.Operator), "MUTE": mute.Kubeconfig(inprocess.Operator), "AGENT": agent(t, counted), "IDLE": agent(t, nil), "REFUSES": refusing(t),
+		"ATOLLDIR": filepath.Dir(program),
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: scripts, RequireExplicitExec: true, UpdateScripts: flag.Lookup("update").Value.String() == "true",
@@ -75,13 +81,26 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// agent is one that has counted.
-func agent(t *testing.T) string {
+// counted is what an agent has counted.
+var counted = []model.VerdictCount{
+	{Network: "red", Policy: "NetworkPolicy/red/db-from-web", Direction: "Ingress", Rule: "0", Verdict: "allow", Packets: 1234},
+}
+
+// agent answers with what it has counted.
+func agent(t *testing.T, counts []model.VerdictCount) string {
 	t.Helper()
-	counted := model.NodeVerdicts{Node: "n2", Verdicts: []model.VerdictCount{
-		{Network: "red", Policy: "NetworkPolicy/red/db-from-web", Direction: "Ingress", Rule: "0", Verdict: "allow", Packets: 1234},
-	}}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(counted) }))
+	answer := model.NodeVerdicts{Node: "n2", Verdicts: counts}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(answer) }))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// refusing is an agent that cannot count.
+func refusing(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "OVN's southbound database was not asked: there is no certificate", http.StatusServiceUnavailable)
+	}))
 	t.Cleanup(s.Close)
 	return s.URL
 }

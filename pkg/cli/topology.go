@@ -62,7 +62,7 @@ func runTopology(ctx context.Context, o topologyOptions, args []string, out, pro
 		if err != nil {
 			return whyNot("topology", err)
 		}
-		return o.print(out, problems, "topology", topologiesAnswer(all, note, o.all, paint(colored(out))))
+		return o.show(out, problems, "topology", topologiesAnswer(all, note, o.all, paint(colored(out))))
 	}
 	one, note, err := remote.Topology(ctx, args[0])
 	if err != nil {
@@ -70,7 +70,7 @@ func runTopology(ctx context.Context, o topologyOptions, args []string, out, pro
 	}
 	answer := topologiesAnswer([]api.Topology{one}, note, true, paint(colored(out)))
 	answer.value = one
-	return o.print(out, problems, "topology", answer)
+	return o.show(out, problems, "topology", answer)
 }
 
 // colored reports whether what is written to out is seen in colours: on a terminal, unless who uses it does not want any (https://no-color.org).

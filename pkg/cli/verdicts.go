@@ -35,13 +35,15 @@ the API server, which takes the right to forward ports of their pods; or those t
 A connection counts with each packet that its beginner sends; answers do not count. Isolation is what no policy allows a
 pod that some policy isolates: those policies are named for each pod that it has dropped something of.
 
-It ends with status 0 when all agents have answered, 2 when some have not.`,
+It ends with status 0 when all agents have answered, 1 when some have not, which it names, 2 when none has.`,
 		Example: `  atoll policy verdicts
   atoll policy verdicts --network red --drops
   atoll policy verdicts --policy red/db-from-web
   atoll policy verdicts --agent http://127.0.0.1:9411`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runVerdicts(cmd.Context(), o, cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runVerdicts(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
@@ -54,8 +56,8 @@ It ends with status 0 when all agents have answered, 2 when some have not.`,
 	return cmd
 }
 
-// runVerdicts asks all agents, prints what they have counted, and returns an error that names those that have not answered.
-func runVerdicts(ctx context.Context, o verdictsOptions, out io.Writer) error {
+// runVerdicts asks all agents, and prints what they have counted. It returns ErrPartial where some have not answered: it has named these.
+func runVerdicts(ctx context.Context, o verdictsOptions, out, problems io.Writer) error {
 	if err := checkOutput(o.output); err != nil {
 		return err
 	}
@@ -70,17 +72,25 @@ func runVerdicts(ctx context.Context, o verdictsOptions, out io.Writer) error {
 	})
 	switch {
 	case errors.Is(err, inspect.ErrNoAgents):
-		return fmt.Errorf("verdicts: %w; name the agents with --agent", err)
+		return fmt.Errorf("verdicts: %w; name the agents with --agent. Next: kubectl -n atoll-system get daemonset atoll-agent", err)
 	case err != nil:
 		return fmt.Errorf("verdicts: %w", err)
+	}
+	if result.Nodes == 0 && result.Unanswered != nil {
+		return fmt.Errorf("verdicts: nothing is known: %w. Next: %s", result.Unanswered, inspect.LookAtAgents)
 	}
 	if err := printVerdicts(out, result, o.output); err != nil {
 		return err
 	}
-	if result.Unanswered != nil {
-		return fmt.Errorf("verdicts: %w", result.Unanswered)
+	if result.Unanswered == nil {
+		return nil
 	}
-	return nil
+	missing := strings.ReplaceAll(result.Unanswered.Error(), "\n", "; ")
+	_, err = fmt.Fprintf(problems, "atoll: not all is told. Missing are the counts of some agents: %s. Next: %s\n", missing, inspect.LookAtAgents)
+	if err != nil {
+		return fmt.Errorf("write verdicts: %w", err)
+	}
+	return ErrPartial
 }
 
 // agentURLs reads the values of --agent: a URL, or HOST:PORT.

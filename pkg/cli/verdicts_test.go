@@ -62,9 +62,15 @@ func TestVerdictsOfAgentsThatAnswer(t *testing.T) {
 			t.Errorf("network %q: not the guard's count and those of that Network alone\n%s", network, out)
 		}
 	}
-	// What one agent says is printed, and that the other says nothing is an error.
-	status, out, err = runPolicy(t, "verdicts", "--agent", two, "--agent", broken.URL, "--policy", "no-telnet")
-	if status != statusFailed || !strings.Contains(out, "no-telnet") || !strings.Contains(err.Error(), "503 Service Unavailable: connect to OVN_Southbound: nobody there") {
+	// What one agent says is printed, and then that the other says nothing.
+	const refused = "503 Service Unavailable: connect to OVN_Southbound: nobody there"
+	status, out, problems, err := runProgram(t.Context(), "policy", "verdicts", "--agent", two, "--agent", broken.URL, "--policy", "no-telnet")
+	if status != statusDifferences || !strings.Contains(out, "no-telnet") || !strings.Contains(problems, refused) || !strings.Contains(problems, "Next: ") {
+		t.Errorf("status %d (%v)\n%s%s", status, err, out, problems)
+	}
+	// Where none answers nothing is printed: a table without rows would say that nothing was decided.
+	status, out, err = runPolicy(t, "verdicts", "--agent", broken.URL)
+	if status != statusFailed || out != "" || !strings.Contains(err.Error(), refused) || !strings.Contains(err.Error(), "Next: ") {
 		t.Errorf("status %d (%v)\n%s", status, err, out)
 	}
 }

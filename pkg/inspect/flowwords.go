@@ -60,6 +60,18 @@ func FlowPortWords(f api.Flow) string {
 	return fmt.Sprintf("%s %d", f.Protocol, f.Port)
 }
 
+// LookAtAgents is what to do about agents that do not answer.
+const LookAtAgents = "kubectl -n " + agentNamespace + " get pods -o wide -l " + agentLabel + ", and look at the log of those"
+
+// UnknownFlows is an error where an answer says nothing about what was asked for: it has no flow, and no node has told all. There may be
+// any number.
+func UnknownFlows(s api.FlowStatus, flows int) error {
+	if missing := FlowsMissing(s); s.Nodes == 0 && flows == 0 && missing != "" {
+		return fmt.Errorf("nothing is known: %s", missing)
+	}
+	return nil
+}
+
 // FlowsMissing says what an answer about flows is without; empty when nothing is missing.
 func FlowsMissing(s api.FlowStatus) string {
 	var parts []string
@@ -75,5 +87,9 @@ func FlowsMissing(s api.FlowStatus) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "not all is told. Missing are " + strings.Join(parts, "; ")
+	said := "not all is told. Missing are " + strings.Join(parts, "; ")
+	if len(s.Silent) > 0 {
+		said += ". Next: " + LookAtAgents
+	}
+	return said
 }

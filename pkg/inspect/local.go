@@ -43,7 +43,7 @@ func (r *Remote) locally(ctx context.Context, down, namespace string) (Inquirer,
 		if len(read.unread) > 0 {
 			text += ", and without what you may not list: " + strings.Join(read.unread, ", ")
 		}
-		return text
+		return text + ". Next: atoll status"
 	}
 	source := "nobody: " + down
 	return Inquirer{Source: source, Client: r.client, Held: func() (Held, error) { return read.held, nil }}, note

@@ -86,6 +86,9 @@ func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
 	if err != nil {
 		return out, whyNoFlows(err)
 	}
+	if err := inspect.UnknownFlows(status, len(out.flows)); err != nil {
+		return out, whyNoFlows(err)
+	}
 	out.flows, out.status = inspect.FlowsTogether(out.flows), status
 	m.held = append(m.held[max(0, len(m.held)+1-maxWindows):], out)
 	return out, nil

@@ -215,6 +215,22 @@ func TestFlowsInWords(t *testing.T) {
 	s.says("/network/red", "Flows")
 }
 
+// TestFlowsThatNobodyTells: where no node answers, neither the page nor the map says that there is no flow.
+func TestFlowsThatNobodyTells(t *testing.T) {
+	t.Parallel()
+	c := sample(t)
+	c.flowStatus = api.FlowStatus{Silent: []api.SilentNode{{Node: "n1", Why: "OVN's southbound database was not asked"}}}
+	s := newSite(t, c)
+	status, text := s.get("/flows")
+	s.has("/flows", text, "nothing is known", "Next: kubectl -n atoll-system get pods")
+	if status != http.StatusBadGateway || strings.Contains(text, "No flow") {
+		t.Errorf("the page says %d: %s", status, words(text))
+	}
+	if o := s.overlay(""); len(o.Edges) > 0 || !strings.Contains(o.Why, "nothing is known") {
+		t.Errorf("the map says %+v", o)
+	}
+}
+
 // TestALineIsExplained: who opens a line of the map reads its flows, and how the first of them goes.
 func TestALineIsExplained(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	// manifestPort is a port that a manifest has a program listen at: its own port, a port of its address, or the port that a Service leads to.
+	// manifestPort is a port that a manifest has a program listen at: its own port, a port of its address, or the port that a Service leads
+	// to.
 	manifestPort = regexp.MustCompile(`(?:containerPort: |127\.0\.0\.1:|targetPort: |host: 127\.0\.0\.1, port: )(\d+)`)
 	// flagPort is the port of an address that a program listens at unless it is told another.
 	flagPort = regexp.MustCompile(`"127\.0\.0\.1:(\d+)", "[^"]*/metrics`)
@@ -22,7 +23,8 @@ var (
 	port   = regexp.MustCompile(`\b\d{4,5}\b`)
 )
 
-// TestConnectionsAreListed: each port that manifests and flags name is in the tables of all connections, and each port there is one of these; each signer has a
+// TestConnectionsAreListed: each port that manifests and flags name is in the tables of all connections, and each port there is one of
+// these; each signer has a
 // column of who gets what.
 func TestConnectionsAreListed(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/design/certificates.md"))

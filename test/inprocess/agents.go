@@ -22,6 +22,7 @@ import (
 type agents struct {
 	held     func() model.Changes
 	ill      bool
+	mute     bool
 	repaired atomic.Bool
 }
 
@@ -108,6 +109,9 @@ func (a *agents) connect(_ context.Context, on inspect.Sender, q nodeapi.Connect
 func (a *agents) flows(_ context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
 	if a.ill && on.Name == "n2" {
 		return errors.New("connection refused")
+	}
+	if a.mute {
+		return errors.New("OVN's southbound database was not asked: there is no certificate")
 	}
 	for _, f := range a.seen(on.Name) {
 		if q.All || q.Flows.Asks(f) {

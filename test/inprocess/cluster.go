@@ -54,6 +54,8 @@ type Options struct {
 	Schema string
 	// Ill: something differs on node n2 until it is repaired, a port in OVN is of nobody, and the agent of n2 tells of no flows.
 	Ill bool
+	// Mute: no agent tells of flows, since each cannot read the southbound database.
+	Mute bool
 }
 
 // Cluster is one that runs until the end of its test.
@@ -95,7 +97,7 @@ func Start(t testing.TB, o Options) *Cluster {
 		s.StartTLS()
 		t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	}
-	c.run(listener, database, o.Ill)
+	c.run(listener, database, o)
 	c.settle(database, o.Ill)
 	return c
 }
@@ -156,7 +158,7 @@ func (c *Cluster) kubeconfig(name, user, address string) string {
 }
 
 // run has a controller lead, and inspection served.
-func (c *Cluster) run(listener net.Listener, database database, ill bool) {
+func (c *Cluster) run(listener net.Listener, database database, o Options) {
 	c.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	as := c.config(controllerUser)
@@ -185,7 +187,7 @@ func (c *Cluster) run(listener net.Listener, database database, ill bool) {
 		Source: "the controller in process", Client: client, Held: func() (inspect.Held, error) { return inspect.HeldBy(looking, settings) },
 		Northbound: &north, Southbound: &south, Mirror: inspect.NewMirror(northbound), Settings: func() (config.Settings, error) { return settings, nil },
 	}
-	c.agents = &agents{held: looking.Held, ill: ill}
+	c.agents = &agents{held: looking.Held, ill: o.Ill, mute: o.Mute}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	var running sync.WaitGroup
 	for _, run := range []func() error{

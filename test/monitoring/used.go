@@ -1,4 +1,5 @@
-// Package monitoring holds tests of dist/monitoring: alerts fire when they should and not else, people find what to do, and Grafana can read the dashboard.
+// Package monitoring holds tests of dist/monitoring: alerts fire when they should and not else, people find what to do, and Grafana can
+// read the dashboard.
 // Used lists the metrics that alerts and panels ask for; TestMonitoring in test/e2e asks a real Prometheus whether each has had a sample.
 package monitoring
 

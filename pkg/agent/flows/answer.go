@@ -82,8 +82,8 @@ func (f *Flows) answer(ctx context.Context, a *asker, now time.Time) {
 		a.end(fmt.Errorf("%w: %w", ErrBlind, f.trouble))
 		return
 	}
-	if !a.question.Follow {
-		a.end(nil)
+	if err := f.names.unknown(); err != nil || !a.question.Follow {
+		a.end(err)
 		return
 	}
 	f.followers[a] = struct{}{}

@@ -44,6 +44,9 @@ var ErrOff = errors.New("flows are not sampled: the AtollConfig's spec.flows.sam
 // ErrBlind: they should be, and Open vSwitch takes no samples. What was kept before is told.
 var ErrBlind = errors.New("open vSwitch takes no samples on this node")
 
+// ErrUnnamed: samples came, and nobody can say whose they are. Flows that are known are told before it.
+var ErrUnnamed = errors.New("not known whose the other flows of this node are")
+
 // Switch is the Open vSwitch of the node.
 type Switch interface {
 	// Sample has it send the samples that OVN takes to a UDP address, and Unsample has it send none.
@@ -231,8 +234,12 @@ func (f *Flows) ask(ctx context.Context, now time.Time) {
 	})
 	if err != nil {
 		// It is asked again when it would be.
-		f.names.readAt = now
+		f.names.readAt, f.names.unread = now, err
 		f.config.Log.Warn("not known whose samples are", "error", err)
+		for a := range f.followers {
+			a.end(f.names.unknown())
+			delete(f.followers, a)
+		}
 		return
 	}
 	f.names.learn(found, f.store, now)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,6 +108,61 @@ func TestAPodThatHasGoneNamesNobody(t *testing.T) {
 	if got := f.all(model.FlowQuestion{}, time.Now()); len(got) != 1 || got[0].Pod != "" || !f.names.missed {
 		t.Errorf("%+v, %v", got, f.names.missed)
 	}
+}
+
+// While the southbound database cannot be read, whoever asks is told what is known, and then that it is not all: never that there is
+// nothing. Who follows
+// is told when it begins. Where all is known, or nothing came, the database does not matter.
+func TestFlowsThatNobodyCanName(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		records []ipfix.Record
+		follow  bool
+		flows   int
+		unnamed bool
+	}{
+		"nothing came":                     {},
+		"all is known":                     {records: []ipfix.Record{sampleOf(1, 7)}, flows: 1},
+		"an unknown switch":                {records: []ipfix.Record{sampleOf(1, 7), sampleOf(3, 7)}, flows: 1, unnamed: true},
+		"an unknown rule":                  {records: []ipfix.Record{sampleOf(1, 77)}, flows: 1, unnamed: true},
+		"only an unknown switch":           {records: []ipfix.Record{sampleOf(3, 7)}, unnamed: true},
+		"an unknown switch, and followers": {records: []ipfix.Record{sampleOf(3, 7)}, follow: true, unnamed: true},
+	} {
+		f := known(all)
+		f.add(test.records, time.Now())
+		a := askerOf(t, model.FlowQuestion{Networks: []string{"red"}, Follow: test.follow})
+		f.answer(t.Context(), a, time.Now())
+		if found := <-a.answers; len(found) != test.flows {
+			t.Errorf("%s: it is told of %v", name, found)
+		}
+		var err error
+		select {
+		case err = <-a.err:
+		default:
+		}
+		if errors.Is(err, ErrUnnamed) != test.unnamed || err != nil && !strings.Contains(err.Error(), "away") {
+			t.Errorf("%s: it ends with %v", name, err)
+		}
+	}
+	// One that follows already is told as soon as it is so.
+	f := known(all)
+	a := askerOf(t, model.FlowQuestion{Follow: true})
+	f.answer(t.Context(), a, time.Now())
+	f.add([]ipfix.Record{sampleOf(3, 7)}, time.Now())
+	f.tick(t.Context(), time.Now().Add(time.Minute))
+	select {
+	case err := <-a.err:
+		if !errors.Is(err, ErrUnnamed) {
+			t.Errorf("who follows is told %v", err)
+		}
+	default:
+		t.Error("who follows is told nothing")
+	}
+}
+
+func askerOf(t *testing.T, q model.FlowQuestion) *asker {
+	t.Helper()
+	return &asker{question: q, answers: make(chan []model.Flow, behind), err: make(chan error, 1), gone: t.Context().Done()}
 }
 
 // Who asks by HTTP hears lines of JSON, or why there are none.

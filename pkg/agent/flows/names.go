@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -22,6 +23,8 @@ type names struct {
 	readAt time.Time
 	// missed: something was unknown since.
 	missed bool
+	// unread is why the southbound database was not read the last time; nil when it was.
+	unread error
 }
 
 // learn takes in what the database has. What was known before stays as long as the store has rows of it: a policy that has gone still decided what it decided.
@@ -42,7 +45,15 @@ func (n *names) learn(found ovsdb.Sampled, s *store, now time.Time) {
 	maps.Copy(n.known.Points, found.Points)
 	maps.Copy(n.known.Switches, found.Switches)
 	n.known.Ports = found.Ports
-	n.readAt, n.missed = now, false
+	n.readAt, n.missed, n.unread = now, false, nil
+}
+
+// unknown is an ErrUnnamed while something is unknown because the southbound database cannot be read; else nil.
+func (n *names) unknown() error {
+	if !n.missed || n.unread == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnnamed, n.unread)
 }
 
 // network is the Network of a datapath; empty for an unknown one.
