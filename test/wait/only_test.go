@@ -26,7 +26,6 @@ var own = map[string]string{
 	"pkg/names/life_integration_test.go:TestHandover":                                 "measures the slowest answer, and does not judge it",
 	"pkg/porthole/bench_integration_test.go:BenchmarkEnsure":                          "measures",
 	"test/e2e/hostile/explained_test.go:compare":                                      "asks again what is in doubt, a fixed number of times",
-	"test/e2e/inpods_test.go:runs":                                                    "waits in a clean-up, after the test's context has ended",
 	"test/e2e/installed/churn_test.go:killMembers":                                    "kills at a pace",
 	"test/e2e/installed/churn_test.go:run":                                            "makes and removes pods at a pace",
 	"test/e2e/installed/connectivity_test.go:onceThere":                               "waits beside a command whose end is its limit",
