@@ -11,6 +11,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestConnectionsAreLogged: the log says who is connected, to what, whether the connection may write, and how much was refused.
@@ -38,7 +39,7 @@ func TestConnectionsAreLogged(t *testing.T) {
 		t.Errorf("the log of a beginning is %s", text)
 	}
 	_ = conn.Close()
-	eventually(t, "an end in the log", func() bool { return strings.Contains(logged.String(), "has ended") })
+	wait.Until(t, wait.Patience, "an end in the log", func() bool { return strings.Contains(logged.String(), "has ended") })
 	if text := logged.String(); !strings.Contains(text, `msg="a connection to a database has ended" `+whose) || !strings.Contains(text, " refused=2 ") {
 		t.Errorf("the log of an end is %s", text)
 	}
