@@ -130,7 +130,10 @@ func alreadyUp(ctx context.Context, opts Options) (*Sandbox, error) {
 			}
 		}
 	}
-	return s, nil
+	if !opts.Bare {
+		err = s.waitNodes(ctx, ready)
+	}
+	return s, err
 }
 
 // phase is one step of starting.
