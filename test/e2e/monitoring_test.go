@@ -274,7 +274,7 @@ func exported(ctx context.Context) error {
 	var missing []string
 	for _, use := range uses {
 		if !slices.Contains(have, use.Metric) {
-			missing = append(missing, use.Metric+" ("+strings.Join(use.By, ", ")+")")
+			missing = append(missing, use.Metric+" ("+strings.Join(use.Users, ", ")+")")
 		}
 	}
 	if len(missing) > 0 {

@@ -20,8 +20,8 @@ import (
 type Use struct {
 	// Metric is the name of its series, as a scrape gives it: with _bucket, _sum or _count, where it is a histogram's.
 	Metric string
-	// By are the alerts and panels that ask for it: "alert NAME" or "panel TITLE", sorted.
-	By []string
+	// Users are the alerts and panels that ask for it: "alert NAME" or "panel TITLE", sorted.
+	Users []string
 	// Needs says what a cluster must have had before the metric has a sample; empty: nothing, every healthy cluster has samples of it.
 	Needs string
 }

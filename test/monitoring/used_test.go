@@ -19,7 +19,7 @@ func TestUsed(t *testing.T) {
 	}
 	byName := map[string]Use{}
 	for _, use := range uses {
-		if len(use.By) == 0 || byName[use.Metric].Metric != "" {
+		if len(use.Users) == 0 || byName[use.Metric].Metric != "" {
 			t.Errorf("%+v is used by nobody, or there twice", use)
 		}
 		byName[use.Metric] = use
@@ -50,8 +50,8 @@ func TestUsed(t *testing.T) {
 		"atoll_agent_add_seconds_bucket":    "alert AtollPodsStartSlowly",
 		"atoll_agent_add_phase_seconds_sum": "panel What pods wait for",
 	} {
-		if !slices.Contains(byName[name].By, by) {
-			t.Errorf("%s is not used by %s: %q", name, by, byName[name].By)
+		if !slices.Contains(byName[name].Users, by) {
+			t.Errorf("%s is not used by %s: %q", name, by, byName[name].Users)
 		}
 	}
 }

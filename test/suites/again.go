@@ -146,11 +146,11 @@ func (l unsteadyList) change(add, remove []string) error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o755); err != nil {
 		return fmt.Errorf("write list of unsteady tests: %w", err)
 	}
-	text := ""
+	var text strings.Builder
 	for _, line := range lines {
-		text += line + "\n"
+		text.WriteString(line + "\n")
 	}
-	if err := os.WriteFile(l.path, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(l.path, []byte(text.String()), 0o644); err != nil {
 		return fmt.Errorf("write list of unsteady tests: %w", err)
 	}
 	return nil

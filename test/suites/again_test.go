@@ -166,7 +166,7 @@ func TestManyFailuresAreNotRunAgain(t *testing.T) {
 	var printed bytes.Buffer
 	r := &runner{out: &printed}
 	out := result{name: "tried", out: &printed}
-	for _, name := range strings.Fields("A B C D E F G H I") {
+	for name := range strings.FieldsSeq("A B C D E F G H I") {
 		out.fail(failure{what: name, again: r.alone(nil, "p", "Test"+name)})
 	}
 	results := []result{out}

@@ -270,7 +270,7 @@ func readmePromises(t *testing.T) []string {
 	page := readPage(t, "README.md")
 	head, _, _ := strings.Cut(page, "\n## ")
 	var found []string
-	for _, paragraph := range strings.Split(head, "\n\n") {
+	for paragraph := range strings.SplitSeq(head, "\n\n") {
 		if !strings.HasPrefix(paragraph, "- ") {
 			continue
 		}

@@ -23,9 +23,8 @@ type suite struct {
 type needs int
 
 const (
-	needsNothing needs = iota
 	// needsCompiler: the race detector needs a C compiler.
-	needsCompiler
+	needsCompiler needs = iota + 1
 	// needsParts: Kubernetes, etcd, containerd, OVN and Open vSwitch.
 	needsParts
 )

@@ -63,15 +63,15 @@ func (s Store) key() (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, storeFormat)
 	for _, file := range append([]string{filepath.Join(s.Containerd, "containerd")}, s.Archives...) {
-		real, err := filepath.EvalSymlinks(file)
+		target, err := filepath.EvalSymlinks(file)
 		if err != nil {
 			return "", fmt.Errorf("find images: %w", err)
 		}
-		info, err := os.Stat(real)
+		info, err := os.Stat(target)
 		if err != nil {
 			return "", fmt.Errorf("find images: %w", err)
 		}
-		fmt.Fprintln(sum, real, info.Size(), info.ModTime().UnixNano())
+		fmt.Fprintln(sum, target, info.Size(), info.ModTime().UnixNano())
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)[:6]), nil
 }
@@ -212,7 +212,7 @@ func CopyStore(ctx context.Context, store, root string) error {
 		if _, err := command(ctx, "/", nil, "cp", "--archive", path, path+".own"); err != nil {
 			return err
 		}
-		return os.Rename(path+".own", path)
+		return os.Rename(path+".own", path) //nolint:gosec // G122: nobody else has the directory
 	})
 }
 
