@@ -373,8 +373,14 @@ func TestDaemonsTakeOverCertificates(t *testing.T) {
 	})
 	if out, err := s.as(t.Context(), "old", "list", "SB_Global"); err == nil {
 		t.Errorf("a certificate of the old CA is still let in: %s", out)
-	} else if words := s.LastWords("sb"); !strings.Contains(words, "certificate verify failed") {
-		t.Errorf("it fails (%v), and the server does not say that it is the certificate:\n%s", err, words)
+	} else {
+		// ovsdb-server writes its log in a thread of its own, some time after it has answered.
+		until(t, "the server says that it is the certificate", func() error {
+			if words := s.LastWords("sb"); !strings.Contains(words, "certificate verify failed") {
+				return fmt.Errorf("it fails (%w), and the server says:\n%s", err, words)
+			}
+			return nil
+		})
 	}
 	if out, err := node.Ask(t.Context(), "ovn-controller", "connection-status"); err != nil || out != "connected" {
 		t.Errorf("ovn-controller is %s: %v", out, err)

@@ -168,9 +168,12 @@ func bindings(t *testing.T) string {
 func onTheirs(t *testing.T, container, program string, words ...string) string {
 	t.Helper()
 	argv := append([]string{"kubectl", "exec", "-n", their, "central", "-c", container, "--", program}, words...)
-	out, err := env.Program(t.Context(), argv...).Output()
+	cmd := env.Program(t.Context(), argv...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %q: %v", program, words, err)
+		t.Fatalf("%s %q: %v\n%s", program, words, err, stderr.String())
 	}
 	return string(out)
 }
