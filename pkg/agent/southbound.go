@@ -23,8 +23,7 @@ import (
 const lookForServers = 2 * time.Second
 
 // southbound reads OVN's southbound database: at the servers that the agent was told, or else at those of the node's ovn-controller.
-// Servers whose
-// addresses begin with ssl: get the agent's own certificate, with which nobody writes rows of a chassis. Others need none.
+// Servers whose addresses begin with ssl: get the agent's own certificate, with which nobody writes rows of a chassis. Others need none.
 type southbound struct {
 	told string
 	ovs  *vswitch.Client

@@ -31,8 +31,7 @@ func AgentServer(dir string) *tls.Config {
 }
 
 // Reader is for an agent that reads the southbound database. It shows what Keep has put into a directory, and takes a server for a member
-// if the
-// central authority has signed its certificate as a member's. The files are read anew for each connection.
+// if the central authority has signed its certificate as a member's. The files are read anew for each connection.
 func Reader(dir string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
