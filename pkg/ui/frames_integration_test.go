@@ -38,7 +38,7 @@ const moving = `(settings) => new Promise((done) => {
 })`
 
 // TestFrames moves a map of a thousand Networks, folded, each for itself, and with the flows of each, and says how many frames a second this machine draws, without a graphics card: as it is
-// set, and by the other ways of cytoscape, by turns. What is bounded is what there is to be drawn, by TestAThousandNetworks and TestFlowsOfAThousandNetworks.
+// set, and by the other ways of cytoscape, by turns. What is bounded is what there is to be drawn, by TestTheGraphOfAThousandNetworks and TestFlowsOfAThousandNetworks.
 func TestFrames(t *testing.T) {
 	c := thousand()
 	b := openTab(t, c)
