@@ -4,7 +4,7 @@ package dist
 
 import "embed"
 
-// Files is the tree of kustomizations, as it is in the repository. What only the sandbox needs is not in it.
+// Files is the tree of kustomizations, as it is in the repository. The overlays of the sandbox are not in it.
 //
 //go:embed admission agent config controller crds default dns gateway inspect network-default ovn-central ovn-node overlays/ha overlays/single rbac
 var Files embed.FS

@@ -53,7 +53,7 @@ func newLab(t *testing.T) *lab {
 	l := &lab{t: t, server: apiserver.Start(t), central: ovn.Start(t, true)}
 	dist := filepath.Join("..", "..", "dist")
 	l.must(l.server.Establish(t.Context(), filepath.Join(dist, "crds")))
-	l.must(l.server.Apply(t.Context(), filepath.Join(dist, "sandbox")))
+	l.must(l.server.Apply(t.Context(), filepath.Join(dist, "overlays/sandbox")))
 	l.kubectl("create", "clusterrolebinding", checker, "--clusterrole=atoll-check", "--user="+checker)
 	config, err := clientcmd.LoadFromFile(l.server.Kubeconfig())
 	l.must(err)

@@ -60,7 +60,7 @@ func newLab(t testing.TB, northd bool) *lab {
 	l := &lab{t: t, server: aggregating(t), central: ovn.Start(t, northd)}
 	dist := filepath.Join("..", "..", "dist")
 	l.must(l.server.Establish(t.Context(), filepath.Join(dist, "crds")))
-	l.must(l.server.Apply(t.Context(), filepath.Join(dist, "sandbox")))
+	l.must(l.server.Apply(t.Context(), filepath.Join(dist, "overlays/sandbox")))
 	return l
 }
 

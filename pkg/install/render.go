@@ -26,9 +26,6 @@ const (
 	sourceOverlay = "overlay "
 )
 
-// notForClusters are overlays for the machines of those who develop Atoll.
-var notForClusters = []string{"sandbox"}
-
 // Source is what is installed: one of the overlays that the program brings along, or a directory with a kustomization.
 type Source struct {
 	// Overlay is one of Overlays. It does not count when there is a Dir.
@@ -52,7 +49,7 @@ func Overlays() []string {
 		return names
 	}
 	for _, e := range entries {
-		if e.IsDir() && !slices.Contains(notForClusters, e.Name()) {
+		if e.IsDir() {
 			names = append(names, e.Name())
 		}
 	}

@@ -85,7 +85,7 @@ func Start(ctx context.Context, o Options) (_ *Lab, err error) {
 	if err = l.server.Establish(ctx, filepath.Join(o.Dist, "crds")); err != nil {
 		return nil, err
 	}
-	if err = l.server.Apply(ctx, filepath.Join(o.Dist, "sandbox")); err != nil {
+	if err = l.server.Apply(ctx, filepath.Join(o.Dist, "overlays/sandbox")); err != nil {
 		return nil, err
 	}
 	if l.Database, err = ovn.Run(ctx, ovn.Options{Dir: dir, Northd: o.Northd}); err != nil {
