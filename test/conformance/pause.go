@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,19 +34,28 @@ const (
 func (c *cluster) pauses(since time.Time) ([]pause, error) {
 	var out []pause
 	for _, node := range c.box.Nodes() {
-		log, err := os.ReadFile(c.box.LogPath(node, "ovs-vswitchd"))
-		if err != nil {
-			return nil, fmt.Errorf("read log of ovs-vswitchd of %s: %w", node, err)
+		paths, err := filepath.Glob(filepath.Join(c.box.PodLogs(node), "atoll-system_atoll-ovn-node-*", "ovs-vswitchd", "*.log"))
+		if err == nil && len(paths) == 0 {
+			err = errors.New("there is none")
 		}
-		out = append(out, parsePauses(node, string(log), since)...)
+		if err != nil {
+			return nil, fmt.Errorf("find log of ovs-vswitchd of %s: %w", node, err)
+		}
+		for _, path := range paths {
+			log, err := os.ReadFile(path)
+			if err != nil {
+				return nil, fmt.Errorf("read log of ovs-vswitchd of %s: %w", node, err)
+			}
+			out = append(out, parsePauses(node, string(log), since)...)
+		}
 	}
 	slices.SortStableFunc(out, func(a, b pause) int { return cmp.Compare(b.long, a.long) })
 	return out, nil
 }
 
 // stoodStill is what the main thread logs when it comes back late; others name themselves behind the module. (timeval.c of
-// Open vSwitch.)
-var stoodStill = regexp.MustCompile(`^(\S+)\|\d+\|timeval\|WARN\|Unreasonably long (\d+)ms poll interval`)
+// Open vSwitch.) The container runtime has put the time, the stream and F for a whole line before it.
+var stoodStill = regexp.MustCompile(`^\S+ std\S+ F (\S+)\|\d+\|timeval\|WARN\|Unreasonably long (\d+)ms poll interval`)
 
 // parsePauses reads a node's log.
 func parsePauses(node, log string, since time.Time) []pause {

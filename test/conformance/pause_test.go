@@ -8,13 +8,13 @@ import (
 )
 
 func TestPauses(t *testing.T) {
-	const log = `2026-11-20T19:19:59Z|00300|timeval|WARN|Unreasonably long 9000ms poll interval (0ms user, 0ms system)
-2026-11-20T19:21:54Z|00003|ovs_rcu(urcu3)|WARN|blocked 1000 ms waiting for main to quiesce
-2026-11-20T19:21:58Z|00343|timeval|WARN|Unreasonably long 5711ms poll interval (0ms user, 0ms system)
-2026-11-20T19:21:58Z|00344|timeval|WARN|context switches: 3 voluntary, 0 involuntary
-2026-11-20T19:22:01Z|00001|timeval(revalidator4)|WARN|Unreasonably long 3078ms poll interval (0ms user, 0ms system)
-2026-11-20T19:22:02Z|00350|timeval|WARN|Unreasonably long 999ms poll interval (0ms user, 0ms system)
-2026-11-20T19:22:03Z|00351|timeval|WARN|Unreasonably long 1000ms poll interval (0ms user, 0ms system)
+	const log = `2026-11-20T19:19:59.123456789Z stderr F 2026-11-20T19:19:59Z|00300|timeval|WARN|Unreasonably long 9000ms poll interval (0ms user, 0ms system)
+2026-11-20T19:21:54.123456789Z stderr F 2026-11-20T19:21:54Z|00003|ovs_rcu(urcu3)|WARN|blocked 1000 ms waiting for main to quiesce
+2026-11-20T19:21:58.123456789Z stderr F 2026-11-20T19:21:58Z|00343|timeval|WARN|Unreasonably long 5711ms poll interval (0ms user, 0ms system)
+2026-11-20T19:21:58.123456789Z stderr F 2026-11-20T19:21:58Z|00344|timeval|WARN|context switches: 3 voluntary, 0 involuntary
+2026-11-20T19:22:01.123456789Z stderr F 2026-11-20T19:22:01Z|00001|timeval(revalidator4)|WARN|Unreasonably long 3078ms poll interval (0ms user, 0ms system)
+2026-11-20T19:22:02.123456789Z stderr F 2026-11-20T19:22:02Z|00350|timeval|WARN|Unreasonably long 999ms poll interval (0ms user, 0ms system)
+2026-11-20T19:22:03.123456789Z stderr F 2026-11-20T19:22:03Z|00351|timeval|WARN|Unreasonably long 1000ms poll interval (0ms user, 0ms system)
 `
 	since := time.Date(2026, 11, 20, 19, 20, 0, 5, time.UTC)
 	got := parsePauses("n1", log, since)
