@@ -190,10 +190,10 @@ func TestInspection(t *testing.T) {
 	t.Run("when nobody answers", func(*testing.T) {
 		l.stop()
 		l.available("False")
-		tells(admin, 0, []string{"networks"}, "the API inspect.atoll.dev does not answer", "acme       vpc    acme       Ready")
-		tells(admin, 0, []string{"ipam", "acme"}, "does not answer", "10.0.0.2 pod acme/web")
+		tells(admin, 1, []string{"networks"}, "the API inspect.atoll.dev does not answer", "acme       vpc    acme       Ready")
+		tells(admin, 1, []string{"ipam", "acme"}, "does not answer", "10.0.0.2 pod acme/web")
 		tells(admin, 2, []string{"ipam", "check"}, "does not answer", "0 findings, of", "not all was looked at")
-		tells(admin, 0, []string{"topology"}, "does not answer", "switch acme/front: 10.0.0.0/24 via 10.0.0.1, 1 pod on n1 1")
+		tells(admin, 1, []string{"topology"}, "does not answer", "switch acme/front: 10.0.0.0/24 via 10.0.0.1, 1 pod on n1 1")
 		tells(admin, 1, []string{"status"}, "the API inspect.atoll.dev does not answer", "Node/n1")
 		tells(admin, 1, []string{"pod", "acme/web"}, "without OVN's databases", "?         northbound")
 		tells(admin, 2, []string{"nbctl", "show"}, "connect to the northbound database: ", "kubectl describe apiservice v1alpha1.inspect.atoll.dev")
