@@ -208,7 +208,8 @@ func TestRefusedAttachmentsAreToldAndParked(t *testing.T) {
 		p.Annotations = map[string]string{"big": strings.Repeat("x", 262000)}
 	})
 	l.until("the pod", has("a"))
-	watch, err := l.pods.Events("default").Watch(l.ctx, metav1.ListOptions{})
+	// The API server tells Events too, of its own Service.
+	watch, err := l.pods.Events("default").Watch(l.ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
 	must(t, err)
 	defer watch.Stop()
 	l.writer.WriteAttachments(key("a"), string(p.UID), withUID(string(p.UID)))
