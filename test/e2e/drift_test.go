@@ -51,18 +51,21 @@ func TestDriftIsRepaired(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			before := env.dump(t)
-			began := time.Now()
-			wait.Within(t, backWithin, "the rows as before", func() {
-				env.NBCtl(t, test.command...)
-				began = time.Now()
-			}, func(context.Context) error {
+			var began time.Time
+			var damaged bool
+			wait.Within(t, backWithin, "the rows as before", func() { began, damaged = time.Now(), false }, func(context.Context) error {
+				// The promise counts from before the command, which is therefore part of the first look.
+				if !damaged {
+					env.NBCtl(t, test.command...)
+					damaged = true
+				}
 				if now := env.dump(t); !maps.Equal(before, now) {
 					return fmt.Errorf("difference (-want +got):\n%s", cmp.Diff(before, now))
 				}
 				return nil
 			})
 			took := time.Since(began)
-			t.Logf("back %s after the command ended", took.Round(time.Millisecond))
+			t.Logf("back %s after the command began", took.Round(time.Millisecond))
 			worst = max(worst, took)
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // System is the namespace that Atoll is installed in.
@@ -53,12 +54,13 @@ var containers = map[string]container{
 // Kill kills d and waits until its successor serves.
 func (c *Cluster) Kill(t *testing.T, d Daemon) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	if err := c.KillOnce(ctx, d); err != nil {
+	if err := c.KillOnce(wait.Context(t, backWithin), d); err != nil {
 		t.Fatalf("kill %s: %v", d, err)
 	}
 }
+
+// backWithin is how much of the machine's time a program that was killed may take until it serves again.
+const backWithin = time.Minute
 
 // KillOnce is Kill for those who go on after a failure.
 func (c *Cluster) KillOnce(ctx context.Context, d Daemon) error {
