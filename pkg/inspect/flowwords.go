@@ -63,8 +63,7 @@ func FlowPortWords(f api.Flow) string {
 // LookAtAgents is what to do about agents that do not answer.
 const LookAtAgents = "kubectl -n " + agentNamespace + " get pods -o wide -l " + agentLabel + ", and look at the log of those"
 
-// UnknownFlows is an error where an answer says nothing about what was asked for: it has no flow, and no node has told all. There may be
-// any number.
+// UnknownFlows returns an error if an answer holds no flow and no node answered completely: then nobody knows how many flows there are.
 func UnknownFlows(s api.FlowStatus, flows int) error {
 	if missing := FlowsMissing(s); s.Nodes == 0 && flows == 0 && missing != "" {
 		return fmt.Errorf("nothing is known: %s", missing)

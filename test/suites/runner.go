@@ -63,7 +63,8 @@ func newRunner(ctx context.Context, out io.Writer, all bool) *runner {
 	return r
 }
 
-// settings are what tests are told. Who sets one of them by himself has it: so a failure is repeated.
+// settings returns the environment variables of the tests: their tier and their seeds. A variable that is set already keeps its value,
+// so that a user can repeat a failure.
 func settings(all bool) []string {
 	seed := uint64(tier.FixedSeed)
 	if all {
