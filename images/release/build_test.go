@@ -15,10 +15,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/atoll-net/atoll/pkg/image"
 	"github.com/atoll-net/atoll/test/sbom"
@@ -234,6 +236,21 @@ func TestReuse(t *testing.T) {
 		if built, err := b.reuse(t.Context(), b.list.Images, dir); err != nil || len(built) != all {
 			t.Fatalf("%d images were built: %v", len(built), err)
 		}
+	}
+	put(t, filepath.Join(b.source, "cmd/small/main.go"), "package main\n\nfunc main() { println(\"at once\") }\n")
+	var made atomic.Int32
+	var both errgroup.Group
+	for range 2 {
+		own := b
+		own.out, own.scratch = t.TempDir(), t.TempDir()
+		both.Go(func() error {
+			built, err := own.reuse(t.Context(), own.list.Images, dir)
+			made.Add(int32(len(built)))
+			return err
+		})
+	}
+	if err := both.Wait(); err != nil || int(made.Load()) != all {
+		t.Errorf("two at once built %d images, want %d: %v", made.Load(), all, err)
 	}
 	kept, err := filepath.Glob(filepath.Join(dir, "images-*"))
 	if err != nil || len(kept) > keptImages+1 {

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+
+	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 )
 
 // keptImages is how many sets of images are kept. One is some 100 MB.
@@ -26,6 +28,12 @@ func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]bui
 	if err != nil {
 		return nil, err
 	}
+	// Programs have the same names in each run, and one run suffices to make the images.
+	unlock, err := parts.Lock(ctx, filepath.Join(dir, ".lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	source := sha256.Sum256([]byte(b.source))
 	// Programs stay where they were built, by each source tree apart: Go links one anew only when something of it has changed.
 	b.compiled = filepath.Join(dir, "programs-"+hex.EncodeToString(source[:6]))
@@ -49,8 +57,7 @@ func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]bui
 		if all, err = b.buildEach(ctx, recipes); err != nil {
 			return nil, err
 		}
-		// Somebody else may have made the same meanwhile.
-		if err := os.Rename(b.out, kept); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Rename(b.out, kept); err != nil {
 			return nil, fmt.Errorf("keep images: %w", err)
 		}
 	}

@@ -33,11 +33,11 @@ func Down(ctx context.Context, opts Options, out io.Writer) error {
 	if r, err := loadRecord(opts.State); err == nil && r.Options.Name != opts.Name {
 		return fmt.Errorf("take down sandbox: %s is the state of sandbox %s: say --name=%[2]s", opts.State, r.Options.Name)
 	}
-	held, err := lock(ctx, opts.Name)
+	unlock, err := lock(ctx, opts.Name)
 	if err != nil {
 		return err
 	}
-	defer held.Close()
+	defer unlock()
 	if err := remove(ctx, opts, progress.New(out, removeSteps).Do); err != nil {
 		return err
 	}

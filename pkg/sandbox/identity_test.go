@@ -152,7 +152,7 @@ func TestLockIsExclusive(t *testing.T) {
 		t.Fatal("needs root, as the sandbox does")
 	}
 	name := "locktest"
-	held, err := lock(t.Context(), name)
+	unlock, err := lock(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,12 +160,12 @@ func TestLockIsExclusive(t *testing.T) {
 	if _, err := lock(t.Context(), name); err == nil {
 		t.Fatal("a second lock is given")
 	}
-	held.Close()
+	unlock()
 	again, err := lock(t.Context(), name)
 	if err != nil {
 		t.Fatalf("a lock that was let go is not given: %v", err)
 	}
-	again.Close()
+	again()
 }
 
 // The state of a sandbox that runs under another name stays.

@@ -48,11 +48,11 @@ func (s *Sandbox) withNode(ctx context.Context, name string, steps ...func(conte
 	if !slices.Contains(s.Nodes(), name) {
 		return fmt.Errorf("find node %q: there are %s", name, strings.Join(s.Nodes(), ", "))
 	}
-	held, err := lock(ctx, s.record.Options.Name)
+	unlock, err := lock(ctx, s.record.Options.Name)
 	if err != nil {
 		return err
 	}
-	defer held.Close()
+	defer unlock()
 	for _, step := range steps {
 		if err := step(ctx, name); err != nil {
 			return err

@@ -30,11 +30,11 @@ func Up(ctx context.Context, opts Options, out io.Writer) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := lock(ctx, opts.Name)
+	unlock, err := lock(ctx, opts.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer held.Close()
+	defer unlock()
 	if running, err := alreadyUp(ctx, opts); running != nil || err != nil {
 		if err == nil {
 			fmt.Fprintf(out, "The sandbox runs already: %d nodes, state in %s.\n", opts.Nodes, opts.State)

@@ -22,6 +22,11 @@ var browserPackages = []string{"chromium-headless-shell", "fonts-dejavu-core", "
 
 // GatherBrowser makes what is not there yet: Debian's packages, unpacked in the cache with their own C library, and never installed. The cache takes 0.5 GB.
 func GatherBrowser(ctx context.Context, need Need, note func(format string, args ...any)) (Browser, error) {
+	unlock, err := need.lock(ctx, "chromium")
+	if err != nil {
+		return Browser{}, err
+	}
+	defer unlock()
 	prefix := filepath.Join(need.Cache, "chromium", DebianSuite+"-"+runtime.GOARCH)
 	b := Browser{
 		Program:     filepath.Join(prefix, "usr/lib/chromium/chromium-headless-shell"),

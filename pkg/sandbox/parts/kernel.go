@@ -24,9 +24,14 @@ const KernelSteps = 3
 
 // GatherKernel makes those parts that are not there yet.
 func GatherKernel(ctx context.Context, need Need, progress Progress) (KernelParts, error) {
+	unlock, err := need.lock(ctx, "parts")
+	if err != nil {
+		return KernelParts{}, err
+	}
+	defer unlock()
 	var parts KernelParts
 	g := gatherer{need: need, note: progress.Note}
-	err := run(progress, []step{
+	err = run(progress, []step{
 		{"Debian packages", func() error { return g.packages(ctx) }},
 		{"OVN and Open vSwitch", func() (err error) {
 			parts.OVN, err = g.ovn(ctx)

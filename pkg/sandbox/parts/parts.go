@@ -60,11 +60,16 @@ const Steps = 9
 
 // Gather makes all parts that are not there yet.
 func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
+	unlock, err := need.lock(ctx, "parts")
+	if err != nil {
+		return Parts{}, err
+	}
+	defer unlock()
 	parts := Parts{Kubernetes: need.KubernetesBin, Containerd: need.ContainerdBin, Etcd: need.Etcd, Runc: need.Runc}
 	g := gatherer{need: need, note: progress.Note}
 	endDownload := g.download(ctx)
 	defer endDownload()
-	err := run(progress, []step{
+	err = run(progress, []step{
 		{"Debian packages", func() error { return g.packages(ctx) }},
 		{"OVN and Open vSwitch", func() (err error) {
 			parts.OVN, err = g.ovn(ctx)
@@ -86,6 +91,11 @@ func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
 
 // InstallPackages does the first step of Gather alone: it installs the Debian packages that the parts take, a C compiler among them.
 func InstallPackages(ctx context.Context, need Need, progress Progress) error {
+	unlock, err := need.lock(ctx, "parts")
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	g := gatherer{need: need, note: progress.Note}
 	return progress.Do("Debian packages", func() error { return g.packages(ctx) })
 }

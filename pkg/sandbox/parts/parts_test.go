@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -261,6 +262,36 @@ func TestCompleteIsAllOrNothing(t *testing.T) {
 	}
 	if !exists(filepath.Join(path, "whole")) {
 		t.Error("what was made is not there")
+	}
+}
+
+// TestLock: who comes second waits until the first lets go, also when the first removes the file; and gives up when its context ends.
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks", "x")
+	unlock, err := Lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := errors.New("too late")
+	short, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, late)
+	defer cancel()
+	if _, err := Lock(short, path); !errors.Is(err, late) {
+		t.Errorf("the lock was given twice, or the error is %v", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		unlock, err := Lock(t.Context(), path)
+		if err == nil {
+			unlock()
+		}
+		got <- err
+	}()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if err := <-got; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -21,6 +21,11 @@ var prometheusPackages = []string{"libc6", "prometheus", "promtool"}
 
 // GatherMonitoring makes what is not there yet: Debian's packages, unpacked in the cache with their own C library, and never installed.
 func GatherMonitoring(ctx context.Context, need Need, note func(format string, args ...any)) (Monitoring, error) {
+	unlock, err := need.lock(ctx, "prometheus")
+	if err != nil {
+		return Monitoring{}, err
+	}
+	defer unlock()
 	prefix := filepath.Join(need.Cache, "prometheus", DebianSuite+"-"+runtime.GOARCH)
 	bin := filepath.Join(prefix, "bin")
 	m := Monitoring{Prometheus: filepath.Join(bin, "prometheus"), Promtool: filepath.Join(bin, "promtool")}

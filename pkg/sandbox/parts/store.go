@@ -44,6 +44,11 @@ func (s Store) Gather(ctx context.Context, cache string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	unlock, err := Need{Cache: cache}.lock(ctx, "containerd")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	stores := filepath.Join(cache, "containerd")
 	path := filepath.Join(stores, key)
 	if !exists(path) {
