@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ const (
 )
 
 // rerun is a test function, and how go test runs it alone. A subtest is run again with the function around it, because subtests may need the
-// ones before them.
+// ones before them. Without a test it is the whole package.
 type rerun struct {
 	runner *runner
 	// flags are those of the run in which the test failed, without its choice of tests.
@@ -38,7 +39,8 @@ func (r *runner) alone(args []string, pkg, test string) *rerun {
 		// A program that runs test binaries is gone when its suite has ended.
 		case strings.HasPrefix(arg, "-fuzz="), strings.HasPrefix(arg, "-exec="):
 			return nil
-		case !strings.HasPrefix(arg, "-"), strings.HasPrefix(arg, "-run="), strings.HasPrefix(arg, "-p="), strings.HasPrefix(arg, "-count="):
+		case !strings.HasPrefix(arg, "-"), strings.HasPrefix(arg, "-p="), strings.HasPrefix(arg, "-count="):
+		case strings.HasPrefix(arg, "-run=") && test != "":
 		default:
 			again.flags = append(again.flags, arg)
 		}
@@ -48,8 +50,15 @@ func (r *runner) alone(args []string, pkg, test string) *rerun {
 
 // run runs the test count times in one process.
 func (a *rerun) run(ctx context.Context, out *result, count int) error {
-	return a.runner.goTest(ctx, out, append(slices.Clone(a.flags), fmt.Sprintf("-count=%d", count), "-run=^"+a.test+"$", a.pkg)...)
+	args := append(slices.Clone(a.flags), fmt.Sprintf("-count=%d", count))
+	if a.test != "" {
+		args = append(args, "-run=^"+a.test+"$")
+	}
+	return a.runner.goTest(ctx, out, append(args, a.pkg)...)
 }
+
+// name is what a reader calls it.
+func (a *rerun) name() string { return cmp.Or(a.test, strings.TrimPrefix(a.pkg, module)) }
 
 // key is the same for the failures of one test function in one kind of run.
 func (a *rerun) key() string { return strings.Join(append(slices.Clone(a.flags), a.pkg, a.test), "\t") }
@@ -76,21 +85,25 @@ func runAgain(ctx context.Context, out io.Writer, results []result) (unsteady []
 		fmt.Fprintf(out, "more than %d: none is\n", maxAgain)
 		return nil
 	}
-	passed := map[string]bool{}
+	passed := map[string]int{}
 	for _, key := range keys {
 		if ctx.Err() != nil {
 			return nil
 		}
 		test := tests[key]
-		once := result{out: out}
+		once := result{out: out, live: test.test == ""}
 		err := test.run(ctx, &once, 1)
-		passed[key] = err == nil && once.failed == 0 && once.passed > 0
-		fmt.Fprintf(out, "%s  %s, run again\n", verdict(passed[key]), test.test)
+		well := err == nil && once.failed == 0 && once.passed > 0
+		fmt.Fprintf(out, "%s  %s, run again\n", verdict(well), test.name())
 		if err != nil {
 			fmt.Fprintln(out, indent(err.Error()))
 		}
-		if passed[key] {
-			unsteady = append(unsteady, test)
+		if !well {
+			continue
+		}
+		unsteady = append(unsteady, test)
+		if passed[key] = 1; test.test == "" {
+			passed[key] = once.passed
 		}
 	}
 	if len(unsteady) > maxUnsteady {
@@ -103,18 +116,18 @@ func runAgain(ctx context.Context, out io.Writer, results []result) (unsteady []
 	return unsteady
 }
 
-// forgive counts failures of tests that passed when they were run again as passed and unsteady.
-func (r *result) forgive(passed map[string]bool) {
+// forgive counts failures of tests that passed when they were run again as unsteady, and as passed: as so many tests as passed has by their keys.
+func (r *result) forgive(passed map[string]int) {
 	failures := r.failures
 	r.failures = nil
 	for _, f := range failures {
-		if f.again == nil || !passed[f.again.key()] {
+		if f.again == nil || passed[f.again.key()] == 0 {
 			r.failures = append(r.failures, f)
 			continue
 		}
 		r.unsteady = append(r.unsteady, f)
 		r.failed--
-		r.passed++
+		r.passed += passed[f.again.key()]
 	}
 }
 
@@ -158,12 +171,14 @@ func (l unsteadyList) change(add, remove []string) error {
 
 // remember adds unsteady tests to the list. What cannot be written is said, and fails nothing.
 func (l unsteadyList) remember(out io.Writer, unsteady []*rerun) {
-	if len(unsteady) == 0 {
-		return
+	var lines []string
+	for _, test := range unsteady {
+		if test.test != "" { // a whole package is not repeated
+			lines = append(lines, test.key())
+		}
 	}
-	lines := make([]string, len(unsteady))
-	for i, test := range unsteady {
-		lines[i] = test.key()
+	if len(lines) == 0 {
+		return
 	}
 	if err := l.change(lines, nil); err != nil {
 		fmt.Fprintln(out, err)

@@ -57,6 +57,33 @@ func TestPanics(t *testing.T) {
 
 func TestNeverRun(t *testing.T) {}
 `,
+	"prepares/x_test.go": `package x
+
+import ("os"; "testing")
+
+func TestMain(m *testing.M) {
+	if _, err := os.Stat("once"); err != nil {
+		os.WriteFile("once", nil, 0o600)
+		println("nothing comes up")
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func TestA(t *testing.T) {}
+func TestB(t *testing.T) {}
+`,
+	"ends/x_test.go": `package x
+
+import ("os"; "testing")
+
+func TestMain(m *testing.M) {
+	m.Run()
+	os.Exit(1)
+}
+
+func TestA(t *testing.T) {}
+`,
 	"unbuilt/x_test.go": "package x\n\nfunc wrong() int {}\n",
 	"three/x_test.go": `package x
 
@@ -95,12 +122,14 @@ func TestFailuresAreRunAgain(t *testing.T) {
 		{pkg: "./skipped", failed: 1},
 		{pkg: "./panics", failed: 1},
 		{pkg: "./unbuilt", failed: 1},
+		{pkg: "./prepares", passed: 2, unsteady: 1, ran: []string{"tried/prepares"}},
+		{pkg: "./ends", passed: 1, failed: 1},
 		{pkg: "./three", failed: 3, ran: []string{"TestA", "TestB", "TestC"}},
 	} {
 		t.Run(filepath.Base(test.pkg), func(t *testing.T) {
 			var printed bytes.Buffer
 			r := &runner{out: &printed}
-			out := result{name: "tried", out: &printed}
+			out := result{name: "tried", out: &printed, live: test.pkg == "./prepares"}
 			if err := r.goTest(t.Context(), &out, "-timeout=1m", "-count=1", test.pkg); err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +148,13 @@ func TestFailuresAreRunAgain(t *testing.T) {
 			if again := strings.Count(printed.String(), ", run again\n"); again != len(test.ran) {
 				t.Errorf("%d tests were run again, want %d:\n%s", again, len(test.ran), printed.String())
 			}
-			if test.unsteady > 0 {
+			if test.pkg == "./prepares" {
+				var summary bytes.Buffer
+				if !summarise(&summary, results) || !strings.Contains(summary.String(), "nothing comes up") {
+					t.Errorf("the summary does not say what failed:\n%s", summary.String())
+				}
+			}
+			if test.pkg == "./unsteady" {
 				list := unsteadyList{filepath.Join(root, "cache", "unsteady")}
 				list.remember(&printed, unsteady)
 				if lines, err := list.read(); err != nil || !slices.Equal(lines, []string{"-timeout=1m\ttried/unsteady\tTestOnce"}) {

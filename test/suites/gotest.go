@@ -20,6 +20,8 @@ type event struct {
 	// Key and Value of what a test says of itself (testing.T.Attr).
 	Key, Value string
 	Elapsed    float64
+	// FailedBuild is set at the end of a package that does not build.
+	FailedBuild string
 }
 
 // goTest runs go test and adds its tests to out. A test that fails is counted there; the error is for go test itself.
@@ -75,6 +77,8 @@ type packageTally struct {
 	attributes []string
 	// ended: all tests of the package ran to their ends. A package that panics, exits or runs out of time did not end.
 	ended bool
+	// begun: a test of it began.
+	begun bool
 }
 
 func newTally(r *result) *tally {
@@ -126,9 +130,10 @@ func (t *tally) add(e event) {
 		p.ended = p.ended || e.Test == "" && e.Output == "FAIL\n"
 		if t.result.live && e.Test == "" {
 			fmt.Fprint(t.result.out, e.Output)
-			return
 		}
 		p.print(e.Test, e.Output)
+	case "run":
+		p.begun = true
 	case "attr":
 		p.attributes = append(p.attributes, e.Test+": "+e.Key+": "+e.Value)
 	case "pass", "fail", "skip":
@@ -165,13 +170,14 @@ func (t *tally) finish(e event, p *packageTally) {
 		fmt.Fprintln(t.result.out, indent(text))
 	}
 	for _, test := range bad {
-		text := p.explanation(test)
-		if !t.result.live || test == "" {
+		text := p.explanation(test, !t.result.live)
+		if !t.result.live {
 			fmt.Fprintln(t.result.out, indent(text))
 		}
 		failed := failure{what: cmp.Or(test, strings.TrimPrefix(e.Package, module)), text: text}
-		// A skip stays a skip. After a crash nobody knows what the tests that did not run would have said.
-		if p.ended && p.outcomes[test] == "fail" {
+		// A skip stays a skip. After a crash nobody knows what the tests that did not run would have said. If no test began, what the tests need did
+		// not come up: then the whole package is run again.
+		if p.ended && p.outcomes[test] == "fail" || test == "" && !p.begun && e.FailedBuild == "" {
 			failed.again = t.again(e.Package, test)
 		}
 		t.result.fail(failed)
@@ -212,10 +218,11 @@ func parents(test string) func(func(string) bool) {
 	}
 }
 
-// explanation is what a test that did not pass, and the tests around it, had to say; its own words are the last.
-func (p *packageTally) explanation(test string) string {
+// explanation is what a test that did not pass, and the tests around it, had to say; its own words are the last. What the package printed outside of
+// its tests comes before, if that is wanted.
+func (p *packageTally) explanation(test string, outside bool) string {
 	var all []string
-	if test != "" {
+	if test != "" && outside {
 		all = append(all, p.said(""))
 	}
 	var around []string
