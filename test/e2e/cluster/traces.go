@@ -15,12 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// traces prints what a network plugin may leave on a node, a line for each thing.
+// traces prints what a network plugin may leave on a node, a line for each thing. Routes of link-local addresses are the kernel's own: it makes them
+// a second or more after the address, which has a line.
 const traces = `
 ip -o link | awk -F': ' '{sub(/@.*/, "", $2); print "link " $2}'
 ip -o addr | awk '{print "address " $4 " on " $2}'
 ip -4 route show table all | sed 's/^/route /; s/ *$//'
-ip -6 route show table all | grep -v '^fe80\|^multicast ff00\|^local fe80' | sed 's/^/route /; s/ *$//; s/ expires [0-9]*sec//'
+ip -6 route show table all | grep -v '^fe80\|^multicast ff00\|^local fe80\|^anycast fe80' | sed 's/^/route /; s/ *$//; s/ expires [0-9]*sec//'
 ip rule | sed 's/^/rule /'
 nft list tables | sed 's/^/nft /'
 for dir in /run /var/lib/atoll /etc/cni /opt/cni /etc/openvswitch; do
