@@ -61,7 +61,7 @@ func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]bui
 			return nil, fmt.Errorf("keep images: %w", err)
 		}
 	}
-	if err := errors.Join(forget(dir, kept), link(kept, out)); err != nil {
+	if err := errors.Join(parts.Keep(kept, "images-*", keptImages), link(kept, out)); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -181,30 +181,6 @@ func (b builder) addParts(ctx context.Context, r recipe, architecture string, su
 	fmt.Fprintln(sum, fetched.Unix())
 	for _, deb := range debs {
 		fmt.Fprintln(sum, filepath.Base(deb))
-	}
-	return nil
-}
-
-// forget removes all but the newest kept images, and never those that are wanted now.
-func forget(dir, wanted string) error {
-	kept, err := filepath.Glob(filepath.Join(dir, "images-*"))
-	if err != nil {
-		return err
-	}
-	age := func(path string) int64 {
-		info, err := os.Stat(path)
-		if err != nil {
-			return 0
-		}
-		return info.ModTime().UnixNano()
-	}
-	slices.SortFunc(kept, func(a, b string) int { return int(max(-1, min(1, age(b)-age(a)))) })
-	for _, old := range kept[min(len(kept), keptImages):] {
-		if old != wanted {
-			if err := os.RemoveAll(old); err != nil {
-				return fmt.Errorf("remove old images: %w", err)
-			}
-		}
 	}
 	return nil
 }

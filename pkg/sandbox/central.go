@@ -34,11 +34,7 @@ func environment(r record) []string {
 		"TMPDIR=/run/tmp",
 		"KUBECACHEDIR=" + r.layout().kubectlCache(),
 		"OVS_RUNDIR=/run/openvswitch",
-		"OVS_LOGDIR=/run/openvswitch",
-		"OVS_DBDIR=/run/openvswitch",
 		"OVN_RUNDIR=/run/ovn",
-		"OVN_LOGDIR=/run/ovn",
-		"OVN_DBDIR=/run/ovn",
 	}
 }
 

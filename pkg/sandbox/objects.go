@@ -89,19 +89,3 @@ func (s *Sandbox) waitNodes(ctx context.Context, passes func(*corev1.Node) (bool
 	}
 	return fmt.Errorf("%w; %s%s", err, strings.Join(reasons, "; "), s.logTail(sortedKeys(missing)[0], "kubelet"))
 }
-
-// waitServiceAccount waits until pods can be made in the namespace default.
-func (s *Sandbox) waitServiceAccount(ctx context.Context) error {
-	clients, err := s.clients()
-	if err != nil {
-		return err
-	}
-	err = poll(ctx, nodesLimit, "the ServiceAccount default", func(ctx context.Context) (bool, error) {
-		_, err := clients.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
-		return err == nil, nil
-	})
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w%s", err, s.logTail(Central, "kube-controller-manager"))
-	}
-	return err
-}

@@ -166,7 +166,7 @@ func (u *starter) phases(opts Options, steps *progress.Steps) []phase {
 	}
 	return append(list,
 		phase{"atoll install", func(ctx context.Context) error { return u.install(ctx, steps) }},
-		phase{"nodes Ready", u.waitNodesReady})
+		phase{"nodes Ready", func(ctx context.Context) error { return u.waitNodes(ctx, ready) }})
 }
 
 func (u *starter) clear(ctx context.Context) error {
@@ -257,11 +257,4 @@ func (u *starter) waitRegistered(ctx context.Context) error {
 		return err
 	}
 	return u.labelNodes(ctx)
-}
-
-func (u *starter) waitNodesReady(ctx context.Context) error {
-	if err := u.waitNodes(ctx, ready); err != nil {
-		return err
-	}
-	return u.waitServiceAccount(ctx)
 }

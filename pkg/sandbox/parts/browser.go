@@ -22,11 +22,6 @@ var browserPackages = []string{"chromium-headless-shell", "fonts-dejavu-core", "
 
 // GatherBrowser makes what is not there yet: Debian's packages, unpacked in the cache with their own C library, and never installed. The cache takes 0.5 GB.
 func GatherBrowser(ctx context.Context, need Need, note func(format string, args ...any)) (Browser, error) {
-	unlock, err := need.lock(ctx, "chromium")
-	if err != nil {
-		return Browser{}, err
-	}
-	defer unlock()
 	prefix := filepath.Join(need.Cache, "chromium", DebianSuite+"-"+runtime.GOARCH)
 	b := Browser{
 		Program:     filepath.Join(prefix, "usr/lib/chromium/chromium-headless-shell"),
@@ -40,7 +35,7 @@ func GatherBrowser(ctx context.Context, need Need, note func(format string, args
 		return Browser{}, err
 	}
 	note("fetching Chromium of Debian %s into the cache", DebianSuite)
-	if err := complete(prefix, func(partial string) error { return fetchBrowser(ctx, partial, prefix) }); err != nil {
+	if err := complete(ctx, prefix, func(partial string) error { return fetchBrowser(ctx, partial, prefix) }); err != nil {
 		return Browser{}, err
 	}
 	said, err := command(ctx, "/", b.Environment, b.Program, "--version")

@@ -94,7 +94,7 @@ func (g gatherer) module(ctx context.Context, m module, dir *string) error {
 		g.note("building, the first time takes %s", m.hint)
 	}
 	source := filepath.Join(g.need.Source, m.dir)
-	return complete(path, func(partial string) error {
+	return complete(ctx, path, func(partial string) error {
 		if err := m.build(ctx, source, partial, arguments); err != nil {
 			return err
 		}

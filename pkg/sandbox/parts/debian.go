@@ -3,6 +3,7 @@ package parts
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,11 +29,6 @@ type DebianPackages struct {
 
 // GatherPackages returns the files of Debian packages, in the order of their names, and when they were fetched. Debian's keys vouch for them.
 func GatherPackages(ctx context.Context, need Need, wanted DebianPackages, note func(format string, args ...any)) (files []string, fetched time.Time, err error) {
-	unlock, err := need.lock(ctx, "debian")
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	defer unlock()
 	names := slices.Sorted(slices.Values(wanted.Names))
 	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))
 	dir := filepath.Join(need.Cache, "debian", fmt.Sprintf("%s-%s-%x", DebianSuite, wanted.Architecture, sum[:6]))
@@ -61,7 +57,19 @@ func (g gatherer) fetchPackages(ctx context.Context, dir, architecture string, n
 	if err := g.install(ctx, keys); err != nil {
 		return err
 	}
-	return complete(dir, func(partial string) error {
+	if exists(dir) {
+		old := filepath.Join(filepath.Dir(dir), partialPrefix+filepath.Base(dir))
+		if err := errors.Join(os.RemoveAll(old), os.Rename(dir, old)); err != nil {
+			return fmt.Errorf("keep in cache: %w", err)
+		}
+		defer func() {
+			if !exists(dir) { // nothing was fetched: those of before are better than none
+				_ = os.Rename(old, dir)
+			}
+			_ = os.RemoveAll(old)
+		}()
+	}
+	return complete(ctx, dir, func(partial string) error {
 		scratch, err := os.MkdirTemp(filepath.Dir(dir), partialPrefix+"apt-")
 		if err != nil {
 			return fmt.Errorf("make cache: %w", err)
@@ -80,9 +88,6 @@ func (g gatherer) fetchPackages(ctx context.Context, dir, architecture string, n
 		}
 		if _, err := apt.runIn(ctx, partial, append([]string{"apt-get", "download", "-q"}, names...)...); err != nil {
 			return err
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("keep in cache: %w", err)
 		}
 		return nil
 	})

@@ -41,14 +41,9 @@ var (
 
 // GatherE2E makes what the end-to-end tests are made of, unless it is there already.
 func GatherE2E(ctx context.Context, need Need, progress Progress) (E2E, error) {
-	unlock, err := need.lock(ctx, "e2e")
-	if err != nil {
-		return E2E{}, err
-	}
-	defer unlock()
 	g := gatherer{need: need, note: progress.Note}
 	var got E2E
-	err = run(progress, []step{
+	err := run(progress, []step{
 		{"Kubernetes' end-to-end tests", func() error { return g.module(ctx, e2eTests, &got.Programs) }},
 		{"programs of the tests' pods", func() (err error) {
 			if err := g.program(ctx, pause, &got.Pause); err != nil {
@@ -97,7 +92,7 @@ func (g gatherer) tree(ctx context.Context, name string, packages []string) (str
 		return "", err
 	}
 	g.note("fetching packages of Debian %s", fallback)
-	return path, complete(path, func(partial string) error {
+	return path, complete(ctx, path, func(partial string) error {
 		scratch, err := os.MkdirTemp(filepath.Dir(path), partialPrefix+"apt-")
 		if err != nil {
 			return fmt.Errorf("make cache: %w", err)

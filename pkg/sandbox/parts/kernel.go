@@ -24,14 +24,9 @@ const KernelSteps = 3
 
 // GatherKernel makes those parts that are not there yet.
 func GatherKernel(ctx context.Context, need Need, progress Progress) (KernelParts, error) {
-	unlock, err := need.lock(ctx, "parts")
-	if err != nil {
-		return KernelParts{}, err
-	}
-	defer unlock()
 	var parts KernelParts
 	g := gatherer{need: need, note: progress.Note}
-	err = run(progress, []step{
+	err := run(progress, []step{
 		{"Debian packages", func() error { return g.packages(ctx) }},
 		{"OVN and Open vSwitch", func() (err error) {
 			parts.OVN, err = g.ovn(ctx)
@@ -107,7 +102,7 @@ func (g gatherer) kernel(ctx context.Context) (string, error) {
 	}
 	path := filepath.Join(store, key+"-"+version)
 	g.note("building Linux %s, the first time takes about 6 CPU minutes", version)
-	err = complete(path, func(partial string) error {
+	err = complete(ctx, path, func(partial string) error {
 		return buildKernel(ctx, filepath.Join(config, "config"), scratch, partial)
 	})
 	return filepath.Join(path, kernelProgram), err

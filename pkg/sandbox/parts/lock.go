@@ -40,8 +40,3 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 		}
 	}
 }
-
-// lock has one program at a time make the parts of a kind, so that each is made once.
-func (n Need) lock(ctx context.Context, kind string) (unlock func(), err error) {
-	return Lock(ctx, filepath.Join(n.Cache, "locks", kind))
-}

@@ -162,7 +162,7 @@ func (g gatherer) fetchOVN(ctx context.Context, store string) (OVN, error) {
 	}
 	prefix := filepath.Join(store, suite+"-"+version)
 	g.note("unpacking OVN %s", version)
-	err = complete(prefix, func(partial string) error { return unpack(ctx, apt.archives(), partial, prefix) })
+	err = complete(ctx, prefix, func(partial string) error { return unpack(ctx, apt.archives(), partial, prefix) })
 	if err != nil {
 		return OVN{}, err
 	}

@@ -67,6 +67,11 @@ func (g gatherer) install(ctx context.Context, list []debianPackage) error {
 	if len(names) == 0 {
 		return nil
 	}
+	unlock, err := Lock(ctx, filepath.Join(g.need.Cache, ".lock")) // apt does not wait for another apt
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("install %s: this machine has no apt-get; install what they bring by hand", strings.Join(names, ", "))
 	}
@@ -81,7 +86,7 @@ func (g gatherer) install(ctx context.Context, list []debianPackage) error {
 	if _, err := command(ctx, "/", environment, "apt-get", "update", "-q"); err != nil {
 		return err
 	}
-	_, err := command(ctx, "/", environment, install...)
+	_, err = command(ctx, "/", environment, install...)
 	if still := missing(list); err == nil && len(still) > 0 {
 		err = fmt.Errorf("install packages: %s still missing", strings.Join(still, ", "))
 	}

@@ -9,7 +9,6 @@ package parts
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -60,16 +59,11 @@ const Steps = 9
 
 // Gather makes all parts that are not there yet.
 func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
-	unlock, err := need.lock(ctx, "parts")
-	if err != nil {
-		return Parts{}, err
-	}
-	defer unlock()
 	parts := Parts{Kubernetes: need.KubernetesBin, Containerd: need.ContainerdBin, Etcd: need.Etcd, Runc: need.Runc}
 	g := gatherer{need: need, note: progress.Note}
 	endDownload := g.download(ctx)
 	defer endDownload()
-	err = run(progress, []step{
+	err := run(progress, []step{
 		{"Debian packages", func() error { return g.packages(ctx) }},
 		{"OVN and Open vSwitch", func() (err error) {
 			parts.OVN, err = g.ovn(ctx)
@@ -91,11 +85,6 @@ func Gather(ctx context.Context, need Need, progress Progress) (Parts, error) {
 
 // InstallPackages does the first step of Gather alone: it installs the Debian packages that the parts take, a C compiler among them.
 func InstallPackages(ctx context.Context, need Need, progress Progress) error {
-	unlock, err := need.lock(ctx, "parts")
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	g := gatherer{need: need, note: progress.Note}
 	return progress.Do("Debian packages", func() error { return g.packages(ctx) })
 }
@@ -149,10 +138,15 @@ func tail(text string, lines int) string {
 }
 
 // complete makes a directory that is either complete under its name or not there: fill gets another directory,
-// which is renamed when it succeeded.
-func complete(path string, fill func(dir string) error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("make cache: %w", err)
+// which is renamed when it succeeded. What is there when no other program is at work any more is not made again.
+func complete(ctx context.Context, path string, fill func(dir string) error) error {
+	unlock, err := Lock(ctx, filepath.Join(filepath.Dir(path), ".lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if exists(path) {
+		return nil
 	}
 	sweep(filepath.Dir(path))
 	partial, err := os.MkdirTemp(filepath.Dir(path), partialPrefix+"*")
@@ -166,7 +160,7 @@ func complete(path string, fill func(dir string) error) error {
 	if err := fill(partial); err != nil {
 		return err
 	}
-	if err := os.Rename(partial, path); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Rename(partial, path); err != nil {
 		return fmt.Errorf("keep in cache: %w", err)
 	}
 	return nil

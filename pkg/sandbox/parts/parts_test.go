@@ -5,12 +5,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/sync/errgroup"
 )
 
 func TestSupported(t *testing.T) {
@@ -247,18 +250,28 @@ func TestCompleteIsAllOrNothing(t *testing.T) {
 	store := t.TempDir()
 	path := filepath.Join(store, "part")
 	broken := errors.New("broken")
-	err := complete(path, func(dir string) error {
+	err := complete(t.Context(), path, func(dir string) error {
 		write(t, filepath.Join(dir, "half"), "")
 		return broken
 	})
 	if !errors.Is(err, broken) {
 		t.Errorf("error is %v", err)
 	}
-	if entries, err := os.ReadDir(store); err != nil || len(entries) > 0 {
+	if entries, err := filepath.Glob(filepath.Join(store, "*")); err != nil || !slices.Equal(entries, []string{filepath.Join(store, ".lock")}) {
 		t.Errorf("a failure left %v (%v)", entries, err)
 	}
-	if err := complete(path, func(dir string) error { write(t, filepath.Join(dir, "whole"), ""); return nil }); err != nil {
-		t.Fatal(err)
+	var filled atomic.Int32
+	var both errgroup.Group
+	for range 2 {
+		both.Go(func() error {
+			return complete(t.Context(), path, func(dir string) error {
+				filled.Add(1)
+				return os.WriteFile(filepath.Join(dir, "whole"), nil, 0o600)
+			})
+		})
+	}
+	if err := both.Wait(); err != nil || filled.Load() != 1 {
+		t.Errorf("two at once made it %d times: %v", filled.Load(), err)
 	}
 	if !exists(filepath.Join(path, "whole")) {
 		t.Error("what was made is not there")

@@ -21,11 +21,6 @@ var prometheusPackages = []string{"libc6", "prometheus", "promtool"}
 
 // GatherMonitoring makes what is not there yet: Debian's packages, unpacked in the cache with their own C library, and never installed.
 func GatherMonitoring(ctx context.Context, need Need, note func(format string, args ...any)) (Monitoring, error) {
-	unlock, err := need.lock(ctx, "prometheus")
-	if err != nil {
-		return Monitoring{}, err
-	}
-	defer unlock()
 	prefix := filepath.Join(need.Cache, "prometheus", DebianSuite+"-"+runtime.GOARCH)
 	bin := filepath.Join(prefix, "bin")
 	m := Monitoring{Prometheus: filepath.Join(bin, "prometheus"), Promtool: filepath.Join(bin, "promtool")}
@@ -40,7 +35,7 @@ func GatherMonitoring(ctx context.Context, need Need, note func(format string, a
 	if err != nil {
 		return Monitoring{}, err
 	}
-	err = complete(prefix, func(partial string) error {
+	err = complete(ctx, prefix, func(partial string) error {
 		return unpackPrograms(ctx, unpacking{debs: debs, dir: partial, final: prefix, programs: []string{"usr/bin/prometheus", "usr/bin/promtool"}})
 	})
 	if err != nil {

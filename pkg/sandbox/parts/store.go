@@ -1,11 +1,11 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,23 +44,14 @@ func (s Store) Gather(ctx context.Context, cache string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	unlock, err := Need{Cache: cache}.lock(ctx, "containerd")
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
 	stores := filepath.Join(cache, "containerd")
 	path := filepath.Join(stores, key)
 	if !exists(path) {
-		if err := complete(path, func(partial string) error { return s.fill(ctx, partial) }); err != nil {
+		if err := complete(ctx, path, func(partial string) error { return s.fill(ctx, partial) }); err != nil {
 			return "", err
 		}
 	}
-	now := time.Now()
-	if err := os.Chtimes(path, now, now); err != nil { // the oldest is the one that was not used for longest
-		return "", fmt.Errorf("use images: %w", err)
-	}
-	return path, forgetStores(stores, path)
+	return path, Keep(path, "[^.]*", keptStores)
 }
 
 // key names the content. Archives and programs in the cache are called by their content; those of others by when they were written.
@@ -186,74 +177,33 @@ func (s Store) load(ctx context.Context, socket string) error {
 // CopyStore makes a root directory of containerd that has what a store has. What is never written to is shared, if both are on one file
 // system.
 func CopyStore(ctx context.Context, store, root string) error {
-	one, err := sameDevice(store, root)
-	if err != nil {
-		return err
-	}
-	how := []string{"--reflink=auto"}
-	if one {
-		how = []string{"--link"}
-	}
-	if _, err := command(ctx, "/", nil, append(append([]string{"cp", "--archive"}, how...), store+"/.", root)...); err != nil {
-		return err
-	}
-	if !one {
-		return nil
-	}
-	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return fmt.Errorf("copy images: %w", err)
-		}
-		relative, err := filepath.Rel(root, path)
-		if err != nil {
-			return fmt.Errorf("copy images: %w", err)
-		}
-		if slices.Contains(unchanging, relative) {
-			return fs.SkipDir
-		}
-		if !entry.Type().IsRegular() {
-			return nil
-		}
-		if _, err := command(ctx, "/", nil, "cp", "--archive", path, path+".own"); err != nil {
-			return err
-		}
-		return os.Rename(path+".own", path) //nolint:gosec // G122: nobody else has the directory
-	})
+	const script = `cp --archive --link "$1/." "$2" 2>/dev/null || cp --archive --reflink=auto --remove-destination "$1/." "$2" || exit
+cd "$1" && find . \( -path "./$3" -o -path "./$4" \) -prune -o -type f -print0 | xargs -0 cp --archive --remove-destination --parents -t "$2"`
+	_, err := command(ctx, "/", nil, append([]string{"sh", "-c", script, "sh", store, root}, unchanging...)...)
+	return err
 }
 
-func sameDevice(a, b string) (bool, error) {
-	var devices [2]syscall.Stat_t
-	for i, path := range []string{a, b} {
-		if err := syscall.Stat(path, &devices[i]); err != nil {
-			return false, fmt.Errorf("look at %s: %w", path, err)
-		}
+// Keep says that something in the cache is used now, and removes of what is beside it and matches a pattern (filepath.Match) all but those few that were
+// used last.
+func Keep(used, pattern string, few int) error {
+	now := time.Now()
+	if err := os.Chtimes(used, now, now); err != nil {
+		return fmt.Errorf("use what is kept: %w", err)
 	}
-	return devices[0].Dev == devices[1].Dev, nil
-}
-
-// forgetStores removes the stores that were not used for longest, and never the one that is wanted now.
-func forgetStores(dir, wanted string) error {
-	entries, err := os.ReadDir(dir)
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(used), pattern))
 	if err != nil {
-		return fmt.Errorf("list images: %w", err)
+		return fmt.Errorf("list what is kept: %w", err)
 	}
-	used := map[string]time.Time{}
-	var stores []string
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil || strings.HasPrefix(entry.Name(), partialPrefix) {
-			continue // somebody else removes it, or makes it
+	age := map[string]time.Duration{}
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			age[path] = time.Since(info.ModTime())
 		}
-		path := filepath.Join(dir, entry.Name())
-		stores, used[path] = append(stores, path), info.ModTime()
 	}
-	slices.SortFunc(stores, func(a, b string) int { return used[b].Compare(used[a]) })
-	for _, old := range stores[min(len(stores), keptStores):] {
-		if old == wanted {
-			continue
-		}
+	slices.SortFunc(paths, func(a, b string) int { return cmp.Compare(age[a], age[b]) })
+	for _, old := range paths[min(len(paths), few):] {
 		if err := os.RemoveAll(old); err != nil {
-			return fmt.Errorf("remove old images: %w", err)
+			return fmt.Errorf("remove what is old: %w", err)
 		}
 	}
 	return nil

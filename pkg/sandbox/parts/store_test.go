@@ -85,7 +85,7 @@ func TestStoreThatFailsIsNotKept(t *testing.T) {
 	if _, err := s.Gather(t.Context(), cache); err == nil || !strings.Contains(err.Error(), "its disk is full") {
 		t.Errorf("error is %v, want what containerd said", err)
 	}
-	if left, err := filepath.Glob(filepath.Join(cache, "containerd", "*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(cache, "containerd", "[^.]*")); err != nil || len(left) > 0 {
 		t.Errorf("a failure left %v (%v)", left, err)
 	}
 }
@@ -127,22 +127,22 @@ func TestCopiesShareWhatNeverChanges(t *testing.T) {
 	}
 }
 
-func TestForgetStoresKeepsTheNewestAndTheWanted(t *testing.T) {
+func TestKeepLeavesTheNewestAndTheUsed(t *testing.T) {
 	dir := t.TempDir()
-	names := []string{"wanted", "old", "b", "c", "d", partialPrefix + "x"}
+	names := []string{"used", "old", "old too", "b", "c", partialPrefix + "x"}
 	for age, name := range names {
 		path := filepath.Join(dir, name)
 		write(t, filepath.Join(path, "file"), "")
-		used := time.Now().Add(time.Duration(age) * time.Hour)
+		used := time.Now().Add(time.Duration(age-len(names)) * time.Hour)
 		if err := os.Chtimes(path, used, used); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := forgetStores(dir, filepath.Join(dir, "wanted")); err != nil {
+	if err := Keep(filepath.Join(dir, "used"), "[^.]*", 3); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if got := exists(filepath.Join(dir, name)); got != (name != "old") {
+		if got := exists(filepath.Join(dir, name)); got != !strings.HasPrefix(name, "old") {
 			t.Errorf("%s is there: %v", name, got)
 		}
 	}
