@@ -98,7 +98,7 @@ func conditionTrue(o *unstructured.Unstructured, kind string) bool {
 	})
 }
 
-// waitRolledOut waits until a workload's pods are those of its template, and available.
+// waitRolledOut waits until a workload's pods are those of its template, and ready. minReadySeconds is between one pod and the next, and is not waited for after the last.
 func (c *Cluster) waitRolledOut(ctx context.Context, steps Steps, o *unstructured.Unstructured) error {
 	gk := o.GroupVersionKind().GroupKind()
 	return until(ctx, steps, func() (string, error) {
@@ -145,22 +145,22 @@ func rolledOut(o *unstructured.Unstructured) (done bool, count, selector string,
 			return false, "", "", fmt.Errorf("read %s: %w", nameOf(o), err)
 		}
 		s := d.Status
-		return tell(s.ObservedGeneration >= d.Generation, s.UpdatedNumberScheduled, s.NumberAvailable, s.DesiredNumberScheduled, d.Spec.Selector)
+		return tell(s.ObservedGeneration >= d.Generation, s.UpdatedNumberScheduled, s.NumberReady, s.DesiredNumberScheduled, d.Spec.Selector)
 	case "StatefulSet":
 		var d appsv1.StatefulSet
 		if err := convert.FromUnstructured(o.Object, &d); err != nil {
 			return false, "", "", fmt.Errorf("read %s: %w", nameOf(o), err)
 		}
 		s := d.Status
-		return tell(s.ObservedGeneration >= d.Generation, s.UpdatedReplicas, s.AvailableReplicas, replicas(d.Spec.Replicas), d.Spec.Selector)
+		return tell(s.ObservedGeneration >= d.Generation, s.UpdatedReplicas, s.ReadyReplicas, replicas(d.Spec.Replicas), d.Spec.Selector)
 	}
 	var d appsv1.Deployment
 	if err := convert.FromUnstructured(o.Object, &d); err != nil {
 		return false, "", "", fmt.Errorf("read %s: %w", nameOf(o), err)
 	}
 	s, want := d.Status, replicas(d.Spec.Replicas)
-	// A replica of the last template that is still there counts as available.
-	return tell(s.ObservedGeneration >= d.Generation && s.Replicas <= max(want, s.UpdatedReplicas), s.UpdatedReplicas, s.AvailableReplicas, want, d.Spec.Selector)
+	// A replica of the last template that is still there counts as ready.
+	return tell(s.ObservedGeneration >= d.Generation && s.Replicas <= max(want, s.UpdatedReplicas), s.UpdatedReplicas, s.ReadyReplicas, want, d.Spec.Selector)
 }
 
 func replicas(n *int32) int32 {

@@ -43,17 +43,17 @@ func TestUntilSaysWhatIsMissing(t *testing.T) {
 
 func TestRolledOut(t *testing.T) {
 	t.Parallel()
-	daemon := func(generation, observed, want, updated, available int64) map[string]any {
+	daemon := func(generation, observed, want, updated, ready int64) map[string]any {
 		return map[string]any{
 			"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": map[string]any{"generation": generation},
 			"spec":   map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "a"}}},
-			"status": map[string]any{"observedGeneration": observed, "desiredNumberScheduled": want, "updatedNumberScheduled": updated, "numberAvailable": available},
+			"status": map[string]any{"observedGeneration": observed, "desiredNumberScheduled": want, "updatedNumberScheduled": updated, "numberReady": ready},
 		}
 	}
-	deployment := func(replicas, updated, available, all int64) map[string]any {
+	deployment := func(replicas, updated, ready, all int64) map[string]any {
 		return map[string]any{
 			"apiVersion": "apps/v1", "kind": "Deployment", "spec": map[string]any{"replicas": replicas, "selector": map[string]any{}},
-			"status": map[string]any{"replicas": all, "updatedReplicas": updated, "availableReplicas": available},
+			"status": map[string]any{"replicas": all, "updatedReplicas": updated, "readyReplicas": ready},
 		}
 	}
 	for _, test := range []struct {
