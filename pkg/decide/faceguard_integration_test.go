@@ -107,6 +107,7 @@ func (g *faceStage) expect(who *ovn.Guest, what string, at [2]string, answered b
 // Faces are for infrastructure's pods and for nodes, by themselves and by Services that lead to them, from every subnet of the default
 // Network.
 func TestFacesAreForInfrastructureWithPackets(t *testing.T) {
+	t.Parallel()
 	g := newFaceStage(t)
 	near, system := g.pod("a", "near"), g.pod("kube-system", "near")
 	far := [2]*ovn.Guest{g.pod("a", "far"), g.pod("kube-system", "far")}
@@ -247,6 +248,7 @@ func dialFrom(t *testing.T, g *ovn.Guest, from netip.Addr, protocol, address str
 
 // A pod that a face has dialled answers it, by TCP, by UDP and with an ICMP error, though it may not dial the face itself.
 func TestAnswersToFacesWithPackets(t *testing.T) {
+	t.Parallel()
 	g := newFaceStage(t)
 	g.pod("r", "client")
 	near := g.pod("a", "near")
@@ -257,6 +259,7 @@ func TestAnswersToFacesWithPackets(t *testing.T) {
 	}
 	try := func(want string) {
 		t.Helper()
+		var all sync.WaitGroup // who is not answered waits for the whole patience
 		for _, name := range []string{"near", "far"} {
 			for _, v6 := range []bool{false, true} {
 				face, server := g.face("r", "client", v6), g.own("a", name, v6)
@@ -265,18 +268,23 @@ func TestAnswersToFacesWithPackets(t *testing.T) {
 					if want == "" {
 						expected = "i/o timeout"
 					}
-					if got := asksFrom(t, g.node, face, protocol, netip.AddrPortFrom(server, 80).String()); got != expected {
-						t.Errorf("%s dials %s by %s: %q, want %q", face, server, protocol, got, expected)
-					}
+					all.Go(func() {
+						if got := asksFrom(t, g.node, face, protocol, netip.AddrPortFrom(server, 80).String()); got != expected {
+							t.Errorf("%s dials %s by %s: %q, want %q", face, server, protocol, got, expected)
+						}
+					})
 				}
 				if want == "" {
 					continue
 				}
-				if got := asksFrom(t, g.node, face, "udp", netip.AddrPortFrom(server, 81).String()); got != refused {
-					t.Errorf("%s dials a shut port of %s by UDP: %q, want %q", face, server, got, refused)
-				}
+				all.Go(func() {
+					if got := asksFrom(t, g.node, face, "udp", netip.AddrPortFrom(server, 81).String()); got != refused {
+						t.Errorf("%s dials a shut port of %s by UDP: %q, want %q", face, server, got, refused)
+					}
+				})
 			}
 		}
+		all.Wait()
 	}
 	try("plain")
 	g.expect(near, "a pod that has been dialled", g.to("r", "client"), false)
@@ -299,6 +307,7 @@ func TestAnswersToFacesWithPackets(t *testing.T) {
 
 // Egress policies judge what infrastructure's pods send to faces, straight and by Services: the guard lets it pass, and allows nothing.
 func TestFacesObeyEgressPoliciesWithPackets(t *testing.T) {
+	t.Parallel()
 	g := newFaceStage(t)
 	who := g.pod("kube-system", "near")
 	g.pod("r", "server")

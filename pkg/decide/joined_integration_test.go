@@ -94,6 +94,7 @@ func (g *jointStage) expect(from, what string, at [2]string, answered bool) {
 // Pods of joined Networks reach each other by their own addresses, and by Services without translation of the client's, in the directions
 // that are allowed and in no other; and nobody reaches a third Network through one.
 func TestJoinedWithPackets(t *testing.T) {
+	t.Parallel()
 	g := newJointStage(t)
 	g.setService(dualService("r", "web"))
 	g.behind("r", "web", false, "server")
@@ -112,9 +113,11 @@ func TestJoinedWithPackets(t *testing.T) {
 	g.expect("green", "a consumer of another", blue, true)
 	closed := func(when string) {
 		t.Helper()
-		g.expect("red", "the provider's pod "+when, blue, false)
-		g.expect("green", "through a third "+when, red, false)
-		g.expect("red", "through a third, backwards "+when, green, false)
+		var all sync.WaitGroup // nobody answers: each takes its whole patience
+		all.Go(func() { g.expect("red", "the provider's pod "+when, blue, false) })
+		all.Go(func() { g.expect("green", "through a third "+when, red, false) })
+		all.Go(func() { g.expect("red", "through a third, backwards "+when, green, false) })
+		all.Wait()
 	}
 	closed("at first")
 

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
@@ -301,6 +305,49 @@ func TestExplainLooksWhetherPortsAreUp(t *testing.T) {
 		got, err := Explain(makeWorld(w.rows, w.objects, explained(), w.bindings), q)
 		if err != nil || !strings.Contains(got.Verdict(), want) {
 			t.Errorf("%+v: %v, %s, want %q", b, err, got.Verdict(), want)
+		}
+	}
+}
+
+// TestExplainTellsWhoIsAway: of a node that Kubernetes has not heard of, and of a pod whose port no node has bound, whose newest Event says why. The control is a kubelet
+// that says itself that its node is not Ready.
+func TestExplainTellsWhoIsAway(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ready core.ConditionStatus
+		bound bool
+		want  string
+	}{
+		"a node is away":    {core.ConditionUnknown, true, "node n2, where pod red/db is, is away: Kubernetes has heard nothing of it since"},
+		"a node is unwell":  {core.ConditionFalse, true, "Reached: red/web to red/db"},
+		"its agent is away": {core.ConditionTrue, false, "no node has bound the port of pod red/db: ovn-controller or the agent of node n2 is away, or the pod has not started; its newest Event says FailedCreatePodSandBox: atoll-agent of this node does not answer"},
+		"all is as it was":  {core.ConditionTrue, true, "Reached: red/web to red/db"},
+	} {
+		w := townWorld(t)
+		w.bindings["red/db"] = ovsdb.Binding{}
+		if test.bound {
+			w.bindings["red/db"] = ovsdb.Binding{Chassis: "n2", Hostname: "n2", Up: true}
+		}
+		pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "red", Name: "db"}}
+		q, err := asked("red/web red/db tcp 80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		world := makeWorld(w.rows, w.objects, explained(), w.bindings)
+		world.told = toldBy(t.Context(), fake.NewClientset(
+			pod,
+			&core.Node{
+				ObjectMeta: meta.ObjectMeta{Name: "n2"},
+				Status:     core.NodeStatus{Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: test.ready, Reason: "NodeStatusUnknown"}}},
+			},
+			&core.Event{
+				ObjectMeta: meta.ObjectMeta{Namespace: "red", Name: "db.1"}, InvolvedObject: core.ObjectReference{Kind: "Pod", Namespace: "red", Name: "db"},
+				Type: core.EventTypeWarning, Reason: "FailedCreatePodSandBox", Message: "atoll-agent of this node does not answer",
+			},
+		))
+		got, err := Explain(world, q)
+		if err != nil || !strings.Contains(said(got), test.want) && !strings.Contains(got.Verdict(), test.want) {
+			t.Errorf("%s: %v, no %q in:\n%s\n%s", name, err, test.want, got.Verdict(), said(got))
 		}
 	}
 }
