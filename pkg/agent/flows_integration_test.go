@@ -3,12 +3,13 @@
 package agent
 
 import (
-	"context"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestAddWaitsForTheFlowsOfItsNetwork: a port that is marked as installed is not enough, since ovn-controller marks the
@@ -23,8 +24,7 @@ func TestAddWaitsForTheFlowsOfItsNetwork(t *testing.T) {
 	t.Cleanup(func() { n.clearPortholes(a) })
 	before := n.ours()
 	p := newGuest(t, a, "red", "one", 5, 5)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
+	ctx := wait.Context(t, 2*time.Second)
 	_, err := a.Add(ctx, p.request)
 	if err == nil || !strings.Contains(err.Error(), "wait for the flows of Network red") {
 		t.Errorf("ADD: %v", err)

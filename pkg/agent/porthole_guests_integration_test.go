@@ -16,6 +16,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // Pods of several Networks come and go at the same time, with sweeps between: nobody is lost, and nothing is left.
@@ -89,8 +90,7 @@ func TestManyGuestsAtOnce(t *testing.T) {
 		t.Errorf("left: %v\nbefore: %v", after, before)
 	}
 	// No turn is held: another pod of each Network comes and goes, and so does each container.
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := wait.Context(t, 30*time.Second)
 	for i, network := range all {
 		p := newGuest(t, a, network.Name, "late", 50, 50+i)
 		_, err := a.Add(ctx, p.request)

@@ -4,7 +4,7 @@ package install
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -211,8 +211,7 @@ func removal(t *testing.T, c *Cluster) {
 	if err := c.removeAll(t.Context(), ofStage(r.members, policies)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := wait.Context(t, 30*time.Second)
 	if err := c.removeKinds(ctx, &notes{}, r.members); err != nil {
 		t.Fatal(err)
 	}
@@ -231,22 +230,31 @@ func removal(t *testing.T, c *Cluster) {
 		}
 		return names, nil
 	}
-	rest, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	rest, stop := context.WithCancel(wait.Context(t, wait.Patience))
 	defer stop()
-	go func() { // ends with rest
-		_ = wait.For(rest, wait.Patience, func(ctx context.Context) error {
-			names, err := left(ctx)
-			if err == nil && len(names) > 0 {
-				err = errors.New("something is left")
-			}
-			return err
-		})
-		stop()
-	}()
-	if err := c.removeRest(rest, &notes{}, r.members); err == nil || rest.Err() == nil || !strings.Contains(err.Error(), system) {
+	if err := c.removeRest(rest, &stopping{on: system, stop: stop}, r.members); err == nil || !strings.Contains(err.Error(), system) {
 		t.Errorf("the namespace, which nothing finishes: %v", err)
 	}
-	if names, err := left(t.Context()); err != nil || len(names) > 0 {
-		t.Errorf("still there: %q, %v", names, err)
+	wait.Eventually(t, wait.Patience, "nothing else is left", func(ctx context.Context) error {
+		names, err := left(ctx)
+		if err == nil && len(names) > 0 {
+			err = fmt.Errorf("still there: %q", names)
+		}
+		return err
+	})
+}
+
+// stopping ends what is waited for when a note names on.
+type stopping struct {
+	notes
+
+	on   string
+	stop func()
+}
+
+func (s *stopping) Note(format string, args ...any) {
+	s.notes.Note(format, args...)
+	if strings.Contains(fmt.Sprintf(format, args...), s.on) {
+		s.stop()
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // alone is a network namespace where somebody answers at port 7777 by TCP and UDP, of both families.
@@ -67,8 +68,7 @@ func alone(t *testing.T) ns.NetNS {
 // sent sends by a Spec while its mark is watched for, and is what is seen.
 func sent(t *testing.T, n ns.NetNS, spec ping.Spec, w Watch) (seen []Sighting, replies []ping.Reply) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
+	ctx := wait.Context(t, 5*time.Second)
 	done, left := make(chan error, 1), -1
 	err := n.Do(func(ns.NetNS) error {
 		return w.Run(ctx, func(h Heard) error {

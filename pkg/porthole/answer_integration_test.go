@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestAnsweredWaitsForTheRouter: there is no answer before the router gives one, and others' answers are none.
@@ -34,8 +35,7 @@ func TestAnsweredWaitsForTheRouter(t *testing.T) {
 		t.Fatalf("with an answer about another address: %v", err)
 	}
 	answering(t, spec.id().Name(), router...)
-	long, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	long := wait.Context(t, 10*time.Second)
 	must(t, k.Answered(long, spec.id()))
 }
 
