@@ -53,7 +53,6 @@ func echo(from *ovn.Guest, to netip.Addr) error {
 // Pods of a Network dial those of one that it uses by their own addresses, which OVN makes faces of: where that is offered, and no subnet is the
 // same. What the faces are judged by judges these.
 func TestOwnAddressesByFaceWithPackets(t *testing.T) {
-	t.Parallel()
 	g := newPeerStage(t)
 	blue := *g.networks["blue"]
 	same := blue.Subnets

@@ -107,7 +107,6 @@ func (g *faceStage) expect(who *ovn.Guest, what string, at [2]string, answered b
 // Faces are for infrastructure's pods and for nodes, by themselves and by Services that lead to them, from every subnet of the default
 // Network.
 func TestFacesAreForInfrastructureWithPackets(t *testing.T) {
-	t.Parallel()
 	g := newFaceStage(t)
 	near, system := g.pod("a", "near"), g.pod("kube-system", "near")
 	far := [2]*ovn.Guest{g.pod("a", "far"), g.pod("kube-system", "far")}
@@ -248,7 +247,6 @@ func dialFrom(t *testing.T, g *ovn.Guest, from netip.Addr, protocol, address str
 
 // A pod that a face has dialled answers it, by TCP, by UDP and with an ICMP error, though it may not dial the face itself.
 func TestAnswersToFacesWithPackets(t *testing.T) {
-	t.Parallel()
 	g := newFaceStage(t)
 	g.pod("r", "client")
 	near := g.pod("a", "near")
@@ -307,7 +305,6 @@ func TestAnswersToFacesWithPackets(t *testing.T) {
 
 // Egress policies judge what infrastructure's pods send to faces, straight and by Services: the guard lets it pass, and allows nothing.
 func TestFacesObeyEgressPoliciesWithPackets(t *testing.T) {
-	t.Parallel()
 	g := newFaceStage(t)
 	who := g.pod("kube-system", "near")
 	g.pod("r", "server")

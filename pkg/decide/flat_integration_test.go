@@ -16,7 +16,6 @@ import (
 // infrastructure's pods, and are reached by them; other pods of the default Network and they do not reach each other, by Services
 // neither.
 func TestASecondFlatNetworkWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newFaceStage(t)
 	wide := network("wide")
 	wide.Type, wide.Created = model.Flat, wide.Created.Add(1)

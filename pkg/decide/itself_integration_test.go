@@ -40,7 +40,6 @@ func (s *stage) decides(p model.Policy, network string) {
 
 // No policy keeps a pod from itself: it reaches itself by its Service and by its face, when it may reach nobody else.
 func TestAnIsolatedPodReachesItselfWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	for ns, network := range homes {
 		t.Run(network, func(t *testing.T) {
@@ -92,7 +91,6 @@ func TestAnIsolatedPodReachesItselfWithPackets(t *testing.T) {
 // A block that holds a pod's face means the pod, however it is dialled; the face of a pod of another Network means nobody
 // here, though a pod has that one's own address.
 func TestABlockMeansPodsByTheirFacesWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	client := s.pod("r", "client")
 	for _, name := range []string{"one", "two"} {

@@ -94,7 +94,6 @@ func (g *jointStage) expect(from, what string, at [2]string, answered bool) {
 // Pods of joined Networks reach each other by their own addresses, and by Services without translation of the client's, in the directions
 // that are allowed and in no other; and nobody reaches a third Network through one.
 func TestJoinedWithPackets(t *testing.T) {
-	t.Parallel()
 	g := newJointStage(t)
 	g.setService(dualService("r", "web"))
 	g.behind("r", "web", false, "server")

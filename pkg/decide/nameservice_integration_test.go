@@ -14,7 +14,6 @@ import (
 // Whoever is to answer a Network's questions for names, a question goes to him or is refused: it does not leave by the porthole, where the
 // cluster's own DNS would be reached with infraAccess direct. With nodes that answer it does, and so it does without the rows that refuse.
 func TestQuestionsForNamesWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	client, server := s.pod("r", "client"), s.pod("r", "server")
 	s.serve(server, 53, "server")

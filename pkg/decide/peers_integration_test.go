@@ -110,7 +110,6 @@ func (g *peerStage) enters(what, ns, name string, want bool) {
 // Pods of a Network reach by their faces, and by Services, the pods of Networks that it uses, and no others; and come in only to those
 // that serve theirs.
 func TestPeersWithPackets(t *testing.T) {
-	t.Parallel()
 	g := newPeerStage(t)
 	client, server := g.pod("b", "client"), g.pod("r", "server")
 	g.pod("g", "server")
@@ -188,7 +187,6 @@ func TestPeersWithPackets(t *testing.T) {
 // A Network that serves one Network and uses another answers those that it serves: what comes in is followed, with a policy in the Network and
 // without any.
 func TestAnswersOfANetworkInTheMiddleWithPackets(t *testing.T) {
-	t.Parallel()
 	g := newPeerStage(t)
 	g.pod("b", "client")
 	server := g.pod("r", "server")

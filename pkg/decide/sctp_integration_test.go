@@ -74,7 +74,6 @@ func (p sctpPort) hears() (chunk byte, from netip.AddrPort, to uint16, err error
 }
 
 func TestSCTPWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	client, server := listenSCTP(t, s.pod("r", "client")), listenSCTP(t, s.pod("r", "one"))
 	s.setService(dualService("r", "web"))

@@ -69,7 +69,6 @@ func TestNothingIsOpenBeforeItsRows(t *testing.T) {
 // A Network that serves one and uses another answers those whom it serves, though it may not dial them, and for as long as it serves them. Its
 // pods reach themselves by their faces and by Services.
 func TestInTheMiddleOfPeersWithPackets(t *testing.T) {
-	t.Parallel()
 	g := newPeerStage(t)
 	server, client := g.pod("r", "server"), g.pod("b", "client")
 	g.pod("g", "server")

@@ -21,7 +21,6 @@ const vip4 = "10.96.0.6:80"
 var homes = map[string]string{"a": "default", "r": "red"}
 
 func TestServicesWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	for ns, network := range homes {
 		t.Run(network, func(t *testing.T) {
@@ -64,7 +63,6 @@ func TestServicesWithPackets(t *testing.T) {
 
 // A pod that reaches itself sees the virtual address as its client.
 func TestAPodReachesItselfWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	for ns, network := range homes {
 		t.Run(network, func(t *testing.T) {
@@ -143,7 +141,6 @@ func TestEndpointsThatLeaveWithPackets(t *testing.T) {
 
 // A client keeps its endpoint, another client may have another, and one whose endpoint leaves gets the next.
 func TestSessionAffinityWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	const ns = "r"
 	var names []string
@@ -193,7 +190,6 @@ func TestSessionAffinityWithPackets(t *testing.T) {
 
 // The same named port may have another number in each pod: Kubernetes makes a slice for each number.
 func TestNamedPortsWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	client := s.pod("r", "client")
 	s.setService(dualService("r", "web"))
@@ -251,7 +247,6 @@ func TestEndpointsOutsideOfTheNetworkWithPackets(t *testing.T) {
 
 // Who may write slices in a namespace reaches what its Network reaches anyway, and never a pod of another one.
 func TestSlicesOfAnAttackerWithPackets(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	client := s.pod("r", "client")
 	s.serve(s.pod("r", "one"), 8080, "red one")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -231,6 +232,14 @@ func (p *packageTally) explanation(test string, outside bool) string {
 	}
 	slices.Reverse(around)
 	all = append(append(all, around...), p.said(test))
+	if test == "" {
+		// What a test said that never ended, such as a panic.
+		for _, name := range slices.Sorted(maps.Keys(p.outputs)) {
+			if p.outcomes[name] == "" && name != "" {
+				all = append(all, name+" did not end:", p.said(name))
+			}
+		}
+	}
 	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), "\n")
 }
 

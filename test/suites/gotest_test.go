@@ -75,6 +75,17 @@ func TestTally(t *testing.T) {
 			shows:  []string{"timed out"},
 		},
 		{
+			name: "a test that never ended, and said why",
+			events: `
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"panic: test timed out\n"}
+{"Action":"output","Package":"p","Output":"FAIL\tp\t1.0s\n"}
+{"Action":"fail","Package":"p"}`,
+			passed: 1, failed: 1,
+			shows: []string{"TestA did not end:", "timed out"},
+		},
+		{
 			name: "what a test says of itself is shown",
 			events: `
 {"Action":"attr","Package":"p","Test":"TestA","Key":"packets","Value":"800 agree"}

@@ -18,7 +18,7 @@ const installed = module + "test/e2e/installed"
 var quiet = []struct{ dir, tests string }{
 	{"pkg/agent", "^TestAPodDoesNotHaveOVNControllerToItself$"},
 	{"pkg/central", "^(TestCluster|TestRebuild)$"},
-	{"pkg/decide", "(Endpoints.*WithPackets|UnderTraffic|WithinASecond)$"},
+	{"pkg/decide", "(WithPackets|UnderTraffic|WithinASecond)$"},
 }
 
 // e2e runs the tests on whole clusters, but for those of suite alone.
