@@ -1,7 +1,6 @@
 package nodeapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/capture"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // packets are told by a function.
@@ -55,7 +55,7 @@ func captureQuestion() CaptureQuestion {
 // TestCapturesAreStreamed: each packet is told as it comes, to whoever asked, with the user's name in the log; and a refusal is one.
 func TestCapturesAreStreamed(t *testing.T) {
 	t.Parallel()
-	var logged bytes.Buffer
+	var logged synced
 	seen := make(chan struct{})
 	c := serving(t, Handler(packets(func(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error {
 		if q.Part.Number > 0 {
@@ -79,6 +79,7 @@ func TestCapturesAreStreamed(t *testing.T) {
 	if err != nil || len(got) != 3 || !got[0].Begun || string(got[1].Update.Records[0].Data) != "abc" || !got[2].Outcome.More {
 		t.Errorf("%v, %+v", err, got)
 	}
+	wait.Until(t, wait.Patience, "a line in the log", func() bool { return strings.Contains(logged.String(), "told=1") })
 	if text := logged.String(); !strings.Contains(text, `user="\"jo\""`) || !strings.Contains(text, "pod=red/web uid=uid-1") || !strings.Contains(text, "told=1") {
 		t.Errorf("it is logged as %s", text)
 	}

@@ -1,7 +1,6 @@
 package nodeapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,7 +59,7 @@ func flow(network, pod string) model.Flow {
 func TestFlowsAreFollowed(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})
-	var logged bytes.Buffer
+	var logged synced
 	c := serving(t, Handler(flowAnswers(func(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error {
 		if len(q.Networks) != 1 || q.Networks[0] != "red" || q.Namespaces != nil || !q.Follow || q.Limit != 3 {
 			t.Errorf("the agent is asked for %+v", q)
@@ -83,6 +82,7 @@ func TestFlowsAreFollowed(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0] != flow("red", "red/web") || got[1].Pod != "red/db" {
 		t.Errorf("%v, %+v", err, got)
 	}
+	wait.Until(t, wait.Patience, "a line in the log", func() bool { return strings.Contains(logged.String(), "\n") })
 	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `user="\"jo\""`) {
 		t.Errorf("it is logged as %s", text)
 	}

@@ -1,7 +1,6 @@
 package nodeapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // answers are told by a function.
@@ -73,7 +73,7 @@ func TestAnswersAreStreamed(t *testing.T) {
 	t.Parallel()
 	q := question()
 	q.User = "jo\n" + strings.Repeat("x", 1000)
-	var logged bytes.Buffer
+	var logged synced
 	seen := make(chan struct{})
 	c := serving(t, Handler(answers(func(ctx context.Context, pod Pod, spec ping.Spec, each func(ping.Reply)) error {
 		if pod != q.Pod || spec.Port != 80 {
@@ -98,6 +98,7 @@ func TestAnswersAreStreamed(t *testing.T) {
 	if err != nil || len(got) != 2 || !got[0].Answered || got[0].Took != time.Millisecond || got[1].Why != "no answer" {
 		t.Errorf("%v, %+v", err, got)
 	}
+	wait.Until(t, wait.Patience, "a line in the log", func() bool { return strings.Contains(logged.String(), "\n") })
 	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `user="\"jo\\nxxx`) || len(text) > 1000 || !strings.Contains(text, "pod=red/web") {
 		t.Errorf("it is logged as %s", text)
 	}

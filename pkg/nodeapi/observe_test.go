@@ -14,6 +14,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/observe"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // watching answers who asks where marked packets are.
@@ -47,7 +48,7 @@ func aPoint() Point {
 func TestObservationsAreTold(t *testing.T) {
 	t.Parallel()
 	q := observation(t)
-	var logged strings.Builder
+	var logged synced
 	heard := make(chan struct{})
 	c := serving(t, Handler(watching{tell: func(ctx context.Context, got ObserveQuestion, each func(ObserveLine) error) error {
 		if a, _ := json.Marshal(got); string(a) != must(json.Marshal(q)) {
@@ -74,6 +75,7 @@ func TestObservationsAreTold(t *testing.T) {
 	if err != nil || len(got) != 2 || *got[1].Point != aPoint() {
 		t.Errorf("%v, %+v", err, got)
 	}
+	wait.Until(t, wait.Patience, "a line in the log", func() bool { return strings.Contains(logged.String(), "\n") })
 	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "pod=red/web") || strings.Contains(text, must(q.Watch.Mark.MarshalText())) {
 		t.Errorf("it is logged as %s", text)
 	}
