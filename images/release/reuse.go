@@ -28,7 +28,7 @@ func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]bui
 	if err != nil {
 		return nil, err
 	}
-	// Programs have the same names in each run, and one run suffices to make the images.
+	// Two runs at once would write the same files.
 	unlock, err := parts.Lock(ctx, filepath.Join(dir, ".lock"))
 	if err != nil {
 		return nil, err

@@ -257,7 +257,8 @@ func TestAnswersToFacesWithPackets(t *testing.T) {
 	}
 	try := func(want string) {
 		t.Helper()
-		var all sync.WaitGroup // who is not answered waits for the whole patience
+		// A dial that nobody answers takes all of patience, so all dial at once.
+		var all sync.WaitGroup
 		for _, name := range []string{"near", "far"} {
 			for _, v6 := range []bool{false, true} {
 				face, server := g.face("r", "client", v6), g.own("a", name, v6)

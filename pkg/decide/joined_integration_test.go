@@ -112,7 +112,8 @@ func TestJoinedWithPackets(t *testing.T) {
 	g.expect("green", "a consumer of another", blue, true)
 	closed := func(when string) {
 		t.Helper()
-		var all sync.WaitGroup // nobody answers: each takes its whole patience
+		// A dial that nobody answers takes all of patience, so all dial at once.
+		var all sync.WaitGroup
 		all.Go(func() { g.expect("red", "the provider's pod "+when, blue, false) })
 		all.Go(func() { g.expect("green", "through a third "+when, red, false) })
 		all.Go(func() { g.expect("red", "through a third, backwards "+when, green, false) })

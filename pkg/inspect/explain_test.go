@@ -309,8 +309,8 @@ func TestExplainLooksWhetherPortsAreUp(t *testing.T) {
 	}
 }
 
-// TestExplainTellsWhoIsAway: of a node that Kubernetes has not heard of, and of a pod whose port no node has bound, whose newest Event says why. The control is a kubelet
-// that says itself that its node is not Ready.
+// TestExplainTellsWhoIsAway: explain names a node from which Kubernetes hears nothing. Of a pod whose port no node has bound, it shows the newest
+// Event. The control is a node whose kubelet itself reports that it is not Ready: packets still reach it.
 func TestExplainTellsWhoIsAway(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -318,10 +318,14 @@ func TestExplainTellsWhoIsAway(t *testing.T) {
 		bound bool
 		want  string
 	}{
-		"a node is away":    {core.ConditionUnknown, true, "node n2, where pod red/db is, is away: Kubernetes has heard nothing of it since"},
-		"a node is unwell":  {core.ConditionFalse, true, "Reached: red/web to red/db"},
-		"its agent is away": {core.ConditionTrue, false, "no node has bound the port of pod red/db: ovn-controller or the agent of node n2 is away, or the pod has not started; its newest Event says FailedCreatePodSandBox: atoll-agent of this node does not answer"},
-		"all is as it was":  {core.ConditionTrue, true, "Reached: red/web to red/db"},
+		"a node is away":   {core.ConditionUnknown, true, "node n2, where pod red/db is, is away: Kubernetes has heard nothing of it since"},
+		"a node is unwell": {core.ConditionFalse, true, "Reached: red/web to red/db"},
+		"its agent is away": {
+			core.ConditionTrue, false,
+			"no node has bound the port of pod red/db: ovn-controller or the agent of node n2 is away, or the pod has not started; " +
+				"its newest Event says FailedCreatePodSandBox: atoll-agent of this node does not answer",
+		},
+		"all is as it was": {core.ConditionTrue, true, "Reached: red/web to red/db"},
 	} {
 		w := townWorld(t)
 		w.bindings["red/db"] = ovsdb.Binding{}

@@ -98,7 +98,8 @@ func conditionTrue(o *unstructured.Unstructured, kind string) bool {
 	})
 }
 
-// waitRolledOut waits until a workload's pods are those of its template, and ready. minReadySeconds is between one pod and the next, and is not waited for after the last.
+// waitRolledOut waits until a workload's pods are those of its template, and ready. It does not wait for minReadySeconds, which a rollout keeps
+// between one pod and the next.
 func (c *Cluster) waitRolledOut(ctx context.Context, steps Steps, o *unstructured.Unstructured) error {
 	gk := o.GroupVersionKind().GroupKind()
 	return until(ctx, steps, func() (string, error) {

@@ -91,7 +91,7 @@ func runAgain(ctx context.Context, out io.Writer, results []result) (unsteady []
 			return nil
 		}
 		test := tests[key]
-		once := result{out: out, live: test.test == ""}
+		once := result{out: out, live: test.test == ""} // a whole package takes minutes
 		err := test.run(ctx, &once, 1)
 		well := err == nil && once.failed == 0 && once.passed > 0
 		fmt.Fprintf(out, "%s  %s, run again\n", verdict(well), test.name())
@@ -116,7 +116,8 @@ func runAgain(ctx context.Context, out io.Writer, results []result) (unsteady []
 	return unsteady
 }
 
-// forgive counts failures of tests that passed when they were run again as unsteady, and as passed: as so many tests as passed has by their keys.
+// forgive moves the failures of tests that passed when they were run again to unsteady. Each counts as so many passed tests as the map has by its key:
+// one for a test, and those of a whole package.
 func (r *result) forgive(passed map[string]int) {
 	failures := r.failures
 	r.failures = nil

@@ -3,7 +3,6 @@ package parts
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,7 +33,7 @@ func GatherPackages(ctx context.Context, need Need, wanted DebianPackages, note 
 	dir := filepath.Join(need.Cache, "debian", fmt.Sprintf("%s-%s-%x", DebianSuite, wanted.Architecture, sum[:6]))
 	if wanted.Fresh || !exists(dir) {
 		note("fetching %d packages of Debian %s for %s", len(names), DebianSuite, wanted.Architecture)
-		if err := (gatherer{need: need, note: note}).fetchPackages(ctx, dir, wanted.Architecture, names); err != nil {
+		if err := (gatherer{need: need, note: note}).fetchPackages(ctx, dir, wanted.Architecture, names, wanted.Fresh); err != nil {
 			return nil, time.Time{}, err
 		}
 	}
@@ -51,25 +50,13 @@ func GatherPackages(ctx context.Context, need Need, wanted DebianPackages, note 
 	return files, info.ModTime(), nil
 }
 
-// fetchPackages fetches packages into a directory of the cache, in the place of what is there.
-func (g gatherer) fetchPackages(ctx context.Context, dir, architecture string, names []string) error {
+// fetchPackages fetches packages into a directory of the cache. With fresh it replaces what is there, once all are fetched.
+func (g gatherer) fetchPackages(ctx context.Context, dir, architecture string, names []string, fresh bool) error {
 	keys := []debianPackage{{"debian-archive-keyring", []string{archiveKeyring}}}
 	if err := g.install(ctx, keys); err != nil {
 		return err
 	}
-	if exists(dir) {
-		old := filepath.Join(filepath.Dir(dir), partialPrefix+filepath.Base(dir))
-		if err := errors.Join(os.RemoveAll(old), os.Rename(dir, old)); err != nil {
-			return fmt.Errorf("keep in cache: %w", err)
-		}
-		defer func() {
-			if !exists(dir) { // nothing was fetched: those of before are better than none
-				_ = os.Rename(old, dir)
-			}
-			_ = os.RemoveAll(old)
-		}()
-	}
-	return complete(ctx, dir, func(partial string) error {
+	return completeAnew(ctx, dir, fresh, func(partial string) error {
 		scratch, err := os.MkdirTemp(filepath.Dir(dir), partialPrefix+"apt-")
 		if err != nil {
 			return fmt.Errorf("make cache: %w", err)
@@ -86,9 +73,7 @@ func (g gatherer) fetchPackages(ctx context.Context, dir, architecture string, n
 		if err := apt.update(ctx); err != nil {
 			return err
 		}
-		if _, err := apt.runIn(ctx, partial, append([]string{"apt-get", "download", "-q"}, names...)...); err != nil {
-			return err
-		}
-		return nil
+		_, err = apt.runIn(ctx, partial, append([]string{"apt-get", "download", "-q"}, names...)...)
+		return err
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Lock takes the lock that a file stands for, so that of several programs on the machine one at a time has it. It waits while another has it. The
-// kernel drops the lock when the process ends. Whoever holds the lock may remove the file. When the context ends first, Lock fails with its cause.
+// Lock locks a file, which it makes, so that one program on the machine at a time goes on. It waits while another program has the lock. The kernel
+// drops the lock when the process ends. Whoever has the lock may remove the file. When the context ends first, the error has its cause.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make directory of lock: %w", err)

@@ -9,6 +9,7 @@ package parts
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -138,14 +139,20 @@ func tail(text string, lines int) string {
 }
 
 // complete makes a directory that is either complete under its name or not there: fill gets another directory,
-// which is renamed when it succeeded. What is there when no other program is at work any more is not made again.
+// which is renamed when it succeeded. It waits for another program that fills a directory beside it. If that program has made the same
+// directory, fill is not called.
 func complete(ctx context.Context, path string, fill func(dir string) error) error {
+	return completeAnew(ctx, path, false, fill)
+}
+
+// completeAnew is complete. With anew it calls fill in any case, and replaces what is there when fill has succeeded.
+func completeAnew(ctx context.Context, path string, anew bool, fill func(dir string) error) error {
 	unlock, err := Lock(ctx, filepath.Join(filepath.Dir(path), ".lock"))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if exists(path) {
+	if !anew && exists(path) {
 		return nil
 	}
 	sweep(filepath.Dir(path))
@@ -160,7 +167,7 @@ func complete(ctx context.Context, path string, fill func(dir string) error) err
 	if err := fill(partial); err != nil {
 		return err
 	}
-	if err := os.Rename(partial, path); err != nil {
+	if err := errors.Join(os.RemoveAll(path), os.Rename(partial, path)); err != nil {
 		return fmt.Errorf("keep in cache: %w", err)
 	}
 	return nil

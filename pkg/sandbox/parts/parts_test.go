@@ -276,6 +276,13 @@ func TestCompleteIsAllOrNothing(t *testing.T) {
 	if !exists(filepath.Join(path, "whole")) {
 		t.Error("what was made is not there")
 	}
+	if err := completeAnew(t.Context(), path, true, func(string) error { return broken }); !errors.Is(err, broken) || !exists(filepath.Join(path, "whole")) {
+		t.Errorf("what was there is lost when nothing replaces it: %v", err)
+	}
+	err = completeAnew(t.Context(), path, true, func(dir string) error { return os.WriteFile(filepath.Join(dir, "other"), nil, 0o600) })
+	if err != nil || exists(filepath.Join(path, "whole")) || !exists(filepath.Join(path, "other")) {
+		t.Errorf("what is there is not replaced: %v", err)
+	}
 }
 
 // TestLock: who comes second waits until the first lets go, also when the first removes the file; and gives up when its context ends.

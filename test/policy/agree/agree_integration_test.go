@@ -61,7 +61,7 @@ const packetsPerCluster = 50
 
 // A run tries this many clusters, by the seeds from the first on. The same seed always gives the same cluster.
 var (
-	clusters = flag.Int("clusters", 24, "how many random clusters to try")
+	clusters = flag.Int("clusters", 60, "how many random clusters to try")
 	seed     = flag.Int("seed", 1, "the seed of the first")
 )
 

@@ -34,7 +34,7 @@ func openLab(t *testing.T) *agree.Lab {
 }
 
 // realPackets: a run tries clusters, from the seed on, until so many real packets have been judged.
-var realPackets = flag.Int("packets", 400, "how many real packets to judge")
+var realPackets = flag.Int("packets", 800, "how many real packets to judge")
 
 // TestRandomWithPackets: two nodes do with real packets in random clusters what the oracle says. A case that fails is made
 // small; it belongs in cases/testdata.
