@@ -1,6 +1,7 @@
 package inprocess
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/ovn-kubernetes/libovsdb/database/inmemory"
@@ -20,6 +20,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // southboundSchema has what is asked about the southbound database (ovn-sb(5)).
@@ -107,16 +108,17 @@ func newDatabase(dir, schema string) (d database, stop func(), err error) {
 		_ = d.Serve("unix", path) // It ends when it is closed; whoever connects before says why he cannot.
 	}()
 	d.address = "unix:" + path
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	err = wait.For(context.Background(), wait.Patience, func(context.Context) error {
 		conn, err := net.Dial("unix", path)
-		if err == nil {
-			_ = conn.Close()
-			return d, func() { d.Close(); <-ended }, nil
+		if err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			return d, nil, fmt.Errorf("connect to databases: %w", err)
-		}
+		return conn.Close()
+	})
+	if err != nil {
+		return d, nil, fmt.Errorf("connect to databases: %w", err)
 	}
+	return d, func() { d.Close(); <-ended }, nil
 }
 
 // insert puts a row into a table.
