@@ -19,7 +19,7 @@ mkdir -p io.containerd.content.v1.content/blobs/sha256 io.containerd.metadata.v1
 echo layer >"io.containerd.content.v1.content/blobs/sha256/0"
 echo database >"io.containerd.metadata.v1.bolt/meta.db"
 echo me >"io.containerd.grpc.v1.introspection/uuid"
-trap 'exit 0' TERM
+trap 'kill $!; exit 0' TERM
 sleep infinity &
 touch "$(dirname "$0")/started"
 wait
