@@ -20,6 +20,8 @@ type Around struct {
 	Named map[NamedPorts][]model.PodPort
 	// Nodes: the addresses of the nodes that a selector selects, by its text.
 	Nodes map[string][]netip.Addr
+	// Hosts are nodes under the addresses by which pods of other nodes see them.
+	Hosts []Host
 	// Doors lead from the Network to what is somewhere else in other clusters.
 	Doors []Door
 	// Faces are the ranges of the faces of the Network's pods; none where they have none.

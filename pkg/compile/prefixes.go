@@ -15,13 +15,18 @@ func blockPrefixes(b model.Block, v4 bool) []netip.Prefix {
 	}
 	out := []netip.Prefix{b.CIDR.Masked()}
 	for _, except := range b.Except {
-		var rest []netip.Prefix
-		for _, p := range out {
-			rest = append(rest, without(p, except.Masked())...)
-		}
-		out = rest
+		out = subtract(out, except.Masked())
 	}
 	return out
+}
+
+// subtract takes a range out of prefixes.
+func subtract(prefixes []netip.Prefix, except netip.Prefix) []netip.Prefix {
+	var rest []netip.Prefix
+	for _, p := range prefixes {
+		rest = append(rest, without(p, except)...)
+	}
+	return rest
 }
 
 // without divides a prefix in halves for as long as they hold a part of except, and leaves that part away.

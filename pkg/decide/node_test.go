@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/decide"
 	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -93,6 +94,47 @@ func TestNodesGetABlockAndAnAddress(t *testing.T) {
 	if a, b := w.given("n3").Faces, w.given("n4").Faces; len(a) != 1 || len(b) != 1 || a[0] == b[0] || a[0] == w.given("n2").Faces[0] {
 		t.Errorf("blocks %v and %v", a, b)
 	}
+}
+
+// TestBlocksMeanNodes: a policy's block that holds a node's address means what pods see of that node, also when the node comes, or gets other
+// addresses, after the policy.
+func TestBlocksMeanNodes(t *testing.T) {
+	w := facedWorld("100.64.0.0/10")
+	w.setNamespace("r", map[string]string{model.LabelNetwork: "red"})
+	w.setNode(node("n0", 0))
+	web := pod("r", "p", "")
+	web.Node = "n0"
+	w.setPod(web)
+	p := askingNames()
+	p.Isolates = [2]bool{true, false}
+	p.Rules = [2][]model.Rule{{{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: &model.Block{CIDR: netip.MustParsePrefix("192.0.2.8/29")}}}}}, {}}
+	w.setPolicy(p)
+	means := func(when string, want bool) {
+		t.Helper()
+		w.settle()
+		facts, ok := w.graph.Facts(compile.PolicyOwner(p.Key, "red"))
+		if !ok || len(facts.Rows) == 0 {
+			t.Fatalf("%s: the policy has no rows", when)
+		}
+		got := slices.ContainsFunc(facts.Rows, func(row nb.Row) bool { return strings.Contains(row.(*nb.ACL).Match, "10.244.0.3") })
+		if got != want {
+			t.Errorf("%s: the rule means the node: %v, want %v: %v", when, got, want, facts.Rows)
+		}
+	}
+	means("no such node", false)
+	host := node("n1", 1)
+	host.Addresses = []netip.Addr{at("192.0.2.11")}
+	w.setNode(host)
+	means("a node whose address the block holds", true)
+	host.Addresses = []netip.Addr{at("192.0.2.99")}
+	host.Assigned = new(w.given("n1"))
+	w.setNode(host)
+	means("the node has another address", false)
+	host.Addresses = []netip.Addr{at("192.0.2.12")}
+	w.setNode(host)
+	means("the node has an address in the block again", true)
+	w.deleteNode("n1")
+	means("the node has gone", false)
 }
 
 func TestPodsWaitForTheirNodesBlock(t *testing.T) {

@@ -45,13 +45,16 @@ func (c *Cluster) TakeNodes(changed map[string]*model.Node) {
 	c.AddressesChanged.Changed(struct{}{})
 }
 
-// sameNode reports whether a node has the same labels and addresses as before.
+// sameNode reports whether a node has the same labels and addresses as before, those in the default Network among them.
 func sameNode(a, b *model.Node) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addresses, b.Addresses)
+	return maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Seen(), b.Seen())
 }
+
+// Node is a node; nil when there is none of that name.
+func (c *Cluster) Node(name string) *model.Node { return c.nodes[name] }
 
 // NodeAddresses are those of the nodes that a selector selects, in order.
 func (c *Cluster) NodeAddresses(nodes match.Selector) []netip.Addr {

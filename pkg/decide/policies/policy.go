@@ -87,10 +87,10 @@ func (s *Stage) take(changed map[model.PolicyKey]*model.Policy) {
 	}
 }
 
-// asksForNodes reports whether what a policy means depends on nodes and their addresses.
+// asksForNodes reports whether what a policy means may depend on nodes and their addresses.
 func asksForNodes(m *model.Policy) bool {
 	return slices.ContainsFunc(slices.Concat(m.Rules[:]...), func(r model.Rule) bool {
-		return slices.ContainsFunc(r.Peers, func(peer model.Peer) bool { return peer.Nodes != nil })
+		return slices.ContainsFunc(r.Peers, func(peer model.Peer) bool { return peer.Nodes != nil || peer.Block != nil })
 	})
 }
 

@@ -58,10 +58,9 @@ func (s *Stage) recompileAll(keys map[model.PolicyKey]int, network string) {
 	}
 }
 
-// lookAround has policies compiled anew when doors have changed, or nodes and the policies ask for these.
+// lookAround has policies compiled anew when doors have changed, or nodes that they mean.
 func (s *Stage) lookAround() {
-	changed := s.nodesChanged
-	s.nodesChanged = false
+	changed := s.lookAtHosts()
 	if len(s.policies) == 0 {
 		return
 	}
@@ -72,11 +71,47 @@ func (s *Stage) lookAround() {
 		}
 		return
 	}
-	if changed {
-		for key := range s.asking {
+	if len(changed) == 0 {
+		return
+	}
+	for key := range s.asking {
+		if s.policies[key].meansNodes(changed) {
 			s.recompile(key)
 		}
 	}
+}
+
+// lookAtHosts takes in which nodes there are, and returns what those were and are that changed.
+func (s *Stage) lookAtHosts() []compile.Host {
+	names := s.changed.Take()
+	if len(names) == 0 {
+		return nil
+	}
+	var changed []compile.Host
+	for name := range names {
+		if old, had := s.hosts[name]; had {
+			changed = append(changed, old)
+		}
+		delete(s.hosts, name)
+		if node := s.cluster.Node(name); node != nil {
+			s.hosts[name] = compile.Host{Seen: node.Seen(), Known: node.Addresses}
+			changed = append(changed, s.hosts[name])
+		}
+	}
+	s.ordered = nil
+	for _, name := range slices.Sorted(maps.Keys(s.hosts)) {
+		s.ordered = append(s.ordered, s.hosts[name])
+	}
+	return changed
+}
+
+// meansNodes reports whether rules select nodes, or have blocks that concern one of these.
+func (p *policy) meansNodes(hosts []compile.Host) bool {
+	return p.Policy != nil && slices.ContainsFunc(slices.Concat(p.Rules[:]...), func(r model.Rule) bool {
+		return slices.ContainsFunc(r.Peers, func(peer model.Peer) bool {
+			return peer.Nodes != nil || peer.Block != nil && slices.ContainsFunc(hosts, func(h compile.Host) bool { return h.Concerns(*peer.Block) })
+		})
+	})
 }
 
 // compileUnsettled compiles the policies that are to be looked at.
@@ -124,7 +159,7 @@ func (s *Stage) compile(p *policy, network string) (nb.Facts, bool) {
 // around is what a policy meets in a Network.
 func (s *Stage) around(p *model.Policy, n *model.Network, layout compile.Layout) compile.Around {
 	out := compile.Around{
-		Layout: layout, Nodes: map[string][]netip.Addr{},
+		Layout: layout, Nodes: map[string][]netip.Addr{}, Hosts: s.ordered,
 		Named: map[compile.NamedPorts][]model.PodPort{}, RemoteNamed: map[compile.NamedPorts][]model.PodPort{},
 	}
 	for d := range out.Remote {

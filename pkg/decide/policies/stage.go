@@ -52,9 +52,12 @@ type Stage struct {
 	compiled  []compiled
 	// doors are those that policies were compiled with.
 	doors []compile.Door
-	// asking are the policies that ask for addresses of nodes; nodesChanged: they may be others.
-	asking       map[model.PolicyKey]struct{}
-	nodesChanged bool
+	// asking are the policies with rules that mean nodes, or blocks, which may. hosts are the nodes, ordered those that policies are compiled
+	// with, and changed the names of those that came, changed or went.
+	asking  map[model.PolicyKey]struct{}
+	hosts   map[string]compile.Host
+	ordered []compile.Host
+	changed *pass.Queue[string]
 	// logged counts the policies that log, by whom they share the bound of it with.
 	logged map[string]int
 }
@@ -68,7 +71,7 @@ func New(c *cluster.Cluster, world World, g *graph.Graph, stage pass.Stage) *Sta
 		members: map[model.PodKey]*member{}, groups: map[groupKey]*group{}, blocks: map[string]*blocks{},
 		remote: pass.Index[string, groupKey]{}, served: pass.NewQueue[string](stage), neighbours: map[string]neighbours{},
 		unsettled: pass.NewQueue[placement](stage), moved: pass.NewQueue[model.PodKey](stage),
-		asking: map[model.PolicyKey]struct{}{}, logged: map[string]int{},
+		asking: map[model.PolicyKey]struct{}{}, hosts: map[string]compile.Host{}, changed: pass.NewQueue[string](stage), logged: map[string]int{},
 	}
 	world.PortChanged.Follow(stage, s.moved.Mark)
 	world.ServedChanged.Follow(stage, func(network string) {
@@ -76,7 +79,7 @@ func New(c *cluster.Cluster, world World, g *graph.Graph, stage pass.Stage) *Sta
 		s.recompileIn(network)
 	})
 	world.AnswersChanged.Follow(stage, s.recompileIn)
-	c.NodeChanged.Follow(stage, func(string) { s.nodesChanged = true })
+	c.NodeChanged.Follow(stage, s.changed.Mark)
 	return s
 }
 

@@ -82,7 +82,7 @@ func (c Cluster) matchClusterPeer(p policyv1alpha2.ClusterNetworkPolicyEgressPee
 	case p.Pods != nil:
 		return matchIf(t.peerPod != nil && c.selectsNamespacedPod(*p.Pods, t.peerPod))
 	case p.Nodes != nil:
-		return matchIf(c.isNode(p.Nodes, t.peer.Address))
+		return matchIf(c.isNode(p.Nodes, t.peer))
 	case len(p.Networks) > 0:
 		found := other
 		for _, text := range p.Networks {
@@ -90,7 +90,7 @@ func (c Cluster) matchClusterPeer(p policyv1alpha2.ClusterNetworkPolicyEgressPee
 			if err != nil {
 				return unreadable
 			}
-			found = max(found, matchIf(slices.ContainsFunc(t.known(), network.Contains)))
+			found = max(found, matchIf(slices.ContainsFunc(c.known(t), network.Contains)))
 		}
 		return found
 	}
@@ -132,11 +132,14 @@ func matchIf(yes bool) match {
 	return other
 }
 
-// isNode reports whether a selected node has the address.
-func (c Cluster) isNode(selector *metav1.LabelSelector, a netip.Addr) bool {
+// isNode reports whether an end is a selected node, or has an address of one.
+func (c Cluster) isNode(selector *metav1.LabelSelector, e End) bool {
 	for _, n := range c.Nodes {
+		if n.Name == e.Node && selects(selector, n.Labels) {
+			return true
+		}
 		for _, own := range n.Status.Addresses {
-			if address, err := netip.ParseAddr(own.Address); err == nil && address == a && selects(selector, n.Labels) {
+			if address, err := netip.ParseAddr(own.Address); err == nil && address == e.Address && selects(selector, n.Labels) {
 				return true
 			}
 		}

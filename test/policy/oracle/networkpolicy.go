@@ -53,16 +53,37 @@ func (c Cluster) matchNamespacedRule(namespace string, r namespacedRule, t traff
 	return peers && ports
 }
 
-// known are the addresses that the other end is known by: the one in the packet, and for a pod of the Network the one that
-// Kubernetes' API shows, from which somebody who writes a policy has it. Of a pod of another Network they are the same.
-func (t traffic) known() []netip.Addr {
+// known are the addresses that the other end is known by: the one in the packet, and the one that Kubernetes' API shows, from which
+// somebody who writes a policy has it: of a pod of the Network its face, and of a node the addresses of its Node object. Of a pod of
+// another Network they are the same.
+func (c Cluster) known(t traffic) []netip.Addr {
 	out := []netip.Addr{t.peer.Address}
-	if t.peerPod == nil {
+	shown := c.shown(t.peer)
+	if t.peerPod != nil {
+		shown = t.peerPod.Faces
+	}
+	if slices.Contains(shown, t.peer.Address) {
 		return out
 	}
-	for _, face := range t.peerPod.Faces {
-		if face.Is4() == t.peer.Address.Is4() {
-			out = append(out, face)
+	for _, a := range shown {
+		if a.Is4() == t.peer.Address.Is4() {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// shown are the addresses of the Node object of an end that is a node.
+func (c Cluster) shown(e End) []netip.Addr {
+	var out []netip.Addr
+	for _, n := range c.Nodes {
+		if n.Name != e.Node {
+			continue
+		}
+		for _, own := range n.Status.Addresses {
+			if a, err := netip.ParseAddr(own.Address); err == nil {
+				out = append(out, a)
+			}
 		}
 	}
 	return out
@@ -71,7 +92,7 @@ func (t traffic) known() []netip.Addr {
 // matchPeer: an ipBlock matches addresses, whoever has them; selectors match pods of the subject's Network, and of those that have to do with it.
 func (c Cluster) matchPeer(namespace string, p netv1.NetworkPolicyPeer, t traffic) bool {
 	if p.IPBlock != nil {
-		return matchBlock(*p.IPBlock, t.known())
+		return matchBlock(*p.IPBlock, c.known(t))
 	}
 	switch {
 	case t.peerPod == nil, p.NamespaceSelector == nil && p.PodSelector == nil:

@@ -174,6 +174,11 @@ func aimed(t *rapid.T, c oracle.Cluster, at target) oracle.Packet {
 	} else {
 		other = oracle.End{Address: outsider(t, at.blocks, subject.Network, family)}
 	}
+	if meant := meantNodes(c, at.blocks, subject.Spec.NodeName, family); !at.egress && len(meant) > 0 && rapid.IntRange(0, 3).Draw(t, "a node") > 0 {
+		// Pods see a node by another address than the one that a block has.
+		name := rapid.SampledFrom(meant).Draw(t, "node")
+		other = oracle.End{Node: name, Address: cases.NodeAddresses(name)[family].Addr()}
+	}
 	if p.From, p.To = other, own; at.egress {
 		p.From, p.To = own, other
 	}
@@ -206,6 +211,23 @@ func withPort(c oracle.Cluster, ends []oracle.End, name string) []oracle.End {
 	}
 	if len(out) == 0 {
 		return ends
+	}
+	return out
+}
+
+// meantNodes are the nodes, without a pod's own, of which the Node object shows an address of the family that lies in a block's range.
+func meantNodes(c oracle.Cluster, blocks []netip.Prefix, own string, family int) []string {
+	var out []string
+	for _, n := range c.Nodes {
+		if n.Name == own {
+			continue
+		}
+		for _, shown := range n.Status.Addresses {
+			a := netip.MustParseAddr(shown.Address)
+			if a.Is4() == (family == 0) && slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(a) }) {
+				out = append(out, n.Name)
+			}
+		}
 	}
 	return out
 }

@@ -214,6 +214,13 @@ func misreadings() map[string]func(*cases.Case) {
 		},
 		"doors":    func(c *cases.Case) { c.Doors = nil },
 		"own node": func(c *cases.Case) { eachEnd(c, func(e *oracle.End, _ *cases.Packet) { e.Node = "" }) },
+		"addresses of other nodes": func(c *cases.Case) {
+			eachEnd(c, func(e *oracle.End, p *cases.Packet) {
+				if !slices.ContainsFunc(c.Pods, func(pod oracle.Pod) bool { return pod.Key() == p.To.Pod && pod.Spec.NodeName == e.Node }) {
+					e.Node = ""
+				}
+			})
+		},
 		"Services": func(c *cases.Case) {
 			for i, p := range c.Packets {
 				if p.Dial.IsValid() {

@@ -15,7 +15,14 @@ import (
 // a rule.
 func packet(c oracle.Cluster) *rapid.Generator[oracle.Packet] {
 	rules := targets(c)
+	// Few rules are about nodes.
+	ofNodes := slices.DeleteFunc(slices.Clone(rules), func(at target) bool {
+		return at.egress || len(meantNodes(c, at.blocks, "", 0))+len(meantNodes(c, at.blocks, "", 1)) == 0
+	})
 	return rapid.Custom(func(t *rapid.T) oracle.Packet {
+		if len(ofNodes) > 0 && rapid.IntRange(0, 4).Draw(t, "at a rule of nodes") == 4 {
+			return aimed(t, c, rapid.SampledFrom(ofNodes).Draw(t, "rule"))
+		}
 		if len(rules) > 0 && rapid.IntRange(0, 4).Draw(t, "aimed") > 1 {
 			return aimed(t, c, rapid.SampledFrom(rules).Draw(t, "rule"))
 		}
