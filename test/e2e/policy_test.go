@@ -5,7 +5,9 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"testing"
 
@@ -96,4 +98,42 @@ func TestPolicyVerdicts(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestBlocksMeanOtherNodes: a policy's ipBlock admits what another node sends, to a pod's face, by the address of that node which Kubernetes shows, and its
+// except keeps it off. A third node is the control.
+func TestBlocksMeanOtherNodes(t *testing.T) {
+	t.Parallel()
+	const ns = "blocks"
+	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
+	env.Namespace(t, ns, ns)
+	db := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "db", Node: "n2", App: "db"}))[0]
+	face := netip.AddrPortFrom(netip.MustParseAddr(db.Status.PodIP), wire.DefaultPort)
+	client, known := env.Clients.Kube.NetworkingV1().NetworkPolicies(ns), env.NodeAddresses(t, "n1")[0].String()+"/32"
+	admits := func(block networkingv1.IPBlock) *networkingv1.NetworkPolicy {
+		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "nodes"}, Spec: networkingv1.NetworkPolicySpec{
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{IPBlock: &block}}}},
+		}}
+	}
+	refused := func(node string) {
+		t.Helper()
+		cluster.Eventually(t, cluster.Patience, node+" does not reach "+face.String(), func(ctx context.Context) error {
+			conn, err := env.DialFrom(ctx, node, "tcp", face.String())
+			if err != nil {
+				return nil //nolint:nilerr // That nobody answers is what is waited for.
+			}
+			_ = conn.Close()
+			return errors.New("it does")
+		})
+	}
+	if _, err := client.Create(t.Context(), admits(networkingv1.IPBlock{CIDR: known}), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refused("n3")
+	answers(t, "tcp", "n1", face, string(db.UID))
+	if _, err := client.Update(t.Context(), admits(networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{known}}), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refused("n1")
+	answers(t, "tcp", "n3", face, string(db.UID))
 }
