@@ -133,6 +133,16 @@ func TestBlocksMeanNodes(t *testing.T) {
 	host.Addresses = []netip.Addr{at("192.0.2.12")}
 	w.setNode(host)
 	means("the node has an address in the block again", true)
+	// Whoever has a node's credentials writes its Node object: who else it says to be there is not meant.
+	forged := w.given("n1")
+	forged.Addresses = []netip.Prefix{netip.MustParsePrefix("203.0.113.9/24")}
+	host.Assigned = &forged
+	w.setNode(host)
+	means("the node claims another address", true)
+	facts, _ := w.graph.Facts(compile.PolicyOwner(p.Key, "red"))
+	if slices.ContainsFunc(facts.Rows, func(row nb.Row) bool { return strings.Contains(row.(*nb.ACL).Match, "203.0.113.9") }) {
+		t.Errorf("the rule means an address that a node only claims: %v", facts.Rows)
+	}
 	w.deleteNode("n1")
 	means("the node has gone", false)
 }

@@ -12,8 +12,8 @@ import (
 func (s *State) newPolicies(g *graph.Graph, sink policies.Sink) *policies.Stage {
 	w := policed{s}
 	return policies.New(s.cluster, policies.World{
-		Networks: w, Pods: w, Services: behind{s.catalog, s.services}, Sink: sink, API: networks.APIService(),
-		PortChanged: s.pods.PortChanged, ServedChanged: s.networks.Served, AnswersChanged: s.services.Answering,
+		Networks: w, Pods: w, Nodes: s.nodes, Services: behind{s.catalog, s.services}, Sink: sink, API: networks.APIService(),
+		PortChanged: s.pods.PortChanged, ServedChanged: s.networks.Served, AnswersChanged: s.services.Answering, SeenChanged: s.nodes.AddressesChanged,
 	}, g, s.order.Stage(stagePolicies))
 }
 

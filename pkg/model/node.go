@@ -23,18 +23,6 @@ type Node struct {
 	Assigned *NodeNetwork
 }
 
-// Seen are the node's addresses in the default Network: what it sends to pods of other nodes has one of them as source.
-func (n *Node) Seen() []netip.Addr {
-	if n.Assigned == nil {
-		return nil
-	}
-	out := make([]netip.Addr, 0, len(n.Assigned.Addresses))
-	for _, p := range n.Assigned.Addresses {
-		out = append(out, p.Addr())
-	}
-	return out
-}
-
 // FaceBlockBits is the size of a node's block of faces, as the number of its bits: 512 addresses, more than a kubelet runs pods.
 const FaceBlockBits = 9
 

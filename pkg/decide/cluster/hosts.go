@@ -45,12 +45,12 @@ func (c *Cluster) TakeNodes(changed map[string]*model.Node) {
 	c.AddressesChanged.Changed(struct{}{})
 }
 
-// sameNode reports whether a node has the same labels and addresses as before, those in the default Network among them.
+// sameNode reports whether a node has the same labels and addresses as before.
 func sameNode(a, b *model.Node) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Seen(), b.Seen())
+	return maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addresses, b.Addresses)
 }
 
 // Node is a node; nil when there is none of that name.

@@ -158,6 +158,14 @@ func (s *Stage) Give() {
 	}
 }
 
+// Seen are the addresses that a node has in the default Network: those that the controller gave it, whatever its Node object says.
+func (s *Stage) Seen(name string) []netip.Addr {
+	if n := s.nodes[name]; n != nil {
+		return n.addresses
+	}
+	return nil
+}
+
 // home is the default Network; nil when there is none.
 func (s *Stage) home() *networks.Network { return s.Networks.Get(s.Home) }
 

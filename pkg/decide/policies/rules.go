@@ -83,20 +83,31 @@ func (s *Stage) lookAround() {
 
 // lookAtHosts takes in which nodes there are, and returns what those were and are that changed.
 func (s *Stage) lookAtHosts() []compile.Host {
-	names := s.changed.Take()
+	names := maps.Clone(s.changed.Take())
+	if s.moves {
+		s.moves = false
+		for name, host := range s.hosts {
+			if !slices.Equal(host.Seen, s.world.Nodes.Seen(name)) {
+				if names == nil {
+					names = map[string]struct{}{}
+				}
+				names[name] = struct{}{}
+			}
+		}
+	}
 	if len(names) == 0 {
 		return nil
 	}
 	var changed []compile.Host
 	for name := range names {
-		if old, had := s.hosts[name]; had {
-			changed = append(changed, old)
-		}
+		old := s.hosts[name]
 		delete(s.hosts, name)
+		var host compile.Host
 		if node := s.cluster.Node(name); node != nil {
-			s.hosts[name] = compile.Host{Seen: node.Seen(), Known: node.Addresses}
-			changed = append(changed, s.hosts[name])
+			host = compile.Host{Seen: s.world.Nodes.Seen(name), Known: node.Addresses}
+			s.hosts[name] = host
 		}
+		changed = append(changed, old, host)
 	}
 	s.ordered = nil
 	for _, name := range slices.Sorted(maps.Keys(s.hosts)) {

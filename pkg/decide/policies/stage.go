@@ -58,6 +58,8 @@ type Stage struct {
 	hosts   map[string]compile.Host
 	ordered []compile.Host
 	changed *pass.Queue[string]
+	// moves: nodes have other addresses in the default Network.
+	moves bool
 	// logged counts the policies that log, by whom they share the bound of it with.
 	logged map[string]int
 }
@@ -80,6 +82,7 @@ func New(c *cluster.Cluster, world World, g *graph.Graph, stage pass.Stage) *Sta
 	})
 	world.AnswersChanged.Follow(stage, s.recompileIn)
 	c.NodeChanged.Follow(stage, s.changed.Mark)
+	world.SeenChanged.Follow(stage, func(string) { s.moves = true })
 	return s
 }
 

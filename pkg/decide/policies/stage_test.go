@@ -81,7 +81,7 @@ func newBench(t *testing.T) *bench {
 	}
 	networks := func() *pass.Topic[string] { return pass.NewTopic[string](order.Stage("cluster")) }
 	b.Stage = policies.New(b.cluster, policies.World{
-		Networks: w, Pods: w, Services: w, Sink: w, PortChanged: b.ports, ServedChanged: networks(), AnswersChanged: networks(),
+		Networks: w, Pods: w, Services: w, Sink: w, PortChanged: b.ports, ServedChanged: networks(), AnswersChanged: networks(), SeenChanged: networks(),
 	}, b.graph, stage)
 	b.GroupsChanged.Follow(stage, func(key model.PodKey) { b.told[key] = struct{}{} })
 	b.JudgingChanged.Follow(stage, func(name string) { b.judging = append(b.judging, name) })

@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"net/netip"
+
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/decide/pass"
 	"github.com/atoll-net/atoll/pkg/decide/services"
@@ -11,6 +13,7 @@ import (
 type World struct {
 	Networks Networks
 	Pods     Pods
+	Nodes    Nodes
 	Services Services
 	Sink     Sink
 	// API is the Service of the Kubernetes API.
@@ -20,6 +23,8 @@ type World struct {
 	// ServedChanged tells of Networks that serve something else or have other peers, AnswersChanged of those whose questions for names are answered by
 	// somebody else.
 	ServedChanged, AnswersChanged *pass.Topic[string]
+	// SeenChanged tells that nodes have other addresses in the default Network.
+	SeenChanged *pass.Topic[string]
 }
 
 // Networks are those in which policies judge.
@@ -41,6 +46,12 @@ type Pods interface {
 	Pod(key model.PodKey) *model.Pod
 	// Attachment is what a pod with a port has; nil while it has no port. Its namespace is known.
 	Attachment(key model.PodKey) *model.Attachment
+}
+
+// Nodes send to pods.
+type Nodes interface {
+	// Seen are a node's addresses in the default Network. The caller does not change them.
+	Seen(name string) []netip.Addr
 }
 
 // Services are those behind doors.
