@@ -49,7 +49,7 @@ func (s sockets) open(ctx context.Context, q nodeapi.ConnectQuestion) (net.Conn,
 		return conn, ovsdb.Gate{Database: switchDatabase, Writes: q.Write, Hint: writeHint}, err
 	case nodeapi.SocketOpenFlow:
 		conn, err := s.bridge(ctx, q.Bridge)
-		return conn, openflow.Gate{Writes: q.Write}, err
+		return conn, openflow.Gate{Writes: q.Write, Socket: s.management(q.Bridge)}, err
 	}
 	if !slices.Contains(unixctl.Daemons(), q.Socket) {
 		return nil, nil, &nodeapi.RefusedError{What: fmt.Sprintf("there is no socket %q", q.Socket)}
@@ -58,17 +58,23 @@ func (s sockets) open(ctx context.Context, q nodeapi.ConnectQuestion) (net.Conn,
 	return conn, unixctl.Gate{Daemon: q.Socket, Writes: q.Write, Hint: writeHint}, err
 }
 
-// bridge opens a bridge's socket for OpenFlow, which ovs-vswitchd makes as NAME.mgmt.
+// management is the path of a bridge's socket for OpenFlow, which ovs-vswitchd makes as NAME.mgmt.
+func (s sockets) management(bridge string) string {
+	return filepath.Join(s.switchDir, bridge+managementSuffix)
+}
+
+const managementSuffix = ".mgmt"
+
+// bridge opens a bridge's socket for OpenFlow.
 func (s sockets) bridge(ctx context.Context, name string) (net.Conn, error) {
-	const suffix = ".mgmt"
-	all, err := filepath.Glob(filepath.Join(escaped(s.switchDir), "*"+suffix))
+	all, err := filepath.Glob(filepath.Join(escaped(s.switchDir), "*"+managementSuffix))
 	if err != nil {
 		return nil, fmt.Errorf("look for bridges: %w", err)
 	}
-	path := filepath.Join(s.switchDir, name+suffix)
+	path := s.management(name)
 	if !slices.Contains(all, path) {
 		for j := range all {
-			all[j] = strings.TrimSuffix(filepath.Base(all[j]), suffix)
+			all[j] = strings.TrimSuffix(filepath.Base(all[j]), managementSuffix)
 		}
 		return nil, &nodeapi.RefusedError{What: fmt.Sprintf("there is no bridge %s in %s, but %s", name, s.switchDir, orNone(all))}
 	}

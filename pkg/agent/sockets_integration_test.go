@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/nodeapi"
 	"github.com/atoll-net/atoll/pkg/unixctl"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // reached is a node whose sockets are reached as a controller reaches them.
@@ -73,9 +75,7 @@ func (r reached) tunnel(t *testing.T, name string, q nodeapi.ConnectQuestion) st
 // run runs a program of Open vSwitch's with its run directory.
 func (r reached) run(t *testing.T, dir, program string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, r.parts.Program(program), args...)
+	cmd := exec.CommandContext(wait.Context(t, wait.Patience), r.parts.Program(program), args...)
 	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -86,6 +86,7 @@ func TestSocketsOfANode(t *testing.T) {
 	r := newReached(t)
 	t.Run("database", r.reachDatabase)
 	t.Run("openflow", r.reachBridge)
+	t.Run("openflow, slowly", r.reachBridgeSlowly)
 	t.Run("commands", r.reachDaemons)
 }
 
@@ -164,12 +165,50 @@ func (r reached) reachBridge(t *testing.T) {
 	}
 }
 
+// reachBridgeSlowly: a client that is silent at first has its answer. The control, on the bridge's own socket, is sent away.
+func (r reached) reachBridgeSlowly(t *testing.T) {
+	// ovs-vswitchd waits for one second.
+	const silent = 3 * time.Second
+	hello := []byte{0x01, 0, 0, 8, 0, 0, 0, 1}
+	greeted := func(conn net.Conn) error {
+		defer wait.Limit(conn, wait.Patience)()
+		<-time.After(silent)
+		// The bridge's own greeting has come before ours.
+		if _, err := conn.Write(append(hello, 0x01, 2, 0, 8, 0, 0, 0, 2)); err != nil {
+			return err
+		}
+		for {
+			var header [8]byte
+			if _, err := io.ReadFull(conn, header[:]); err != nil {
+				return err
+			}
+			if _, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint16(header[2:]))-8); err != nil {
+				return err
+			}
+			if header[1] == 3 { // The answer to the echo request.
+				return nil
+			}
+		}
+	}
+	control, err := net.Dial("unix", filepath.Join(r.dir, "br-int.mgmt"))
+	must(t, err)
+	defer func() { _ = control.Close() }()
+	if err := greeted(control); err == nil {
+		t.Error("the bridge waits by itself")
+	}
+	conn, err := r.client.Connect(t.Context(), nodeapi.ConnectQuestion{User: "jo", Socket: "openflow", Bridge: "br-int"})
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	if err := greeted(conn); err != nil {
+		t.Errorf("a client that was silent: %v", err)
+	}
+}
+
 func (r reached) reachDaemons(t *testing.T) {
 	call := func(q nodeapi.ConnectQuestion, command string, args ...string) (string, error) {
 		t.Helper()
 		q.User = "jo"
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := wait.Context(t, wait.Patience)
 		conn, err := r.client.Connect(ctx, q)
 		if err != nil {
 			return "", err

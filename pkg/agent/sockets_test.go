@@ -64,8 +64,8 @@ func TestSockets(t *testing.T) {
 	}{
 		{nodeapi.ConnectQuestion{Socket: "database"}, "db.sock", ovsdb.Gate{Database: "Open_vSwitch", Hint: writeHint}},
 		{nodeapi.ConnectQuestion{Socket: "database", Write: true}, "db.sock", ovsdb.Gate{Database: "Open_vSwitch", Hint: writeHint, Writes: true}},
-		{nodeapi.ConnectQuestion{Socket: "openflow", Bridge: "br-int"}, "br-int.mgmt", openflow.Gate{}},
-		{nodeapi.ConnectQuestion{Socket: "openflow", Bridge: "br-int", Write: true}, "br-int.mgmt", openflow.Gate{Writes: true}},
+		{nodeapi.ConnectQuestion{Socket: "openflow", Bridge: "br-int"}, "br-int.mgmt", openflow.Gate{Socket: filepath.Join(one, "br-int.mgmt")}},
+		{nodeapi.ConnectQuestion{Socket: "openflow", Bridge: "br-int", Write: true}, "br-int.mgmt", openflow.Gate{Socket: filepath.Join(one, "br-int.mgmt"), Writes: true}},
 		{nodeapi.ConnectQuestion{Socket: "ovs-vswitchd"}, "ovs-vswitchd.4711.ctl", unixctl.Gate{Daemon: "ovs-vswitchd", Hint: writeHint}},
 		{nodeapi.ConnectQuestion{Socket: "ovsdb-server"}, "ovsdb-server.ctl", unixctl.Gate{Daemon: "ovsdb-server", Hint: writeHint}},
 		{nodeapi.ConnectQuestion{Socket: "ovn-controller", Write: true}, "ovn-controller.12.ctl", unixctl.Gate{Daemon: "ovn-controller", Hint: writeHint, Writes: true}},

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,37 @@ func Join(ctx context.Context, client, server net.Conn, judge Judge, says Follow
 	running.Wait()
 	return refused, context.Cause(ctx)
 }
+
+// Spoken waits for a client's first word, for b.Idle at most, and returns the client with that word still to be read.
+func Spoken(ctx context.Context, client net.Conn, b Bounds) (net.Conn, error) {
+	if err := client.SetReadDeadline(time.Now().Add(b.Idle)); err != nil {
+		return nil, fmt.Errorf("wait for the client's first word: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = client.SetReadDeadline(time.Unix(1, 0)) })
+	ahead := bufio.NewReader(client)
+	_, err := ahead.Peek(1)
+	switch late, ok := errors.AsType[net.Error](err); {
+	case !stop():
+		return nil, context.Cause(ctx)
+	case ok && late.Timeout():
+		return nil, errIdle
+	case err != nil:
+		return nil, errClient
+	}
+	if err := client.SetReadDeadline(time.Time{}); err != nil {
+		return nil, fmt.Errorf("wait for the client's first word: %w", err)
+	}
+	return spoken{client, ahead}, nil
+}
+
+// spoken is a client of whose words some were read ahead.
+type spoken struct {
+	net.Conn
+	ahead *bufio.Reader
+}
+
+// Read implements io.Reader.
+func (s spoken) Read(p []byte) (int, error) { return s.ahead.Read(p) }
 
 // bounded is an end of the connection that must take what it is sent, and whose words keep the connection alive.
 type bounded struct {

@@ -105,3 +105,34 @@ func TestJoinEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestSpoken: a client is returned with its first word; one that says nothing, goes, or is not waited for any more is none.
+func TestSpoken(t *testing.T) {
+	t.Parallel()
+	spoken := func(ctx context.Context, idle time.Duration, do func(client net.Conn)) (string, error) {
+		client, far := net.Pipe()
+		defer func() { _, _ = client.Close(), far.Close() }()
+		go do(client)
+		conn, err := Spoken(ctx, far, Bounds{Idle: idle})
+		if err != nil {
+			return "", err
+		}
+		said := make([]byte, 5)
+		_, err = io.ReadFull(conn, said)
+		return string(said), err
+	}
+	if said, err := spoken(t.Context(), time.Minute, func(c net.Conn) { _, _ = c.Write([]byte("he")); _, _ = c.Write([]byte("llo")) }); err != nil || said != "hello" {
+		t.Errorf("it says %q, %v", said, err)
+	}
+	if _, err := spoken(t.Context(), 20*time.Millisecond, func(net.Conn) {}); !errors.Is(err, errIdle) {
+		t.Errorf("who says nothing: %v", err)
+	}
+	if _, err := spoken(t.Context(), time.Minute, func(c net.Conn) { _ = c.Close() }); !errors.Is(err, errClient) {
+		t.Errorf("who goes: %v", err)
+	}
+	ctx, end := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	if _, err := spoken(ctx, time.Minute, func(net.Conn) { end(gone) }); !errors.Is(err, gone) {
+		t.Errorf("who is not waited for: %v", err)
+	}
+}
