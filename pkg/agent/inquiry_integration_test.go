@@ -39,10 +39,16 @@ func (a *Agent) pinged(t *testing.T, from nodeapi.Pod, protocol model.Protocol, 
 // TestPingsLeaveFromThePodAskedFor: packets leave from the network namespace of the pod with the UID that was asked for, by each protocol and family; of a
 // pod that has gone, was made anew, or is another's namesake, there is an error, and nothing is sent.
 func TestPingsLeaveFromThePodAskedFor(t *testing.T) {
-	_, a, one, two := newPair(t)
+	n, a, one, two := newPair(t)
+	pinged := func(from nodeapi.Pod, protocol model.Protocol, port uint16, targets ...netip.Addr) (answered, lost int, why string, err error) {
+		t.Helper()
+		// A switch goes by the flows that it remembers until it has looked at each again, also to the port of a sandbox that has gone.
+		n.appctl("revalidator/wait")
+		return a.pinged(t, from, protocol, port, targets...)
+	}
 	a.pods.setSynced()
 	both := []netip.Addr{two.nic.Addresses[0].Addr(), two.nic.Addresses[1].Addr()}
-	if answered, lost, why, err := a.pinged(t, one.asked(), ping.ICMP, 0, both...); err != nil || answered != 4 || lost != 0 {
+	if answered, lost, why, err := pinged(one.asked(), ping.ICMP, 0, both...); err != nil || answered != 4 || lost != 0 {
 		t.Errorf("echo requests: %d answered, %d lost (%s): %v", answered, lost, why, err)
 	}
 	// Both have loopback alike. Only in one does somebody listen: whose namespace it is, shows in who answers.
@@ -54,23 +60,23 @@ func TestPingsLeaveFromThePodAskedFor(t *testing.T) {
 		}
 		return err
 	}))
-	if answered, lost, why, err := a.pinged(t, two.asked(), model.TCP, 7777, loopback); err != nil || answered != 2 || lost != 0 {
+	if answered, lost, why, err := pinged(two.asked(), model.TCP, 7777, loopback); err != nil || answered != 2 || lost != 0 {
 		t.Errorf("from the pod that listens: %d answered, %d lost (%s): %v", answered, lost, why, err)
 	}
-	if answered, lost, why, err := a.pinged(t, one.asked(), model.TCP, 7777, loopback); err != nil || answered != 0 || lost != 2 || !strings.HasPrefix(why, "refused") {
+	if answered, lost, why, err := pinged(one.asked(), model.TCP, 7777, loopback); err != nil || answered != 0 || lost != 2 || !strings.HasPrefix(why, "refused") {
 		t.Errorf("from the other one: %d answered, %d lost (%s): %v", answered, lost, why, err)
 	}
-	if answered, lost, why, err := a.pinged(t, one.asked(), model.UDP, 7777, both[0]); err != nil || answered != 0 || lost != 2 || !strings.HasPrefix(why, "refused") {
+	if answered, lost, why, err := pinged(one.asked(), model.UDP, 7777, both[0]); err != nil || answered != 0 || lost != 2 || !strings.HasPrefix(why, "refused") {
 		t.Errorf("datagrams to where nobody listens: %d answered, %d lost (%s): %v", answered, lost, why, err)
 	}
 	nobody := one.nic.Addresses[0].Addr().Next().Next().Next()
-	if answered, lost, _, err := a.pinged(t, one.asked(), ping.ICMP, 0, nobody); err != nil || answered != 0 || lost != 2 {
+	if answered, lost, _, err := pinged(one.asked(), ping.ICMP, 0, nobody); err != nil || answered != 0 || lost != 2 {
 		t.Errorf("an address that nobody has: %d answered, %d lost: %v", answered, lost, err)
 	}
 
 	refused := func(what string, pod nodeapi.Pod, says string) {
 		t.Helper()
-		answered, lost, _, err := a.pinged(t, pod, ping.ICMP, 0, both[0])
+		answered, lost, _, err := pinged(pod, ping.ICMP, 0, both[0])
 		if r, ok := errors.AsType[*nodeapi.RefusedError](err); !ok || !strings.Contains(r.What, says) || answered+lost > 0 {
 			t.Errorf("%s: %v, %d packets", what, err, answered+lost)
 		}
@@ -88,7 +94,7 @@ func TestPingsLeaveFromThePodAskedFor(t *testing.T) {
 	refused("the pod that is being made", namesake.asked(), "no interface of Atoll's")
 	_, err := a.Add(t.Context(), namesake.request)
 	must(t, err)
-	if answered, lost, why, err := a.pinged(t, namesake.asked(), ping.ICMP, 0, both...); err != nil || answered != 4 || lost != 0 {
+	if answered, lost, why, err := pinged(namesake.asked(), ping.ICMP, 0, both...); err != nil || answered != 4 || lost != 0 {
 		t.Errorf("from the new pod of the name: %d answered, %d lost (%s): %v", answered, lost, why, err)
 	}
 
@@ -97,12 +103,12 @@ func TestPingsLeaveFromThePodAskedFor(t *testing.T) {
 	must(t, a.Del(t.Context(), two.request))
 	_, err = a.Add(t.Context(), again.request)
 	must(t, err)
-	if answered, _, why, err := a.pinged(t, again.asked(), ping.ICMP, 0, netip.MustParseAddr(namesake.address())); err != nil || answered != 2 {
+	if answered, _, why, err := pinged(again.asked(), ping.ICMP, 0, netip.MustParseAddr(namesake.address())); err != nil || answered != 2 {
 		t.Errorf("from a new sandbox: %d answered (%s): %v", answered, why, err)
 	}
 	removeNetns(t, again.request.Netns)
 	// Its interface goes with it, a moment later: from then on that is the reason.
-	answered, lost, _, err := a.pinged(t, again.asked(), ping.ICMP, 0, both[0])
+	answered, lost, _, err := pinged(again.asked(), ping.ICMP, 0, both[0])
 	r, ok := errors.AsType[*nodeapi.RefusedError](err)
 	if !ok || answered+lost > 0 || !strings.Contains(r.What, "has gone, or is being made") && !strings.Contains(r.What, "no interface of Atoll's") {
 		t.Errorf("a pod whose namespace has gone: %v, %d packets", err, answered+lost)

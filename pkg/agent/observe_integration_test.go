@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/nodeapi"
 	"github.com/atoll-net/atoll/pkg/observe"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // lookout is a node with its agent, which watches.
@@ -34,9 +35,12 @@ func proved(t *testing.T, on []lookout, from *testPod, protocol model.Protocol, 
 	t.Helper()
 	mark, err := ping.NewMark()
 	must(t, err)
-	ctx, end := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, end := context.WithCancel(wait.Context(t, wait.Patience))
 	defer end()
-	q := nodeapi.ObserveQuestion{User: "jo", Pod: from.asked(), Watch: observe.Watch{Protocol: protocol, Mark: mark, Targets: 1, Ports: answers, Time: 8 * time.Second}}
+	for _, l := range on {
+		l.appctl("revalidator/wait")
+	}
+	q := nodeapi.ObserveQuestion{User: "jo", Pod: from.asked(), Watch: observe.Watch{Protocol: protocol, Mark: mark, Targets: 1, Ports: answers, Time: observe.MaxTime}}
 	var (
 		mu     sync.Mutex
 		seen   = map[string][]nodeapi.Point{}
