@@ -54,7 +54,7 @@ var mutations = []mutation{
 	{
 		name: "policies-not-told-of-nodes", what: "policies that depend on nodes are not compiled anew when these change",
 		file:   "pkg/decide/policies/stage.go",
-		before: `	c.NodeChanged.Follow(stage, func(string) { s.nodesChanged = true })` + "\n",
+		before: `	c.NodeChanged.Follow(stage, s.changed.Mark)` + "\n",
 	},
 	{
 		name: "services-not-told-of-nodes", what: "a Service with an endpoint at a node's address is not compiled anew when the node gets it, or loses it",
