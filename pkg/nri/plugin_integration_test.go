@@ -222,7 +222,8 @@ func TestContainersSeeOwnAddresses(t *testing.T) {
 	}
 }
 
-func TestRestarts(t *testing.T) {
+// TestRestartsOfThePlugin: a pod that starts while the plugin or the runtime is away works, and what starts after sees its own.
+func TestRestartsOfThePlugin(t *testing.T) {
 	c := newContainerd(t)
 	first, stop := runPlugin(c, nil)
 	first.connect(c)

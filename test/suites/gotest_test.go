@@ -139,6 +139,20 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestGist: what is left of a failure's text says what failed.
+func TestGist(t *testing.T) {
+	long := strings.Repeat("x", maxLine) + "ä"
+	text := "=== RUN   TestA\n    a_test.go:5: time=1 level=INFO msg=\"all is well\"\n    I1128 09:41:11.514985   12883 handler.go:304] Adding\n    a_test.go:7: not well\n" + long + "\n--- FAIL: TestA (1s)\n"
+	want := "=== RUN   TestA\n    a_test.go:7: not well\n" + strings.Repeat("x", maxLine) + "…\n--- FAIL: TestA (1s)"
+	if got := gist(text); got != want {
+		t.Errorf("%s\nwant:\n%s", got, want)
+	}
+	lines := strings.Repeat("line\n", 2*maxRecalled+2)
+	if got := gist(lines); !strings.Contains(got, "(2 lines)") || strings.Count(got, "line\n") != 2*maxRecalled-1 {
+		t.Error(got)
+	}
+}
+
 // TestLive: a test of a suite that takes minutes says why it failed when it fails, and a log's end says it once more.
 func TestLive(t *testing.T) {
 	var out bytes.Buffer

@@ -18,6 +18,7 @@ const installed = module + "test/e2e/installed"
 var quiet = []struct{ dir, tests string }{
 	{"pkg/agent", "^TestAPodDoesNotHaveOVNControllerToItself$"},
 	{"pkg/central", "^(TestCluster|TestRebuild)$"},
+	{"pkg/chassis", "^TestRestarts$"},
 	{"pkg/decide", "(WithPackets|UnderTraffic|WithinASecond)$"},
 }
 

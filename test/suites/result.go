@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,9 @@ type failure struct {
 
 // maxRecalled is how many lines of a failure's text are shown once more at the end, from its beginning and from its end.
 const maxRecalled = 20
+
+// maxLine is how many bytes of a line are shown then.
+const maxLine = 400
 
 func verdict(well bool) string {
 	if well {
@@ -68,9 +72,18 @@ func indent(text string) string {
 	return "      " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
 }
 
-// gist is the first and the last lines of a text: a test says why it failed at the end, or before the logs that it shows.
+// logged is a line of a program's log, of slog's or of klog's.
+var logged = regexp.MustCompile(`level=(DEBUG|INFO|WARN|ERROR) |^\s*[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ `)
+
+// gist is the first and the last lines of a text, without those of logs: a test says why it failed at the end, or before the logs that it shows. Of a long line it has
+// the beginning.
 func gist(text string) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lines := slices.DeleteFunc(strings.Split(strings.TrimRight(text, "\n"), "\n"), logged.MatchString)
+	for i, line := range lines {
+		if len(line) > maxLine {
+			lines[i] = strings.ToValidUTF8(line[:maxLine], "") + "…"
+		}
+	}
 	if n := len(lines) - 2*maxRecalled; n > 1 {
 		left := fmt.Sprintf("(%d lines)", n)
 		lines = slices.Concat(lines[:maxRecalled], []string{left}, lines[len(lines)-maxRecalled:])
