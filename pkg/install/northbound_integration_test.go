@@ -3,7 +3,6 @@
 package install
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestCleanNorthbound: the Job that deletes rows is waited for. When it fails, its pod's last words are in the error, with what to do; called again, it is made anew, from what was
@@ -38,9 +38,7 @@ func TestCleanNorthbound(t *testing.T) {
 		go jobEnds(t, c, condition, message) // ends before cleanNorthbound, which waits for what it writes
 	}
 	ends("Failed", "a warning before\nconnect to OVN_Northbound at tcp:192.0.2.1:6641: connection refused")
-	bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err = c.cleanNorthbound(bounded, &notes{}, how)
+	err = c.cleanNorthbound(wait.Context(t, wait.Patience), &notes{}, how)
 	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:6641: connection refused") || !strings.Contains(err.Error(), "--leave-northbound") {
 		t.Fatalf("a Job that failed: %v", err)
 	}
@@ -54,7 +52,7 @@ func TestCleanNorthbound(t *testing.T) {
 		t.Fatalf("what was written down: %+v, %v", how, err)
 	}
 	ends("Complete", "")
-	if err := c.cleanNorthbound(bounded, &notes{}, how); err != nil {
+	if err := c.cleanNorthbound(wait.Context(t, wait.Patience), &notes{}, how); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := c.get(t.Context(), jobKind, system, rowsCleanerName); err != nil || left != nil {
@@ -74,8 +72,7 @@ const failedPod = "rows-failed"
 
 // jobEnds is the Job's controller and kubelet: it gives a Job that is not over yet a pod, and both an end.
 func jobEnds(t *testing.T, c *Cluster, condition, message string) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := wait.Context(t, wait.Patience)
 	err := until(ctx, &notes{}, func() (string, error) {
 		j, err := c.get(ctx, jobKind, system, rowsCleanerName)
 		if err != nil || j == nil || conditionTrue(j, "Failed") {

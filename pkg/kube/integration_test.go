@@ -23,6 +23,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // user is who the controller is in a cluster: the tests run with its rights, not with the administrator's.
@@ -60,7 +61,7 @@ func newLab(t *testing.T) *lab {
 	must(t, err)
 	writer, err := NewWriter(s.As(user), feed, WriterOptions{})
 	must(t, err)
-	ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	ctx, stop := context.WithCancel(wait.Context(t, 2*wait.Patience))
 	var running sync.WaitGroup
 	running.Go(func() { _ = feed.Run(ctx) })
 	running.Go(func() { writer.Run(ctx) })
@@ -338,8 +339,7 @@ func TestEventsAreShown(t *testing.T) {
 
 func TestOneLeadsAtATime(t *testing.T) {
 	s := serve(t)
-	ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-	defer stop()
+	ctx := wait.Context(t, wait.Patience)
 	lead := LeadOptions{Namespace: "atoll-system", Name: "atoll-controller", Identity: "test"}
 	epochs := make(chan string)
 	var mu sync.Mutex // held by the leader: a second one would wait here, and fail

@@ -3,6 +3,9 @@
 package kube
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -10,6 +13,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestViews: what is wanted is written once, comes back when somebody changes or deletes it, and goes; a controller that starts again
@@ -31,20 +35,20 @@ func TestViews(t *testing.T) {
 		}
 		return v
 	}
-	until := func(what string, key model.ViewKey, met func(*v1alpha1.NetworkView) bool) *v1alpha1.NetworkView {
+	until := func(what string, key model.ViewKey, met func(*v1alpha1.NetworkView) bool) (v *v1alpha1.NetworkView) {
 		t.Helper()
-		for {
-			v := &v1alpha1.NetworkView{}
-			if err := api.Get().Namespace(key.Namespace).Resource("networkviews").Name(key.Network).Do(l.ctx).Into(v); err != nil {
+		wait.Eventually(t, wait.Patience, what, func(context.Context) error {
+			v = &v1alpha1.NetworkView{}
+			err := api.Get().Namespace(key.Namespace).Resource("networkviews").Name(key.Network).Do(l.ctx).Into(v)
+			if err != nil {
 				v = nil
 			}
-			if met(v) {
-				return v
+			if !met(v) {
+				return errors.Join(err, fmt.Errorf("it is %+v", v))
 			}
-			if l.ctx.Err() != nil {
-				t.Fatalf("%s did not happen: %+v", what, v)
-			}
-		}
+			return nil
+		})
+		return v
 	}
 	has := func(pods int64) func(*v1alpha1.NetworkView) bool {
 		return func(v *v1alpha1.NetworkView) bool {

@@ -27,6 +27,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestNamesFollowTheCluster: from objects in a real API server, read with the agent's rights, to answers at a socket.
@@ -47,7 +48,7 @@ func TestNamesFollowTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.node.Close()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithCancel(wait.Context(t, wait.Patience))
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop()

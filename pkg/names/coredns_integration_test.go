@@ -29,6 +29,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // envCoreDNS names the program.
@@ -69,8 +70,7 @@ func TestLikeCoreDNS(t *testing.T) {
 	if program == "" {
 		t.Fatalf("%s must name CoreDNS's program", envCoreDNS)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer stop()
+	ctx := wait.Context(t, 2*wait.Patience)
 	server := apiserver.Start(t)
 	admin := kubernetes.NewForConfigOrDie(server.RESTConfig())
 	directory := atolldns.NewDirectory("cluster.local", []netip.Addr{netip.MustParseAddr("127.0.0.54")}, compatible.Settings{})

@@ -22,6 +22,7 @@ import (
 	atolldns "github.com/atoll-net/atoll/pkg/dns"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestNamesOfAProviderFollowTheCluster: a consumer's pods find what its provider offers, by faces, for as long as it is one.
@@ -33,7 +34,7 @@ func TestNamesOfAProviderFollowTheCluster(t *testing.T) {
 	}), prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer s.node.Close()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithCancel(wait.Context(t, wait.Patience))
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop()

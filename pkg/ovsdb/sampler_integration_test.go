@@ -14,11 +14,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/nb"
 	session "github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // overheard listens at a socket, hands on what is said there to another one, and has each message looked at that asks for something.
@@ -101,7 +101,7 @@ func TestASamplerEndsInTheMiddle(t *testing.T) {
 		told(t, server, fmt.Sprintf(`["OVN_Northbound",%s{"op":"insert","table":"Port_Group","row":{"name":"g%d","acls":["set",[%s]]}}]`, rules.String(), g, names.String()[1:]))
 	}
 	for _, ends := range []bool{true, false} {
-		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		ctx, end := context.WithCancel(wait.Context(t, wait.Patience))
 		defer end()
 		var mu sync.Mutex
 		writes := 0

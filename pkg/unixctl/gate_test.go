@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/atoll-net/atoll/pkg/gate"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestReads: what may change something is none that reads, whatever daemon has it; and what is asked for every day is one.
@@ -155,9 +155,7 @@ func TestCall(t *testing.T) {
 				_, _ = io.WriteString(server, text)
 			}
 		}()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		return Call(ctx, client, "version")
+		return Call(wait.Context(t, wait.Patience), client, "version")
 	}
 	if text, err := answer(`{"id":0,"result":"3.5.0\n","error":null}`); err != nil || text != "3.5.0\n" {
 		t.Errorf("%q: %v", text, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/demo/ready"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // mortal are the daemons whose death the tests try.
@@ -125,9 +126,7 @@ func TestKillDuringRollout(t *testing.T) {
 			}
 		}
 	})
-	waiting, stop := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer stop()
-	if err := env.Clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(wait.Context(t, 4*time.Minute), []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	killing.Wait()
@@ -162,9 +161,7 @@ func TestStoppedController(t *testing.T) {
 		return nil
 	})
 	start()
-	waiting, stop := context.WithTimeout(t.Context(), cluster.ReadyWithin)
-	defer stop()
-	if err := env.Clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(wait.Context(t, cluster.ReadyWithin), []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	env.checkMatrix(t, recoverWithin)

@@ -160,7 +160,7 @@ func TestFlowsByTheAPI(t *testing.T) {
 	flowsOnThePage(t, send, map[string]string{jo: mine, admin: others}, jo, others)
 
 	// What comes is told as it comes.
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithCancel(wait.Context(t, wait.Patience))
 	defer stop()
 	followed := make(chan error, 1)
 	go func() {

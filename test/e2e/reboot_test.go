@@ -14,6 +14,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/demo/ready"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestReboot takes the power of a node away and gives it back: its pods come back under their old names and addresses,
@@ -27,8 +28,6 @@ func TestReboot(t *testing.T) {
 	if err := env.Box.RebootNode(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	waiting, stop := context.WithTimeout(t.Context(), recoverWithin)
-	defer stop()
 	// The kubelet reports its pods anew: until then the API shows them as they were.
 	cluster.Eventually(t, recoverWithin, "the pods of "+node+" started anew", func(context.Context) error {
 		for uid, now := range examplePods(t) {
@@ -38,7 +37,7 @@ func TestReboot(t *testing.T) {
 		}
 		return nil
 	})
-	if err := env.Clients.Wait(waiting, []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(wait.Context(t, recoverWithin), []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	env.checkMatrix(t, recoverWithin)
