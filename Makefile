@@ -83,11 +83,11 @@ check: ## without root: generated files, the linter, and tests that need nothing
 	$(suites) verify lint quick
 
 test: build ## the gate (as root): each promise once, by fixed seeds; a test that fails is run again alone, and the summary tells
-	$(suites) verify lint unit integration,e2e,conformance alone
+	$(suites) verify lint unit integration,e2e+conformance alone
 
 test-all: FUZZTIME = 10m
 test-all: build ## everything (as root), by fresh seeds: hours; the gate, what is too slow for it, fuzzing, promised times twenty times each
-	$(suites) -all verify lint unit integration,e2e,conformance alone times unsteady kernel fuzz long
+	$(suites) -all verify lint unit integration,e2e+conformance alone times unsteady kernel fuzz long
 
 verify: ## generated files, formatting and go.mod
 	$(suites) verify

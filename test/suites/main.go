@@ -2,8 +2,9 @@
 // suite, and in the last line nothing but "N passed, N failed". It fails if anything failed.
 //
 //	suites NAME...             runs the suites of that name (suites.go)
-//	suites NAME,NAME...        runs those with a comma between them beside each other: for suites that wait more than
-//	                           they work. Each line says which suite it is from
+//	suites NAME,NAME+NAME...   runs those with a comma between them beside each other: for suites that wait more than
+//	                           they work. Each line says which suite it is from. After a plus comes what begins when
+//	                           the one before it is over
 //	suites -all NAME...        runs them without leaving anything out, and draws what is random anew: make test-all
 //	suites -exec COMMAND ARG.. runs a command with the environment that the integration tests get
 //
@@ -61,15 +62,11 @@ func (r *runner) main(ctx context.Context, command bool, args []string) error {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 		return interruptible(cmd).Run()
 	}
-	var chosen [][]suite
+	var chosen [][]lane
 	for _, names := range args {
-		var group []suite
-		for name := range strings.SplitSeq(names, ",") {
-			s, err := suiteNamed(name)
-			if err != nil {
-				return err
-			}
-			group = append(group, s)
+		group, err := lanesOf(names)
+		if err != nil {
+			return err
 		}
 		chosen = append(chosen, group)
 	}
@@ -79,7 +76,7 @@ func (r *runner) main(ctx context.Context, command bool, args []string) error {
 	}
 	fmt.Fprintln(r.out, strings.Join(r.settings, " "))
 	// Parts are built beside the suites that do not need them.
-	if slices.ContainsFunc(slices.Concat(chosen...), func(s suite) bool { return s.needs == needsParts }) {
+	if slices.ContainsFunc(slices.Concat(slices.Concat(chosen...)...), func(s suite) bool { return s.needs == needsParts }) {
 		go func() { _, _ = r.parts() }() // whoever needs them waits for them, and gets the error
 	}
 	var results []result

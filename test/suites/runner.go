@@ -93,24 +93,31 @@ func (r *runner) provide(n needs) (*runner, error) {
 	return &mine, err
 }
 
-// beside runs suites to their ends at the same time, whatever happens. One alone prints as it is.
-func (r *runner) beside(ctx context.Context, group []suite) []result {
+// beside runs lanes of suites to their ends at the same time, whatever happens. One alone prints as it is.
+func (r *runner) beside(ctx context.Context, group []lane) []result {
 	var (
-		results = make([]result, len(group))
+		results = make([][]result, len(group))
 		doing   sync.WaitGroup
 		lines   sync.Mutex
 	)
-	for i, s := range group {
-		out := r.out
-		if len(group) > 1 {
-			named := &prefixed{lines: &lines, out: r.out, prefix: fmt.Sprintf("%-11s  ", s.name)}
-			defer named.end()
-			out = named
-		}
-		doing.Go(func() { results[i] = r.suite(ctx, s, out) })
+	for i, l := range group {
+		doing.Go(func() {
+			for _, s := range l {
+				if len(results[i]) > 0 && ctx.Err() != nil {
+					return
+				}
+				out := r.out
+				if len(group) > 1 {
+					named := &prefixed{lines: &lines, out: r.out, prefix: fmt.Sprintf("%-11s  ", s.name)}
+					defer named.end()
+					out = named
+				}
+				results[i] = append(results[i], r.suite(ctx, s, out))
+			}
+		})
 	}
 	doing.Wait()
-	return results
+	return slices.Concat(results...)
 }
 
 // suite runs s to its end, unless what it needs is missing.

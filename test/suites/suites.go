@@ -71,6 +71,26 @@ func suiteNamed(name string) (suite, error) {
 	return suite{}, fmt.Errorf("find suite %q: there are %s", name, strings.Join(names, ", "))
 }
 
+// lane is suites that run one after the other.
+type lane []suite
+
+// lanesOf reads the suites that run beside each other: NAME,NAME+NAME.
+func lanesOf(names string) ([]lane, error) {
+	var out []lane
+	for part := range strings.SplitSeq(names, ",") {
+		var l lane
+		for name := range strings.SplitSeq(part, "+") {
+			s, err := suiteNamed(name)
+			if err != nil {
+				return nil, err
+			}
+			l = append(l, s)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
 // verify checks that what is made from other files is up to date. What the compiler and go vet can tell, the linter tells.
 func verify(ctx context.Context, r *runner, out *result) error {
 	out.record("generated files", r.generated(ctx))
