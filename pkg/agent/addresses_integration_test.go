@@ -155,7 +155,7 @@ func TestOwnAddressesOfAProvider(t *testing.T) {
 				return err
 			}
 			defer conn.Close()
-			must(t, conn.SetDeadline(time.Now().Add(3*time.Second)))
+			defer wait.Limit(conn, 3*time.Second)()
 			if _, err := conn.Write([]byte("anybody?")); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // connections has a pod begin so many connections, by UDP from a port each, and gives how many were answered and how many
@@ -39,8 +41,9 @@ func (p *testPod) connections(address string, many int) (answered, refused int) 
 		return nil
 	}))
 	ends := make(chan error, many)
+	late := wait.Context(p.tb, 2*time.Second)
 	for _, conn := range conns {
-		must(p.tb, conn.SetReadDeadline(time.Now().Add(2*time.Second)))
+		defer context.AfterFunc(late, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })()
 		go func() {
 			_, err := conn.Read(make([]byte, 64))
 			ends <- err

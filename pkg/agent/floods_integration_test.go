@@ -24,6 +24,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
 	"github.com/atoll-net/atoll/test/frames"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // testBounds are the agent's unless it is told otherwise.
@@ -195,8 +196,10 @@ func expired(t *testing.T, from *testPod, target string, questions int) (count i
 	for range questions {
 		// What is told of one before is an error of this one.
 		_, _ = client.Write([]byte("question"))
-		must(t, answers.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
-		if n, _, err := answers.ReadFrom(buffer); err == nil && n > 0 && buffer[0] == timeExceeded {
+		stop := wait.Limit(answers, 300*time.Millisecond)
+		n, _, err := answers.ReadFrom(buffer)
+		stop()
+		if err == nil && n > 0 && buffer[0] == timeExceeded {
 			count++
 		}
 	}

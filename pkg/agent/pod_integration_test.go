@@ -25,6 +25,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // testPod is a pod with a sandbox of its own.
@@ -148,12 +149,12 @@ func talkTo(tb testing.TB, from, to *testPod, address netip.Addr) error {
 		}
 	}()
 	return from.inside(func() error {
-		conn, err := net.DialTimeout("tcp", listener.Addr().String(), 5*time.Second)
+		conn, err := wait.Dial(&net.Dialer{}, "tcp", listener.Addr().String(), 5*time.Second)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		must(tb, conn.SetDeadline(time.Now().Add(5*time.Second)))
+		defer wait.Limit(conn, 5*time.Second)()
 		// Longer than one packet, so that segmentation shows too.
 		sent := make([]byte, 64<<10)
 		go func() { _, _ = conn.Write(sent) }()

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // held is a connection that stays open, with both its ends.
@@ -67,10 +69,9 @@ func (p *peers) open(network string, h *held) error {
 		if _, err := client.Write([]byte("first")); err != nil {
 			return err
 		}
-		if err := server.SetDeadline(time.Now().Add(3 * time.Second)); err != nil {
-			return err
-		}
+		stop := wait.Limit(server, 3*time.Second)
 		_, client0, err := server.ReadFrom(make([]byte, 100))
+		stop()
 		h.ask = func(b []byte) error { return discard(client.Write(b)) }
 		h.answer = func(b []byte) error { return discard(server.WriteTo(b, client0)) }
 		h.asked = func(b []byte) (int, error) { n, _, err := server.ReadFrom(b); return n, err }

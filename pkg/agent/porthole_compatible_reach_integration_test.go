@@ -136,9 +136,7 @@ func TestConsumersOfOneAddressAndPort(t *testing.T) {
 
 // says sends a text, and expects it back.
 func says(conn net.Conn, text string) error {
-	if err := conn.SetDeadline(time.Now().Add(3 * time.Second)); err != nil {
-		return err
-	}
+	defer wait.Limit(conn, 3*time.Second)()
 	if _, err := conn.Write([]byte(text)); err != nil {
 		return err
 	}
@@ -246,7 +244,7 @@ func TestErrorsBetweenFaces(t *testing.T) {
 					return err
 				}
 				defer conn.Close()
-				must(t, conn.SetDeadline(time.Now().Add(3*time.Second)))
+				defer wait.Limit(conn, 3*time.Second)()
 				if _, err := conn.Write([]byte("anybody?")); err != nil {
 					return err
 				}

@@ -173,9 +173,7 @@ func TestLargeTransfers(t *testing.T) {
 
 // transfer sends a MiB to somebody who sends all back.
 func transfer(conn net.Conn) error {
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		return err
-	}
+	defer wait.Limit(conn, 20*time.Second)()
 	sent := bytes.Repeat([]byte("large transfer. "), 64<<10)
 	go func() { _, _ = conn.Write(sent) }()
 	got := make([]byte, len(sent))

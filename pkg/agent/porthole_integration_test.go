@@ -20,6 +20,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // testNode is the name of the node that the test is.
@@ -234,14 +235,12 @@ func serveName(tb testing.TB, inside func(func() error) error, address, name str
 func ask(inside func(func() error) error, address string) (string, error) {
 	var answer []byte
 	err := inside(func() error {
-		conn, err := net.DialTimeout("tcp", address, 3*time.Second)
+		conn, err := wait.Dial(&net.Dialer{}, "tcp", address, 3*time.Second)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(3 * time.Second)); err != nil {
-			return err
-		}
+		defer wait.Limit(conn, 3*time.Second)()
 		answer, err = io.ReadAll(conn)
 		return err
 	})

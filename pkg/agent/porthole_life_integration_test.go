@@ -120,14 +120,14 @@ func TestAChangeCountsAtOnce(t *testing.T) {
 	serveEcho(t, red.inside)
 	dial := func(inside func(func() error) error, address string) (conn net.Conn) {
 		must(t, inside(func() (err error) {
-			conn, err = net.DialTimeout("tcp", address, 3*time.Second)
+			conn, err = wait.Dial(&net.Dialer{}, "tcp", address, 3*time.Second)
 			return err
 		}))
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
 	talks := func(conn net.Conn) error {
-		must(t, conn.SetDeadline(time.Now().Add(2*time.Second)))
+		defer wait.Limit(conn, 2*time.Second)()
 		if _, err := conn.Write([]byte("x")); err != nil {
 			return err
 		}

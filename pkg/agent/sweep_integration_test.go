@@ -134,7 +134,7 @@ func TestGuardKeepsPodsFromTheNode(t *testing.T) {
 			_, err = conn.Write([]byte("knock"))
 			return err
 		}))
-		must(t, received.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
+		defer wait.Limit(received, 300*time.Millisecond)()
 		_, _, err := received.ReadFrom(make([]byte, 100))
 		return err == nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // neighbour is a second node: at the other end of the first one's underlay, with a chassis of the same OVN, in a network
@@ -163,7 +164,7 @@ func sendWhole(tb testing.TB, from, to *testPod, size int) error {
 	if err != nil {
 		return err
 	}
-	must(tb, received.SetReadDeadline(time.Now().Add(5*time.Second)))
+	defer wait.Limit(received, 5*time.Second)()
 	got, _, err := received.ReadFrom(make([]byte, 1<<16))
 	if err == nil && got != size {
 		err = fmt.Errorf("%d bytes arrived of %d", got, size)

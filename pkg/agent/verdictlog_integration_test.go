@@ -16,6 +16,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/frames"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // logged counts the lines that ovn-controller has written about packets that ACLs of a name judged, with a verdict.
@@ -128,8 +129,9 @@ func TestLogsDoNotStopTheSwitch(t *testing.T) {
 	answered := func() (count int) {
 		buffer := make([]byte, 1500)
 		for {
-			must(t, answers.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
+			stop := wait.Limit(answers, 300*time.Millisecond)
 			n, _, err := answers.ReadFrom(buffer)
+			stop()
 			if err != nil {
 				return count
 			}

@@ -54,12 +54,12 @@ func relayed(t *testing.T, servers ...netip.AddrPort) (*Relays, string) {
 
 func dial(t *testing.T, at string) net.Conn {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", at, 5*time.Second)
+	conn, err := wait.Dial(&net.Dialer{}, "tcp", at, wait.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	t.Cleanup(wait.Limit(conn, wait.Patience))
 	return conn
 }
 

@@ -20,6 +20,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestCluster is one life of a cluster of three: each part goes on where the one before ended.
@@ -148,15 +150,14 @@ func greet(l *lab, from string, to *place, port uint16, certificates string) err
 	l.inside(from, func() {
 		pair, err := tls.LoadX509KeyPair(certificates+"/tls.crt", certificates+"/tls.key")
 		must(l.t, err)
-		dialer := &net.Dialer{Timeout: 3 * time.Second}
-		conn, err := dialer.Dial("tcp", netip.AddrPortFrom(to.address, port).String())
+		conn, err := wait.Dial(&net.Dialer{}, "tcp", netip.AddrPortFrom(to.address, port).String(), 3*time.Second)
 		if err != nil {
 			result = err
 			return
 		}
 		defer conn.Close()
 		client := tls.Client(conn, &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true})
-		_ = client.SetDeadline(time.Now().Add(2 * time.Second))
+		defer wait.Limit(client, 2*time.Second)()
 		if result = client.Handshake(); result != nil {
 			return
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // live is a server of the world on loopback sockets.
@@ -139,9 +140,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		return c
 	}
 	ended := func(c net.Conn) bool {
-		if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		defer wait.Limit(c, wait.Patience)()
 		_, err := c.Read(make([]byte, 1))
 		return errors.Is(err, io.EOF) || err != nil && strings.Contains(err.Error(), "reset")
 	}

@@ -195,9 +195,7 @@ func TestConnectionsEnd(t *testing.T) {
 	t.Parallel()
 	ends := func(t *testing.T, conn net.Conn) {
 		t.Helper()
-		if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		defer wait.Limit(conn, wait.Patience)()
 		_, err := conn.Read(make([]byte, 1))
 		if late, ok := errors.AsType[net.Error](err); err == nil || ok && late.Timeout() {
 			t.Errorf("it is still open: %v", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // nodeWorld is a world whose node n1 has an agent that says what it is told; asked is the last question to it.
@@ -154,9 +155,7 @@ func TestConnectionsToNodesEnd(t *testing.T) {
 	gone := "looker"
 	w.revoked.Store(&gone)
 	w.forget()
-	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	defer wait.Limit(conn, wait.Patience)()
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it is still open: %v", err)
 	} else if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {

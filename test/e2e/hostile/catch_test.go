@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // gone takes a policy out for the rest of a test, which is about what holds without it.
@@ -76,7 +77,7 @@ func askedBy(ctx context.Context, node string, address netip.Addr) (wire.Identit
 		return wire.Identity{}, err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	defer wait.Limit(conn, 5*time.Second)()
 	if _, err := fmt.Fprintln(conn, "who"); err != nil {
 		return wire.Identity{}, err
 	}
