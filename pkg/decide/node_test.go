@@ -133,10 +133,11 @@ func TestBlocksMeanNodes(t *testing.T) {
 	host.Addresses = []netip.Addr{at("192.0.2.12")}
 	w.setNode(host)
 	means("the node has an address in the block again", true)
-	// Whoever has a node's credentials writes its Node object: who else it says to be there is not meant.
+	// Whoever has a node's credentials writes its Node object. An address of the default Network that it claims there is not meant, also when something else of the
+	// node changes with it, so that policies look at the node again.
 	forged := w.given("n1")
 	forged.Addresses = []netip.Prefix{netip.MustParsePrefix("203.0.113.9/24")}
-	host.Assigned = &forged
+	host.Addresses, host.Assigned = []netip.Addr{at("192.0.2.11")}, &forged
 	w.setNode(host)
 	means("the node claims another address", true)
 	facts, _ := w.graph.Facts(compile.PolicyOwner(p.Key, "red"))

@@ -58,7 +58,7 @@ type Stage struct {
 	hosts   map[string]compile.Host
 	ordered []compile.Host
 	changed *pass.Queue[string]
-	// moves: nodes have other addresses in the default Network.
+	// moves: a node may have other addresses in the default Network than hosts has.
 	moves bool
 	// logged counts the policies that log, by whom they share the bound of it with.
 	logged map[string]int
