@@ -147,6 +147,9 @@ func TestGist(t *testing.T) {
 	if got := gist(text); got != want {
 		t.Errorf("%s\nwant:\n%s", got, want)
 	}
+	if logs := "time=1 level=ERROR msg=all"; gist(logs) != logs {
+		t.Errorf("of logs alone nothing is left but %q", gist(logs))
+	}
 	lines := strings.Repeat("line\n", 2*maxRecalled+2)
 	if got := gist(lines); !strings.Contains(got, "(2 lines)") || strings.Count(got, "line\n") != 2*maxRecalled-1 {
 		t.Error(got)

@@ -3,8 +3,8 @@
 //
 //	suites NAME...             runs the suites of that name (suites.go)
 //	suites NAME,NAME+NAME...   runs those with a comma between them beside each other: for suites that wait more than
-//	                           they work. Each line says which suite it is from. After a plus comes what begins when
-//	                           the one before it is over
+//	                           they work. Each line says which suite it is from. A suite after a plus begins when the
+//	                           one before it has ended
 //	suites -all NAME...        runs them without leaving anything out, and draws what is random anew: make test-all
 //	suites -exec COMMAND ARG.. runs a command with the environment that the integration tests get
 //
