@@ -42,7 +42,7 @@ func TestPingsLeaveFromThePodAskedFor(t *testing.T) {
 	n, a, one, two := newPair(t)
 	pinged := func(from nodeapi.Pod, protocol model.Protocol, port uint16, targets ...netip.Addr) (answered, lost int, why string, err error) {
 		t.Helper()
-		// A switch goes by the flows that it remembers until it has looked at each again, also to the port of a sandbox that has gone.
+		// ovs-vswitchd forwards by cached flows until it has revalidated them. One of these may lead to the port of a sandbox that has gone.
 		n.appctl("revalidator/wait")
 		return a.pinged(t, from, protocol, port, targets...)
 	}

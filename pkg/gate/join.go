@@ -65,10 +65,11 @@ func Join(ctx context.Context, client, server net.Conn, judge Judge, says Follow
 	return refused, context.Cause(ctx)
 }
 
-// Spoken waits for a client's first word, for b.Idle at most, and returns the client with that word still to be read.
+// Spoken waits until a client has sent something, for b.Idle at most. What it has sent is still to be read from the connection that Spoken returns. Its
+// error is why the wait ended: the client has gone, said nothing for too long, or ctx has ended.
 func Spoken(ctx context.Context, client net.Conn, b Bounds) (net.Conn, error) {
 	if err := client.SetReadDeadline(time.Now().Add(b.Idle)); err != nil {
-		return nil, fmt.Errorf("wait for the client's first word: %w", err)
+		return nil, fmt.Errorf("wait for the client's first message: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = client.SetReadDeadline(time.Unix(1, 0)) })
 	ahead := bufio.NewReader(client)
@@ -82,12 +83,12 @@ func Spoken(ctx context.Context, client net.Conn, b Bounds) (net.Conn, error) {
 		return nil, errClient
 	}
 	if err := client.SetReadDeadline(time.Time{}); err != nil {
-		return nil, fmt.Errorf("wait for the client's first word: %w", err)
+		return nil, fmt.Errorf("wait for the client's first message: %w", err)
 	}
 	return spoken{client, ahead}, nil
 }
 
-// spoken is a client of whose words some were read ahead.
+// spoken is a client some of whose bytes were read ahead.
 type spoken struct {
 	net.Conn
 	ahead *bufio.Reader

@@ -17,12 +17,12 @@ import (
 type Gate struct {
 	// Writes: all messages are let through.
 	Writes bool
-	// Socket is the path of the bridge's socket.
+	// Socket is the path of the bridge's management socket.
 	Socket string
 }
 
-// Join has a client talk to the bridge. ovs-vswitchd ends a connection on which nothing is said in its first second, and a client's first word may take longer to come here: the bridge
-// is connected to anew when it is there. server has shown that this can be done.
+// Join has a client talk to the bridge. ovs-vswitchd ends a connection whose client says nothing for a second, and a client may need longer for its
+// first message. So Join closes server, waits for that message, and connects to Socket then.
 func (g Gate) Join(ctx context.Context, client, server net.Conn, b gate.Bounds) (refused int, why error) {
 	_ = server.Close()
 	client, err := gate.Spoken(ctx, client, b)
