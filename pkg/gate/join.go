@@ -68,8 +68,9 @@ func Join(ctx context.Context, client, server net.Conn, judge Judge, says Follow
 // Spoken waits until a client has sent something, for b.Idle at most. What it has sent is still to be read from the connection that Spoken returns. Its
 // error is why the wait ended: the client has gone, said nothing for too long, or ctx has ended.
 func Spoken(ctx context.Context, client net.Conn, b Bounds) (net.Conn, error) {
+	// A deadline cannot be set on a connection that has ended.
 	if err := client.SetReadDeadline(time.Now().Add(b.Idle)); err != nil {
-		return nil, fmt.Errorf("wait for the client's first message: %w", err)
+		return nil, fmt.Errorf("%w: %w", errClient, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = client.SetReadDeadline(time.Unix(1, 0)) })
 	ahead := bufio.NewReader(client)
@@ -83,7 +84,7 @@ func Spoken(ctx context.Context, client net.Conn, b Bounds) (net.Conn, error) {
 		return nil, errClient
 	}
 	if err := client.SetReadDeadline(time.Time{}); err != nil {
-		return nil, fmt.Errorf("wait for the client's first message: %w", err)
+		return nil, fmt.Errorf("%w: %w", errClient, err)
 	}
 	return spoken{client, ahead}, nil
 }
