@@ -127,7 +127,7 @@ func (o *installOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.tag, "image-tag", "", "tag of the images (default: this program's version, or what the kustomization of -k says)")
 	f.StringSliceVar(&o.services, "service-cidrs", nil, "the API server's ranges of Services (default: those of the cluster's ServiceCIDR objects)")
 	f.StringSliceVar(&o.pods, "pod-cidrs", nil, "ranges of the default Network, for pods whose namespaces have no other (default 10.244.0.0/16)")
-	f.StringSliceVar(&o.nodes, "node-cidrs", nil, "all by which nodes and the control plane can be reached; without them no Service gets external addresses")
+	f.StringSliceVar(&o.nodes, "node-cidrs", nil, "all by which nodes and the control plane can be reached (default: ranges around the addresses of Nodes and API servers)")
 	f.StringSliceVar(&o.dns, "dns-addresses", nil, "what kubelets give to pods as their DNS (default: addresses of Service kube-system/kube-dns)")
 }
 

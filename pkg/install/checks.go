@@ -275,7 +275,12 @@ func (f facts) checkRanges(p *Plan) Check {
 func (f facts) checkNodeRange(p *Plan) Check {
 	const name = "nodes' ranges"
 	if len(p.ranges.nodes) == 0 {
-		return Check{name, Warn, "none", "no Service gets an external address until --node-cidrs names all by which nodes can be reached"}
+		return Check{name, Warn, "none", "no Service gets an external address, and no EndpointSlice by hand an address, until --node-cidrs names all by which nodes can be reached"}
+	}
+	for _, a := range f.api {
+		if !slices.ContainsFunc(append(slices.Clone(p.ranges.nodes), p.ranges.closed...), func(r netip.Prefix) bool { return r.Contains(a) }) {
+			return Check{name, Warn, fmt.Sprintf("an API server has %s, which is in none of %s, nor in closedCIDRs", a, listed(p.ranges.nodes)), "name all by which nodes and the control plane can be reached with --node-cidrs"}
+		}
 	}
 	for _, n := range f.nodes {
 		for _, a := range addressesOf(n) {

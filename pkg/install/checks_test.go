@@ -77,6 +77,8 @@ func TestChecks(t *testing.T) {
 		{"a node where pods are", plan, func(f *facts) { f.nodes[0].Status.Addresses[0].Address = "10.244.0.9" }, "Networks' ranges", Refuse},
 		{"a node where Services are", withoutNodes, func(f *facts) { f.nodes[0].Status.Addresses[0].Address = "10.96.0.9" }, "Networks' ranges", Refuse},
 		{"a node elsewhere", plan, func(f *facts) { f.nodes[0].Status.Addresses[0].Address = "198.51.100.1" }, "nodes' ranges", Refuse},
+		{"an API server where nodes are", plan, func(f *facts) { f.api = []netip.Addr{netip.MustParseAddr("192.0.2.9")} }, "nodes' ranges", OK},
+		{"an API server elsewhere", plan, func(f *facts) { f.api = []netip.Addr{netip.MustParseAddr("198.51.100.9")} }, "nodes' ranges", Warn},
 		{"no nodes' ranges", withoutNodes, func(*facts) {}, "nodes' ranges", Warn},
 		{"another range of pods", plan, func(f *facts) { f.nodes[0].Spec.PodCIDRs = []string{"10.8.1.0/24"} }, "ranges of nodes' pods", Warn},
 		{"the same range of pods", plan, func(f *facts) { f.nodes[0].Spec.PodCIDRs = []string{"10.244.1.0/24"} }, "ranges of nodes' pods", OK},

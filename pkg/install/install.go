@@ -90,6 +90,11 @@ func complete(ctx context.Context, c *Cluster, v Values) (Values, error) {
 	if len(v.DNSAddresses) == 0 {
 		return v, errors.New("there is no Service kube-system/kube-dns: name the address that kubelets give to pods (clusterDNS) with --dns-addresses")
 	}
+	if len(v.NodeCIDRs) == 0 && c != nil {
+		if v.NodeCIDRs, err = c.nodeRanges(ctx); err != nil {
+			return v, err
+		}
+	}
 	return v, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -48,6 +49,8 @@ type facts struct {
 	daemons  []appsv1.DaemonSet
 	// services are the ranges that the cluster tells of.
 	services ranges
+	// api are addresses of API servers.
+	api []netip.Addr
 	// denied are rights that the user lacks.
 	denied []string
 	// installed is the version that is there; nil, if none is.
@@ -96,6 +99,9 @@ func (c *Cluster) facts(ctx context.Context, p *Plan) (f facts, err error) {
 		return f, err
 	}
 	if f.services.dns, err = c.dnsAddresses(ctx); err != nil {
+		return f, err
+	}
+	if f.api, err = c.apiAddresses(ctx); err != nil {
 		return f, err
 	}
 	if f.installed, err = c.Installed(ctx); err != nil {

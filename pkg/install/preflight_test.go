@@ -1,9 +1,12 @@
 package install
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +35,7 @@ func fakeCluster(t *testing.T, server string, allowed func(verb, resource string
 	found := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{}, FakedServerVersion: &version.Info{GitVersion: server}}
 	found.Resources = []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{kind("nodes", "Node", false), kind("services", "Service", true)}},
+		{GroupVersion: "discovery.k8s.io/v1", APIResources: []metav1.APIResource{kind("endpointslices", "EndpointSlice", true)}},
 		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{kind("daemonsets", "DaemonSet", true), kind("deployments", "Deployment", true)}},
 		{GroupVersion: "networking.k8s.io/v1", APIResources: []metav1.APIResource{kind("servicecidrs", "ServiceCIDR", false)}},
 		{GroupVersion: "authorization.k8s.io/v1", APIResources: []metav1.APIResource{kind("selfsubjectaccessreviews", "SelfSubjectAccessReview", false)}},
@@ -55,8 +59,12 @@ func TestPreflightReadsTheCluster(t *testing.T) {
 	services.Object["spec"] = map[string]any{"cidrs": []any{"10.112.0.0/16"}}
 	names := object("v1", "Service", "kube-system", "kube-dns", nil)
 	names.Object["spec"] = map[string]any{"clusterIPs": []any{"10.112.0.10"}}
-	there := []runtime.Object{nodeObject("a", "192.0.2.1"), nodeObject("b", "192.0.2.2"), nodeObject("c", "192.0.2.3"), services, names}
-	options := Options{Source: Source{Overlay: "ha"}, Values: Values{Tag: "v0.3.0", NodeCIDRs: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}}
+	api := object("discovery.k8s.io/v1", "EndpointSlice", "default", "kubernetes", map[string]string{discoveryv1.LabelServiceName: "kubernetes"})
+	api.Object["endpoints"] = []any{map[string]any{"addresses": []any{"198.51.100.9"}}}
+	another := object("discovery.k8s.io/v1", "EndpointSlice", "default", "web", map[string]string{discoveryv1.LabelServiceName: "web"})
+	another.Object["endpoints"] = []any{map[string]any{"addresses": []any{"203.0.113.9"}}}
+	there := []runtime.Object{nodeObject("a", "192.0.2.1"), nodeObject("b", "192.0.2.2"), nodeObject("c", "192.0.2.3"), services, names, api, another}
+	options := Options{Source: Source{Overlay: "ha"}, Values: Values{Tag: "v0.3.0"}}
 
 	all := func(string, string) bool { return true }
 	check := func(c *Cluster) map[string]Verdict {
@@ -70,6 +78,9 @@ func TestPreflightReadsTheCluster(t *testing.T) {
 		}
 		if got := plan.ranges.dns; len(got) != 1 || got[0].String() != "10.112.0.10" {
 			t.Errorf("DNS addresses %v", got)
+		}
+		if got := plan.ranges.nodes; len(got) != 2 || got[0].String() != "192.0.2.0/24" || got[1].String() != "198.51.100.0/24" {
+			t.Errorf("nodes' ranges %v", got)
 		}
 		checks, err := Preflight(t.Context(), c, plan)
 		if err != nil {
@@ -98,5 +109,34 @@ func TestPreflightReadsTheCluster(t *testing.T) {
 	}
 	if len(got) != 4 {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestNodesRangesHoldThoseThatComeLater: ranges are those of subnets, and no more than an AtollConfig has.
+func TestNodesRangesHoldThoseThatComeLater(t *testing.T) {
+	t.Parallel()
+	var many []netip.Addr
+	for i := range 200 {
+		many = append(many, netip.AddrFrom4([4]byte{10, 1, byte(i), 7}), netip.MustParseAddr(fmt.Sprintf("2001:db8:0:%x::7", i)))
+	}
+	for _, test := range []struct {
+		addresses []netip.Addr
+		want      string
+	}{
+		{nil, "[]"},
+		{[]netip.Addr{netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("2001:db8::9"), netip.MustParseAddr("192.0.2.200"), netip.MustParseAddr("::ffff:10.0.0.1")}, "[10.0.0.0/24 192.0.2.0/24 2001:db8::/64]"},
+	} {
+		if got := fmt.Sprint(around(test.addresses)); got != test.want {
+			t.Errorf("around %v: %s, want %s", test.addresses, got, test.want)
+		}
+	}
+	ranges := around(many)
+	if len(ranges) > 2*mostNodeRanges {
+		t.Errorf("%d ranges", len(ranges))
+	}
+	for _, a := range many {
+		if !slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) }) {
+			t.Errorf("%s is in none of %v", a, ranges)
+		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,6 +58,70 @@ func (c *Cluster) dnsAddresses(ctx context.Context) (out []netip.Addr, err error
 		}
 	}
 	return out, nil
+}
+
+// A range around an address of a node's is as large as subnets commonly are, so that nodes that come later are in it, too.
+const (
+	nodeBits4, nodeBits6 = 24, 64
+	// mostNodeRanges is how many ranges there are of each family at most: AtollConfigs have 64.
+	mostNodeRanges = 32
+)
+
+// nodeRanges are ranges around all addresses by which the cluster says that nodes and API servers can be reached.
+func (c *Cluster) nodeRanges(ctx context.Context) ([]netip.Prefix, error) {
+	nodes, err := listAs[corev1.Node](ctx, c, nodeKind, "", "")
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.apiAddresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		all = append(all, addressesOf(n)...)
+	}
+	return around(all), nil
+}
+
+// apiAddresses are those at which API servers say that they can be reached.
+func (c *Cluster) apiAddresses(ctx context.Context) (out []netip.Addr, err error) {
+	found, err := listAs[discoveryv1.EndpointSlice](ctx, c, sliceKind, "default", discoveryv1.LabelServiceName+"=kubernetes")
+	if err != nil {
+		return nil, err
+	}
+	for _, slice := range found {
+		for _, endpoint := range slice.Endpoints {
+			for _, text := range endpoint.Addresses {
+				if a, err := netip.ParseAddr(text); err == nil {
+					out = append(out, a)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// around is the ranges around addresses, sorted. They are wider where there would be too many.
+func around(addresses []netip.Addr) (out []netip.Prefix) {
+	for _, family := range []struct {
+		is   func(netip.Addr) bool
+		bits int
+	}{{netip.Addr.Is4, nodeBits4}, {netip.Addr.Is6, nodeBits6}} {
+		for bits := family.bits; ; bits-- {
+			var ranges []netip.Prefix
+			for _, a := range addresses {
+				if a = a.Unmap(); family.is(a) {
+					ranges = append(ranges, netip.PrefixFrom(a, bits).Masked())
+				}
+			}
+			slices.SortFunc(ranges, netip.Prefix.Compare)
+			if ranges = slices.Compact(ranges); len(ranges) <= mostNodeRanges {
+				out = append(out, ranges...)
+				break
+			}
+		}
+	}
+	return out
 }
 
 // valuesInForce are the values of an installation that is there; none, if there is none. The version is not among them.

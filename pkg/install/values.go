@@ -140,8 +140,8 @@ func (v Values) setDefaultNetwork(o *unstructured.Unstructured) error {
 
 // ranges are the ranges that objects were rendered with.
 type ranges struct {
-	services, pods, nodes []netip.Prefix
-	dns                   []netip.Addr
+	services, pods, nodes, closed []netip.Prefix
+	dns                           []netip.Addr
 }
 
 // rangesOf reads them from the AtollConfig among the objects.
@@ -160,13 +160,13 @@ func readRanges(o *unstructured.Unstructured) (r ranges, err error) {
 		return r, err
 	}
 	var spec struct {
-		ServiceCIDRs, PodCIDRs, NodeCIDRs []netip.Prefix
-		DNS                               struct{ Addresses []netip.Addr }
+		ServiceCIDRs, PodCIDRs, NodeCIDRs, ClosedCIDRs []netip.Prefix
+		DNS                                            struct{ Addresses []netip.Addr }
 	}
 	if err := json.Unmarshal(text, &spec); err != nil {
 		return r, fmt.Errorf("read %s: %w", nameOf(o), err)
 	}
-	return ranges{services: spec.ServiceCIDRs, pods: spec.PodCIDRs, nodes: spec.NodeCIDRs, dns: spec.DNS.Addresses}, nil
+	return ranges{services: spec.ServiceCIDRs, pods: spec.PodCIDRs, nodes: spec.NodeCIDRs, closed: spec.ClosedCIDRs, dns: spec.DNS.Addresses}, nil
 }
 
 // eachContainer calls f with each container of a workload. What is no workload has none.
