@@ -11,7 +11,11 @@ import (
 	"github.com/atoll-net/atoll/test/apiserver"
 )
 
-const dist = "../../dist"
+const (
+	dist = "../../dist"
+	// Storage, and a database that is on no node, where TestAPI has them.
+	inInfra, inClosed = "198.51.100.77", "198.51.100.99"
+)
 
 func TestAPI(t *testing.T) {
 	s := apiserver.Start(t)
@@ -21,6 +25,9 @@ func TestAPI(t *testing.T) {
 	t.Run("manifests", func(t *testing.T) { testManifests(t, s) })
 	t.Run("nodes unknown", func(t *testing.T) { testNodesUnknown(t, s) })
 	if err := s.Apply(t.Context(), dist+"/overlays/sandbox"); err != nil {
+		t.Fatal(err)
+	}
+	if err := change(t, s, `{"spec":{"infraCIDRs":["198.51.100.64/28"],"closedCIDRs":["172.30.0.1/32","172.31.0.0/24","198.51.100.96/28"]}}`); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("documentation", func(t *testing.T) { testDocumentation(t, s) })

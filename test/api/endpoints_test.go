@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/test/apiserver"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // sliceOf asks the server what it says to a slice with an address.
@@ -57,13 +59,12 @@ func testEndpoints(t *testing.T, s *apiserver.Server) {
 	admin := clientFor(t, s.RESTConfig())
 	makeNamespace(t, admin, "eps", map[string]string{"atoll.dev/network": "red"}, nil)
 	makeNamespace(t, admin, "eps-infra", map[string]string{"atoll.dev/infrastructure": "true"}, nil)
-	grant(t, admin, "writes-endpoints", "endpointers",
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"endpoints", "endpoints/restricted"}, Verbs: []string{"*"}},
-		rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices", "endpointslices/restricted"}, Verbs: []string{"*"}})
 	grant(t, admin, "atoll-endpoint-writer", "operators")
 	tenant, operator := clientFor(t, s.As("tenant", "endpointers")), clientFor(t, s.As("operator", "endpointers", "operators"))
 	kubernetesOwn := clientFor(t, s.As("system:serviceaccount:kube-system:endpointslice-controller", "endpointers"))
-	waitForPolicies(t, func(ctx context.Context) error { return sliceOf(ctx, tenant, "eps", "100.64.1.5") })
+	for _, address := range []string{"100.64.1.5", inInfra, inClosed} {
+		waitForPolicies(t, func(ctx context.Context) error { return sliceOf(ctx, tenant, "eps", address) })
+	}
 	for _, test := range []struct {
 		address string
 		bad     bool
@@ -72,9 +73,11 @@ func testEndpoints(t *testing.T, s *apiserver.Server) {
 		{"fd64:a701::1:5", true},
 		{"172.30.0.11", true}, // a node
 		{"172.31.0.11", true}, // its tunnels
-		{"10.96.0.10", true},  // a Service
-		{"10.244.0.9", true},  // a pod of the default Network
-		{"192.0.2.9", false},  // somebody outside
+		{inInfra, true},
+		{inClosed, true},
+		{"10.96.0.10", true}, // a Service
+		{"10.244.0.9", true}, // a pod of the default Network
+		{"192.0.2.9", false}, // somebody outside
 		{"2001:db8::9", false},
 	} {
 		for who, try := range map[string]func(kubernetes.Interface, string) error{
@@ -103,10 +106,38 @@ func testEndpoints(t *testing.T, s *apiserver.Server) {
 		t.Errorf("a slice with a name: %v", err)
 	}
 	testChangedSlice(t, admin, tenant, refused)
-	err := without(t, admin, func(ctx context.Context) error { return sliceOf(ctx, tenant, "eps", "100.64.1.5") }, "atoll-endpoint-addresses")
+	err := without(t, admin, func(ctx context.Context) error {
+		return errors.Join(sliceOf(ctx, tenant, "eps", "100.64.1.5"), sliceOf(ctx, tenant, "eps", inInfra), sliceOf(ctx, tenant, "eps", inClosed))
+	}, "atoll-endpoint-addresses")
 	if err != nil {
-		t.Errorf("the control: without the policy a tenant writes a slice with a face: %v", err)
+		t.Errorf("the control: without the policy a tenant writes slices with a face and with closed addresses: %v", err)
 	}
+}
+
+// testSlicesWhereNodesAreUnknown: with the settings that are shipped nobody knows which addresses are nodes', and so a tenant writes none; of each IP
+// family anew.
+func testSlicesWhereNodesAreUnknown(t *testing.T, s *apiserver.Server) {
+	const refused = "by a Service's selector, until its AtollConfig has the nodes' ranges of that IP family"
+	admin := clientFor(t, s.RESTConfig())
+	grant(t, admin, "writes-endpoints", "endpointers",
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"endpoints", "endpoints/restricted"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices", "endpointslices/restricted"}, Verbs: []string{"*"}})
+	tenant := clientFor(t, s.As("tenant", "endpointers"))
+	waitForPolicies(t, func(ctx context.Context) error { return sliceOf(ctx, tenant, "default", "172.30.0.11") })
+	for _, address := range []string{"172.30.0.11", "192.0.2.9", "2001:db8::9"} {
+		expect(t, sliceOf(t.Context(), tenant, "default", address), refused)
+		expect(t, endpointsOf(t.Context(), tenant, "default", address, true), refused)
+		expect(t, sliceOf(t.Context(), admin, "default", address), "")
+	}
+	expect(t, sliceOf(t.Context(), tenant, "default", "db.example"), "")
+	if _, err := s.Kubectl(t.Context(), "apply", "--server-side", "-f", "testdata/ipv4-nodes.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	wait.Eventually(t, wait.Patience, "slices with addresses outside are written", func(ctx context.Context) error {
+		return sliceOf(ctx, tenant, "default", "192.0.2.9")
+	})
+	expect(t, sliceOf(t.Context(), tenant, "default", "172.30.0.11"), "come into EndpointSlices and Endpoints by a Service's selector")
+	expect(t, sliceOf(t.Context(), tenant, "default", "2001:db8::9"), refused)
 }
 
 // testChangedSlice: of a slice that Kubernetes made, a tenant changes what he likes but its addresses.

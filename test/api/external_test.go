@@ -93,10 +93,12 @@ func testExternal(t *testing.T, s *apiserver.Server) {
 		_, err := client.CoreV1().Services(namespace).Create(t.Context(), object, dry)
 		return err
 	}
-	waitForPolicies(t, func(ctx context.Context) error {
-		_, err := admin.CoreV1().Services("ext-none").Create(ctx, service("early", external("100.64.0.1")), dry)
-		return err
-	})
+	for _, address := range []string{"100.64.0.1", inInfra, inClosed} {
+		waitForPolicies(t, func(ctx context.Context) error {
+			_, err := admin.CoreV1().Services("ext-none").Create(ctx, service("early", external(address)), dry)
+			return err
+		})
+	}
 	for _, test := range []struct{ namespace, address, refusal string }{
 		{"ext-none", "198.51.100.9", granted},
 		{"ext-plain", "198.51.100.9", granted},
@@ -111,6 +113,8 @@ func testExternal(t *testing.T, s *apiserver.Server) {
 		{"ext-some", "10.244.1.9", infra},
 		{"ext-some", "172.30.0.11", infra},
 		{"ext-some", "172.31.0.11", infra},
+		{"ext-some", inInfra, infra},
+		{"ext-some", inClosed, infra},
 		{"ext-infra", "100.64.0.9", infra},
 		{"ext-some", "::ffff:100.64.0.9", plain},
 		{"ext-some", "100.064.0.9", ""}, // refused by the API server itself, or by the policy
@@ -192,6 +196,7 @@ func testNodesUnknown(t *testing.T, s *apiserver.Server) {
 	if err := s.Apply(t.Context(), dist+"/admission"); err != nil {
 		t.Fatal(err)
 	}
+	const unknown = "until its AtollConfig has the nodes' ranges of that IP family"
 	admin := clientFor(t, s.RESTConfig())
 	try := func(ctx context.Context, external ...string) error {
 		_, err := admin.CoreV1().Services("default").Create(ctx, &corev1.Service{
@@ -205,5 +210,9 @@ func testNodesUnknown(t *testing.T, s *apiserver.Server) {
 		t.Fatal(err)
 	}
 	wait.Eventually(t, wait.Patience, "Services are written", func(ctx context.Context) error { return try(ctx) })
-	expect(t, try(t.Context(), "203.0.113.9"), "until its AtollConfig has the nodes' ranges")
+	expect(t, try(t.Context(), "203.0.113.9"), unknown)
+	testSlicesWhereNodesAreUnknown(t, s)
+	// Those of IPv4 are known now.
+	expect(t, try(t.Context(), "203.0.113.9"), "")
+	expect(t, try(t.Context(), "2001:db8::9"), unknown)
 }
