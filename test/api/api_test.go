@@ -41,6 +41,7 @@ func TestAPI(t *testing.T) {
 	t.Run("tenants", func(t *testing.T) { testTenants(t, s) })
 	t.Run("tenants' admins", func(t *testing.T) { testTenantAdmins(t, s) })
 	t.Run("mirrors", func(t *testing.T) { testMirrors(t, s) })
+	t.Run("stolen controller", func(t *testing.T) { testStolenController(t, s) })
 	t.Run("services", func(t *testing.T) { testServices(t, s) })
 	t.Run("node reports", func(t *testing.T) { testNodeReports(t, s) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, s) })
