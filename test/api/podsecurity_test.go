@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +24,9 @@ func securityNamespaces(t *testing.T, s *apiserver.Server, admin kubernetes.Inte
 		"sec-tenant":  {tenant: "acme"},
 		"sec-both":    {network: "red", tenant: "acme"},
 		"sec-told":    {network: "red", enforce: "privileged"},
-		"sec-plain":   nil,
-		"sec-infra":   {network: "red", "atoll.dev/infrastructure": "true"},
+		// Of the default Network, and of any that selects it by its name.
+		"sec-plain": nil,
+		"sec-infra": {network: "red", "atoll.dev/infrastructure": "true"},
 	} {
 		makeNamespace(t, admin, name, labels, nil)
 		makers[name] = editor(t, s, admin, name)
@@ -111,11 +113,11 @@ func testPodSecurity(t *testing.T, s *apiserver.Server, makers map[string]kubern
 		_, err := makers[namespace].CoreV1().Pods(namespace).Create(ctx, p, dry)
 		return err
 	}
-	for _, namespace := range []string{"sec-network", "sec-tenant"} {
+	for _, namespace := range []string{"sec-network", "sec-tenant", "sec-plain"} {
 		waitForPolicies(t, func(ctx context.Context) error { return create(ctx, namespace, bad["privileged"]) })
 	}
 	for namespace, refusal := range map[string]string{
-		"sec-network": level, "sec-tenant": level, "sec-both": level, "sec-told": "", "sec-plain": "", "sec-infra": "",
+		"sec-network": level, "sec-tenant": level, "sec-both": level, "sec-plain": level, "sec-told": "", "sec-infra": "",
 	} {
 		for what, p := range bad {
 			t.Run(namespace+" "+what, func(t *testing.T) { expect(t, create(t.Context(), namespace, p), refusal) })
@@ -124,6 +126,14 @@ func testPodSecurity(t *testing.T, s *apiserver.Server, makers map[string]kubern
 			t.Run(namespace+" "+what, func(t *testing.T) { expect(t, create(t.Context(), namespace, p), "") })
 		}
 	}
+	t.Run("the cluster's own programs", func(t *testing.T) {
+		for _, namespace := range []string{"kube-system", "atoll-system"} {
+			for _, what := range []string{"the node's network", "the node's files", "privileged"} {
+				_, err := clientFor(t, s.As("programs", core)).CoreV1().Pods(namespace).Create(t.Context(), bad[what], dry)
+				expect(t, err, "")
+			}
+		}
+	})
 	t.Run("a container that is added for debugging", func(t *testing.T) {
 		// The role edit does not let anybody add one.
 		pods := clientFor(t, s.As("tenant", core)).CoreV1().Pods("sec-network")
@@ -144,7 +154,9 @@ func testPodSecurity(t *testing.T, s *apiserver.Server, makers map[string]kubern
 	})
 	t.Run("control: without the policy", func(t *testing.T) {
 		admin := clientFor(t, s.RESTConfig())
-		expect(t, without(t, admin, func(ctx context.Context) error { return create(ctx, "sec-network", bad["the node's network"]) }, "atoll-pod-security-networks"), "")
+		expect(t, without(t, admin, func(ctx context.Context) error {
+			return errors.Join(create(ctx, "sec-network", bad["the node's network"]), create(ctx, "sec-plain", bad["the node's network"]))
+		}, "atoll-pod-security"), "")
 	})
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/netip"
@@ -92,11 +93,19 @@ func (c *Cluster) Pod(t *testing.T, s PodSpec) *corev1.Pod {
 // Make makes a pod as it is written, which is deleted when the test ends.
 func (c *Cluster) Make(t *testing.T, object *corev1.Pod) *corev1.Pod {
 	t.Helper()
+	var p *corev1.Pod
+	create := func(ctx context.Context) (err error) {
+		p, err = c.Clients.Kube.CoreV1().Pods(object.Namespace).Create(ctx, object, metav1.CreateOptions{})
+		return err
+	}
 	if object.Spec.HostNetwork {
 		c.takeNode(t, object.Spec.NodeSelector[corev1.LabelHostname])
 	}
-	p, err := c.Clients.Kube.CoreV1().Pods(object.Namespace).Create(t.Context(), object, metav1.CreateOptions{})
-	if err != nil {
+	if object.Spec.HostNetwork && object.Namespace != metav1.NamespaceSystem {
+		c.Kubectl(t, "label", "--overwrite", "namespace", object.Namespace, "pod-security.kubernetes.io/enforce=privileged")
+		// The API server learns of it some time later.
+		Eventually(t, Patience, "pod "+object.Name+" is admitted", create)
+	} else if err := create(t.Context()); err != nil {
 		t.Fatalf("make pod %s/%s: %v", object.Namespace, object.Name, err)
 	}
 	t.Cleanup(func() { c.DeletePod(t, p) })

@@ -96,7 +96,7 @@ func TestPodsThatAreTheNode(t *testing.T) {
 		})
 	}
 	yes := true
-	policy("atoll-pod-security-networks").holds(t,
+	policy("atoll-pod-security").holds(t,
 		attack{"hostNetwork", creates(func(p *corev1.Pod) { p.Spec.HostNetwork = true })},
 		attack{"hostPID", creates(func(p *corev1.Pod) { p.Spec.HostPID = true })},
 		attack{"privileged", creates(func(p *corev1.Pod) {
