@@ -106,6 +106,37 @@ func TestATenantsPodsElsewhere(t *testing.T) {
 	w.wantIsolation(t, "when it has gone", "tenant acme: Hard")
 }
 
+// TestPrivilegedPodsAreSaid: walls are soft where a namespace is admitted whose pods may be privileged, however it is admitted, and whichever was first.
+func TestPrivilegedPodsAreSaid(t *testing.T) {
+	w := isolatedWorld()
+	label := func(labels map[string]string) {
+		labels["kubernetes.io/metadata.name"] = "old"
+		w.setNamespace("old", labels)
+		w.settle()
+	}
+	w.rewrite("red", func(n *model.Network) { n.Allowed = nil })
+	label(map[string]string{model.LabelPodSecurity: "privileged"})
+	w.wantIsolation(t, "by nobody's namespace", "acme: Hard", "red: Hard", "tenant acme: Hard")
+	label(map[string]string{model.LabelPodSecurity: "privileged", model.LabelNetwork: "red"})
+	w.wantIsolation(t, "labelled afterwards", "acme: Hard", "red: Soft PrivilegedPods")
+	label(map[string]string{model.LabelPodSecurity: "baseline", model.LabelNetwork: "red"})
+	w.wantIsolation(t, "with a level", "red: Hard")
+	w.rewrite("red", func(n *model.Network) {
+		n.Allowed = &match.Selector{Requirements: []match.Requirement{{Key: "kubernetes.io/metadata.name", Op: match.In, Values: []string{"old"}}}}
+	})
+	label(map[string]string{model.LabelPodSecurity: "privileged"})
+	w.wantIsolation(t, "by its name", "red: Soft PrivilegedPods", "acme: Hard")
+	label(map[string]string{model.LabelPodSecurity: "privileged", model.LabelInfrastructure: "true"})
+	w.wantIsolation(t, "infrastructure is trusted", "red: Hard")
+	label(map[string]string{model.LabelPodSecurity: "privileged", model.LabelTenant: "acme"})
+	w.wantIsolation(t, "of the tenant", "acme: Soft PrivilegedPods", "acme--db: Soft PrivilegedPods", "red: Soft PrivilegedPods")
+	w.rewrite("red", func(n *model.Network) { n.Allowed = nil })
+	w.wantIsolation(t, "not admitted any more", "red: Hard")
+	w.deleteNamespace("old")
+	w.settle()
+	w.wantIsolation(t, "when it has gone", "acme: Hard", "acme--db: Hard", "tenant acme: Hard")
+}
+
 // TestNothingIsSaidOfWhatIsNotServed: neither hard nor soft.
 func TestNothingIsSaidOfWhatIsNotServed(t *testing.T) {
 	w := isolatedWorld()

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/match"
@@ -29,13 +30,16 @@ type Network struct {
 	Consumers, Providers []Peer
 	// Answering are others whose pods answer its pods' questions for names.
 	Answering []Peer
+	// Privileged are the namespaces that may attach pods with all the rights of their nodes, sorted; without those that are infrastructure.
+	Privileged []string
 }
 
 // Equal reports whether the verdicts on two are the same, since what decides is. What a Network's owner wrote is one and the same, or else taken for
 // something else.
 func (n Network) Equal(other Network) bool {
 	return n.Network == other.Network && n.Default == other.Default &&
-		slices.Equal(n.Consumers, other.Consumers) && slices.Equal(n.Providers, other.Providers) && slices.Equal(n.Answering, other.Answering)
+		slices.Equal(n.Consumers, other.Consumers) && slices.Equal(n.Providers, other.Providers) && slices.Equal(n.Answering, other.Answering) &&
+		slices.Equal(n.Privileged, other.Privileged)
 }
 
 // Peer is another Network.
@@ -75,6 +79,7 @@ func (n Network) findings() (out []finding) {
 	add(len(n.Consumers) > 0, finding{model.ReasonServesOthers, fmt.Sprintf("spec.compatibleWith lets pods of %s reach its pods, and know its names: take them out of it", list(n.Consumers)), true})
 	add(len(n.Providers) > 0, finding{model.ReasonUsesOthers, fmt.Sprintf("its pods reach pods of %s, and know their names: take these out of spec.uses and spec.usesAddressesOf, or this one out of their spec.compatibleWith", list(n.Providers)), true})
 	add(len(n.Answering) > 0, finding{model.ReasonAnsweredByOthers, fmt.Sprintf("pods of %s answer its questions for names (spec.dns.service): they learn what its pods ask for, and say where they go: name a Service of its own, or set spec.dns.mode to node", list(n.Answering)), true})
+	add(len(n.Privileged) > 0, finding{model.ReasonPrivilegedPods, fmt.Sprintf("pods of namespaces %s may join and be privileged, and so have all that their node has: set their label %s to baseline, or keep them out by spec.allowedNamespaces", first(quoted(n.Privileged), ", "), model.LabelPodSecurity), true})
 	return out
 }
 
@@ -110,14 +115,10 @@ func OfTenant(own []Walls, elsewhere []string) *model.Isolation {
 		all = append(all, finding{reason: reason, message: first(messages, "; ")})
 	}
 	if len(elsewhere) > 0 {
-		var quoted []string
-		for _, name := range elsewhere {
-			quoted = append(quoted, fmt.Sprintf("%q", name))
-		}
 		all = append(all, finding{
 			model.ReasonPodsElsewhere,
 			fmt.Sprintf("namespaces of the Tenant name Networks that are not its own (label %s), or pods of theirs are there: %s. Have them name the Tenant's, or give the Networks to it (spec.tenant)",
-				model.LabelNetwork, first(quoted, ", ")),
+				model.LabelNetwork, first(quoted(elsewhere), ", ")),
 			true,
 		})
 	}
@@ -154,6 +155,13 @@ func Changed(before model.Hardness, now *model.Isolation) *model.Problem {
 		words = append(words, r.Message)
 	}
 	return &model.Problem{Reason: model.ReasonIsolationSoft, Message: "isolation is soft now, and was hard: " + strings.Join(words, "; ")}
+}
+
+func quoted(names []string) (out []string) {
+	for _, name := range names {
+		out = append(out, strconv.Quote(name))
+	}
+	return out
 }
 
 func list(peers []Peer) string {

@@ -78,6 +78,7 @@ func TestHardAndSoft(t *testing.T) {
 			"another tenant's do", func(n *Network) { n.Providers, n.Answering = []Peer{{"red", "other"}}, []Peer{{"red", "other"}} },
 			"Soft Soft Soft AnsweredByOthers UsesOtherNetworks", "Soft Soft Soft AnsweredByOthers UsesOtherNetworks",
 		},
+		{"privileged pods may join", func(n *Network) { n.Privileged = []string{"mine"} }, "Soft Soft Soft PrivilegedPods", "Soft Soft Soft PrivilegedPods"},
 		{
 			"of both", func(n *Network) { n.Infra, n.Consumers = model.InfraDirect, []Peer{{"acme--web", "acme"}} },
 			"Soft Soft Soft InfraAccessDirect ServesOtherNetworks", "Soft Soft Soft InfraAccessDirect",
@@ -106,6 +107,9 @@ func TestReasonsNameAField(t *testing.T) {
 	n.Providers, n.Answering = n.Consumers[:1], n.Consumers[:1]
 	vpc := network()
 	vpc.Ingress = model.InfraIngressAll
+	for i := range 100 {
+		vpc.Privileged = append(vpc.Privileged, fmt.Sprintf("namespace-%02d", i))
+	}
 	for _, r := range append(OfNetwork(n).Reasons, OfNetwork(vpc).Reasons...) {
 		if !strings.Contains(r.Message, "spec.") || len(r.Message) > 250 {
 			t.Errorf("%+v", r)

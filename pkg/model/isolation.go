@@ -28,6 +28,8 @@ const (
 	ReasonUsesOthers   = "UsesOtherNetworks"
 	// ReasonAnsweredByOthers: pods of another Network answer its pods' questions for names.
 	ReasonAnsweredByOthers = "AnsweredByOthers"
+	// ReasonPrivilegedPods: some of its pods may have all the rights of their nodes.
+	ReasonPrivilegedPods = "PrivilegedPods"
 	// ReasonPodsElsewhere: a Tenant's namespaces or pods are in Networks that are not its own.
 	ReasonPodsElsewhere = "PodsElsewhere"
 )

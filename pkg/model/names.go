@@ -12,6 +12,8 @@ const (
 	// LabelInfrastructure on a namespace says, when it is "true", that its pods in the default Network are infrastructure: they
 	// reach the pods of all Networks.
 	LabelInfrastructure = Group + "/infrastructure"
+	// LabelPodSecurity on a namespace is the Pod Security level that Kubernetes holds its pods to.
+	LabelPodSecurity = "pod-security.kubernetes.io/enforce"
 	// AnnotationNICs on a pod asks for a subnet or an address: a JSON list of NICRequest.
 	AnnotationNICs = Group + "/nics"
 	// AnnotationExternalRanges on a namespace are the ranges of which its Services may have external addresses: CIDRs, separated by

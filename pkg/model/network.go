@@ -129,5 +129,8 @@ func (n Namespace) Home() string { return cmp.Or(n.Network(), n.Tenant()) }
 // Infrastructure reports whether the namespace is labelled as infrastructure.
 func (n Namespace) Infrastructure() bool { return n.Labels[LabelInfrastructure] == "true" }
 
+// Privileged reports whether the namespace's pods may have all the rights of their nodes.
+func (n Namespace) Privileged() bool { return n.Labels[LabelPodSecurity] == "privileged" }
+
 // Tenant is the tenant that owns the namespace; empty when none does.
 func (n Namespace) Tenant() string { return n.Labels[LabelTenant] }

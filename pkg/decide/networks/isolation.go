@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/decide/pass"
 	"github.com/atoll-net/atoll/pkg/isolation"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -12,6 +13,8 @@ import (
 type walls struct {
 	drawn        isolation.Network
 	all, outward model.Isolation
+	// levels is how often the privileged namespaces had changed.
+	levels int
 }
 
 // isolation judges a Network that is known to be in the database; nil: it is not. Nobody changes what it returns: pods come and go far more often
@@ -25,10 +28,42 @@ func (s *Stage) isolation(n *Network) *walls {
 		Consumers: s.owned(s.compatible.Consumers(n.Name)), Providers: s.owned(s.compatible.Providers(n.Name)),
 		Answering: s.owned(s.Resolvers.Answering(model.ServiceKey(n.Model.DNSService), n.Name).From),
 	}
+	if n.walls != nil && n.walls.levels == s.levels && n.walls.drawn.Network == from.Network && n.walls.drawn.Default == from.Default {
+		from.Privileged = n.walls.drawn.Privileged
+	} else {
+		from.Privileged = s.privilegedIn(n)
+	}
 	if n.walls == nil || !n.walls.drawn.Equal(from) {
 		n.walls = &walls{drawn: from, all: isolation.OfNetwork(from), outward: isolation.TowardsOthers(from)}
 	}
+	n.walls.levels = s.levels
 	return n.walls
+}
+
+// privilegedIn are the namespaces whose privileged pods a Network admits, sorted.
+func (s *Stage) privilegedIn(n *Network) (out []string) {
+	for _, name := range pass.Sorted(s.privileged) {
+		if !s.Cluster.IsInfrastructure(name) && n.Admits(*s.Cluster.Namespaces[name]) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// levelMoved has all Networks judged anew when a namespace is privileged, or was: any may admit it.
+func (s *Stage) levelMoved(name string) {
+	_, was := s.privileged[name]
+	ns := s.Cluster.Namespaces[name]
+	is := ns != nil && ns.Privileged()
+	if is {
+		s.privileged[name] = struct{}{}
+	} else {
+		delete(s.privileged, name)
+	}
+	if is || was {
+		s.levels++
+		s.reportAll()
+	}
 }
 
 // towardsAll and towardsTenants are nil of nothing.

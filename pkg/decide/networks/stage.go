@@ -106,6 +106,9 @@ type Stage struct {
 	requoted map[string]struct{}
 	// admitting are the names of the Networks that admit a namespace, for those who were asked about.
 	admitting map[string][]string
+	// privileged are the namespaces whose pods may have all the rights of their nodes, and levels is how often one of them has changed.
+	privileged map[string]struct{}
+	levels     int
 	// answered finds the Networks whose names a Service answers for, or, by the cluster's own DNS, those where nobody does.
 	answered pass.Index[model.ServiceKey, string]
 	// former Networks serve subnets that they do not list any more.
@@ -189,7 +192,8 @@ func New(w World, stages Stages) *Stage {
 		HomeChanged: pass.NewTopic[struct{}](stages.Closings), GuardChanged: pass.NewTopic[struct{}](stages.Routers),
 		PlacesChanged: pass.NewTopic[string](stages.Routers), InfrastructureChanged: pass.NewTopic[struct{}](stages.Ranges),
 		Seen: pass.NewTopic[string](stages.Statuses), Reported: pass.NewTopic[string](stages.Statuses),
-		byTenant: pass.Index[string, string]{}, quotas: map[string]model.Quota{}, requoted: map[string]struct{}{},
+		privileged: map[string]struct{}{},
+		byTenant:   pass.Index[string, string]{}, quotas: map[string]model.Quota{}, requoted: map[string]struct{}{},
 		networks: map[string]*Network{}, byVPC: pass.Index[string, string]{}, admitting: map[string][]string{},
 		answered: pass.Index[model.ServiceKey, string]{}, former: map[string]struct{}{}, replanned: map[string]struct{}{},
 		guard: guard{faced: map[string]struct{}{}}, flats: flats{names: map[string]struct{}{}},
@@ -201,7 +205,10 @@ func New(w World, stages Stages) *Stage {
 		unrouted: pass.NewQueue[string](stages.Routers), unserved: pass.NewQueue[string](stages.Ranges),
 		unreported: pass.NewQueue[string](stages.Statuses), moved: pass.NewQueue[string](stages.Statuses), answering: pass.NewQueue[model.ServiceKey](stages.Statuses),
 	}
-	w.Cluster.NamespaceChanged.Follow(stages.Objects, func(name string) { delete(s.admitting, name) })
+	w.Cluster.NamespaceChanged.Follow(stages.Objects, func(name string) {
+		delete(s.admitting, name)
+		s.levelMoved(name)
+	})
 	w.Cluster.TenantChanged.Follow(stages.Objects, s.tenantChanged)
 	w.Cluster.AddressesChanged.Follow(stages.Closings, func(struct{}) {
 		s.infraChanged = true
