@@ -25,7 +25,7 @@ func (a *Agent) followConfig(ctx context.Context, client dynamic.Interface) erro
 
 func infrastructureOf(s config.Settings) world.Infrastructure {
 	return world.Infrastructure{
-		DNS: s.DNS.Addresses, Services: s.Services, Faces: s.Faces, Others: s.Infra, Closed: s.Closed, Balancers: s.Balancers, Gateways: s.Gateways,
+		DNS: s.DNS.Addresses, Services: s.Services, Faces: s.Faces, Others: s.Infra, Closed: s.Closed, Balancers: s.Balancers, Gateways: s.Gateways, Nodes: s.Nodes,
 		DefaultSubnet: s.Subnet, Default: s.Network, MaxJoined: s.MaxJoined, MaxConnections: s.Outside,
 	}
 }

@@ -1,130 +1,12 @@
 package compatible
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
-
-// meaning is a range whose addresses mean something to a consumer's pods already.
-type meaning struct {
-	cidr netip.Prefix
-	kind kind
-	// network has it, if it is a Network's.
-	network string
-}
-
-// kind is what has a range, in the order in which messages name them.
-type kind int
-
-const (
-	own kind = iota
-	kept
-	cluster
-	flat
-	other
-)
-
-// String says whose it is to the consumer's owner.
-func (m meaning) String() string {
-	switch m.kind {
-	case own:
-		return fmt.Sprintf("%s of Network %q", m.cidr, m.network)
-	case kept:
-		return fmt.Sprintf("%s, which Network %q does not list and has pods of", m.cidr, m.network)
-	case cluster:
-		return fmt.Sprintf("%s, which is the cluster's own", m.cidr)
-	case flat:
-		return fmt.Sprintf("%s of a flat Network", m.cidr)
-	}
-	return fmt.Sprintf("%s of Network %q, which it reaches, too", m.cidr, m.network)
-}
-
-// toProvider says the same to a provider's owner, who has nothing to do with a third Network.
-func (m meaning) toProvider(consumer string) string {
-	if m.kind == other {
-		return fmt.Sprintf("what Network %q reaches already in another Network", consumer)
-	}
-	return m.String()
-}
-
-// dial decides which of those that a consumer knows by faces its pods dial by own addresses, too: all that are offered and wanted, the older
-// first, whose subnets mean nothing else to it. It takes nothing from anybody who is reached otherwise. Of a provider whose addresses are not
-// dialled both owners hear why.
-func (n *Networks) dial(consumer string, peers []peer) {
-	var known []meaning
-	for i, p := range peers {
-		if !p.addresses || p.mode == model.Routed {
-			continue
-		}
-		if known == nil {
-			known = n.meanings(consumer, peers)
-		}
-		if subnet, with, overlaps := ambiguous(n.subnets(p.network), known); overlaps {
-			peers[i].addresses = false
-			peers[i].problem, peers[i].toProvider = both(p.problem, notDialled(subnet, p.network, with.String())), both(p.toProvider, notDialled(subnet, p.network, with.toProvider(consumer)))
-			continue
-		}
-		for _, subnet := range n.subnets(p.network) {
-			known = append(known, meaning{subnet, other, p.network})
-		}
-	}
-}
-
-func notDialled(subnet netip.Prefix, provider, what string) model.Problem {
-	return *conflicting("%s: %s of Network %q overlaps %s: give one of them other addresses", byFacesOnly, subnet, provider, what)
-}
-
-// byFacesOnly begins all messages that say why pods are not dialled by their own addresses.
-const byFacesOnly = "pods are dialled by the addresses that Kubernetes knows them by, and not by their own"
-
-// meanings are what addresses mean to a Network's pods, but for those of pods that are known by faces.
-func (n *Networks) meanings(consumer string, peers []peer) (out []meaning) {
-	add := func(k kind, network string, ranges ...netip.Prefix) {
-		for _, r := range ranges {
-			out = append(out, meaning{r, k, network})
-		}
-	}
-	add(own, consumer, n.ranges[consumer]...)
-	add(kept, consumer, n.kept[consumer]...)
-	add(cluster, "", n.settings.Taken...)
-	for name := range n.flats {
-		add(flat, "", n.ranges[name]...)
-		add(flat, "", n.kept[name]...)
-	}
-	for name := range n.joints.with[consumer] {
-		add(other, name, n.ranges[name]...)
-	}
-	for _, p := range peers {
-		if p.state == model.CompatibilityActive {
-			add(other, p.network, n.known[p.network].ServiceCIDRs...)
-		}
-	}
-	return out
-}
-
-// ambiguous finds the first subnet that means something else, and the first of what it means: whatever their order, it is the same.
-func ambiguous(subnets []netip.Prefix, known []meaning) (subnet netip.Prefix, with meaning, found bool) {
-	for _, subnet := range subnets {
-		for _, k := range known {
-			if k.cidr.Overlaps(subnet) && (!found || k.before(with)) {
-				with, found = k, true
-			}
-		}
-		if found {
-			return subnet, with, true
-		}
-	}
-	return subnet, with, false
-}
-
-func (m meaning) before(o meaning) bool {
-	return cmp.Or(cmp.Compare(m.kind, o.kind), cmp.Compare(m.network, o.network), m.cidr.Compare(o.cidr)) < 0
-}
 
 // subnets are what addresses of a Network's pods are from.
 func (n *Networks) subnets(name string) []netip.Prefix {
@@ -189,26 +71,28 @@ func (n *Networks) Addressed(consumer string) []string {
 	return out
 }
 
-// flatChanged takes note of a flat Network's addresses, which pods of all others dial, and adds to touched the consumers of addresses
-// when they are others than before.
-func (n *Networks) flatChanged(name string, before []netip.Prefix, touched map[string]struct{}) {
+// flatChanged takes note of a flat Network's addresses, which pods of all others dial, adds to touched the consumers of addresses
+// when they are others than before, and reports whether they are.
+func (n *Networks) flatChanged(name string, before []netip.Prefix, touched map[string]struct{}) bool {
 	m := n.known[name]
-	if m != nil && (m.Type != model.VPC || name == n.settings.Default) {
+	_, was := n.flats[name]
+	is := m != nil && (m.Type != model.VPC || name == n.settings.Default)
+	if is {
 		n.flats[name] = struct{}{}
-	} else if _, was := n.flats[name]; was {
-		delete(n.flats, name)
 	} else {
-		return
+		delete(n.flats, name)
 	}
-	if !slices.Equal(before, n.ranges[name]) {
-		n.askAgain(touched)
+	if was == is && (!is || slices.Equal(before, n.ranges[name])) {
+		return false
 	}
+	n.askAgain(touched)
+	return true
 }
 
 // askAgain adds all consumers of addresses.
 func (n *Networks) askAgain(touched map[string]struct{}) {
 	for _, consumer := range slices.Collect(maps.Keys(n.judged)) {
-		if slices.ContainsFunc(n.judged[consumer], func(p peer) bool { return p.addresses }) {
+		if slices.ContainsFunc(n.judged[consumer], func(p peer) bool { return p.addresses || p.services }) {
 			touched[consumer] = struct{}{}
 		}
 	}
@@ -226,6 +110,7 @@ func (n *Networks) Keep(name string, ranges []netip.Prefix) (changed []string) {
 	touched, told := map[string]struct{}{name: {}}, map[string]struct{}{}
 	if _, is := n.flats[name]; is {
 		n.askAgain(touched)
+		maps.Copy(touched, n.rejoin(told))
 	}
 	for consumer := range touched {
 		n.settle(consumer, told)

@@ -23,6 +23,15 @@ func addressed(name, compatibleWith, wants, subnet string, services ...string) *
 	return m
 }
 
+// gotAt is a Network that got all its ranges at a time, in seconds.
+func gotAt(m *model.Network, at int64) *model.Network {
+	m.Since = map[netip.Prefix]time.Time{}
+	for _, r := range testSettings().ranges(m) {
+		m.Since[r] = time.Unix(at, 0)
+	}
+	return m
+}
+
 // plain is one that says nothing of addresses.
 func plain(name, compatibleWith, uses, subnet string, services ...string) *model.Network {
 	return byFace(routed(name, compatibleWith, uses, subnet, services...))
@@ -120,19 +129,24 @@ func TestWhoseAddressesAreDialled(t *testing.T) {
 		},
 		{
 			"another one's Services that it reaches",
-			[]*model.Network{plain("t/c", "b", "", "10.3.0.0/16", "10.1.9.0/24"), addressed("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "", "10.2.0.0/16")},
-			"", "uses a ByFace Active AddressConflict: " + faces + "10.1.0.0/16 of Network \"a\" overlaps 10.1.9.0/24 of Network \"c\", which it reaches, too, uses c ByFace Active",
+			[]*model.Network{gotAt(plain("t/c", "b", "", "10.3.0.0/16", "10.1.9.0/24"), 1), addressed("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "", "10.2.0.0/16")},
+			"", "uses a ByFace Active AddressConflict: " + faces + "10.1.0.0/16 of Network \"a\" overlaps 10.1.9.0/24 of Network \"c\", which had it first, uses c ByFace Active services",
 		},
 		{
 			"one that it is joined to, and serves",
-			[]*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.2.0.0/16"), plain("t/c", "", "", "10.1.9.0/24"), plain("/d", "", "", "")},
+			[]*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.2.0.0/16"), gotAt(plain("t/c", "", "", "10.1.9.0/24"), 1), plain("/d", "", "", "")},
 			"", "",
+		},
+		{
+			"one that it would be joined to, and serves, which got the same later",
+			[]*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.2.0.0/16"), plain("t/c", "", "", "10.1.9.0/24"), plain("/d", "", "", "")},
+			"b>a", "",
 		},
 		{
 			"of two the older",
 			[]*model.Network{addressed("t/a", "c", "", "10.1.0.0/16"), addressed("t/b", "c", "", "10.1.9.0/24"), plain("t/c", "", "", "10.3.0.0/16")},
 			"c>a",
-			"uses a ByFace Active addresses, uses b ByFace Active AddressConflict: " + faces + "10.1.9.0/24 of Network \"b\" overlaps 10.1.0.0/16 of Network \"a\", which it reaches, too",
+			"uses a ByFace Active addresses, uses b ByFace Active AddressConflict: " + faces + "10.1.9.0/24 of Network \"b\" overlaps 10.1.0.0/16 of Network \"a\", which had it first",
 		},
 		{
 			"and the younger one's owner hears nothing of the other",
@@ -167,6 +181,9 @@ func TestWhoseAddressesAreDialled(t *testing.T) {
 				text := fmt.Sprintf("%s %s %s %s", map[bool]string{true: "uses", false: "serves"}[s.Uses], s.Network, s.Mode, s.State)
 				if s.Addresses {
 					text += " addresses"
+				}
+				if s.ServiceAddresses {
+					text += " services"
 				}
 				if s.Problem.Reason != "" {
 					message, _, _ := strings.Cut(s.Problem.Message, ": give")
@@ -244,11 +261,17 @@ func TestAddressesDependOnTheStateAlone(t *testing.T) {
 			if rapid.IntRange(0, 3).Draw(t, "Services") == 0 {
 				m.ServiceCIDRs = prefixes("10.3.9.0/24")
 			}
+			if rapid.Bool().Draw(t, "later") {
+				gotAt(m, int64(rapid.IntRange(0, 4).Draw(t, "since")))
+			}
+			if rapid.Bool().Draw(t, "names ranges") {
+				m.UsesServiceCIDRs = map[string][]netip.Prefix{rapid.SampledFrom(names).Draw(t, "ranges of"): prefixes("10.3.0.0/16")}
+			}
 			return m
 		}
 		says := func(n *Networks, name string) string {
 			statuses, asked := n.Statuses(name)
-			return fmt.Sprint(statuses, asked, n.Providers(name), n.Consumers(name), n.Addressed(name))
+			return fmt.Sprint(statuses, asked, n.Providers(name), n.Consumers(name), n.Addressed(name), n.Ranged(name))
 		}
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			before := map[string]string{}

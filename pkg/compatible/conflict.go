@@ -9,8 +9,8 @@ import (
 // conflict says why a consumer's pods cannot reach a provider's although both want it; nil when they can. ranges are those of all Networks.
 //
 // Pods know each other by their faces, so that the subnets of both may be the same. What a consumer's pods dial must mean one thing to
-// them: a face, and an address of the provider's service ranges, must not be the consumer's own, nor its Gateways', nor another provider's. And what a provider's
-// pods see must mean one thing to them: whose address among faces is a pod of their own Network, nobody could tell.
+// them: a face must not be the consumer's own. And what a provider's pods see must mean one thing to them: whose address among faces is a pod
+// of their own Network, nobody could tell. What else they are to dial decides dial: that closes nothing which is open by faces.
 func (s Settings) conflict(provider, consumer *model.Network, ranges map[string][]netip.Prefix) *model.Problem {
 	for _, m := range []*model.Network{provider, consumer} {
 		if m.Type != model.VPC || m.Name == s.Default {
@@ -18,39 +18,15 @@ func (s Settings) conflict(provider, consumer *model.Network, ranges map[string]
 				"Network %q is flat, and compatibility is between Networks of type %s: what pods reach of flat Networks says infraAccess, and who of those reaches a vpc one's pods infraIngress", m.Name, model.VPC))
 		}
 	}
-	own := ranges[consumer.Name]
 	for _, face := range s.Faces {
-		if with, overlaps := overlapping(face, own); overlaps {
+		if with, overlaps := overlapping(face, ranges[consumer.Name]); overlaps {
 			return conflicting("%s of Network %q overlaps %s, the range of faces, by which its pods would dial those of Network %q: give it other addresses", with, consumer.Name, face, provider.Name)
 		}
 		if with, overlaps := overlapping(face, ranges[provider.Name]); overlaps {
 			return conflicting("%s of Network %q overlaps %s, the range of faces, by which it would know the pods of Network %q: give it other addresses", with, provider.Name, face, consumer.Name)
 		}
 	}
-	for _, offered := range provider.ServiceCIDRs {
-		if with, overlaps := overlapping(offered, own); overlaps {
-			return conflicting("service range %s of Network %q overlaps %s of Network %q: give one of them other addresses", offered, provider.Name, with, consumer.Name)
-		}
-		if with, overlaps := overlapping(offered, s.Gateways); overlaps {
-			return conflicting("service range %s of Network %q overlaps %s, of which Gateways of Network %q have addresses (gatewayCIDRs of the AtollConfig): give it other addresses", offered, provider.Name, with, consumer.Name)
-		}
-	}
 	return nil
-}
-
-// crowded says that a provider's service ranges are those of one of the providers that a consumer reaches already: to the consumer's owner
-// with its name. The provider's owner has nothing to do with that one.
-func crowded(provider, consumer *model.Network, reached []*model.Network) (toConsumer, toProvider *model.Problem) {
-	for _, offered := range provider.ServiceCIDRs {
-		for _, other := range reached {
-			if with, overlaps := overlapping(offered, other.ServiceCIDRs); overlaps {
-				return conflicting("service range %s of Network %q overlaps %s of Network %q, which Network %q reaches, too: give one of them other addresses",
-						offered, provider.Name, with, other.Name, consumer.Name),
-					conflicting("service range %s overlaps one that Network %q reaches already in another Network: give it other addresses", offered, consumer.Name)
-			}
-		}
-	}
-	return nil, nil
 }
 
 // ranges are all that addresses of a Network are from, as its owner wrote them.

@@ -60,6 +60,14 @@ func (n *Networks) join() joints {
 		}
 		return name
 	}
+	// partners are those that a Network asks to be joined to, or is asked by.
+	partners := index{}
+	for _, p := range asked {
+		if n.apart(p) == nil {
+			partners.add(p.a, p.b)
+			partners.add(p.b, p.a)
+		}
+	}
 	count := map[string]int{}
 	for _, p := range asked {
 		one, other := find(p.a), find(p.b)
@@ -70,7 +78,7 @@ func (n *Networks) join() joints {
 			out.refused[p] = refusal{problem, problem}
 			continue
 		}
-		if r := n.keepsApart(p, out.with); r != nil {
+		if r := n.keepsApart(p, partners); r != nil {
 			out.refused[p] = *r
 			continue
 		}
@@ -96,48 +104,66 @@ func (n *Networks) youngerOf(p pair) *model.Network {
 }
 
 // keepsApart says why two Networks cannot be joined: in each of them an address must mean one thing, its own, those of the other one, of
-// others that it is joined to, and of the Services that it reaches by face. nil when they can. That neither has faces among its own conflict
-// has seen.
-func (n *Networks) keepsApart(p pair, joined index) *refusal {
-	own, others := n.ranges[p.a], n.ranges[p.b]
-	for _, r := range own {
-		if with, overlaps := overlapping(r, others); overlaps {
-			problem := *conflicting("%s of Network %q overlaps %s of Network %q, and mode Routed knows pods by their own addresses: give one of them other addresses, or use mode ByFace", r, p.a, with, p.b)
-			return &refusal{problem, problem}
-		}
+// others that it is to be joined to, and of what it dials in those that it reaches by face. Of two others that have the same, it is the one that
+// had it first. nil when they can. That neither has faces among its own conflict has seen.
+func (n *Networks) keepsApart(p pair, partners index) *refusal {
+	if r := n.apart(p); r != nil {
+		return r
 	}
-	if r := n.crowdedAt(p.a, p.b, others, joined); r != nil {
+	if r := n.crowdedAt(p.a, p.b, partners); r != nil {
 		return &refusal{r.a, r.b}
 	}
-	if r := n.crowdedAt(p.b, p.a, own, joined); r != nil {
+	if r := n.crowdedAt(p.b, p.a, partners); r != nil {
 		return &refusal{r.b, r.a}
 	}
 	return nil
 }
 
-// crowdedAt says that the ranges of a Network mean something else to one that is to be joined to it: a third one's. The second's owner has
-// nothing to do with that one, and does not hear its name.
-func (n *Networks) crowdedAt(name, other string, ranges []netip.Prefix, joined index) *refusal {
+// apart says why two Networks cannot be joined whatever others there are: their addresses are the same, or another tenant's are the
+// infrastructure's.
+func (n *Networks) apart(p pair) *refusal {
+	for _, r := range n.ranges[p.a] {
+		if with, overlaps := overlapping(r, n.ranges[p.b]); overlaps {
+			problem := *conflicting("%s of Network %q overlaps %s of Network %q, and mode Routed knows pods by their own addresses: give one of them other addresses, or use mode ByFace", r, p.a, with, p.b)
+			return &refusal{problem, problem}
+		}
+	}
+	if n.known[p.a].Tenant == n.known[p.b].Tenant {
+		return nil
+	}
+	known := n.everybodys()
+	for _, name := range []string{p.a, p.b} {
+		if r, with, overlaps := n.ambiguous(claim{provider: name, ranges: n.ranges[name]}, nil, known); overlaps {
+			problem := *conflicting("%s of Network %q overlaps %s, and mode Routed would lead there what pods of another tenant's Network send: give it other addresses, or use mode ByFace", r, name, with)
+			return &refusal{problem, problem}
+		}
+	}
+	return nil
+}
+
+// crowdedAt says that the ranges of a Network mean something else to one that is to be joined to it: a third one's, which had it first. The second's
+// owner has nothing to do with that one, and does not hear its name.
+func (n *Networks) crowdedAt(name, other string, partners index) *refusal {
 	var first string
 	var mine, theirs netip.Prefix
 	look := func(third string, taken []netip.Prefix) {
 		if third == other || first != "" && first <= third {
 			return
 		}
-		for _, r := range ranges {
-			if with, overlaps := overlapping(r, taken); overlaps {
-				first, mine, theirs = third, r, with
-				return
+		for _, r := range n.ranges[other] {
+			for _, t := range taken {
+				if t.Overlaps(r) && n.older(third, t, other, r) {
+					first, mine, theirs = third, r, t
+					return
+				}
 			}
 		}
 	}
-	for third := range joined[name] {
+	for third := range partners[name] {
 		look(third, n.ranges[third])
 	}
-	for _, p := range n.judged[name] {
-		if _, is := joined[name][p.network]; !is && p.state == model.CompatibilityActive {
-			look(p.network, n.known[p.network].ServiceCIDRs)
-		}
+	for _, c := range n.claims(n.judged[name]) {
+		look(c.provider, c.ranges)
 	}
 	if first == "" {
 		return nil

@@ -15,14 +15,13 @@ type Settings struct {
 	Faces []netip.Prefix
 	// DefaultSubnet is what a Network has that lists no subnet.
 	DefaultSubnet netip.Prefix
-	// Gateways are the ranges of the addresses of Gateways, in each Network anew.
-	Gateways []netip.Prefix
 	// MaxJoined is how many Networks may be joined, directly and by others; 0: MaxJoined of this package.
 	MaxJoined int
 	// Default is the name of the cluster's default Network, whose pods have no faces, whatever its type.
 	Default string
 	// Taken are the ranges whose addresses mean the same to pods of all Networks: the cluster's Services, its Gateways, its infrastructure.
-	// They decide about nothing but own addresses that are dialled with mode ByFace (Addressed).
+	// No provider of another tenant takes any of them. Of the same tenant's they decide about what is dialled with mode ByFace
+	// (Addressed, Ranged).
 	Taken []netip.Prefix
 }
 
@@ -37,7 +36,7 @@ type Networks struct {
 	// naming are those that are compatible with a Network by its name, admitting those that are with a whole tenant, and open those that
 	// are with all, by their own tenant.
 	naming, admitting, open index
-	// using are those that list a Network in their uses, or in their usesAddressesOf.
+	// using are those that list a Network in their uses, in their usesAddressesOf, or in their usesServiceCIDRs.
 	using index
 	// flats are the flat Networks, and kept what any have addresses of that they do not list (Keep).
 	flats map[string]struct{}
@@ -58,7 +57,9 @@ type peer struct {
 	mode    model.CompatibilityMode
 	// addresses: the consumer's pods dial its pods by their own addresses, too; of one that is judged they do if no address conflicts.
 	addresses bool
-	state     model.CompatibilityState
+	// services: so they do with its Services, by addresses of its own ranges.
+	services bool
+	state    model.CompatibilityState
 	// problem is what the consumer's owner is told, toProvider what the provider's is.
 	problem, toProvider model.Problem
 }
@@ -104,9 +105,8 @@ func (n *Networks) Set(name string, m *model.Network) (changed []string) {
 		n.enter(m, index.add)
 		maps.Copy(touched, n.consumersAsked(m))
 	}
-	n.flatChanged(name, before, touched)
 	told := map[string]struct{}{name: {}}
-	rejoin := false
+	rejoin := n.flatChanged(name, before, touched) && len(n.asking) > 0
 	for consumer := range touched {
 		rejoin = n.judge(consumer) || rejoin
 	}
@@ -229,8 +229,9 @@ func (n *Networks) settled(consumer string) []peer {
 		switch {
 		case n.JoinedTo(consumer, p.network):
 			out[i].mode, out[i].addresses, out[i].problem, out[i].toProvider = model.Routed, true, model.Problem{}, model.Problem{}
+			out[i].services = len(n.known[p.network].ServiceCIDRs) > 0
 		case p.mode == model.Routed && is:
-			out[i].state, out[i].addresses = model.CompatibilityRefused, false
+			out[i].state, out[i].addresses, out[i].services = model.CompatibilityRefused, false, false
 			out[i].problem, out[i].toProvider = refused.to(which, consumer), refused.to(which, p.network)
 		}
 	}
@@ -295,7 +296,6 @@ func (n *Networks) peersOf(m *model.Network) []peer {
 		}
 	})
 	var out []peer
-	var reached []*model.Network
 	for _, name := range order {
 		provider := n.known[name]
 		p := peer{network: name, mode: modeOf(provider, m)}
@@ -306,19 +306,14 @@ func (n *Networks) peersOf(m *model.Network) []peer {
 			p.state, p.problem, p.toProvider = model.CompatibilityWaiting, notUsed(m.Name), notUsed(m.Name)
 		default:
 			p.state = model.CompatibilityActive
-			problem := n.settings.conflict(provider, m, n.ranges)
-			toProvider := problem
-			if problem == nil {
-				problem, toProvider = crowded(provider, m, reached)
-			}
-			if problem != nil {
-				p.state, p.problem, p.toProvider = model.CompatibilityRefused, *problem, *toProvider
+			if problem := n.settings.conflict(provider, m, n.ranges); problem != nil {
+				p.state, p.problem, p.toProvider = model.CompatibilityRefused, *problem, *problem
 			} else {
-				reached = append(reached, provider)
 				if p.mode != model.Routed && asksToJoin(provider, m) {
 					p.toProvider = notJoined(m.Name)
 				}
 				askForAddresses(&p, provider, m)
+				askForServices(&p, provider, m)
 			}
 		}
 		if p.problem.Reason == model.ReasonFlatNetwork && !slices.Contains(used(m), name) && !named(provider, m) {
@@ -379,15 +374,15 @@ func asksToJoin(m, other *model.Network) bool {
 
 // used are the Networks of other tenants that a Network says it wants to reach, by whatever addresses. The caller does not change them.
 func used(m *model.Network) []string {
-	if len(m.UsesAddressesOf) == 0 {
+	if len(m.UsesAddressesOf) == 0 && len(m.UsesServiceCIDRs) == 0 {
 		return m.Uses
 	}
-	return slices.Concat(m.Uses, m.UsesAddressesOf)
+	return slices.AppendSeq(slices.Concat(m.Uses, m.UsesAddressesOf), maps.Keys(m.UsesServiceCIDRs))
 }
 
 // accepts reports whether a consumer wants to reach a provider: its own tenant's it does, another's it must name.
 func accepts(consumer, provider *model.Network) bool {
-	return consumer.Tenant == provider.Tenant || slices.Contains(consumer.Uses, provider.Name) || slices.Contains(consumer.UsesAddressesOf, provider.Name)
+	return consumer.Tenant == provider.Tenant || slices.Contains(used(consumer), provider.Name)
 }
 
 // Providers are the Networks whose pods a Network's pods reach, sorted.

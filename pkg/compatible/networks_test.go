@@ -105,10 +105,6 @@ func TestConflicts(t *testing.T) {
 		m.Type = model.Flat
 		return m
 	}
-	old := func(m *model.Network) *model.Network {
-		m.Created = time.Unix(int64(m.Name[0]), 0)
-		return m
-	}
 	for _, test := range []struct {
 		name     string
 		networks []*model.Network
@@ -134,32 +130,6 @@ func TestConflicts(t *testing.T) {
 			[]*model.Network{network("t/b", "", ""), with(network("t/a", "b", ""), "", "100.100.0.0/16")},
 			"",
 			"serves b Refused AddressConflict: 100.100.0.0/16 of Network \"a\" overlaps 100.64.0.0/10",
-		},
-		{
-			"service ranges in a subnet",
-			[]*model.Network{with(network("t/a", "b", ""), "", "10.7.0.0/16"), with(network("t/b", "", ""), "10.7.1.0/24")},
-			"",
-			"uses a Refused AddressConflict: service range 10.7.0.0/16 of Network \"a\" overlaps 10.7.1.0/24 of Network \"b\"",
-		},
-		{
-			"in the default subnet",
-			[]*model.Network{with(network("t/a", "b", ""), "", "10.244.9.0/24"), network("t/b", "", "")},
-			"",
-			"uses a Refused AddressConflict: service range 10.244.9.0/24 of Network \"a\" overlaps 10.244.0.0/16 of Network \"b\"",
-		},
-		{
-			"of two providers the older is reached",
-			[]*model.Network{
-				old(with(network("t/a", "c", ""), "", "10.7.0.0/16")), old(with(network("t/b", "c", ""), "", "10.7.1.0/24")), network("t/c", "", ""),
-			},
-			"c>a", "uses b Refused AddressConflict: service range 10.7.1.0/24 of Network \"b\" overlaps 10.7.0.0/16 of Network \"a\", which Network \"c\" reaches, too | uses a Active",
-		},
-		{
-			"and the younger one's owner hears nothing of that one",
-			[]*model.Network{
-				old(with(network("t/a", "c", ""), "", "10.7.0.0/16")), network("t/c", "", ""), old(with(network("t/b", "c", ""), "", "10.7.1.0/24")),
-			},
-			"c>a", "serves c Refused AddressConflict: service range 10.7.1.0/24 overlaps one that Network \"c\" reaches already in another Network",
 		},
 		{"flat ones are named", []*model.Network{flat(network("t/b", "", "")), network("t/a", "b", "")}, "", "serves b Refused FlatNetwork: Network \"b\" is flat"},
 		{"flat ones are not meant by all", []*model.Network{flat(network("t/b", "", "")), network("t/a", "*", "")}, "", ""},
@@ -206,6 +176,14 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			m := network(rapid.SampledFrom([]string{"t/", "u/", "/"}).Draw(t, "tenant")+name, some(append(names, "@t", "@u", "*"), "compatible"), some(names, "uses"))
 			m.ServiceCIDRs = rapid.SampledFrom([][]netip.Prefix{nil, nil, prefixes("10.7.0.0/16"), prefixes("10.7.1.0/24")}).Draw(t, "services")
 			m.Created = time.Unix(int64(rapid.IntRange(0, 2).Draw(t, "age")), 0)
+			for _, other := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID[string]).Draw(t, "ranges of") {
+				m.UsesServiceCIDRs = map[string][]netip.Prefix{other: prefixes("10.7.0.0/16")}
+			}
+			for _, r := range m.ServiceCIDRs {
+				if rapid.Bool().Draw(t, "later") {
+					m.Since = map[netip.Prefix]time.Time{r: time.Unix(int64(rapid.IntRange(0, 4).Draw(t, "since")), 0)}
+				}
+			}
 			if rapid.IntRange(0, 7).Draw(t, "flat") == 0 {
 				m.Type = model.Flat
 			}
@@ -217,7 +195,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			out := map[string]string{}
 			for _, name := range names {
 				statuses, asked := n.Statuses(name)
-				out[name] = fmt.Sprint(n.Providers(name), n.Consumers(name), statuses, asked)
+				out[name] = fmt.Sprint(n.Providers(name), n.Consumers(name), n.Ranged(name), statuses, asked)
 			}
 			return out
 		}
@@ -245,28 +223,4 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
-}
-
-// TestServiceRangesAmongThoseOfGateways: a provider's service range may not be where consumers have addresses for their own Gateways, which would mean
-// both.
-func TestServiceRangesAmongThoseOfGateways(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ services, says string }{
-		{"198.18.4.0/24", `Refused AddressConflict service range 198.18.4.0/24 of Network "a" overlaps 198.18.0.0/16, of which Gateways of Network "b" have addresses (gatewayCIDRs of the AtollConfig): give it other addresses`},
-		{"198.19.0.0/24", "Active  "},
-	} {
-		settings := testSettings()
-		settings.Gateways = prefixes("198.18.0.0/16", "fd64:a702::/64")
-		n := New(settings)
-		a := network("t/a", "b", "")
-		a.ServiceCIDRs = prefixes(test.services)
-		n.Set("a", a)
-		n.Set("b", network("t/b", "", ""))
-		for name, other := range map[string]string{"a": "b", "b": "a"} {
-			statuses, _ := n.Statuses(name)
-			if s := statuses[0]; s.Network != other || fmt.Sprint(s.State, " ", s.Problem.Reason, " ", s.Problem.Message) != test.says {
-				t.Errorf("%s: %s says %+v", test.services, name, s)
-			}
-		}
-	}
 }

@@ -21,7 +21,7 @@ func (n *Networks) Statuses(name string) (out []model.CompatibilityStatus, asked
 			// Who offers himself is told; this one's owner has not asked.
 			continue
 		}
-		out = append(out, model.CompatibilityStatus{Network: p.network, Uses: true, Mode: p.mode, Addresses: p.addresses, State: p.state, Problem: p.problem})
+		out = append(out, model.CompatibilityStatus{Network: p.network, Uses: true, Mode: p.mode, Addresses: p.addresses, ServiceAddresses: p.services, State: p.state, Problem: p.problem})
 	}
 	for consumer := range n.consumersAsked(m) {
 		if consumer == name {
@@ -35,7 +35,7 @@ func (n *Networks) Statuses(name string) (out []model.CompatibilityStatus, asked
 	slices.SortFunc(out, func(a, b model.CompatibilityStatus) int {
 		return cmp.Or(cmp.Compare(wrong(a), wrong(b)), cmp.Compare(a.Network, b.Network), cmp.Compare(boolean(a.Uses), boolean(b.Uses)))
 	})
-	return out[:min(len(out), MaxStatuses)], len(m.CompatibleWith)+len(m.Uses)+len(m.UsesAddressesOf) > 0
+	return out[:min(len(out), MaxStatuses)], len(m.CompatibleWith)+len(used(m)) > 0
 }
 
 // served is what a provider reports of one that it offers itself to.
@@ -43,7 +43,7 @@ func (n *Networks) served(provider *model.Network, consumer string) (model.Compa
 	out := model.CompatibilityStatus{Network: consumer}
 	for _, p := range n.peers[consumer] {
 		if p.network == provider.Name {
-			out.Mode, out.Addresses, out.State, out.Problem = p.mode, p.addresses, p.state, p.toProvider
+			out.Mode, out.Addresses, out.ServiceAddresses, out.State, out.Problem = p.mode, p.addresses, p.services, p.state, p.toProvider
 			// That somebody asks who is not meant is his matter.
 			return out, p.problem.Reason != model.ReasonNotOffered
 		}

@@ -107,13 +107,18 @@ func (l Layout) ByOwnAddresses() bool { return l.offered && strings.HasSuffix(l.
 
 // itself is the name of the Network that a layout stands for.
 func (l Layout) itself() string {
-	return strings.TrimSuffix(strings.TrimSuffix(l.Name, offeredSuffix), joinedSuffix)
+	name, _, _ := strings.Cut(l.Name, ":")
+	return name
 }
 
-// Ways are how others know a Network: by faces, and those that are joined to it by own addresses; none that nobody needs.
+// Ways are how others know a Network: by faces, with ClusterIPs and with addresses of its own ranges, and those that are joined to it by own
+// addresses; none that nobody needs.
 func (p Peers) Ways(l Layout) (out []Layout) {
 	if p.Offers {
 		out = append(out, Offered(l))
+	}
+	if p.OffersRanges {
+		out = append(out, Ranged(l))
 	}
 	if p.comes() {
 		out = append(out, Joined(l))

@@ -3,6 +3,7 @@ package compile
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -17,6 +18,10 @@ type Peers struct {
 	Uses []Home
 	// Addressed are those of them whose pods this one's dial by their own addresses, too, though no routers are joined, sorted by name.
 	Addressed []Home
+	// Ranged are those of Uses whose Services this one's dial by addresses of these Networks' own ranges, sorted by name.
+	Ranged []Home
+	// OffersRanges: pods of other Networks may dial this one's Services so.
+	OffersRanges bool
 	// OffersAddresses: pods of other Networks dial this one's so.
 	OffersAddresses bool
 	// Joined are the Networks whose routers are joined to this one's, sorted by name.
@@ -28,7 +33,8 @@ func (p Peers) None() bool { return !p.Offers && len(p.Uses) == 0 }
 
 // Equal reports whether two are the same.
 func (p Peers) Equal(o Peers) bool {
-	return p.Offers == o.Offers && p.OffersAddresses == o.OffersAddresses && slices.Equal(p.Uses, o.Uses) && slices.Equal(p.Addressed, o.Addressed) && slices.EqualFunc(p.Joined, o.Joined, func(a, b Joint) bool {
+	return p.Offers == o.Offers && p.OffersAddresses == o.OffersAddresses && p.OffersRanges == o.OffersRanges &&
+		slices.Equal(p.Uses, o.Uses) && slices.Equal(p.Addressed, o.Addressed) && slices.Equal(p.Ranged, o.Ranged) && slices.EqualFunc(p.Joined, o.Joined, func(a, b Joint) bool {
 		return a.Home == b.Home && a.Comes == b.Comes && slices.Equal(a.Ranges, b.Ranges)
 	})
 }
@@ -107,6 +113,12 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 			}
 			facts.Members = append(facts.Members, switchRef(l, s.Name).Holds(nb.ColumnLoadBalancerGroups, groupRef(known).UUID))
 		}
+		for _, provider := range peers.Ranged {
+			if !peers.joinedTo(provider) {
+				group := groupRef(Ranged(Layout{Name: provider.Name, UID: provider.UID}))
+				facts.Members = append(facts.Members, switchRef(l, s.Name).Holds(nb.ColumnLoadBalancerGroups, group.UUID))
+			}
+		}
 		for _, provider := range peers.Addressed {
 			group := groupRef(addressed(Layout{Name: provider.Name, UID: provider.UID}))
 			facts.Members = append(facts.Members, switchRef(l, s.Name).Holds(nb.ColumnLoadBalancerGroups, group.UUID))
@@ -178,7 +190,7 @@ func Offers(l Layout, peers Peers) map[nb.Owner]nb.Facts {
 	for name, way := range map[string]struct {
 		as     Layout
 		wanted bool
-	}{"offered": {Offered(l), peers.Offers}, "joined": {Joined(l), peers.comes()}} {
+	}{"offered": {Offered(l), peers.Offers}, "ranges": {Ranged(l), peers.OffersRanges}, "joined": {Joined(l), peers.comes()}} {
 		owner := nb.OfferOwner(l.Name, name)
 		if out[owner] = (nb.Facts{}); !way.wanted {
 			continue
@@ -199,11 +211,26 @@ func Offers(l Layout, peers Peers) map[nb.Owner]nb.Facts {
 // offeredSuffix ends the name of what others know of a Network. No Network's name has a colon.
 const offeredSuffix = ":offered"
 
-// Offered stands for a Network in the rows of Services that others know of it: their load balancers are one group, once for all who
-// use the Network, and lead to faces.
+// Offered stands for a Network in the rows of Services that others know of it by their ClusterIPs: their load balancers are one group, once for
+// all who use the Network, and lead to faces.
 func Offered(l Layout) Layout {
 	return Layout{Name: l.Name + offeredSuffix, UID: l.UID + "/offered", offered: true}
 }
+
+// rangesSuffix ends the name of what others know of a Network that dial addresses of its own ranges. No Network's name has a colon.
+const rangesSuffix = ":ranges"
+
+// Ranged stands for a Network in the rows of Services and Gateways that others know of it by addresses of its own ranges: as Offered, for those
+// who take these from it.
+func Ranged(l Layout) Layout {
+	return Layout{Name: l.Name + rangesSuffix, UID: l.UID + "/ranges", offered: true}
+}
+
+// ByRanges reports whether others know the Network by addresses of its own ranges alone: it is what Ranged gives.
+func (l Layout) ByRanges() bool { return l.offered && strings.HasSuffix(l.Name, rangesSuffix) }
+
+// ByClusterIPs reports whether others know the Network by ClusterIPs alone: it is what Offered gives.
+func (l Layout) ByClusterIPs() bool { return l.offered && strings.HasSuffix(l.Name, offeredSuffix) }
 
 // PeerPlaces are the places of a pod's faces: among those of its own Network, if that is offered to others, and among those that the Networks
 // take which it uses.

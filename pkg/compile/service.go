@@ -74,8 +74,12 @@ type vip struct {
 // vipsOf are the virtual addresses of a Service in a Network; of two that are the same the last one counts.
 func vipsOf(s model.Service, b Backends) []vip {
 	var out []vip
+	addresses := slices.Concat(s.ClusterIPs, b.VIPs)
+	if b.Layout.ByRanges() {
+		addresses = b.VIPs
+	}
 	for i, port := range s.Ports {
-		for _, ip := range slices.Concat(s.ClusterIPs, b.VIPs) {
+		for _, ip := range addresses {
 			out = append(out, vip{netip.AddrPortFrom(ip, port.Port), i})
 		}
 	}

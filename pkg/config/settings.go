@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -29,6 +30,8 @@ type Settings struct {
 	// Infra are further ranges that need direct access, Closed those that no Network reaches, Balancers those of load balancers that pods
 	// of flat Networks reach by way of kube-proxy.
 	Infra, Closed, Balancers []netip.Prefix
+	// Nodes are those of nodes, and of flat Networks' pods.
+	Nodes []netip.Prefix
 	// InfraNamespaces are infrastructure without a label.
 	InfraNamespaces []string
 	DNS             DNS
@@ -101,6 +104,7 @@ func Parse(spec v1alpha1.AtollConfigSpec) (Settings, error) {
 	s.TenantNetwork = intake.NetworkTemplate(spec.TenantNetworkTemplate)
 	s.Subnet = p.prefix("defaultSubnet", string(spec.DefaultSubnet))
 	pods, nodes := list(p, "podCIDRs", spec.PodCIDRs), list(p, "nodeCIDRs", spec.NodeCIDRs)
+	s.Nodes = slices.Concat(pods, nodes)
 	for i, text := range spec.DNS.Addresses {
 		address, err := netip.ParseAddr(string(text))
 		p.check(fmt.Sprintf("dns.addresses[%d]", i), err)
@@ -129,6 +133,14 @@ func Parse(spec v1alpha1.AtollConfigSpec) (Settings, error) {
 		p.apartFromFaces(s.Faces, "loadBalancerCIDRs", s.Balancers)
 	}
 	return s, errors.Join(p.problems...)
+}
+
+// Compatible are those by which it is decided who reaches whom.
+func (s Settings) Compatible() compatible.Settings {
+	return compatible.Settings{
+		Faces: s.Faces, DefaultSubnet: s.Subnet, MaxJoined: s.MaxJoined, Default: s.Network,
+		Taken: slices.Concat(s.Services, s.Gateways, s.Infra, s.Closed, s.Balancers, s.Nodes),
+	}
 }
 
 // unchanged reports what must stay as it was while pods run.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
 )
@@ -163,7 +164,7 @@ func TestWhatIsOfferedOfGateways(t *testing.T) {
 	if !strings.HasPrefix(at, "10.7.0.") {
 		t.Fatalf("the Gateway has %s", at)
 	}
-	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:offered " + at + ":1000": face})
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:ranges " + at + ":1000": face})
 
 	// A pod of the namespace in blue is nothing that red offers.
 	other := pod("r", "other", "blue")
@@ -172,24 +173,99 @@ func TestWhatIsOfferedOfGateways(t *testing.T) {
 	s := slice("r", "web-2", "web")
 	s.Endpoints = []model.Endpoint{endpoint("r", "other", w.attachment(other.Key).Faces[0].String())}
 	w.setSlice(s)
-	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:offered " + at + ":1000": face})
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:ranges " + at + ":1000": face})
 
 	// Who is joined to it is led to own addresses.
 	w.setNetwork(network("cyan", "front", "10.9.0.0/24"))
 	w.says("red", model.CompatiblePeer{Network: "blue"}, model.CompatiblePeer{Network: "cyan", Mode: model.Routed})
-	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:offered " + at + ":1000": face, "red:joined " + at + ":1000": own})
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:ranges " + at + ":1000": face, "red:joined " + at + ":1000": own})
 	w.says("red", model.CompatiblePeer{Network: "blue"})
-	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:offered " + at + ":1000": face})
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:ranges " + at + ":1000": face})
 
 	// Without a pod it refuses, and without a consumer, or a Gateway, there is nothing.
 	w.deletePod(p.Key)
-	w.wantListens(t, front, map[string]string{"red " + at + ":1000": "", "red:offered " + at + ":1000": ""})
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": "", "red:ranges " + at + ":1000": ""})
 	w.says("red")
 	w.wantListens(t, front, map[string]string{"red " + at + ":1000": ""})
 	w.says("red", model.CompatiblePeer{Network: "blue"})
-	w.wantListens(t, front, map[string]string{"red " + at + ":1000": "", "red:offered " + at + ":1000": ""})
+	w.wantListens(t, front, map[string]string{"red " + at + ":1000": "", "red:ranges " + at + ":1000": ""})
 	w.deleteGateway(front)
 	w.wantListens(t, front, map[string]string{})
+}
+
+// A consumer of another tenant is led to a Service by its ClusterIP, and by its own address where it names the range: in the rows that all consumers
+// share, and in those of its own. An address that is a node's is nobody's Service.
+func TestWhoIsLedByServiceRanges(t *testing.T) {
+	w, p := peeredWorld(t)
+	red := *w.networks["red"]
+	red.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+	w.setNetwork(red)
+	web := service("r", "web", "10.96.0.5")
+	web.Wanted = []netip.Addr{netip.MustParseAddr("203.0.113.10")}
+	w.setService(web)
+	blue := *w.networks["blue"]
+	blue.Tenant, blue.Uses = "victim", []string{"red"}
+	w.setNamespace("b", map[string]string{model.LabelNetwork: "blue", model.LabelTenant: "victim"})
+	w.setNetwork(blue)
+	// hangs are the groups of load balancers that blue's switch holds of red.
+	hangs := func() string {
+		facts, _ := w.graph.Facts(nb.NetworkOwner("blue"))
+		var out []string
+		for _, m := range facts.Members {
+			for _, way := range []compile.Layout{compile.Offered(compile.Layout{Name: "red", UID: red.UID}), compile.Ranged(compile.Layout{Name: "red", UID: red.UID})} {
+				if m.Value == nb.UUID(nb.TableLoadBalancerGroup, way.UID) {
+					out = append(out, way.Name)
+				}
+			}
+		}
+		slices.Sort(out)
+		return strings.Join(out, " ")
+	}
+	face, own := w.attachment(p.Key).Faces[0].String()+":8080", w.attachment(p.Key).Addresses[0].Addr().String()+":8080"
+	expect := func(when, groups, vip string) {
+		t.Helper()
+		w.settle()
+		lbs := w.lbs("r", "web")
+		if got := hangs(); got != groups || lbs["red:offered"]["203.0.113.10:80"] != "" || lbs["red:offered"]["10.96.0.5:80"] != face || lbs["red:ranges"]["203.0.113.10:80"] != vip || lbs["red:ranges"]["10.96.0.5:80"] != "" {
+			t.Errorf("%s: blue has %q, want %q; the Service leads by %v", when, got, groups, lbs)
+		}
+		if lbs["red"]["203.0.113.10:80"] != own {
+			t.Errorf("%s: in its own Network the Service leads by %v", when, lbs["red"])
+		}
+	}
+	expect("used", "red:offered", face)
+	blue.UsesServiceCIDRs = map[string][]netip.Prefix{"red": red.ServiceCIDRs}
+	w.setNetwork(blue)
+	expect("named", "red:offered red:ranges", face)
+	host := node("host", 1)
+	host.Addresses = web.Wanted
+	w.setNode(host)
+	expect("a node has it", "red:offered red:ranges", "")
+	host.Addresses = nil
+	w.setNode(host)
+	expect("no node has it", "red:offered red:ranges", face)
+	blue.UsesServiceCIDRs = nil
+	w.setNetwork(blue)
+	expect("named no more", "red:offered", face)
+
+	// With an endpoint of its own it has rows of its own.
+	other := pod("r", "other", "blue")
+	w.setNamespace("r", map[string]string{model.LabelNetwork: "red", model.LabelTenant: "victim"})
+	w.setPod(other)
+	w.settle()
+	s := slice("r", "web-2", "web")
+	s.Endpoints = []model.Endpoint{endpoint("r", "other", w.attachment(other.Key).Faces[0].String())}
+	w.setSlice(s)
+	w.settle()
+	if got := w.lbs("r", "web")["blue"]; got["203.0.113.10:80"] != "" || got["10.96.0.5:80"] == "" {
+		t.Errorf("by rows of its own blue, which names no range, is led by %v", got)
+	}
+	blue.UsesServiceCIDRs = map[string][]netip.Prefix{"red": red.ServiceCIDRs}
+	w.setNetwork(blue)
+	w.settle()
+	if got := w.lbs("r", "web")["blue"]; got["203.0.113.10:80"] == "" || got["203.0.113.10:80"] != got["10.96.0.5:80"] {
+		t.Errorf("by rows of its own blue, which names the range, is led by %v", got)
+	}
 }
 
 // Those that are joined to a Network are led to its pods' own addresses; who has endpoints himself to both, by rows of his own.

@@ -41,7 +41,7 @@ func endpoint(ns, pod, address string) model.Endpoint {
 }
 
 // lbs are the virtual addresses of a Service in each Network and where they lead. Load balancers of endpoints that have been
-// left are those of the Network's name with ":left", and what it offers to others those with ":offered" and ":joined".
+// left are those of the Network's name with ":left", and what it offers to others those with ":offered", ":ranges" and ":joined".
 func (w *world) lbs(ns, name string) map[string]map[string]string {
 	return w.lbsOf(nb.ServiceOwner(ns, name))
 }
@@ -56,6 +56,8 @@ func (w *world) lbsOf(owner nb.Owner) map[string]map[string]string {
 			networks[nb.RefOf(row)] += ":left"
 		} else if ok && strings.Contains(lb.Name, ":offered/") {
 			networks[nb.RefOf(row)] += ":offered"
+		} else if ok && strings.Contains(lb.Name, ":ranges/") {
+			networks[nb.RefOf(row)] += ":ranges"
 		} else if ok && strings.Contains(lb.Name, ":joined/") {
 			networks[nb.RefOf(row)] += ":joined"
 		}

@@ -36,6 +36,7 @@ func (v servicesView) Network(name string) services.Network {
 	if n := v.networks.Get(name); n != nil {
 		out.Model, out.Serves, out.Layout, out.Guard = n.Model, v.networks.Serves(name), n.Layout, v.networks.Guard(n)
 		out.Consumers, out.Uses, out.Joined = n.Consumers(), n.Uses, n.JoinedTo
+		out.Ranged, out.Offered = n.DialsServices, func(of []netip.Addr) []netip.Addr { return v.networks.Offered(name, of) }
 		out.Ways, out.Abroad = v.networks.Ways(name), v.networks.Abroad(n)
 	}
 	return out

@@ -40,6 +40,8 @@ type served struct {
 	zone    *Zone
 	// providers are the Networks whose names are known here.
 	providers []string
+	// ranged are those of them whose Services are dialled by addresses of their own ranges.
+	ranged []string
 }
 
 // NewDirectory makes an empty Directory. servers are the addresses at which pods ask, domain is the cluster's, and settings say which

@@ -62,7 +62,8 @@ func (d *Directory) setNetwork(name string, network *model.Network) {
 // meet brings in step whose names a Network knows. The caller holds mu.
 func (d *Directory) meet(s *served) {
 	before, now := s.providers, d.compatible.Providers(s.network.Name)
-	s.providers = now
+	ranged := s.ranged
+	s.providers, s.ranged = now, d.compatible.Ranged(s.network.Name)
 	for _, provider := range before {
 		if !slices.Contains(now, provider) {
 			remove(d.consumers, provider, s.network.Name)
@@ -70,8 +71,11 @@ func (d *Directory) meet(s *served) {
 		}
 	}
 	for _, provider := range now {
-		if !slices.Contains(before, provider) {
+		switch {
+		case !slices.Contains(before, provider):
 			put(d.consumers, provider, s.network.Name, s)
+			d.refreshOffers(s, provider)
+		case slices.Contains(ranged, provider) != slices.Contains(s.ranged, provider):
 			d.refreshOffers(s, provider)
 		}
 	}

@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -162,6 +163,19 @@ func TestNamesFollowCompatibility(t *testing.T) {
 	check("the provider has no service range any more", "web.red", "10.96.1.1")
 	w.SetNetwork(&red)
 	check("it has one again", "web.red", "10.9.0.1")
+	// A consumer of another tenant knows addresses of the range only if it names that.
+	foreign := *w.networks["blue"]
+	same := foreign
+	foreign.Tenant, foreign.Uses = "other", []string{"red"}
+	w.SetNetwork(&foreign)
+	check("another tenant's, which uses it", "web.red", "10.96.1.1")
+	named := foreign
+	named.UsesServiceCIDRs = map[string][]netip.Prefix{"red": red.ServiceCIDRs}
+	w.SetNetwork(&named)
+	check("another tenant's, which names the range", "web.red", "10.9.0.1")
+	w.SetNetwork(&foreign)
+	check("and names it no more", "web.red", "10.96.1.1")
+	w.SetNetwork(&same)
 	tenants := red
 	tenants.Allowed, tenants.Tenant = nil, "colours"
 	consumer := *w.networks["blue"]

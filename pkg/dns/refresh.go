@@ -49,10 +49,14 @@ func (d *Directory) refresh(s *served, key ServiceKey) {
 	if provider != nil {
 		n, from = provider, append(from, d.abroad(s, key)...)
 	}
-	s.zone.set(key, newRecords(service, d.virtual(n, service), from))
+	addresses := d.virtual(n, service)
+	if provider != nil && !slices.Contains(s.ranged, provider.Name) {
+		addresses = service.ClusterIPs
+	}
+	s.zone.set(key, newRecords(service, addresses, from))
 }
 
-// virtual are the addresses that a Service's name stands for in a Network and its consumers: its ClusterIPs, but where it has an address of
+// virtual are the addresses that a Service's name stands for in a Network, and in those consumers that dial addresses of its own ranges: its ClusterIPs, but where it has an address of
 // the Network's own, that one instead of the ClusterIP of the same IP family. It has some in the Network of its namespace
 // only, and out of that Network's ranges: so much of what is written on a Service is checked here again.
 //

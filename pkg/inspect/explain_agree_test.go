@@ -166,7 +166,7 @@ func networkOfScene(n between.Known) *model.Network {
 	m := &model.Network{
 		Name: n.Name, UID: "uid-" + n.Name, Generation: 2, Created: n.Created, Type: model.VPC, Tenant: n.Tenant, Finalized: true, Egress: model.EgressNone,
 		Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode,
-		Subnets: []model.Subnet{{Name: "a", CIDRs: n.Plan.Subnet}}, ServiceCIDRs: n.Plan.Services, Uses: n.Uses, UsesAddressesOf: n.UsesAddressesOf,
+		Subnets: []model.Subnet{{Name: "a", CIDRs: n.Plan.Subnet}}, ServiceCIDRs: n.Plan.Services, Uses: n.Uses, UsesAddressesOf: n.UsesAddressesOf, UsesServiceCIDRs: n.UsesServiceCIDRs,
 	}
 	for _, p := range n.CompatibleWith {
 		peer := model.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All, Mode: model.ByFace, Addresses: p.Addresses}

@@ -39,11 +39,11 @@ func (e *explainer) behind(key model.ServiceKey, network string) bool {
 	return false
 }
 
-// virtual are the addresses by which pods of a Network dial a Service: those that it has in its own Network for the pods there and of consumers, of
-// a family without one the ClusterIP.
+// virtual are the addresses by which pods of a Network dial a Service: those that it has in its own Network for the pods there and of
+// consumers that take that one's ranges, of a family without one the ClusterIP.
 func (e *explainer) virtual(network string, s *model.Service) (out []netip.Addr) {
 	for _, ip := range s.ClusterIPs {
-		if a := s.Assigned; a != nil && (a.Network == network || e.peers.Reaches(network, a.Network)) && !e.flat(network) {
+		if a := s.Assigned; a != nil && (a.Network == network || e.peers.DialsServices(network, a.Network)) && !e.flat(network) {
 			if own, has := ofFamily(a.Addresses, ip.Is4()); has {
 				ip = own
 			}
@@ -165,7 +165,7 @@ func (e *explainer) serviceAt(from *party, a netip.Addr) (model.ServiceKey, *mod
 		if slices.Contains(s.ClusterIPs, a) {
 			return key, s
 		}
-		if own := s.Assigned; own != nil && slices.Contains(own.Addresses, a) && (own.Network == from.network || e.peers.Reaches(from.network, own.Network)) {
+		if own := s.Assigned; own != nil && slices.Contains(own.Addresses, a) && (own.Network == from.network || e.peers.DialsServices(from.network, own.Network)) {
 			return key, s
 		}
 	}

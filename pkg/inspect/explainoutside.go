@@ -41,14 +41,22 @@ func (e *explainer) leave(way *Way, from *party, p packet) {
 		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("Network %s is not in the API, so its porthole is closed", from.network), "kubectl get networks"))
 		return
 	}
-	owners := append([]string{from.network}, e.peers.Providers(from.network)...)
-	for _, name := range owners {
-		if other := e.objects.Networks[name]; other != nil && e.among(e.serviceRangesOf(other), p.dst) {
-			way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s lies in a service range of Network %s, and no Service has %s", p.dst, name, p), "which Service is meant? kubectl get services -A -o yaml, annotation %s", model.AnnotationServiceAddresses))
-			return
+	// inRange ends what goes to an address of a Network's Services that none has.
+	inRange := func(name string) bool {
+		other := e.objects.Networks[name]
+		if other == nil || !e.among(e.serviceRangesOf(other), p.dst) {
+			return false
 		}
+		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s lies in a service range of Network %s, and no Service has %s", p.dst, name, p), "which Service is meant? kubectl get services -A -o yaml, annotation %s", model.AnnotationServiceAddresses))
+		return true
+	}
+	if inRange(from.network) {
+		return
 	}
 	if e.past(way, from, p, LayerPorthole, func() bool {
+		if slices.ContainsFunc(e.peers.Ranged(from.network), inRange) {
+			return true
+		}
 		for _, name := range e.peers.Addressed(from.network) {
 			if other := e.objects.Networks[name]; other != nil && e.among(e.subnetsOf(other), p.dst) {
 				way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s lies in a subnet of Network %s, whose pods are dialled by their own addresses, and no pod has it", p.dst, name), "is the pod still there, under that address?"))

@@ -106,10 +106,7 @@ func makeWorld(rows northbound, objects model.Changes, settings config.Settings,
 		rows: rows, objects: objects, whole: objects, settings: settings, bindings: bindings, table: trace.New(rows.Rows),
 		names: map[nb.Table]map[string]nb.Row{}, faces: map[netip.Addr]model.PodKey{}, ownings: map[netip.Addr][]model.PodKey{},
 		slicesOf: map[model.ServiceKey][]*model.Slice{},
-		peers: compatible.New(compatible.Settings{
-			Faces: settings.Faces, DefaultSubnet: settings.Subnet, Gateways: settings.Gateways, MaxJoined: settings.MaxJoined, Default: settings.Network,
-			Taken: slices.Concat(settings.Services, settings.Gateways, settings.Infra, settings.Closed, settings.Balancers),
-		}),
+		peers:    compatible.New(settings.Compatible()),
 	}
 	for _, table := range []nb.Table{nb.TableLogicalRouter, nb.TableLogicalRouterPort, nb.TableLogicalSwitchPort} {
 		w.names[table] = map[string]nb.Row{}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -50,6 +51,7 @@ func Network(in *v1alpha1.Network) *model.Network {
 	out.ServiceCIDRs, out.ServiceCIDRsError = serviceCIDRs(in.Spec.ServiceCIDRs)
 	out.CompatibleWith = peers(in.Spec)
 	out.Uses, out.UsesAddressesOf = used(in.Spec.Uses), used(in.Spec.UsesAddressesOf)
+	out.UsesServiceCIDRs = usedServiceCIDRs(in.Spec.UsesServiceCIDRs)
 	for i, s := range in.Spec.Subnets {
 		if i == maxSubnets {
 			out.Subnets[i-1].Error = fmt.Sprintf("the Network has %d subnets; at most %d are read", len(in.Spec.Subnets), maxSubnets)
@@ -57,6 +59,7 @@ func Network(in *v1alpha1.Network) *model.Network {
 		}
 		out.Subnets = append(out.Subnets, subnet(s))
 	}
+	out.Since = since(in.Status.Ranges)
 	for _, s := range in.Status.Subnets {
 		cidr, err := netip.ParsePrefix(s.CIDR)
 		gateway, gatewayErr := netip.ParseAddr(s.Gateway)
@@ -122,6 +125,37 @@ func peers(in v1alpha1.NetworkSpec) (compatibleWith []model.CompatiblePeer) {
 
 // used reads whom a Network's pods reach, of which there are no more than the API allows.
 func used(names []string) []string { return slices.Clone(names[:min(len(names), maxPeers)]) }
+
+// usedServiceCIDRs reads in which ranges a Network's pods dial others' Services. A range that cannot be read is none.
+func usedServiceCIDRs(in []v1alpha1.UsedServiceCIDRs) map[string][]netip.Prefix {
+	if len(in) == 0 {
+		return nil
+	}
+	out := map[string][]netip.Prefix{}
+	for _, of := range in[:min(len(in), maxPeers)] {
+		out[of.Network] = []netip.Prefix{}
+		for _, text := range of.CIDRs[:min(len(of.CIDRs), maxServiceCIDRs)] {
+			if p, err := parsePrefix(string(text)); err == nil {
+				out[of.Network] = append(out[of.Network], p)
+			}
+		}
+	}
+	return out
+}
+
+// since reads when a Network got its ranges.
+func since(in []v1alpha1.RangeStatus) map[netip.Prefix]time.Time {
+	if len(in) == 0 {
+		return nil
+	}
+	out := map[netip.Prefix]time.Time{}
+	for _, r := range in[:min(len(in), maxRanges)] {
+		if p, err := parsePrefix(r.CIDR); err == nil {
+			out[p] = r.Since.Time
+		}
+	}
+	return out
+}
 
 func subnet(in v1alpha1.Subnet) model.Subnet {
 	out := model.Subnet{Name: in.Name}

@@ -30,14 +30,40 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 	for _, s := range report.ServiceCIDRs {
 		out.ServiceCIDRs = append(out.ServiceCIDRs, v1alpha1.ServiceCIDRStatus{CIDR: s.CIDR, Used: s.Used, Free: s.Free})
 	}
+	out.Ranges = ranges(old, report, now)
 	for _, c := range report.Compatibility {
 		direction := v1alpha1.CompatibilityServes
 		if c.Uses {
 			direction = v1alpha1.CompatibilityUses
 		}
 		out.Compatibility = append(out.Compatibility, v1alpha1.CompatibilityStatus{
-			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityMode(c.Mode), Addresses: c.Addresses, State: string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
+			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityMode(c.Mode), Addresses: c.Addresses, ServiceAddresses: c.ServiceAddresses,
+			State: string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
 		})
+	}
+	return out
+}
+
+// maxRanges bounds of how many ranges a status tells.
+const maxRanges = 130
+
+// ranges are those that a Network has, each since when: what old tells stays as it is. If old tells of none, and nobody has changed the Network
+// since, it has had them since it was made.
+func ranges(old v1alpha1.NetworkStatus, report model.NetworkStatus, now metav1.Time) []v1alpha1.RangeStatus {
+	since := map[string]metav1.Time{}
+	for _, r := range old.Ranges {
+		since[r.CIDR] = r.Since
+	}
+	if len(old.Ranges) == 0 && report.ObservedGeneration == max(old.ObservedGeneration, 1) {
+		now = metav1.NewTime(report.Created)
+	}
+	var out []v1alpha1.RangeStatus
+	for _, r := range report.Ranges[:min(len(report.Ranges), maxRanges)] {
+		at, told := since[r.String()]
+		if !told {
+			at = now
+		}
+		out = append(out, v1alpha1.RangeStatus{CIDR: r.String(), Since: at})
 	}
 	return out
 }

@@ -49,6 +49,11 @@ type Network struct {
 	CompatibleWith  []CompatiblePeer
 	Uses            []string
 	UsesAddressesOf []string
+	// UsesServiceCIDRs are the ranges in which its pods dial Services of Networks of other tenants by addresses of these Networks' own, by
+	// Network; these need not be among Uses.
+	UsesServiceCIDRs map[string][]netip.Prefix
+	// Since is when it got each of its ranges, of subnets and of Services, as its status says.
+	Since map[netip.Prefix]time.Time
 	// Served are the ranges of subnets that its status says are served: what an earlier decision made of it.
 	Served []ServedRange
 	// Isolated is the verdict that its status tells; empty: none.

@@ -1,6 +1,10 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
 
 // Phase is a Network's state in one word.
 type Phase string
@@ -30,6 +34,10 @@ type NetworkStatus struct {
 	Subnets    []SubnetStatus
 	// ServiceCIDRs are the service ranges that are served.
 	ServiceCIDRs []ServiceCIDRStatus
+	// Ranges are all of which others may dial addresses, as its owner wrote them, each once. Since when each is there the writer adds: Created is when
+	// the Network was made.
+	Ranges  []netip.Prefix
+	Created time.Time
 	// Pods counts the pods that hold an address.
 	Pods int64
 	// Compatibility is that with others, sorted.
@@ -49,6 +57,8 @@ type CompatibilityStatus struct {
 	Mode CompatibilityMode
 	// Addresses: pods are dialled by their own addresses, too.
 	Addresses bool
+	// ServiceAddresses: Services are dialled by addresses of the provider's own ranges, too.
+	ServiceAddresses bool
 	// State is one of the words below. Problem says why it is not active, or not all that is asked for.
 	State   CompatibilityState
 	Problem Problem
@@ -183,6 +193,7 @@ const (
 	ReasonNotJoined             = "NotJoined"
 	ReasonAddressesNotUsed      = "AddressesNotUsed"
 	ReasonAddressesNotOffered   = "AddressesNotOffered"
+	ReasonServiceCIDRsNotUsed   = "ServiceCIDRsNotUsed"
 	ReasonNotUsed               = "NotUsed"
 	ReasonNotOffered            = "NotOffered"
 	ReasonFlatNetwork           = "FlatNetwork"

@@ -20,9 +20,7 @@ type clusterSettings struct {
 
 func settingsOf(s config.Settings) clusterSettings {
 	s.DNS.Service = model.ServiceKey{} // of no interest here
-	return clusterSettings{dns: s.DNS, compatible: compatible.Settings{
-		Faces: s.Faces, DefaultSubnet: s.Subnet, Gateways: s.Gateways, MaxJoined: s.MaxJoined, Default: s.Network,
-	}}
+	return clusterSettings{dns: s.DNS, compatible: s.Compatible()}
 }
 
 // Run answers with the settings in force until ctx ends. When they change, a successor begins beside the server that has answered so far, as when

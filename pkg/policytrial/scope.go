@@ -80,7 +80,7 @@ func (s *scope) sees(key model.PodKey) bool { return s.q.Sees == nil || s.q.Sees
 func (s *scope) look() {
 	d := s.q.Defaults
 	peers := compatible.New(compatible.Settings{
-		Faces: d.Faces, DefaultSubnet: d.Subnet, Gateways: d.Gateways, MaxJoined: d.MaxJoined, Default: d.Network,
+		Faces: d.Faces, DefaultSubnet: d.Subnet, MaxJoined: d.MaxJoined, Default: d.Network,
 		Taken: slices.Concat(d.Services, d.Gateways, d.Others),
 	})
 	for _, name := range slices.Sorted(maps.Keys(s.q.Objects.Networks)) {

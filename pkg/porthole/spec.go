@@ -15,11 +15,11 @@ type Spec struct {
 	UID, Network string
 	// Subnets are the Network's, as its router serves them.
 	Subnets []netip.Prefix
-	// ServiceRanges are where the Network's Services, and those of its providers, have addresses of their own. OVN leads these to pods; what arrives here
+	// ServiceRanges are where the Network's Services have addresses of their own. OVN leads these to pods; what arrives here
 	// is for an address or a port that no Service has, and leads nowhere.
 	ServiceRanges []netip.Prefix
-	// Addressed are the subnets of providers whose pods the Network's pods dial by their own addresses. OVN makes faces of these; what arrives here is
-	// for an address that no pod has, and leads nowhere outside of the cluster.
+	// Addressed are the subnets of providers whose pods the Network's pods dial by their own addresses, and the ranges in which they dial Services of
+	// providers. OVN makes faces of these; what arrives here is for an address that nobody there has, and leads nowhere outside of the cluster.
 	Addressed []netip.Prefix
 	// Pods are the Network's pods on this node.
 	Pods []Pod

@@ -20,8 +20,8 @@ type peers struct {
 func newPeers(infra Infrastructure, networks map[string]*model.Network) *peers {
 	p := &peers{
 		rule: compatible.New(compatible.Settings{
-			Faces: infra.Faces, DefaultSubnet: infra.DefaultSubnet, Gateways: infra.Gateways, MaxJoined: infra.MaxJoined, Default: infra.Default,
-			Taken: slices.Concat(infra.Services, infra.Gateways, infra.Others, infra.Closed, infra.Balancers),
+			Faces: infra.Faces, DefaultSubnet: infra.DefaultSubnet, MaxJoined: infra.MaxJoined, Default: infra.Default,
+			Taken: slices.Concat(infra.Services, infra.Gateways, infra.Others, infra.Closed, infra.Balancers, infra.Nodes),
 		}),
 		uids: map[string]string{},
 	}
@@ -63,6 +63,17 @@ func (p *peers) addressed(n *model.Network) (uids []string) {
 		return nil
 	}
 	for _, provider := range p.rule.Addressed(n.Name) {
+		uids = append(uids, p.uids[provider])
+	}
+	return uids
+}
+
+// ranged are those of them whose Services it dials by addresses of their own ranges, by UID.
+func (p *peers) ranged(n *model.Network) (uids []string) {
+	if p.uids[n.Name] != n.UID {
+		return nil
+	}
+	for _, provider := range p.rule.Ranged(n.Name) {
 		uids = append(uids, p.uids[provider])
 	}
 	return uids

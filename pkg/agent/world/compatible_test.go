@@ -107,12 +107,24 @@ func TestServicesOfProvidersLeadNowhereElse(t *testing.T) {
 		m.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.9%d.0.0/16", i))}
 		w.SetNetwork(m)
 	}
-	for name, want := range map[string]string{"a": "[10.90.0.0/16]", "b": "[10.91.0.0/16 10.90.0.0/16]"} {
+	expect := func(when, name, want string) {
+		t.Helper()
 		spec, err := w.Porthole(uidOf(name))
-		if got := fmt.Sprint(spec.ServiceRanges); err != nil || got != want {
-			t.Errorf("%s has %s (error %v), want %s", name, got, err, want)
+		if got := fmt.Sprint(spec.ServiceRanges, spec.Addressed); err != nil || got != want {
+			t.Errorf("%s: %s has %s (error %v), want %s", when, name, got, err, want)
 		}
 	}
+	expect("of one tenant", "a", "[10.90.0.0/16] []")
+	expect("of one tenant", "b", "[10.91.0.0/16] [10.90.0.0/16]")
+	// Of another tenant's Network that it only uses, it does not lose an address.
+	b := peer("b")
+	b.Tenant, b.Uses = "other", []string{"a"}
+	w.SetNetwork(b)
+	expect("of another tenant, used", "b", "[] []")
+	b = peer("b")
+	b.Tenant, b.UsesServiceCIDRs = "other", map[string][]netip.Prefix{"a": {netip.MustParsePrefix("10.90.0.0/16")}}
+	w.SetNetwork(b)
+	expect("of another tenant, named", "b", "[] [10.90.0.0/16]")
 }
 
 // TestAddressesOfProvidersLeadNowhereElse: where pods of a provider are dialled by their own addresses, one that no pod has is nobody's outside; where

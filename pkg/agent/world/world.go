@@ -31,6 +31,8 @@ type Infrastructure struct {
 	Balancers []netip.Prefix
 	// Gateways are the ranges of addresses that each Network's Gateways have.
 	Gateways []netip.Prefix
+	// Nodes are the ranges of nodes and of flat Networks' pods. They decide about nothing but who dials what in other Networks.
+	Nodes []netip.Prefix
 	// DefaultSubnet is what a Network that lists no subnet gets from the controller.
 	DefaultSubnet netip.Prefix
 	// Default is the name of the cluster's default Network.
@@ -312,9 +314,9 @@ func (w *World) Porthole(networkUID string) (porthole.Spec, error) {
 	}
 	providers := w.peers.providers(n)
 	spec.Consumer, spec.Provider = len(providers) > 0, w.peers.isProvider(n)
-	for _, provider := range providers {
-		// OVN leads its Services' addresses to pods here, too.
-		spec.ServiceRanges = append(spec.ServiceRanges, w.infra.serviceRangesOf(w.networks[provider])...)
+	for _, provider := range w.peers.ranged(n) {
+		// OVN leads its Services' addresses to pods here, too, but for those that are nodes'.
+		spec.Addressed = append(spec.Addressed, w.infra.serviceRangesOf(w.networks[provider])...)
 	}
 	for _, provider := range w.peers.addressed(n) {
 		// And its pods' own.

@@ -2,7 +2,6 @@ package gateways
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -12,15 +11,15 @@ import (
 // offer gives the rows by which the Networks that use a Gateway's one know it: at those of its addresses that mean the same there, leading to the
 // faces or the own addresses of the Network's pods. An address of the ranges that all Networks have for their Gateways may be another Gateway's there.
 func (s *Stage) offer(g *gateway) nb.Facts {
-	ranges := s.Networks.Offered(g.network)
-	addresses := slices.DeleteFunc(slices.Clone(g.addresses), func(a netip.Addr) bool {
-		return !slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) })
-	})
+	addresses := s.Networks.Offered(g.network, g.addresses)
 	if len(addresses) == 0 {
 		return nb.Facts{}
 	}
 	var facts nb.Facts
 	for _, way := range s.Networks.Ways(g.network) {
+		if way.ByClusterIPs() {
+			continue
+		}
 		facts.Add(compile.Gateway(*g.Gateway, way, addresses, s.portsOf(g, func(service *model.Service, port int, network string) []netip.AddrPort {
 			return s.Services.OfferedEndpoints(service, port, network, way)
 		})))

@@ -55,7 +55,7 @@ func (w *world) Endpoints(service *model.Service, port int, _ string) []netip.Ad
 	return []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("10.0.0.9"), service.Ports[port].Port)}
 }
 
-func (w *world) Offered(string) []netip.Prefix { return nil }
+func (w *world) Offered(string, []netip.Addr) []netip.Addr { return nil }
 
 func (w *world) Ways(string) []compile.Layout { return nil }
 

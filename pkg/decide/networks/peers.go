@@ -80,10 +80,14 @@ func (s *Stage) joinPeer(n *Network) {
 				if now.Uses = append(now.Uses, home); slices.Contains(addressed, provider) {
 					now.Addressed = append(now.Addressed, home)
 				}
+				if s.compatible.DialsServices(n.Name, provider) {
+					now.Ranged = append(now.Ranged, home)
+				}
 			}
 		}
 	}
 	now.Offers = n.peering && (len(consumers) > 0 || n.invites())
+	now.OffersRanges = now.Offers && len(n.Model.ServiceCIDRs) > 0
 	now.OffersAddresses = slices.ContainsFunc(consumers, func(consumer string) bool {
 		return slices.Contains(s.compatible.Addressed(consumer), n.Name)
 	})
@@ -133,7 +137,7 @@ func (n *Network) routable() []netip.Prefix {
 	return out
 }
 
-// Abroad are the ranges in which a Network's pods dial those of other Networks by their own addresses.
+// Abroad are the ranges in which a Network's pods dial those of other Networks, and their Services, by these Networks' own addresses.
 func (s *Stage) Abroad(n *Network) (out []netip.Prefix) {
 	for _, j := range n.peers.Joined {
 		out = append(out, j.Ranges...)
@@ -141,6 +145,11 @@ func (s *Stage) Abroad(n *Network) (out []netip.Prefix) {
 	for _, provider := range n.peers.Addressed {
 		if p := s.networks[provider.Name]; p != nil {
 			out = append(out, p.known...)
+		}
+	}
+	for _, provider := range n.peers.Ranged {
+		if p := s.networks[provider.Name]; p != nil {
+			out = append(out, p.Model.ServiceCIDRs...)
 		}
 	}
 	return out
@@ -195,20 +204,25 @@ func (s *Stage) PeerPlaces(n *Network, a model.Attachment) []nb.Member {
 	})...)
 }
 
-// hostChanged has the places of pods looked at again whose own addresses others dial, where one may be a node's now, or no more.
+// hostChanged has the places of pods looked at again whose own addresses others dial, and the Services and Gateways, where one may be a node's
+// now, or no more.
 func (s *Stage) hostChanged(a netip.Addr) {
-	for name, n := range s.networks {
-		if n.peers.OffersAddresses && contain(n.known, a) {
-			s.PlacesChanged.Changed(name)
-		}
-	}
+	s.dialledChanged(func(ranges []netip.Prefix) bool { return contain(ranges, a) })
 }
 
 // infrastructureMoved does so in all Networks: any may be the infrastructure's.
 func (s *Stage) infrastructureMoved() {
+	s.dialledChanged(func([]netip.Prefix) bool { return true })
+}
+
+// dialledChanged does so in the Networks of which others dial any of the ranges that concern.
+func (s *Stage) dialledChanged(concerns func(ranges []netip.Prefix) bool) {
 	for name, n := range s.networks {
-		if n.peers.OffersAddresses {
+		if n.peers.OffersAddresses && concerns(n.known) {
 			s.PlacesChanged.Changed(name)
+		}
+		if n.peers.OffersRanges && concerns(n.Model.ServiceCIDRs) {
+			s.Served.Changed(name)
 		}
 	}
 }
@@ -223,17 +237,22 @@ func (n *Network) Consumers() []string { return n.consumers }
 // Providers are the Networks whose pods a Network's reach, sorted. The caller does not change them.
 func (n *Network) Providers() []string { return n.providers }
 
-// Offered are the service ranges of a Network that others use: a virtual address of theirs means the same to those others, since compatibility
-// is refused where it would not. The caller does not change them.
-func (s *Stage) Offered(name string) []netip.Prefix {
+// Offered are those of a Network's virtual addresses that others may dial: of its service ranges, since those who take these from it know
+// nobody else there. An address that nodes, or pods of all Networks, mean otherwise stays theirs.
+func (s *Stage) Offered(name string, of []netip.Addr) (out []netip.Addr) {
 	n := s.Get(name)
 	if n == nil || len(n.consumers) == 0 {
 		return nil
 	}
-	return n.Model.ServiceCIDRs
+	for _, a := range of {
+		if contain(n.Model.ServiceCIDRs, a) && !s.Cluster.IsNode(a) && !s.MeansInfrastructure(a) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
-// Ways are how those know a Network that use it: by faces, and those that are joined to it by own addresses.
+// Ways are how those know a Network that use it: see compile.Peers.Ways.
 func (s *Stage) Ways(name string) []compile.Layout {
 	n := s.Get(name)
 	if n == nil {
@@ -242,21 +261,32 @@ func (s *Stage) Ways(name string) []compile.Layout {
 	return n.peers.Ways(n.Layout)
 }
 
+// DialsServices reports whether a Network's pods dial another's Services by addresses of that one's own ranges.
+func (n *Network) DialsServices(provider string) bool {
+	return slices.ContainsFunc(n.peers.Ranged, func(h compile.Home) bool { return h.Name == provider })
+}
+
 // Uses reports whether a Network's pods reach another's.
 func (n *Network) Uses(provider string) bool { return slices.Contains(n.providers, provider) }
+
+// short reports whether something of a Network's compatibility with another is not as its owner asks.
+func short(p model.CompatibilityStatus) bool {
+	return p.State != model.CompatibilityActive || p.Problem.Reason == model.ReasonAddressConflict || p.Uses && p.Problem.Reason == model.ReasonServiceCIDRsNotUsed
+}
 
 // compatibility completes a Network's status with what it has to do with others.
 func (s *Stage) compatibility(n *Network, status *model.NetworkStatus) {
 	var asked bool
 	status.Compatibility, asked = s.compatible.Statuses(n.Name)
 	status.Joined = s.compatible.JoinedInAll(n.Name)
+	status.Created, status.Ranges = n.Model.Created, s.compatible.Ranges(n.Name)
 	if !asked {
 		return
 	}
 	c := model.Condition{Type: model.ConditionCompatible, Status: true, Reason: "Compatible", Message: "pods reach each other as asked"}
 	var wrong []string
 	for _, p := range status.Compatibility {
-		if p.State != model.CompatibilityActive {
+		if short(p) {
 			c.Status = false
 			if len(wrong) == 0 {
 				c.Reason = p.Problem.Reason

@@ -199,7 +199,7 @@ func New(w World, stages Stages) *Stage {
 		guard: guard{faced: map[string]struct{}{}}, flats: flats{names: map[string]struct{}{}},
 		rejoined: map[string]struct{}{}, numbers: numbers{asked: map[string][]compile.Numbered{}, askers: pass.Index[string, string]{}},
 		compatible: compatible.New(compatible.Settings{
-			Faces: w.Cluster.Faces, DefaultSubnet: w.Cluster.Subnet, Gateways: w.Cluster.Gateways, MaxJoined: w.Cluster.MaxJoined, Default: w.Cluster.Network,
+			Faces: w.Cluster.Faces, DefaultSubnet: w.Cluster.Subnet, MaxJoined: w.Cluster.MaxJoined, Default: w.Cluster.Network,
 			Taken: slices.Concat(w.Cluster.Services, w.Cluster.Gateways, w.Cluster.Others),
 		}),
 		unrouted: pass.NewQueue[string](stages.Routers), unserved: pass.NewQueue[string](stages.Ranges),

@@ -24,11 +24,19 @@ func (l look) offer(service *model.Service, ns model.Namespace, home Network, en
 		apart = home.Consumers
 	}
 	for _, way := range home.Ways {
-		b := compile.Backends{Layout: way, VIPs: l.addressesIn(home), Idle: idle}
+		b := compile.Backends{Layout: way, Idle: idle}
+		if !way.ByClusterIPs() {
+			b.VIPs = l.offeredIn(home)
+		}
 		b.Ports, b.Left = l.backends(*service, known(home, way), "", endpoints)
 		shared = append(shared, b)
 	}
 	return apart, shared
+}
+
+// offeredIn are the virtual addresses of its own that a Service has in a Network, and that others may dial.
+func (l look) offeredIn(home Network) []netip.Addr {
+	return home.Offered(l.addressesIn(home))
 }
 
 // leadsApart reports whether a Service of a Network leads any of its consumers elsewhere than to the Network's own pods.

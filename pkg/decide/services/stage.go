@@ -124,7 +124,9 @@ func (l look) serve() {
 		}
 		b := compile.Backends{Layout: n.Layout, VIPs: slices.Concat(l.addressesIn(n), l.publishedIn(*service, n))}
 		if slices.Contains(consumers, name) {
-			b.VIPs = l.addressesIn(home)
+			if b.VIPs = nil; n.Ranged(home.Name) {
+				b.VIPs = l.offeredIn(home)
+			}
 		}
 		b.Ports, b.Left = l.backends(*service, n, home.Space, endpoints)
 		known = append(known, b)

@@ -52,6 +52,10 @@ type Network struct {
 	// to do with others.
 	Consumers []string
 	Uses      func(provider string) bool
+	// Ranged reports whether its pods dial another's Services by addresses of that one's own ranges. Nil: they do not. Offered are those of some
+	// addresses of its own ranges that others may dial.
+	Ranged  func(provider string) bool
+	Offered func(of []netip.Addr) []netip.Addr
 	// Joined reports whether another's router is joined to its own, so that pods know each other by their own addresses. Nil: none is.
 	Joined func(other string) bool
 	// Abroad are the ranges in which its pods dial those of other Networks by their own addresses.

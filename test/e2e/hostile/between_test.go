@@ -5,7 +5,9 @@ package hostile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -47,10 +49,11 @@ func changeBetween(t *testing.T, world between.World, changed between.Scene, fir
 	for i, n := range changed.Networks {
 		before := specOf(world.Networks[i].Network)
 		world.Networks[i].Network = n
-		if said := specOf(n); !slices.Equal(said.CompatibleWith, before.CompatibleWith) || !slices.Equal(said.Uses, before.Uses) || !slices.Equal(said.UsesAddressesOf, before.UsesAddressesOf) {
+		if said := specOf(n); !slices.Equal(said.CompatibleWith, before.CompatibleWith) || !slices.Equal(said.Uses, before.Uses) || !slices.Equal(said.UsesAddressesOf, before.UsesAddressesOf) ||
+			!reflect.DeepEqual(said.UsesServiceCIDRs, before.UsesServiceCIDRs) {
 			t.Log(n)
 			env.ChangeNetwork(t, n.Name, func(s *v1alpha1.NetworkSpec) {
-				s.CompatibleWith, s.Uses, s.UsesAddressesOf = said.CompatibleWith, said.Uses, said.UsesAddressesOf
+				s.CompatibleWith, s.Uses, s.UsesAddressesOf, s.UsesServiceCIDRs = said.CompatibleWith, said.Uses, said.UsesAddressesOf, said.UsesServiceCIDRs
 			})
 		}
 	}
@@ -71,6 +74,13 @@ func specOf(n between.Network) v1alpha1.NetworkSpec {
 	spec := v1alpha1.NetworkSpec{Tenant: n.Tenant, Uses: n.Uses, UsesAddressesOf: n.UsesAddressesOf, Egress: v1alpha1.EgressNone}
 	for _, r := range n.Plan.Services {
 		spec.ServiceCIDRs = append(spec.ServiceCIDRs, v1alpha1.CIDR(r.String()))
+	}
+	for _, of := range slices.Sorted(maps.Keys(n.UsesServiceCIDRs)) {
+		named := v1alpha1.UsedServiceCIDRs{Network: of}
+		for _, r := range n.UsesServiceCIDRs[of] {
+			named.CIDRs = append(named.CIDRs, v1alpha1.CIDR(r.String()))
+		}
+		spec.UsesServiceCIDRs = append(spec.UsesServiceCIDRs, named)
 	}
 	subnet := v1alpha1.Subnet{Name: "a"}
 	for _, r := range n.Plan.Subnet {
@@ -170,8 +180,7 @@ func served(t *testing.T, n between.Network) between.Service {
 func askBetween(t *testing.T, world between.World, when string, closed bool) (paths []random.Path, seen []random.Seen, found int) {
 	t.Helper()
 	edges := between.Edges(world.Networks)
-	dialled := between.Dialled(world.Networks)
-	cluster.Eventually(t, cluster.Patience, "who reaches whom "+when, func(ctx context.Context) error { return says(ctx, world, edges, dialled) })
+	cluster.Eventually(t, cluster.Patience, "who reaches whom "+when, func(ctx context.Context) error { return says(ctx, world, edges) })
 	placed := world.Placed()
 	paths = world.Paths()
 	seen = make([]random.Seen, len(paths))
@@ -227,8 +236,9 @@ func askBetween(t *testing.T, world between.World, when string, closed bool) (pa
 }
 
 // says compares what Networks say of whom they reach with what they should.
-func says(ctx context.Context, world between.World, edges, dialled map[between.Edge]bool) error {
-	got, addresses := map[between.Edge]bool{}, map[between.Edge]bool{}
+func says(ctx context.Context, world between.World, edges map[between.Edge]bool) error {
+	dialled, ranged := between.Dialled(world.Networks), between.Ranged(world.Networks)
+	got, addresses, services := map[between.Edge]bool{}, map[between.Edge]bool{}, map[between.Edge]bool{}
 	var reasons []string
 	for _, n := range world.Networks {
 		now, err := env.Clients.Network(ctx, n.Name)
@@ -241,7 +251,7 @@ func says(ctx context.Context, world between.World, edges, dialled map[between.E
 			switch {
 			case c.Direction != v1alpha1.CompatibilityUses:
 			case c.State == string(model.CompatibilityActive):
-				got[e], addresses[e] = c.Mode == v1alpha1.CompatibilityRouted, c.Addresses
+				got[e], addresses[e], services[e] = c.Mode == v1alpha1.CompatibilityRouted, c.Addresses, c.ServiceAddresses
 			case wanted:
 				reasons = append(reasons, fmt.Sprintf("%s: %s", n.Name, c.Message))
 			}
@@ -249,8 +259,9 @@ func says(ctx context.Context, world between.World, edges, dialled map[between.E
 	}
 	var wrong []string
 	for e, routed := range edges {
-		if now, there := got[e]; !there || now != routed || addresses[e] != dialled[e] {
-			wrong = append(wrong, fmt.Sprintf("%s reaches %s: %t, routed %t, by own addresses %t, want %t and %t", e.Consumer, e.Provider, there, now, addresses[e], routed, dialled[e]))
+		if now, there := got[e]; !there || now != routed || addresses[e] != dialled[e] || services[e] != ranged[e] {
+			wrong = append(wrong, fmt.Sprintf("%s reaches %s: %t, routed %t, by own addresses %t, Services' own %t, want %t, %t and %t",
+				e.Consumer, e.Provider, there, now, addresses[e], services[e], routed, dialled[e], ranged[e]))
 		}
 	}
 	for e := range got {

@@ -23,7 +23,7 @@ type Placed struct {
 // Service is the Service web of a namespace, which has the name of its Network.
 type Service struct {
 	Network string
-	// ClusterIPs are known wherever it is known, Own to its Network and those that it serves.
+	// ClusterIPs are known wherever it is known, Own to its Network and those that take them from it.
 	ClusterIPs, Own []netip.Addr
 }
 
@@ -49,11 +49,13 @@ type asker struct {
 	routed map[Edge]bool
 	// dialled are the edges on which own addresses are dialled.
 	dialled map[Edge]bool
-	rules   oracle.Cluster
+	// ranged are those on which Services are dialled by addresses of the provider's own ranges.
+	ranged map[Edge]bool
+	rules  oracle.Cluster
 }
 
 func (w World) asker() asker {
-	a := asker{World: w, routed: Edges(w.Networks), dialled: Dialled(w.Networks), rules: oracle.Cluster{Policies: w.Policies}}
+	a := asker{World: w, routed: Edges(w.Networks), dialled: Dialled(w.Networks), ranged: Ranged(w.Networks), rules: oracle.Cluster{Policies: w.Policies}}
 	a.rules.Compatible = a.compatible()
 	for _, n := range w.Networks {
 		a.rules.Namespaces = append(a.rules.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{corev1.LabelMetadataName: n.Name}}})
@@ -80,6 +82,11 @@ func (a asker) reaches(network, other string) bool {
 	return network == other || served
 }
 
+// ranges reports whether pods of a Network dial Services of another by addresses of its own ranges.
+func (a asker) ranges(network, other string) bool {
+	return network == other || a.ranged[Edge{Provider: other, Consumer: network}]
+}
+
 // answer is what must become of what a pod sends to an address: it means a pod or a Service, to the pods of the sender's Network.
 func (a asker) answer(from Placed, to netip.Addr, protocol wire.Protocol) Answer {
 	for _, p := range a.Pods {
@@ -90,7 +97,7 @@ func (a asker) answer(from Placed, to netip.Addr, protocol wire.Protocol) Answer
 		}
 	}
 	for _, s := range a.Services {
-		if slices.Contains(s.Own, to) && a.reaches(from.Network, s.Network) || slices.Contains(s.ClusterIPs, to) && a.knows(from.Network, s) {
+		if slices.Contains(s.Own, to) && a.ranges(from.Network, s.Network) || slices.Contains(s.ClusterIPs, to) && a.knows(from.Network, s) {
 			return a.judged(from, to, protocol, a.behind(from, to, s)...)
 		}
 	}
@@ -196,7 +203,7 @@ func (w World) Placed() []random.Placed {
 }
 
 // Names are, for the pods of each Network, what the name of each namespace's Service stands for: the address that it has in its own Network, for that and
-// for those that this one serves; else, where pods behind it are, its ClusterIPs; else it does not exist. A family without such an address
+// for those that take addresses of its ranges; else, where it is known, its ClusterIPs; else it does not exist. A family without such an address
 // keeps the ClusterIP.
 func (w World) Names() map[string]map[string][]netip.Addr {
 	a, out := w.asker(), map[string]map[string][]netip.Addr{}
@@ -208,7 +215,7 @@ func (w World) Names() map[string]map[string][]netip.Addr {
 				continue
 			}
 			for _, ip := range s.ClusterIPs {
-				if own := ofFamily(s.Own, ip.Is4()); own.IsValid() && a.reaches(n.Name, s.Network) {
+				if own := ofFamily(s.Own, ip.Is4()); own.IsValid() && a.ranges(n.Name, s.Network) {
 					ip = own
 				}
 				out[n.Name][s.Network] = append(out[n.Name][s.Network], ip)

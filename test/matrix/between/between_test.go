@@ -53,7 +53,7 @@ func settle(s Scene) World {
 
 // A seed says everything, and what it draws is worth asking: edges of both modes, refusals, guests, and an address that pods of several Networks have.
 func TestDraw(t *testing.T) {
-	var edges, joined, addressed, refused, guests int
+	var edges, joined, addressed, services, refused, guests int
 	const seeds = 200
 	for seed := range uint64(seeds) {
 		s := Draw(seed, nodes)
@@ -71,6 +71,7 @@ func TestDraw(t *testing.T) {
 		found := Edges(w.Networks)
 		edges += len(found)
 		addressed += len(Dialled(w.Networks))
+		services += len(Ranged(w.Networks))
 		for _, with := range found {
 			if with {
 				joined++
@@ -94,8 +95,8 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	addressed -= joined
-	t.Logf("of %d scenes: %d edges, %d of them joined, %d by own addresses without that, %d refused, %d guests", seeds, edges, joined, addressed, refused, guests)
-	if edges < 10*seeds || joined < 2*seeds || addressed < seeds || refused < 2*seeds || guests < 2*seeds {
+	t.Logf("of %d scenes: %d edges, %d of them joined, %d by own addresses without that, %d by Services' own, %d refused, %d guests", seeds, edges, joined, addressed, services, refused, guests)
+	if services < seeds || edges < 10*seeds || joined < 2*seeds || addressed < seeds || refused < 2*seeds || guests < 2*seeds {
 		t.Error("that is too few to be worth asking")
 	}
 }
@@ -104,10 +105,10 @@ func TestDraw(t *testing.T) {
 func networksOf(change func(a, b, c, d *Network)) []Known {
 	plans := Plans()
 	out := []Known{
-		{Network{Name: "a", Plan: plans[0]}, time.Unix(1, 0)},
-		{Network{Name: "b", Plan: plans[1]}, time.Unix(2, 0)},
-		{Network{Name: "c", Plan: plans[2]}, time.Unix(3, 0)},
-		{Network{Name: "d", Plan: plans[2]}, time.Unix(4, 0)},
+		{Network: Network{Name: "a", Plan: plans[0]}, Created: time.Unix(1, 0)},
+		{Network: Network{Name: "b", Plan: plans[1]}, Created: time.Unix(2, 0)},
+		{Network: Network{Name: "c", Plan: plans[2]}, Created: time.Unix(3, 0)},
+		{Network: Network{Name: "d", Plan: plans[2]}, Created: time.Unix(4, 0)},
 	}
 	change(&out[0].Network, &out[1].Network, &out[2].Network, &out[3].Network)
 	return out
@@ -140,10 +141,9 @@ func TestEdges(t *testing.T) {
 		"the older of two that are the same to a third": {func(a, b, _, _ *Network) {
 			a.CompatibleWith, b.CompatibleWith = []Peer{{Network: "c", Routed: true}}, []Peer{{Network: "c", Routed: true}}
 		}, map[Edge]bool{{"a", "c"}: true}},
-		"addresses of Services of consumer and provider": {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "d"}} }, map[Edge]bool{}},
-		"addresses of Services of two providers": {func(_, _, c, d *Network) {
-			c.CompatibleWith, d.CompatibleWith = []Peer{{Network: "a"}}, []Peer{{Network: "a"}, {Network: "b"}}
-		}, map[Edge]bool{{"c", "a"}: false, {"d", "b"}: false}},
+		"addresses of Services decide about no edge by face": {func(_, _, c, d *Network) {
+			c.CompatibleWith, d.CompatibleWith = []Peer{{Network: "a"}, {Network: "d"}}, []Peer{{Network: "a"}, {Network: "b"}}
+		}, map[Edge]bool{{"c", "a"}: false, {"c", "d"}: false, {"d", "a"}: false, {"d", "b"}: false}},
 		"addresses of Services that are reached by face": {func(a, _, c, _ *Network) {
 			c.CompatibleWith, a.CompatibleWith = []Peer{{Network: "a"}}, []Peer{{Network: "d", Routed: true}}
 		}, map[Edge]bool{{"c", "a"}: false}},
@@ -167,9 +167,12 @@ func TestDialled(t *testing.T) {
 		"the older of two that are the same to a third": {func(a, b, _, _ *Network) {
 			a.CompatibleWith, b.CompatibleWith = all[2:3], all[2:]
 		}, map[Edge]bool{{"a", "c"}: true, {"b", "d"}: true}},
-		"a joined one goes before an older": {func(a, b, _, _ *Network) {
+		"of two the older, though it is not joined": {func(a, b, _, _ *Network) {
 			a.CompatibleWith, b.CompatibleWith = all[2:3], []Peer{{Network: "c", Routed: true}}
-		}, map[Edge]bool{{"b", "c"}: true}},
+		}, map[Edge]bool{{"a", "c"}: true}},
+		"and a joined one that is older": {func(a, b, _, _ *Network) {
+			a.CompatibleWith, b.CompatibleWith = []Peer{{Network: "c", Routed: true}}, all[2:3]
+		}, map[Edge]bool{{"a", "c"}: true}},
 		"another tenant that only uses it": {func(a, _, c, _ *Network) {
 			a.CompatibleWith, c.Tenant, c.Uses = all, "t", []string{"a"}
 		}, map[Edge]bool{{"a", "d"}: true}},
@@ -178,6 +181,43 @@ func TestDialled(t *testing.T) {
 		}, map[Edge]bool{{"a", "c"}: true, {"a", "d"}: true}},
 	} {
 		if got := Dialled(networksOf(test.change)); !maps.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestRanged(t *testing.T) {
+	named := func(of, r string) map[string][]netip.Prefix {
+		return map[string][]netip.Prefix{of: {netip.MustParsePrefix(r)}}
+	}
+	for name, test := range map[string]struct {
+		change func(a, b, c, d *Network)
+		// since is when c got its range.
+		since int64
+		want  map[Edge]bool
+	}{
+		"of one tenant":  {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "a"}} }, 3, map[Edge]bool{{"c", "a"}: true}},
+		"joined":         {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "a", Routed: true}} }, 3, map[Edge]bool{{"c", "a"}: true}},
+		"the same range": {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "d"}} }, 3, map[Edge]bool{}},
+		"another tenant that only uses it": {func(a, _, c, _ *Network) {
+			c.CompatibleWith, a.Tenant, a.Uses, a.UsesAddressesOf = []Peer{{Network: "a", Addresses: true}}, "t", []string{"c"}, []string{"c"}
+		}, 3, map[Edge]bool{}},
+		"another tenant that names it": {func(a, _, c, _ *Network) {
+			c.CompatibleWith, a.Tenant, a.UsesServiceCIDRs = []Peer{{Network: "a"}}, "t", named("c", "10.28.0.0/15")
+		}, 3, map[Edge]bool{{"c", "a"}: true}},
+		"another tenant that names a part of it": {func(a, _, c, _ *Network) {
+			c.CompatibleWith, a.Tenant, a.UsesServiceCIDRs = []Peer{{Network: "a"}}, "t", named("c", "10.29.0.0/25")
+		}, 3, map[Edge]bool{}},
+		"the older of two": {func(_, _, c, d *Network) {
+			c.CompatibleWith, d.CompatibleWith = []Peer{{Network: "a"}}, []Peer{{Network: "a"}}
+		}, 3, map[Edge]bool{{"c", "a"}: true}},
+		"the younger Network, that had it first": {func(_, _, c, d *Network) {
+			c.CompatibleWith, d.CompatibleWith = []Peer{{Network: "a"}}, []Peer{{Network: "a"}}
+		}, 5, map[Edge]bool{{"d", "a"}: true}},
+	} {
+		known := networksOf(test.change)
+		known[2].Since = map[netip.Prefix]time.Time{known[2].Plan.Services[0]: time.Unix(test.since, 0)}
+		if got := Ranged(known); !maps.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
@@ -313,10 +353,16 @@ func TestWrongWorldsAreFound(t *testing.T) {
 			"one edge less": func(a *asker, e Edge) {
 				delete(a.routed, e)
 				delete(a.dialled, e)
+				delete(a.ranged, e)
 			},
 			"without direction":  func(a *asker, e Edge) { a.routed[Edge{e.Consumer, e.Provider}] = a.routed[e] },
 			"by other addresses": func(a *asker, e Edge) { a.dialled[e] = !a.dialled[e] },
-			"without policies":   func(a *asker, _ Edge) { a.rules.Policies = nil },
+			"Services of whoever is reached, by addresses that he gave them": func(a *asker, _ Edge) {
+				for e := range a.routed {
+					a.ranged[e] = true
+				}
+			},
+			"without policies": func(a *asker, _ Edge) { a.rules.Policies = nil },
 			"passed on": func(a *asker, e Edge) {
 				for next := range maps.Clone(a.routed) {
 					if next.Consumer == e.Provider && next.Provider != e.Consumer {
@@ -342,7 +388,7 @@ func TestWrongWorldsAreFound(t *testing.T) {
 			t.Errorf("%s: found in %d of %d scenes", name, count, seeds)
 		}
 	}
-	if len(found) != 5 {
+	if len(found) != 6 {
 		t.Errorf("found only %v", found)
 	}
 }

@@ -7,10 +7,30 @@ import (
 	"time"
 )
 
-// Known is a Network, and when it was made: of two things that exclude each other the older one has it.
+// Known is a Network, and when it was made: of two things that exclude each other the older one has it. Since is when it got its ranges, where
+// that is not when it was made.
 type Known struct {
 	Network
 	Created time.Time
+	Since   map[netip.Prefix]time.Time
+}
+
+// had reports whether a Network had a range before another one had one of its own.
+func (n Known) had(r netip.Prefix, o Known, s netip.Prefix) bool {
+	since := func(n Known, r netip.Prefix) time.Time {
+		if at, later := n.Since[r]; later {
+			return at
+		}
+		return n.Created
+	}
+	return cmp.Or(since(n, r).Compare(since(o, s)), n.Created.Compare(o.Created), cmp.Compare(n.Name, o.Name)) < 0
+}
+
+// takes reports whether any of some ranges that a Network has is what another had first.
+func (n Known) takes(ranges []netip.Prefix, o Known, others []netip.Prefix) bool {
+	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool {
+		return slices.ContainsFunc(others, func(t netip.Prefix) bool { return t.Overlaps(r) && o.had(t, n, r) })
+	})
 }
 
 // Edge says that pods of the consumer reach those of the provider.
@@ -18,24 +38,16 @@ type Edge struct{ Provider, Consumer string }
 
 // Edges are who reaches whom among Networks. Routed: their routers are joined, so that pods are reached by their own addresses, too.
 func Edges(networks []Known) (routed map[Edge]bool) {
-	older := slices.Clone(networks)
-	slices.SortFunc(older, func(a, b Known) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
-	})
-	// Whatever the mode: both want it, the provider's Services have addresses that nobody else has among what the consumer knows.
+	// Whatever the mode and whatever their addresses: both want it.
 	wanted := map[Edge]bool{}
-	services := map[string][]netip.Prefix{}
-	for _, consumer := range older {
-		for _, provider := range older {
-			asks, join := provider.offers(consumer)
-			if provider.Name == consumer.Name || !asks || overlap(provider.Plan.Services, consumer.Plan.ranges()) || overlap(provider.Plan.Services, services[consumer.Name]) {
-				continue
+	for _, consumer := range networks {
+		for _, provider := range networks {
+			if asks, join := provider.offers(consumer); provider.Name != consumer.Name && asks {
+				wanted[Edge{provider.Name, consumer.Name}] = join
 			}
-			wanted[Edge{provider.Name, consumer.Name}] = join
-			services[consumer.Name] = append(services[consumer.Name], provider.Plan.Services...)
 		}
 	}
-	joined := join(older, wanted)
+	joined := join(networks, wanted)
 	routed = map[Edge]bool{}
 	for e, join := range wanted {
 		if with := joined[e.pair()]; with || !join {
@@ -78,92 +90,106 @@ func (n Known) means(p Peer, other Known) bool {
 
 // uses reports whether a Network says that it wants to reach another, by whatever addresses.
 func (n Known) uses(other Known) bool {
-	return slices.Contains(n.Uses, other.Name) || slices.Contains(n.UsesAddressesOf, other.Name)
+	return slices.Contains(n.Uses, other.Name) || slices.Contains(n.UsesAddressesOf, other.Name) || n.UsesServiceCIDRs[other.Name] != nil
 }
 
-// Dialled are those of the edges on which a consumer's pods dial the provider's by their own addresses: where routers are joined; and where the
-// provider offers it, the consumer, if it is another tenant's, wants it, and no address of the provider's pods means anything else to the consumer. Of
-// two providers with the same addresses that is the older one.
-func Dialled(networks []Known) map[Edge]bool {
-	older := slices.Clone(networks)
-	slices.SortFunc(older, func(a, b Known) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
-	})
-	edges, dialled := Edges(networks), map[Edge]bool{}
-	for _, consumer := range older {
+// claim is what a consumer's pods are to dial by addresses of a provider's, by face: its pods, or its Services. Both want it.
+type claim struct {
+	provider Known
+	services bool
+	ranges   []netip.Prefix
+}
+
+// claims are those of a consumer, of edges without mode Routed.
+func claims(all []Known, consumer Known, edges map[Edge]bool) (out []claim) {
+	for _, provider := range all {
+		if routed, there := edges[Edge{provider.Name, consumer.Name}]; !there || routed {
+			continue
+		}
+		same := provider.Tenant == consumer.Tenant
+		names := func(r netip.Prefix) bool {
+			return slices.ContainsFunc(consumer.UsesServiceCIDRs[provider.Name], func(n netip.Prefix) bool { return n.Bits() <= r.Bits() && n.Overlaps(r) })
+		}
+		if own := provider.Plan.Services; len(own) > 0 && (same || !slices.ContainsFunc(own, func(r netip.Prefix) bool { return !names(r) })) {
+			out = append(out, claim{provider, true, own})
+		}
+		offered := slices.ContainsFunc(provider.CompatibleWith, func(p Peer) bool { return p.Addresses && provider.means(p, consumer) })
+		if offered && (same || slices.Contains(consumer.UsesAddressesOf, provider.Name)) {
+			out = append(out, claim{provider, false, provider.Plan.Subnet})
+		}
+	}
+	return out
+}
+
+// Dialled are those of the edges on which a consumer's pods dial the provider's by their own addresses, and Ranged those on which they dial its
+// Services by addresses of its own ranges: where routers are joined; and where the provider offers it, the consumer, if it is another tenant's,
+// wants it, for Services in these very ranges, and none of the addresses means anything else to the consumer. Of two providers with the same
+// addresses it is the one that had them first.
+func Dialled(networks []Known) map[Edge]bool { return dial(networks, false) }
+
+// Ranged: see Dialled.
+func Ranged(networks []Known) map[Edge]bool { return dial(networks, true) }
+
+func dial(networks []Known, services bool) map[Edge]bool {
+	edges, out := Edges(networks), map[Edge]bool{}
+	for _, consumer := range networks {
 		taken := consumer.Plan.ranges()
-		for _, other := range older {
-			there, here := Edge{other.Name, consumer.Name}, Edge{consumer.Name, other.Name}
-			if edges[there] || edges[here] {
+		for _, other := range networks {
+			there := Edge{other.Name, consumer.Name}
+			if edges[there] || edges[Edge{consumer.Name, other.Name}] {
 				taken = append(taken, other.Plan.ranges()...)
 			}
-			if joined, reached := edges[there]; joined {
-				dialled[there] = true
-			} else if reached {
-				taken = append(taken, other.Plan.Services...)
+			if edges[there] && (!services || len(other.Plan.Services) > 0) {
+				out[there] = true
 			}
 		}
-		for _, provider := range older {
-			e := Edge{provider.Name, consumer.Name}
-			_, reached := edges[e]
-			offered := slices.ContainsFunc(provider.CompatibleWith, func(p Peer) bool { return p.Addresses && provider.means(p, consumer) })
-			wanted := provider.Tenant == consumer.Tenant || slices.Contains(consumer.UsesAddressesOf, provider.Name)
-			if reached && !dialled[e] && offered && wanted && !overlap(provider.Plan.Subnet, taken) {
-				dialled[e] = true
-				taken = append(taken, provider.Plan.Subnet...)
+		all := claims(networks, consumer, edges)
+		for _, c := range all {
+			if c.services == services && !overlap(c.ranges, taken) && !slices.ContainsFunc(all, func(o claim) bool {
+				return o.provider.Name != c.provider.Name && c.provider.takes(c.ranges, o.provider, o.ranges)
+			}) {
+				out[Edge{c.provider.Name, consumer.Name}] = true
 			}
 		}
 	}
-	return dialled
+	return out
 }
 
 // pair are the two, without a direction.
 func (e Edge) pair() Edge { return Edge{min(e.Provider, e.Consumer), max(e.Provider, e.Consumer)} }
 
-// join are the pairs whose routers are joined: of those that want it, the older first, all whose addresses mean one thing in both. older are all
-// Networks by age; a pair is as old as the younger of the two.
-func join(older []Known, wanted map[Edge]bool) map[Edge]bool {
-	joined := map[Edge]bool{}
-	for _, p := range pairs(older) {
-		a, b := p[0], p[1]
-		there, here := Edge{a.Name, b.Name}, Edge{b.Name, a.Name}
-		if (wanted[there] || wanted[here]) && !overlap(a.Plan.ranges(), b.Plan.ranges()) &&
-			!overlap(a.Plan.ranges(), knows(older, b, a, joined, wanted)) && !overlap(b.Plan.ranges(), knows(older, a, b, joined, wanted)) {
-			joined[there.pair()] = true
+// join are the pairs whose routers are joined: of those that want it, all whose addresses mean one thing in both, or who had them first there.
+func join(all []Known, wanted map[Edge]bool) map[Edge]bool {
+	could, joined := map[Edge]bool{}, map[Edge]bool{}
+	for _, a := range all {
+		for _, b := range all {
+			there, here := Edge{a.Name, b.Name}, Edge{b.Name, a.Name}
+			if (wanted[there] || wanted[here]) && !overlap(a.Plan.ranges(), b.Plan.ranges()) {
+				could[there.pair()] = true
+			}
+		}
+	}
+	for _, a := range all {
+		for _, b := range all {
+			if p := (Edge{a.Name, b.Name}).pair(); could[p] && !taken(all, a, b, could, wanted) && !taken(all, b, a, could, wanted) {
+				joined[p] = true
+			}
 		}
 	}
 	return joined
 }
 
-// pairs are all pairs, the older first, those of one age by their names.
-func pairs(older []Known) (out [][2]Known) {
-	for i, a := range older {
-		for _, b := range older[:i] {
-			out = append(out, [2]Known{a, b})
-		}
-	}
-	slices.SortStableFunc(out, func(x, y [2]Known) int {
-		p, q := Edge{x[0].Name, x[1].Name}.pair(), Edge{y[0].Name, y[1].Name}.pair()
-		return cmp.Or(x[0].Created.Compare(y[0].Created), cmp.Compare(p.Provider, q.Provider), cmp.Compare(p.Consumer, q.Consumer))
-	})
-	return out
-}
-
-// knows are the addresses that mean something to a Network beside its own and those of one other: those of all that it is joined to, and those of
-// the Services of all whose pods its own reach.
-func knows(all []Known, n, but Known, joined, wanted map[Edge]bool) (out []netip.Prefix) {
+// taken reports whether addresses of a Network mean something else to another that would be joined to it, and that had them first: those of all
+// that could be joined to that one, and what it dials of those that it reaches by face.
+func taken(all []Known, n, by Known, could, wanted map[Edge]bool) bool {
 	for _, third := range all {
-		if third.Name == but.Name {
-			continue
-		}
-		if joined[Edge{third.Name, n.Name}.pair()] {
-			out = append(out, third.Plan.ranges()...)
-		}
-		if _, reached := wanted[Edge{third.Name, n.Name}]; reached {
-			out = append(out, third.Plan.Services...)
+		if third.Name != by.Name && could[Edge{third.Name, n.Name}.pair()] && by.takes(by.Plan.ranges(), third, third.Plan.ranges()) {
+			return true
 		}
 	}
-	return out
+	return slices.ContainsFunc(claims(all, n, wanted), func(c claim) bool {
+		return c.provider.Name != by.Name && by.takes(by.Plan.ranges(), c.provider, c.ranges)
+	})
 }
 
 func overlap(some, others []netip.Prefix) bool {

@@ -74,11 +74,13 @@ type Network struct {
 	CompatibleWith []Peer
 	// Uses are Networks of other tenants, and UsesAddressesOf those that it uses by their pods' own addresses, too.
 	Uses, UsesAddressesOf []string
+	// UsesServiceCIDRs are the ranges in which it dials Services of others by addresses of these.
+	UsesServiceCIDRs map[string][]netip.Prefix
 }
 
 // String is the Network for the report of a failure.
 func (n Network) String() string {
-	return fmt.Sprintf("%s of %q (%s): compatible with %v, uses %v, addresses of %v", n.Name, n.Tenant, n.Plan.Name, n.CompatibleWith, n.Uses, n.UsesAddressesOf)
+	return fmt.Sprintf("%s of %q (%s): compatible with %v, uses %v, addresses of %v, Services in %v", n.Name, n.Tenant, n.Plan.Name, n.CompatibleWith, n.Uses, n.UsesAddressesOf, n.UsesServiceCIDRs)
 }
 
 // Pod is one of a scene's.
@@ -119,6 +121,7 @@ func Draw(seed uint64, nodes []string) Scene {
 		}
 	}
 	s.use(r)
+	s.take(rand.New(rand.NewPCG(seed, 4)))
 	asked := map[string][]netip.Addr{}
 	for i := range pods {
 		n := s.Networks[i%networks]
@@ -187,6 +190,19 @@ func (s Scene) use(r *rand.Rand) {
 	}
 }
 
+// take has Networks name ranges of most of those that they use: those that these have, larger ones, or such as they do not have.
+func (s Scene) take(r *rand.Rand) {
+	for i := range s.Networks {
+		n := &s.Networks[i]
+		n.UsesServiceCIDRs = map[string][]netip.Prefix{}
+		for _, other := range slices.Concat(n.Uses, n.UsesAddressesOf) {
+			if how := r.IntN(4); how > 0 {
+				n.UsesServiceCIDRs[other] = []netip.Prefix{netip.MustParsePrefix([]string{"10.29.0.0/24", "10.28.0.0/15", "10.28.0.0/16"}[how-1])}
+			}
+		}
+	}
+}
+
 // Change is another scene of the same pods: a third of what Networks say of themselves goes, is turned round or has the other mode, and as much
 // comes anew.
 func (s Scene) Change(seed uint64) Scene {
@@ -222,5 +238,6 @@ func (s Scene) Change(seed uint64) Scene {
 		}
 	}
 	out.use(r)
+	out.take(rand.New(rand.NewPCG(seed, 5)))
 	return out
 }

@@ -67,6 +67,7 @@ type NetworkList struct {
 // +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.compatibleWith) || self.compatibleWith.size() == 0",fieldPath=".compatibleWith",message="only a Network of type vpc is compatible with others; who reaches a flat one's pods is infraAccess of theirs"
 // +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.uses) || self.uses.size() == 0",fieldPath=".uses",message="only a Network of type vpc uses others"
 // +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.usesAddressesOf) || self.usesAddressesOf.size() == 0",fieldPath=".usesAddressesOf",message="only a Network of type vpc uses others"
+// +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.usesServiceCIDRs) || self.usesServiceCIDRs.size() == 0",fieldPath=".usesServiceCIDRs",message="only a Network of type vpc uses others"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.vpcID) || (has(self.vpcID) && self.vpcID == oldSelf.vpcID)",fieldPath=".vpcID",message="vpcID cannot change once it is set"
 type NetworkSpec struct {
 	// flat: one address space that the nodes share; a pod cannot ask for a subnet or an address.
@@ -192,6 +193,36 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	UsesAddressesOf []string `json:"usesAddressesOf,omitempty"`
+
+	// The ranges in which this Network's pods are to dial Services of Networks of other tenants by the addresses that these have of
+	// serviceCIDRs of those Networks: what is said of uses holds for each Network, which need not be listed there as well. Without an entry
+	// they are dialled by their ClusterIPs. What this Network's pods send to any address of such a Network's serviceCIDRs reaches that
+	// Network's pods or nobody: nothing outside of the cluster. It is so where all serviceCIDRs of that Network lie in the ranges of its
+	// entry, and no address conflicts. Only for type vpc.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=network
+	// +kubebuilder:validation:MaxItems=64
+	UsesServiceCIDRs []UsedServiceCIDRs `json:"usesServiceCIDRs,omitempty"`
+}
+
+// UsedServiceCIDRs are the ranges in which a Network's pods dial another's Services.
+type UsedServiceCIDRs struct {
+	// The Network that has the Services.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Network string `json:"network"`
+
+	// The ranges, at least one. They may be larger than those that the Network has.
+	//
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	CIDRs []CIDR `json:"cidrs"`
 }
 
 // CompatiblePeer names Networks whose pods reach a Network: one of its fields is set.

@@ -67,6 +67,15 @@ type NetworkStatus struct {
 	// +listMapKey=cidr
 	ServiceCIDRs []ServiceCIDRStatus `json:"serviceCIDRs,omitempty"`
 
+	// Since when the Network has had each of its ranges. Of two Networks that are compatible with a third one and have ranges that overlap,
+	// that one's pods dial the one that had its range first.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=cidr
+	// +kubebuilder:validation:MaxItems=130
+	Ranges []RangeStatus `json:"ranges,omitempty"`
+
 	// The number of pods that hold an address of the Network.
 	//
 	// +optional
@@ -128,6 +137,11 @@ type CompatibilityStatus struct {
 	//
 	// +optional
 	Addresses bool `json:"addresses,omitempty"`
+
+	// Whether the pods that reach the other ones dial Services by the addresses that these have of the Network's serviceCIDRs, too.
+	//
+	// +optional
+	ServiceAddresses bool `json:"serviceAddresses,omitempty"`
 	// Active: it is so. Waiting: the other Network does not want it. Refused: it cannot be.
 	//
 	// +required
@@ -166,6 +180,18 @@ type SubnetStatus struct {
 	//
 	// +required
 	Free int64 `json:"free"`
+}
+
+// RangeStatus tells since when a Network has had a range.
+type RangeStatus struct {
+	// The range, of a subnet or of Services.
+	//
+	// +required
+	CIDR string `json:"cidr"`
+	// When the controller first saw it; for those that the Network has had from its beginning, when that was made.
+	//
+	// +required
+	Since metav1.Time `json:"since"`
 }
 
 // ServiceCIDRStatus counts the addresses of one service range.
