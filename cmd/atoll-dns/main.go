@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/names"
 	"github.com/atoll-net/atoll/pkg/names/call"
+	"github.com/atoll-net/atoll/pkg/names/sockets"
 )
 
 func main() {
@@ -50,9 +52,10 @@ func command() *cobra.Command {
 	flags.StringVar(&config.ResolvConf, "resolv-conf", "/etc/resolv.conf", "file with the node's resolvers, which are asked for names outside of the cluster")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9412", "address for /metrics and /healthz; empty: none")
 	flags.StringVar(&config.ProbeSocket, "probe-socket", "", "socket of this program alone, for atoll-dns ready")
+	flags.StringVar(&config.Opener, "portholes-socket", "", "where atoll-dns portholes opens sockets in portholes for this program, which needs no rights then; empty: it opens them itself")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	flags.StringVar(&config.Socket, "socket", call.DefaultSocket, "socket on which the agent's requests are served")
-	cmd.AddCommand(readyCommand())
+	cmd.AddCommand(readyCommand(), portholesCommand())
 	return cmd
 }
 
@@ -66,5 +69,24 @@ func readyCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return call.NewClient(socket).Ready(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&socket, "socket", call.DefaultSocket, "the program's --socket or --probe-socket")
+	return cmd
+}
+
+// portholesCommand is the part of the program that has rights on the node.
+func portholesCommand() *cobra.Command {
+	socket, level := "", slog.LevelInfo
+	cmd := &cobra.Command{
+		Use:   "portholes",
+		Short: "Opens sockets in portholes for an atoll-dns that has no rights",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if socket == "" {
+				return errors.New("--socket is needed")
+			}
+			return sockets.Serve(cmd.Context(), socket, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+		},
+	}
+	cmd.Flags().StringVar(&socket, "socket", "", "the other's --portholes-socket")
+	cmd.Flags().TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	return cmd
 }

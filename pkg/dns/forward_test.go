@@ -36,7 +36,7 @@ func newOutside(t *testing.T, hold chan struct{}) *outside {
 	t.Helper()
 	o := &outside{hold: hold, asked: map[string]int{}}
 	o.address = unused()
-	on, err := listen(t.Context(), "", []netip.AddrPort{o.address})
+	on, err := listen(t.Context(), Place{Addresses: []netip.AddrPort{o.address}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
 	"time"
 
@@ -19,23 +20,89 @@ type sockets struct {
 	listeners []*net.TCPListener
 }
 
-// listen makes sockets in the network namespace at path, or in our own if it is empty. A socket belongs to the namespace
-// in which it was made, wherever it is used.
-func listen(ctx context.Context, path string, addresses []netip.AddrPort) (*sockets, error) {
+// Open makes sockets at a place, for somebody who may not enter it: one of UDP and one of TCP for each address.
+func Open(ctx context.Context, at Place) ([]*os.File, error) {
+	s, err := listen(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	var files []*os.File
+	for i := range s.packets {
+		packets, failed := s.packets[i].File()
+		listener, alsoFailed := s.listeners[i].File()
+		err = errors.Join(err, failed, alsoFailed)
+		files = append(files, packets, listener)
+	}
+	if err = errors.Join(err, s.close()); err != nil {
+		for _, f := range files {
+			_ = f.Close() // A nil file is none.
+		}
+		return nil, fmt.Errorf("open sockets for DNS: %w", err)
+	}
+	return files, nil
+}
+
+// taken are the sockets that Open made, here or in another process. It closes the files.
+func taken(files []*os.File, at Place) (*sockets, error) {
+	const each = 2
+	s := &sockets{}
+	err := error(nil)
+	if len(files) != each*len(at.Addresses) {
+		err = fmt.Errorf("%d sockets came for %d addresses", len(files), len(at.Addresses))
+	}
+	for i := 0; i < len(files) && err == nil; i++ {
+		err = s.take(files[i])
+	}
+	for _, f := range files {
+		_ = f.Close()
+	}
+	if err == nil && len(s.packets) != len(s.listeners) {
+		err = errors.New("they are not of UDP and TCP for each address")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("take sockets for DNS: %w", err), s.close())
+	}
+	return s, nil
+}
+
+// take makes one socket of a file ours.
+func (s *sockets) take(f *os.File) error {
+	if packets, err := net.FilePacketConn(f); err == nil {
+		udp, is := packets.(*net.UDPConn)
+		if !is {
+			return errors.Join(errors.New("a socket is not of UDP"), packets.Close())
+		}
+		s.packets = append(s.packets, udp)
+		return nil
+	}
+	listener, err := net.FileListener(f)
+	if err != nil {
+		return err
+	}
+	tcp, is := listener.(*net.TCPListener)
+	if !is {
+		return errors.Join(errors.New("a socket is not of TCP"), listener.Close())
+	}
+	s.listeners = append(s.listeners, tcp)
+	return nil
+}
+
+// listen makes sockets in the network namespace of a place. A socket belongs to the namespace in which it was made, wherever it is used.
+func listen(ctx context.Context, at Place) (*sockets, error) {
 	s := &sockets{}
 	open := func() error {
-		for _, at := range addresses {
-			if err := s.open(ctx, at); err != nil {
+		for _, address := range at.Addresses {
+			if err := s.open(ctx, address); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	var err error
-	if path == "" {
+	if at.Namespace == "" {
 		err = open()
 	} else {
-		err = ns.WithNetNSPath(path, func(ns.NetNS) error { return open() })
+		err = ns.WithNetNSPath(at.Namespace, func(ns.NetNS) error { return open() })
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())

@@ -26,7 +26,9 @@ type Config struct {
 	// Limits of each Network; the zero value takes DefaultLimits.
 	Limits  Limits
 	Metrics *Metrics
-	Log     *slog.Logger
+	// Open makes the sockets of a place; nil: Open.
+	Open func(ctx context.Context, at Place) ([]*os.File, error)
+	Log  *slog.Logger
 }
 
 // Node has the servers of all Networks of a node. Close ends it.
@@ -62,6 +64,9 @@ func NewNode(config Config) *Node {
 	if config.Limits == (Limits{}) {
 		config.Limits = DefaultLimits()
 	}
+	if config.Open == nil {
+		config.Open = Open
+	}
 	return &Node{config: config, servers: map[string]*running{}}
 }
 
@@ -92,7 +97,11 @@ func (n *Node) Serve(ctx context.Context, id string, network *model.Network, at 
 			return fmt.Errorf("serve DNS of Network %s: Network %s is served at the same place", network.Name, r.network.Name)
 		}
 	}
-	on, err := listen(ctx, at.Namespace, at.Addresses)
+	files, err := n.config.Open(ctx, at)
+	if err != nil {
+		return fmt.Errorf("serve DNS of Network %s: %w", network.Name, err)
+	}
+	on, err := taken(files, at)
 	if err != nil {
 		return fmt.Errorf("serve DNS of Network %s: %w", network.Name, err)
 	}

@@ -34,7 +34,7 @@ func newLive(t *testing.T, w *world, limits Limits) *live {
 		zone: w.served["red"].zone, policy: policyOf(w.served["red"].network), resolvers: w.resolvers, limits: limits,
 		counters: w.metrics.of("red"), log: slog.New(slog.DiscardHandler),
 	})
-	on, err := listen(t.Context(), "", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")})
+	on, err := listen(t.Context(), Place{Addresses: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/names/call"
+	"github.com/atoll-net/atoll/pkg/names/sockets"
 	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/test/wait"
 )
@@ -47,6 +48,7 @@ func start(tb testing.TB, dir string, number int, api follow.Clients) *program {
 		ResolvConf: "/etc/resolv.conf",
 		Socket:     filepath.Join(dir, "dns.sock"), ProbeSocket: filepath.Join(dir, fmt.Sprintf("probe-%d.sock", number)),
 	}
+	config.Opener = openSockets(tb, filepath.Join(dir, fmt.Sprintf("portholes-%d.sock", number)))
 	ctx, stop := context.WithCancel(tb.Context())
 	p := &program{client: call.NewClient(config.ProbeSocket), stop: stop, ended: make(chan error, 1)}
 	go func() { p.ended <- Run(ctx, config, api, slog.New(slog.NewTextHandler(testWriter{tb}, nil))) }()
@@ -203,7 +205,7 @@ func TestHandover(t *testing.T) {
 func askFromOneSocket(ctx context.Context, t *testing.T, id porthole.ID, server netip.Addr) {
 	var conn *dns.Conn
 	err := ns.WithNetNSPath(id.NetnsPath(), func(ns.NetNS) (err error) {
-		conn, err = dns.Dial("udp", netip.AddrPortFrom(server, dnsPort).String())
+		conn, err = dns.Dial("udp", netip.AddrPortFrom(server, sockets.Port).String())
 		return err
 	})
 	if err != nil {

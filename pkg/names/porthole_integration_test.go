@@ -30,6 +30,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/names/sockets"
 	"github.com/atoll-net/atoll/pkg/porthole"
 	"github.com/atoll-net/atoll/test/wait"
 )
@@ -177,7 +178,7 @@ func askIn(ctx context.Context, id porthole.ID, network string, client *dns.Clie
 	err := ns.WithNetNSPath(id.NetnsPath(), func(ns.NetNS) (err error) {
 		question := new(dns.Msg)
 		question.SetQuestion("db."+network+".svc.cluster.local.", dns.TypeA)
-		m, _, err = client.ExchangeContext(ctx, question, netip.AddrPortFrom(server, dnsPort).String())
+		m, _, err = client.ExchangeContext(ctx, question, netip.AddrPortFrom(server, sockets.Port).String())
 		return err
 	})
 	switch {

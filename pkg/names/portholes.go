@@ -13,11 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/atoll-net/atoll/pkg/dns"
+	"github.com/atoll-net/atoll/pkg/names/sockets"
 	"github.com/atoll-net/atoll/pkg/porthole"
 )
-
-// dnsPort is where DNS servers are asked (RFC 1035).
-const dnsPort = 53
 
 // lookEvery is how often portholes are looked at unasked: what the agent could not tell is found then.
 const lookEvery = 5 * time.Second
@@ -26,6 +24,7 @@ const lookEvery = 5 * time.Second
 type server struct {
 	directory *dns.Directory
 	node      *dns.Node
+	opener    sockets.Opener
 	networks  *networks
 	// faces are the ranges of those.
 	faces []netip.Prefix
@@ -133,7 +132,7 @@ func (s *server) answer(ctx context.Context, id porthole.ID) error {
 		s.node.Stop(string(id))
 		return fmt.Errorf("serve names in porthole %s: %w", id, errNoNetwork)
 	}
-	addresses, err := porthole.NameAddresses(id)
+	addresses, err := s.opener.NameAddresses(ctx, id)
 	if err != nil {
 		return fmt.Errorf("serve names of Network %s: %w", network.Name, err)
 	}
@@ -141,9 +140,5 @@ func (s *server) answer(ctx context.Context, id porthole.ID) error {
 		s.node.Stop(string(id))
 		return nil
 	}
-	place := dns.Place{Namespace: id.NetnsPath()}
-	for _, address := range addresses {
-		place.Addresses = append(place.Addresses, netip.AddrPortFrom(address, dnsPort))
-	}
-	return s.node.Serve(ctx, string(id), network, place)
+	return s.node.Serve(ctx, string(id), network, sockets.PlaceOf(id, addresses))
 }

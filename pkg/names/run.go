@@ -18,6 +18,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/dns"
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/names/call"
+	"github.com/atoll-net/atoll/pkg/names/sockets"
 )
 
 // Config is what the program is told when it starts.
@@ -28,6 +29,8 @@ type Config struct {
 	Socket string
 	// ProbeSocket answers for this program alone, so that one can wait until a successor is ready; empty: none.
 	ProbeSocket string
+	// Opener is where somebody opens sockets in portholes for this program, which needs no rights then; empty: it opens them itself.
+	Opener string
 	// MetricsAddress serves /metrics and /healthz; empty serves neither.
 	MetricsAddress string
 }
@@ -66,6 +69,10 @@ func (s *server) start(ctx context.Context, own Config, api follow.Clients, regi
 	case <-ctx.Done():
 		return nil
 	case <-s.complete:
+	}
+	// Without it nothing would be answered, and a predecessor told that it may go.
+	if err := s.opener.Await(ctx); err != nil {
+		return nil //nolint:nilerr // ctx has ended.
 	}
 	s.look(ctx)
 	part("tend portholes", s.tend)
@@ -117,12 +124,18 @@ func newServer(own Config, cluster clusterSettings, registry prometheus.Register
 	if err := registry.Register(watches); err != nil {
 		return nil, fmt.Errorf("register metrics of watches: %w", err)
 	}
+	opener := sockets.Opener(sockets.Own{})
+	if own.Opener != "" {
+		opener = sockets.Client{Socket: own.Opener}
+	}
 	directory := dns.NewDirectory(cluster.dns.Domain, cluster.dns.Addresses, cluster.compatible)
 	return &server{
 		directory: directory,
+		opener:    opener,
 		faces:     cluster.compatible.Faces,
 		node: dns.NewNode(dns.Config{
-			Directory: directory, Resolvers: dns.NewResolvers(own.ResolvConf, cluster.dns.Addresses), Metrics: metrics, Log: log,
+			Directory: directory, Resolvers: dns.NewResolvers(own.ResolvConf, cluster.dns.Addresses), Metrics: metrics,
+			Open: opener.Open, Log: log,
 		}),
 		watchErrors: watches,
 		complete:    make(chan struct{}),

@@ -34,7 +34,7 @@ func (d Daemon) String() string { return d.Name + " of " + d.Place }
 type container struct {
 	// workload is the name of the Deployment or DaemonSet, which is also its pods' label app.kubernetes.io/name.
 	workload, name string
-	// alone says that the pod has no other container.
+	// alone says that the pod has no other program.
 	alone bool
 }
 
