@@ -67,7 +67,7 @@ func (g gatherer) install(ctx context.Context, list []debianPackage) error {
 	if len(names) == 0 {
 		return nil
 	}
-	unlock, err := Lock(ctx, filepath.Join(g.need.Cache, ".lock")) // apt does not wait for another apt
+	unlock, err := Lock(ctx, filepath.Join(g.need.Cache, ".lock")) // apt waits for the lock of installing alone, not for that of fetching lists
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (g gatherer) install(ctx context.Context, list []debianPackage) error {
 	}
 	g.note("installing %s", strings.Join(names, " "))
 	environment := []string{"DEBIAN_FRONTEND=noninteractive"}
-	install := append([]string{"apt-get", "install", "-y", "-q", "--no-install-recommends"}, names...)
+	install := installCommand(nil, names)
 	if lists, _ := filepath.Glob("/var/lib/apt/lists/*_Packages*"); len(lists) > 0 {
 		if _, err := command(ctx, "/", environment, install...); err == nil {
 			return nil
@@ -91,6 +91,16 @@ func (g gatherer) install(ctx context.Context, list []debianPackage) error {
 		err = fmt.Errorf("install packages: %s still missing", strings.Join(still, ", "))
 	}
 	return err
+}
+
+// lockPatience is how long apt waits, in seconds, for somebody else who installs packages: unattended upgrades of a machine that has just started
+// take minutes. (DPkg::Lock::Timeout in apt.conf(5).)
+const lockPatience = 600
+
+// installCommand installs packages, with more options of apt.
+func installCommand(options, names []string) []string {
+	argv := append([]string{"apt-get", "-o", fmt.Sprintf("DPkg::Lock::Timeout=%d", lockPatience)}, options...)
+	return append(append(argv, "install", "-y", "-q", "--no-install-recommends"), names...)
 }
 
 // goCommand finds the Go tool chain, also where it lies by default but is not in the search path.
