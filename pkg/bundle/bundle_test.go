@@ -7,11 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // blind is the cleaner of a control: it removes nothing.
@@ -180,4 +183,87 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	}
+}
+
+// TestSecretsInTexts: of each text nothing is left of what stands for a secret in it. PLANTED and DETNALP are its ends.
+func TestSecretsInTexts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, remains string }{
+		{"password=PLANTED/p@ss\"w'ord with spaces,;&DETNALP", "password=(removed)"},
+		{"a\npassword: PLANTED is a phraseDETNALP\nb", "a\npassword: (removed)\nb"},
+		{"level=INFO password=PLANTED/DETNALP rows=12", "level=INFO password=(removed) rows=12"},
+		{`{"a":"b","password":"PLANTED\"/@ DETNALP","c":"d"}`, `{"a":"b","password":(removed),"c":"d"}`},
+		{`msg="{\"password\":\"PLANTED @/ DETNALP\",\"c\":1}"`, `msg="{\"password\":(removed),\"c\":1}"`},
+		{`password='PLANTED it'\''s DETNALP' rows=1`, `password=(removed) rows=1`},
+		{`password="PLANTED "" DETNALP", b`, `password=(removed), b`},
+		{"run --password 'PLANTED with DETNALP' --verbose", "run --password (removed) --verbose"},
+		{"run --db.password PLANTED'/@DETNALP --verbose", "run --db.password (removed) --verbose"},
+		{"run --token-stdin --verbose", "run --token-stdin --verbose"},
+		{"Server=db;User Id=jo;Pwd=PLANTED;/@DETNALP", "Server=db;User Id=jo;Pwd=(removed)"},
+		{"DB_PWD=PLANTEDDETNALP", "DB_PWD=(removed)"},
+		{"DefaultEndpointsProtocol=https;AccountName=x;AccountKey=PLANTED/+DETNALP==;EndpointSuffix=core", "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=(removed)"},
+		{"Endpoint=sb://x/;SharedAccessKey=PLANTED+/DETNALP=", "Endpoint=sb://x/;SharedAccessKey=(removed)"},
+		{"GET https://x.example/c?sv=2024&sig=PLANTED%2FDETNALP", "GET https://x.example/c?sv=2024&sig=(removed)"},
+		{`{"auths":{"ghcr.io":{"auth":"PLANTEDDETNALP="}}}`, `{"auths":{"ghcr.io":{"auth":(removed)}}}`},
+		{"_auth=PLANTEDDETNALP=", "_auth=(removed)"},
+		{"postgres://jo:PLANTED/@ \"'DETNALP@db.example.com/x?y=1", "postgres://(removed)@db.example.com/x?y=1"},
+		{"postgres://jo:1PLANTED/DETNALP@db.example.com/x", "postgres://(removed)@db.example.com/x"},
+		{"https://PLANTEDDETNALP@example.com/x", "https://(removed)@example.com/x"},
+		{`parse "redis://:PLANTED DETNALP@db": invalid`, `parse "redis://(removed)@db": invalid`},
+		{"it is ghp_PLANTED0123456789DETNALP.", "it is (removed)"},
+		{"it is github_pat_PLANTED0123456789_DETNALP", "it is (removed)"},
+		{"it is glpat-PLANTED0123-56789DETNALP", "it is (removed)"},
+		{"it is xoxb-12-PLANTED0123456789-DETNALP", "it is (removed)"},
+		{"it is sk-ant-PLANTED0123456789-DETNALP", "it is (removed)"},
+		{"it is sk_live_PLANTED0123456789DETNALP", "it is (removed)"},
+		{"it is npm_PLANTED0123456789DETNALP", "it is (removed)"},
+		{"it is dckr_pat_PLANTED0123456789DETNALP", "it is (removed)"},
+		{"it is hvs.PLANTED0123456789DETNALP", "it is (removed)"},
+	} {
+		if got := (remover{}).text(c.text); got != c.remains {
+			t.Errorf("%q\nbecomes %q\nand not %q", c.text, got, c.remains)
+		}
+	}
+	for key, secret := range map[string]bool{"dbPwd": true, "AccountKey": true, "auth": true, "_auth": true, "user-pass": true, "authority": false, "passed": false, "bypass": false} {
+		o := map[string]any{key: "PLANTED"}
+		remover{}.object(o)
+		if (o[key] == removed) != secret {
+			t.Errorf("%s becomes %v", key, o[key])
+		}
+	}
+}
+
+// FuzzSecrets: whatever a secret has within, nothing of it gets out of what people write secrets into.
+func FuzzSecrets(f *testing.F) {
+	for _, inner := range []string{"", "/@ \"'", `\`, `\"`, "`", "','", `", "`, "a:b@c", "; x", "(removed)", "password=", "eyJhbGciOiJSUzI1NiJ9.e", "://", "=\t", "é"} {
+		f.Add(inner)
+	}
+	f.Fuzz(func(t *testing.T, inner string) {
+		if !utf8.ValidString(inner) || strings.ContainsAny(inner, "\n\r") {
+			return // A secret of several lines is none that is given to a key in a text.
+		}
+		secret := "PLANTED" + inner + "DETNALP"
+		quoted, err := json.Marshal(map[string]string{"password": secret, "b": "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := json.Marshal(string(quoted))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var logged bytes.Buffer
+		slog.New(slog.NewTextHandler(&logged, nil)).Info("it is", "password", secret, "b", "c")
+		texts := []string{
+			string(quoted), string(again), logged.String(), "run --password '" + strings.ReplaceAll(secret, "'", `'\''`) + "' --verbose",
+			"a secret: " + strconv.Quote(secret), "postgres://jo:" + secret + "@db.example.com/x",
+		}
+		if another.FindString(secret) == "" {
+			texts = append(texts, "password="+secret, "Pwd="+secret+";Database=x", "token: "+secret+"\nnext", "AccountKey="+secret)
+		}
+		for _, text := range texts {
+			if got := (remover{}).text(text); strings.Contains(got, "PLANTED") || strings.Contains(got, "DETNALP") {
+				t.Errorf("%q becomes %q", text, got)
+			}
+		}
+	})
 }
