@@ -49,7 +49,10 @@ func (w Watch) program() ([]bpf.Instruction, []bpf.RawInstruction, error) {
 	// A packet of another protocol may be in a tunnel's UDP.
 	a.When(bpf.JumpNotEqual, protoUDP, "outer-own")
 	a.Add(bpf.LoadIndirect{Off: 2, Size: 2})
-	a.When(bpf.JumpEqual, geneve, "geneve")
+	a.When(bpf.JumpNotEqual, geneve, "outer-own")
+	// A pod may send to this port inside its Network what is no tunnel's packet.
+	a.Add(bpf.LoadIndirect{Off: sizeUDP + 2, Size: 2})
+	a.When(bpf.JumpEqual, ethernet, "geneve")
 	a.Mark("outer-own")
 	w.addOwn(a, "outer")
 	addGeneve(a)
@@ -94,8 +97,6 @@ func addHeader4(a *capture.Assembler) {
 // addGeneve goes on to the packet in a tunnel (RFC 8926), of whose outer UDP X is at the header.
 func addGeneve(a *capture.Assembler) {
 	a.Mark("geneve")
-	a.Add(bpf.LoadIndirect{Off: sizeUDP + 2, Size: 2})
-	a.When(bpf.JumpNotEqual, ethernet, reject)
 	// Its length is that of the options, in units of 4 bytes.
 	a.Add(
 		bpf.LoadIndirect{Off: sizeUDP, Size: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0x3f}, bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: 2},

@@ -18,7 +18,7 @@ import (
 
 // scene makes packets, by IPv4 or IPv6, in a tunnel or not.
 type scene struct {
-	t         *testing.T
+	t         testing.TB
 	six, tube bool
 	mark      ping.Mark
 }
