@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -83,6 +84,27 @@ func TestWhatContainersMayDo(t *testing.T) {
 				}
 				if s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") || !slices.Equal(s.Capabilities.Add, may[at]) {
 					t.Errorf("%s has the capabilities %+v, and may have %v", at, s.Capabilities, may[at])
+				}
+			}
+		}
+	}
+}
+
+// TestMemoryOfContainers: a program of Atoll's ends before it takes the node's memory, and starts anew. OVN's and Open vSwitch's have no limit: they hold
+// what the cluster is, so that they would come back no smaller (docs/sizing.md).
+func TestMemoryOfContainers(t *testing.T) {
+	t.Parallel()
+	limits := map[string]string{"atoll-controller/controller": "2Gi", "atoll-agent/agent": "1Gi", "atoll-dns/dns": "1Gi", "atoll-dns/portholes": "128Mi"}
+	for _, source := range sources {
+		for name, pod := range podsOf(t, source) {
+			for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+				at := name + "/" + c.Name
+				if c.Resources.Requests.Memory().IsZero() {
+					t.Errorf("%s asks for no memory", at)
+				}
+				want, limited := limits[at]
+				if got, is := c.Resources.Limits[corev1.ResourceMemory]; is != limited || limited && got.Cmp(resource.MustParse(want)) != 0 {
+					t.Errorf("%s has the limit %s, want %q", at, got.String(), want)
 				}
 			}
 		}
