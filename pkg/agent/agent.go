@@ -229,7 +229,7 @@ func (a *Agent) run(ctx context.Context, config Config, api follow.Clients, regi
 // start begins the agent's parts, in the order in which they need each other, and returns when pods can be served.
 func (a *Agent) start(ctx context.Context, config Config, api follow.Clients, registry *prometheus.Registry, part daemon.Part) error {
 	if config.MetricsAddress != "" {
-		part("serve metrics", func(ctx context.Context) error { return a.serveMetrics(ctx, config.MetricsAddress, registry) })
+		part("serve metrics", func(ctx context.Context) error { return a.serveMetrics(ctx, config.MetricsAddress, registry, api.Kube) })
 	}
 	if config.ScrapeAddress != "" {
 		part("serve scrapes", func(ctx context.Context) error {

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/cni"
 	"github.com/atoll-net/atoll/pkg/daemon"
+	"github.com/atoll-net/atoll/pkg/scrape"
 )
 
 // farewell is how long requests may take to clear up when the agent stops.
@@ -44,15 +46,21 @@ func (a *Agent) serveCNI(ctx context.Context, listener net.Listener) error {
 }
 
 // serveMetrics serves what people and machines ask about the agent.
-func (a *Agent) serveMetrics(ctx context.Context, address string, registry *prometheus.Registry) error {
+func (a *Agent) serveMetrics(ctx context.Context, address string, registry *prometheus.Registry, client kubernetes.Interface) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	return daemon.Serve(ctx, &http.Server{Handler: a.local(registry, client), ReadHeaderTimeout: daemon.HeaderTime}, listener, farewell)
+}
+
+// local answers whoever is on the node. What tells of all tenants' pods is for who may get it: any process of the node's own network is there.
+func (a *Agent) local(registry *prometheus.Registry, client kubernetes.Interface) http.Handler {
 	// Healthy is an agent that runs: what it waits for does not come sooner by killing it.
 	mux := daemon.NewMux(registry, func(context.Context) error { return nil })
 	mux.HandleFunc("GET /readyz", daemon.Check(a.ready))
-	mux.Handle("GET /verdicts", a.verdicts)
-	mux.Handle("GET /flows", a.flows)
-	return daemon.Serve(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: daemon.HeaderTime}, listener, farewell)
+	for path, handler := range map[string]http.Handler{"/verdicts": a.verdicts, "/flows": a.flows} {
+		mux.Handle("GET "+path, scrape.Guard(client, path, handler))
+	}
+	return mux
 }

@@ -3,10 +3,14 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -72,6 +76,39 @@ func TestVerdictsOfAgentsThatAnswer(t *testing.T) {
 	status, out, err = runPolicy(t, "verdicts", "--agent", broken.URL)
 	if status != statusFailed || out != "" || !strings.Contains(err.Error(), refused) || !strings.Contains(err.Error(), "Next: ") {
 		t.Errorf("status %d (%v)\n%s", status, err, out)
+	}
+}
+
+// TestVerdictsByAToken: agents are shown a token of the ServiceAccount that is for them, for ten minutes, and nothing of the user's own.
+func TestVerdictsByAToken(t *testing.T) {
+	t.Parallel()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var asked authenticationv1.TokenRequest
+		_, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, &asked)
+		if r.URL.Path != "/api/v1/namespaces/atoll-system/serviceaccounts/atoll-verdicts-reader/token" || err != nil || *asked.Spec.ExpirationSeconds != 600 {
+			http.Error(w, r.URL.Path, http.StatusNotFound)
+			return
+		}
+		asked.Kind, asked.APIVersion, asked.Status.Token = "TokenRequest", "authentication.k8s.io/v1", "readers"
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(asked)
+	}))
+	t.Cleanup(api.Close)
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer readers" {
+			http.Error(w, "Unauthorized", http.StatusUnauthorized)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(model.NodeVerdicts{Node: "n1"})
+	}))
+	t.Cleanup(agent.Close)
+	if status, out, err := runPolicy(t, "verdicts", "--agent", agent.URL, "--kubeconfig", kubeconfig(t, api.URL)); status != statusDone {
+		t.Errorf("status %d (%v)\n%s", status, err, out)
+	}
+	status, _, err := runPolicy(t, "verdicts", "--agent", agent.URL, "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"))
+	if status != statusFailed || !strings.Contains(err.Error(), "create a token of ServiceAccount atoll-system/atoll-verdicts-reader") {
+		t.Errorf("without a token: status %d, %v", status, err)
 	}
 }
 

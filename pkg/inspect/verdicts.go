@@ -13,6 +13,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -23,6 +27,10 @@ const (
 	agentNamespace = "atoll-system"
 	agentLabel     = "app.kubernetes.io/name=atoll-agent"
 	agentPort      = 9411
+	// verdictsReader is the ServiceAccount whose token agents are shown. It may do nothing else, so that who has an agent has no use for one.
+	verdictsReader = "atoll-verdicts-reader"
+	// tokenSeconds is how long a token is good: no API server gives one for less.
+	tokenSeconds = 600
 	// askedAtOnce is how many agents are asked at a time, and agentTime how long each may take.
 	askedAtOnce = 16
 	agentTime   = 15 * time.Second
@@ -141,23 +149,51 @@ func (v Verdicts) Verdict() string {
 	return line + ". Next: atoll policy trace FROM " + v.Isolated[0].Pod + " --port PORT"
 }
 
+// readerToken is a token of the ServiceAccount that agents tell.
+func readerToken(ctx context.Context, cfg *rest.Config) (string, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return "", fmt.Errorf("make a client: %w", err)
+	}
+	seconds := int64(tokenSeconds)
+	token, err := client.CoreV1().ServiceAccounts(agentNamespace).CreateToken(ctx, verdictsReader, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("create a token of ServiceAccount %s/%s, which agents are shown: %w", agentNamespace, verdictsReader, err)
+	}
+	return token.Status.Token, nil
+}
+
 // askAgents asks the agents; unanswered says which of them have not answered, and why.
 func askAgents(ctx context.Context, q VerdictsQuery) (nodes []model.NodeVerdicts, unanswered, err error) {
 	ask := make([]func(context.Context) (model.NodeVerdicts, error), 0, len(q.Agents))
+	cfg, err := kube.UserConfig(q.Kubeconfig, userAgent)
+	token := ""
+	if err == nil {
+		token, err = readerToken(ctx, cfg)
+	}
 	for _, url := range q.Agents {
-		ask = append(ask, func(ctx context.Context) (model.NodeVerdicts, error) { return askAgent(ctx, url) })
+		ask = append(ask, func(ctx context.Context) (model.NodeVerdicts, error) {
+			out, failed := askAgent(ctx, url, token)
+			if errors.Is(failed, errNoToken) {
+				failed = errors.Join(failed, err)
+			}
+			return out, failed
+		})
 	}
 	if len(q.Agents) == 0 {
-		cfg, err := kube.UserConfig(q.Kubeconfig, userAgent)
-		if err != nil {
+		if cfg == nil {
 			return nil, nil, err
 		}
-		daemons, err := kube.Daemons(ctx, cfg, agentNamespace, agentLabel)
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(daemons) == 0 {
+		daemons, listErr := kube.Daemons(ctx, cfg, agentNamespace, agentLabel)
+		switch {
+		case listErr != nil:
+			return nil, nil, listErr
+		case len(daemons) == 0:
 			return nil, nil, ErrNoAgents
+		case err != nil:
+			return nil, nil, err
 		}
 		for _, d := range daemons {
 			ask = append(ask, func(ctx context.Context) (model.NodeVerdicts, error) {
@@ -166,7 +202,7 @@ func askAgents(ctx context.Context, q VerdictsQuery) (nodes []model.NodeVerdicts
 					return model.NodeVerdicts{}, fmt.Errorf("agent of node %s: %w", d.Node, err)
 				}
 				defer stop()
-				return askAgent(ctx, "http://"+address)
+				return askAgent(ctx, "http://"+address, token)
 			})
 		}
 	}
@@ -190,11 +226,17 @@ func askAgents(ctx context.Context, q VerdictsQuery) (nodes []model.NodeVerdicts
 	return nodes, errors.Join(failures...), nil
 }
 
-func askAgent(ctx context.Context, url string) (model.NodeVerdicts, error) {
+// errNoToken is the error of who shows an agent no token.
+var errNoToken = errors.New("agents tell whoever may get /verdicts, by a token")
+
+func askAgent(ctx context.Context, url, token string) (model.NodeVerdicts, error) {
 	var out model.NodeVerdicts
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/verdicts", nil)
 	if err != nil {
 		return out, fmt.Errorf("ask agent at %s: %w", url, err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	reply, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -205,6 +247,8 @@ func askAgent(ctx context.Context, url string) (model.NodeVerdicts, error) {
 	switch {
 	case err != nil:
 		return out, fmt.Errorf("ask agent at %s: %w", url, err)
+	case reply.StatusCode == http.StatusUnauthorized && token == "":
+		return out, fmt.Errorf("agent at %s: %w", url, errNoToken)
 	case reply.StatusCode != http.StatusOK:
 		return out, fmt.Errorf("agent at %s: %s: %s", url, reply.Status, Printable(strings.TrimSpace(string(body[:min(len(body), 1024)]))))
 	}

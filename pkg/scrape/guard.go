@@ -27,9 +27,10 @@ const (
 	maxToken = 8 << 10
 )
 
-// guard lets those read metrics to whom RBAC gives the verb get on the path /metrics, as it guards the components of Kubernetes.
+// guard lets those read a path to whom RBAC gives the verb get on it, as it guards /metrics of the components of Kubernetes.
 type guard struct {
 	client  kubernetes.Interface
+	path    string
 	reviews chan struct{}
 
 	mu       sync.Mutex
@@ -42,8 +43,13 @@ type verdict struct {
 	given  time.Time
 }
 
-func newGuard(client kubernetes.Interface) *guard {
-	return &guard{client: client, reviews: make(chan struct{}, maxReviews), verdicts: map[[sha256.Size]byte]verdict{}}
+// Guard has requests judged before they are served: by their token, and by who may get a path.
+func Guard(client kubernetes.Interface, path string, next http.Handler) http.Handler {
+	return newGuard(client, path).before(next)
+}
+
+func newGuard(client kubernetes.Interface, path string) *guard {
+	return &guard{client: client, path: path, reviews: make(chan struct{}, maxReviews), verdicts: map[[sha256.Size]byte]verdict{}}
 }
 
 // before has requests judged before they are served.
@@ -103,7 +109,7 @@ func (g *guard) review(ctx context.Context, token string) (status int, err error
 	may, err := g.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorization.SubjectAccessReview{
 		Spec: authorization.SubjectAccessReviewSpec{
 			User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups, Extra: extra,
-			NonResourceAttributes: &authorization.NonResourceAttributes{Path: "/metrics", Verb: "get"},
+			NonResourceAttributes: &authorization.NonResourceAttributes{Path: g.path, Verb: "get"},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

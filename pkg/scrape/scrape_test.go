@@ -64,7 +64,7 @@ func ask(g *guard, authorization string) int {
 
 func TestWhoMayScrape(t *testing.T) {
 	t.Parallel()
-	g := newGuard(newAPIServer())
+	g := newGuard(newAPIServer(), metricsPath)
 	for authorization, want := range map[string]int{
 		"":                   http.StatusUnauthorized,
 		"Basic c2NyYXBlcg==": http.StatusUnauthorized,
@@ -85,7 +85,7 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPIServer()
-		g := newGuard(api)
+		g := newGuard(api, metricsPath)
 		for range 10 {
 			if got := ask(g, "Bearer scraper"); got != http.StatusOK {
 				t.Errorf("answered %d", got)

@@ -25,6 +25,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/daemon"
 )
 
+const metricsPath = "/metrics"
+
 // Serve serves /metrics at address until ctx ends.
 func Serve(ctx context.Context, address string, metrics prometheus.Gatherer, client kubernetes.Interface) error {
 	certificate, err := ownCertificate(time.Now())
@@ -36,9 +38,9 @@ func Serve(ctx context.Context, address string, metrics prometheus.Gatherer, cli
 		return fmt.Errorf("listen for scrapes: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET "+metricsPath, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	server := &http.Server{
-		Handler:           newGuard(client).before(mux),
+		Handler:           Guard(client, metricsPath, mux),
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: daemon.HeaderTime,
 		WriteTimeout:      time.Minute,
