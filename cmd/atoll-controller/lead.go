@@ -43,6 +43,7 @@ type process struct {
 	records    central.Store
 	// shown tells of the certificates that their servers show.
 	shown    *southbound.Certificates
+	learnt   *southbound.Learnt
 	log      *slog.Logger
 	registry prometheus.Registerer
 	metrics  *engine.Metrics
@@ -162,7 +163,7 @@ func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.
 	if p.options.nbRecord {
 		opener := southbound.Opener{Records: p.records, Northbound: p.database, Epoch: epoch, Complete: e.Complete, Log: p.log}
 		beside.Go(func() { opener.Run(ctx) })
-		sweeper := southbound.Sweeper{Kube: p.records.Client, Southbound: p.southbound, GoneAfter: p.options.goneAfter, Log: p.log}
+		sweeper := southbound.Sweeper{Kube: p.records.Client, Southbound: p.southbound, Learnt: p.learnt, GoneAfter: p.options.goneAfter, Log: p.log}
 		beside.Go(func() { sweeper.Run(ctx) })
 		beside.Go(func() { p.shown.Run(ctx) })
 	}

@@ -138,6 +138,7 @@ func run(ctx context.Context, o options) error {
 		p.southbound.Find = findDatabase(p.records, central.Southbound, central.FullPort)
 		p.shown = &southbound.Certificates{Records: p.records, TLS: p.database.TLS, Log: log}
 		registry.MustRegister(p.shown)
+		p.learnt = southbound.NewLearnt(registry)
 	}
 	if err := checkInspection(o); err != nil {
 		return err

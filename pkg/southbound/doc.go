@@ -2,6 +2,7 @@
 //
 //	record (held) + engine (complete) ──▶ Opener ──▶ nb_cfg, sb_cfg ──▶ record (not held)
 //	Nodes + chassis                   ──▶ Sweeper ─▶ chassis deleted, Event
+//	what nodes add to it              ──▶ Sweeper ─▶ rows deleted that nothing uses, metrics
 //	what servers show                 ──▶ Certificates ─▶ metrics
 //
 // What must stay true:

@@ -22,11 +22,13 @@ const (
 	sweepTime = 30 * time.Second
 )
 
-// Sweeper deletes chassis whose Node objects are gone: every other node keeps a tunnel to them.
+// Sweeper deletes chassis whose Node objects are gone: every other node keeps a tunnel to them; and rows that a node has added to tables that nothing
+// uses. The database must be Atoll's alone.
 type Sweeper struct {
 	Kube kubernetes.Interface
 	// Southbound is reached with all rights.
 	Southbound ovsdb.Config
+	Learnt     *Learnt
 	// GoneAfter is how long a chassis must have no Node; 0 is 5 minutes. Every is how often it looks; 0 is that long, and a minute at most.
 	Every, GoneAfter time.Duration
 	Log              *slog.Logger
@@ -53,7 +55,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Warn("chassis are not compared with nodes", "error", err)
+			s.Log.Warn("the southbound database is not swept", "error", err)
 		}
 	}
 }
@@ -66,6 +68,9 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 		return err
 	}
 	defer table.Close()
+	if err := s.look(ctx, table); err != nil {
+		return err
+	}
 	chassis, err := table.List(ctx)
 	if err != nil {
 		return err
