@@ -54,6 +54,14 @@ func (r *Remote) Cluster(ctx context.Context) (api.Cluster, string, error) {
 	}
 	local, note := r.locally(ctx, down, "")
 	out, err = local.Cluster(ctx)
+	if err == nil && down == silent {
+		out.Status.Healthy = false
+		out.Status.Problems = append(out.Status.Problems, api.Problem{
+			Object:  "APIService/" + api.Version + "." + api.GroupName,
+			Message: "no controller answers for this API: until one does, no namespace of the cluster can be deleted, because Kubernetes asks each API what is in it",
+			Next:    "kubectl -n atoll-system get pods -l app.kubernetes.io/name=atoll-controller",
+		})
+	}
 	return out, note(), err
 }
 
@@ -163,6 +171,9 @@ func absent(err error, object string) error {
 	return err
 }
 
+// silent says that the API server reaches nobody who answers.
+const silent = "the API " + api.GroupName + " does not answer (kubectl describe apiservice " + api.Version + "." + api.GroupName + ")"
+
 // get reads an object. down says why nobody answers for it; then err is nil.
 func (r *Remote) get(ctx context.Context, into any, path ...string) (down string, err error) {
 	for i := range path {
@@ -189,8 +200,10 @@ func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path 
 	switch {
 	case !answered:
 		return "", fmt.Errorf("ask the API server at %s: %w", r.config.Host, err)
-	case apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err):
-		return fmt.Sprintf("the API %s does not answer (kubectl describe apiservice %s.%s)", api.GroupName, api.Version, api.GroupName), nil
+	case apierrors.IsServiceUnavailable(err):
+		return silent, nil
+	case apierrors.IsTooManyRequests(err):
+		return silent + ": too much is asked of it", nil
 	case apierrors.IsNotFound(err) && (status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == ""):
 		return fmt.Sprintf("the cluster has no API %s (dist/inspect installs it)", api.GroupName), nil
 	}
