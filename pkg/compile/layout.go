@@ -35,6 +35,8 @@ type Layout struct {
 	// Through are addresses within the subnets that lead to the porthole all the same: there somebody answers whom pods of
 	// every Network ask.
 	Through []netip.Addr
+	// Virtual are the addresses that mean something there only while a load balancer leads from them.
+	Virtual Virtual
 	// Joined: its router is joined to others'.
 	Joined bool
 	// Unnumbered are the UUIDs of its switches and routers that ask for no number, since others have theirs.

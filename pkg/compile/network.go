@@ -85,6 +85,7 @@ func Network(l Layout, faces []netip.Prefix) nb.Facts {
 	}
 	facts.Add(guard(l))
 	facts.Add(strangers(l, faces))
+	facts.Add(unserved(l))
 	if l.Home == nil {
 		facts.Add(edge(l))
 	}

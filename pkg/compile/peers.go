@@ -95,6 +95,9 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 			}
 		}
 	}
+	for _, provider := range peers.Ranged {
+		facts.Members = append(facts.Members, l.hangs(unservedOwn(provider.UID))...)
+	}
 	for _, way := range peers.Ways(l) {
 		facts.Rows = append(facts.Rows, offeredGroup(way))
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/decide"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/test/ovn"
 	"github.com/atoll-net/atoll/test/wait"
@@ -54,9 +55,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.chassis.Stop)
-	settings := withFaces("100.64.0.0/10", "fd64:a701::/64")
-	settings.DNS = model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"}
-	s.engine = startEngineOf(t, s.cluster, s.central.NBAddress(), "1", settings)
+	s.engine = startEngineOf(t, s.cluster, s.central.NBAddress(), "1", stageSettings())
 	for ns, name := range map[string]string{"a": "default", "r": "red", "b": "blue"} {
 		n, labels := network(name), map[string]string{model.LabelNetwork: name}
 		cidrs := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00:10::/64")}
@@ -70,6 +69,13 @@ func newStage(t *testing.T) *stage {
 	}
 	s.setNode(node("n1", 1))
 	return s
+}
+
+func stageSettings() decide.Defaults {
+	settings := withFaces("100.64.0.0/10", "fd64:a701::/64")
+	settings.DNS = model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"}
+	settings.Services = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd96::/112")}
+	return settings
 }
 
 // pod makes a pod and plugs it in.

@@ -296,6 +296,8 @@ func (e *explainer) nextOf(s Step, at *party, direction model.Direction) string 
 		return "set spec.infraIngress of the Network whose face is dialled to All, or label the sender's namespace atoll.dev/infrastructure=true"
 	case s.Policy == nb.Guard:
 		return "a pod cannot be a router or a DHCP server of its subnet"
+	case s.Policy == nb.Unserved:
+		return "no Service or Gateway has that address and port for pods of Network " + at.network
 	case s.Policy == nb.Apart:
 		return "pods of two flat Networks do not reach each other: put both into one"
 	case s.Policy != "":

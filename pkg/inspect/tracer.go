@@ -369,6 +369,8 @@ func words(o nb.Origin) string {
 		return "pods of flat Networks reach their own Network, nodes and infrastructure"
 	case nb.Guard:
 		return "no pod may send what comes from routers or DHCP servers"
+	case nb.Unserved:
+		return "no Service or Gateway has that address and port"
 	case nb.Faces:
 		return "spec.infraIngress of the Network that the address belongs to"
 	case nb.Peers:

@@ -6,10 +6,10 @@ import "strings"
 // by word: so the logical flows of the southbound database say it too, and who counts their packets on a node needs
 // nothing of the northbound database, which no node can read. (ovn-sb(5), Logical_Flow: comments.)
 type Origin struct {
-	// Network of the ports that the ACL judges; empty for those that are the same in all: the guard, what keeps strangers out, and what
-	// consumers have of a provider.
+	// Network of the ports that the ACL judges; empty for those that are the same in all: the guard, what keeps strangers out, what
+	// nobody serves, and what consumers have of a provider.
 	Network string
-	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Faces, Peers and Apart.
+	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Faces, Peers, Apart and Unserved.
 	Policy string
 	// Direction is Ingress or Egress, as seen from the pod.
 	Direction string
@@ -36,6 +36,8 @@ const (
 	Peers = "peers"
 	// Apart keeps the pods of flat Networks from those of others.
 	Apart = "apart"
+	// Unserved refuses datagrams to addresses that no load balancer leads from.
+	Unserved = "unserved"
 )
 
 // RuleIsolation is the rule of a policy that says that its pods are isolated.

@@ -26,6 +26,8 @@ type Packet struct {
 	outport, out string
 	// chassis is where it is judged.
 	chassis string
+	// translated: a load balancer has put an endpoint in place of its destination.
+	translated bool
 }
 
 // field is something of a packet that a match can name.
@@ -74,6 +76,8 @@ var fields = map[string]field{
 	"icmp4.type":     {needs: isICMP(is4), compare: compareNumber(func(Packet) uint64 { return 8 })},
 	"icmp6.type":     {needs: isICMP(is6), compare: compareNumber(func(Packet) uint64 { return 128 })},
 	"ip.is_frag":     {is: never},
+	"ct.new":         {is: always},
+	"ct.dnat":        {is: func(p Packet) bool { return p.translated }},
 	"flags.loopback": {is: func(p Packet) bool { return p.Loopback }},
 	"inport":         {compare: compareSwitchPort(func(p Packet) string { return p.outport })},
 	"outport":        {compare: compareSwitchPort(func(p Packet) string { return p.out })},

@@ -42,6 +42,7 @@ func (e *UndecidedError) Error() string {
 // What comes back to its sender is turned back before the second. (ovn-northd(8), Ingress Table: Hairpin.)
 func (db *Database) Send(port *nb.LogicalSwitchPort, dialled, balanced Packet) (Decision, error) {
 	dialled.outport, balanced.outport = port.Name, port.Name
+	balanced.translated = dialled.To != balanced.To || dialled.Port != balanced.Port
 	first, err := db.judge(port, dialled, stageDialled)
 	if err != nil || !first.Allowed {
 		return first, err

@@ -14,7 +14,7 @@ func Of(s config.Settings) decide.Defaults {
 		Network: s.Network, Subnet: s.Subnet,
 		Faces: s.Faces, Services: s.Services, Gateways: s.Gateways,
 		Others: slices.Concat(s.Infra, s.Closed, s.Balancers, s.Nodes),
-		DNS:    s.DNS.Service, Infrastructure: s.InfraNamespaces, Connections: s.Inside, MaxJoined: s.MaxJoined,
+		DNS:    s.DNS.Service, NameServers: s.DNS.Addresses, Infrastructure: s.InfraNamespaces, Connections: s.Inside, MaxJoined: s.MaxJoined,
 		TenantNetwork: s.TenantNetwork,
 	}
 }

@@ -38,6 +38,8 @@ type Settings struct {
 	TenantNetwork model.NetworkTemplate
 	// DNS is the Service whose addresses kubelets tell pods to ask for names.
 	DNS model.ServiceKey
+	// NameServers are those addresses, as far as whoever set the cluster up has named them.
+	NameServers []netip.Addr
 	// Connections is how many connections a pod may have at a time that its node follows inside the Network, made by it or to it. 0: any
 	// number.
 	Connections uint32

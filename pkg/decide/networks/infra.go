@@ -26,11 +26,34 @@ func (s *Stage) serviceChanged(key model.ServiceKey) {
 	s.allUnserved, s.infraChanged = true, true
 	s.infrastructureMoved()
 	for name, n := range s.networks {
-		if through := s.through(n); !slices.Equal(through, n.Layout.Through) {
-			n.Layout.Through, n.routed = through, false
-			s.touch(name)
+		through := s.through(n)
+		if slices.Equal(through, n.Layout.Through) && key != s.Cluster.DNS {
+			continue
 		}
+		n.Layout.Through, n.routed = through, false
+		s.touch(name)
 	}
+}
+
+// virtual are the addresses that mean something in a Network only while a load balancer leads from them. Those of the cluster's Services are so in the default
+// Network, which knows all of them, and where the porthole lets nobody through to them; those of Gateways and faces in every vpc Network: what a consumer may
+// dial of these passes before (compile.PeerRows).
+func (s *Stage) virtual(n *Network) compile.Virtual {
+	var out compile.Virtual
+	if n.hangs() || n.Default || n.Model.Infra != model.InfraDirect {
+		out.Ranges = slices.Clone(s.Cluster.Services)
+	}
+	if !n.Layout.Faces {
+		return out
+	}
+	out.Ranges = slices.Concat(out.Ranges, s.Cluster.Gateways, s.Cluster.Faces)
+	out.Asked = slices.Clone(s.Cluster.NameServers)
+	if service := s.Catalog.Service(s.Cluster.DNS); service != nil {
+		out.Asked = append(out.Asked, service.ClusterIPs...)
+	}
+	slices.SortFunc(out.Asked, netip.Addr.Compare)
+	out.Asked = slices.DeleteFunc(slices.Compact(out.Asked), func(a netip.Addr) bool { return !contain(out.Ranges, a) })
+	return out
 }
 
 // through are the addresses of these Services in the subnets of a Network, or of those that are joined to it, which its router leads to the

@@ -44,6 +44,7 @@ func (s *Stage) routeNetwork(n *Network) {
 	layout := n.Layout
 	layout.Joined = len(n.peers.Joined) > 0
 	layout.Unnumbered = s.unnumbered(n)
+	layout.Virtual = s.virtual(n)
 	facts := compile.Network(layout, s.Cluster.Faces)
 	facts.Add(s.peerRows(n))
 	if s.guard.layout != nil && (s.guards(n) || n.Layout.Home != nil) {

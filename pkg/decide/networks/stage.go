@@ -342,6 +342,10 @@ func (s *Stage) replan(n *Network) {
 	s.replanned[n.Name] = struct{}{}
 	s.unserved.Mark(n.Name)
 	n.routed = false
+	for _, name := range n.consumers {
+		// Whether it has service ranges concerns them, too.
+		s.rejoin(name)
+	}
 	s.noteFlat(n)
 	s.Served.Changed(n.Name)
 	s.Planned.Changed(n.Name)

@@ -105,20 +105,20 @@ func unitsOf(g *graph.Graph) (units []plan.Unit, err error) {
 	return units, nil
 }
 
-// letIn takes out what keeps faces out of a Network that serves no other, before any policy is asked. That is the platform's matter: here they are let in,
+// letIn takes out what keeps faces out of a Network that serves no other, and what refuses datagrams to addresses that nobody serves, before any policy is
+// asked. That is the platform's matter: here they are let in,
 // so that policies are asked about addresses that are nobody's of the Network. Those of a Network that serves others stay, as the oracle knows them.
 func letIn(u plan.Unit) plan.Unit {
+	names := map[string]bool{nb.Peers: true, nb.Unserved: true}
 	gone := map[string]bool{}
 	for _, row := range u.Inserts {
-		switch row := row.(type) {
-		case *nb.AddressSet:
-			if row.ExternalIDs[nb.KeySelector] == compile.FacesTaken {
-				return u
-			}
-		case *nb.ACL:
-			if row.Name != nil && *row.Name == nb.Peers {
-				gone[row.UUID] = true
-			}
+		if set, is := row.(*nb.AddressSet); is && set.ExternalIDs[nb.KeySelector] == compile.FacesTaken {
+			names[nb.Peers] = false
+		}
+	}
+	for _, row := range u.Inserts {
+		if acl, is := row.(*nb.ACL); is && acl.Name != nil && names[*acl.Name] {
+			gone[acl.UUID] = true
 		}
 	}
 	u.Inserts = slices.DeleteFunc(u.Inserts, func(row nb.Row) bool { return gone[row.ID()] })
