@@ -234,6 +234,40 @@ func TestANodeThatIsMadeAnewKeepsItsPodsFaces(t *testing.T) {
 	}
 }
 
+// A Node that is deleted and made anew while its pods go on has the address again that it had, unless others have needed it: pods' connections out of the
+// node's Networks go by it.
+func TestANodeThatIsMadeAnewKeepsItsAddress(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		between []string
+		kept    bool
+	}{{"at once", nil, true}, {"after another has come", []string{"n5"}, true}, {"after others have needed it", []string{"n5", "n6", "n7", "n8"}, false}} {
+		t.Run(test.name, func(t *testing.T) {
+			w := facedWorld("100.64.0.0/10")
+			home := network("default", "pods", "10.244.0.0/29")
+			home.Type = model.Flat
+			w.setNetwork(home)
+			w.setNode(node("n1", 1))
+			w.setNode(node("n2", 2))
+			w.settle()
+			before := w.given("n1").Addresses
+			w.deleteNode("n1")
+			w.settle()
+			for i, name := range test.between {
+				w.setNode(node(name, int64(3+i)))
+				w.settle()
+			}
+			again := node("n1", 9)
+			again.UID = "uid-again"
+			w.setNode(again)
+			w.settle()
+			if after := w.given("n1").Addresses; len(before) != 1 || slices.Equal(before, after) != test.kept {
+				t.Errorf("before %v, after %v", before, after)
+			}
+		})
+	}
+}
+
 func TestTwoNodesThatClaimOneBlock(t *testing.T) {
 	w := facedWorld("100.64.0.0/10")
 	block := []netip.Prefix{netip.MustParsePrefix("100.64.0.0/23")}

@@ -58,6 +58,8 @@ type Stage struct {
 	came []*node
 	// queue has the nodes whose place is to be decided about, ports those whose ports are to be written.
 	queue, ports *pass.Queue[string]
+	// former are the addresses that nodes had which have gone, by their names.
+	former map[string]formerAddresses
 	// lacking nodes have no address in the default Network or no block of faces, because none is free.
 	lacking map[string]struct{}
 }
@@ -78,11 +80,20 @@ type node struct {
 	}
 }
 
+// formerAddresses are those that a node had in a subnet of the default Network, and that Network's UID.
+type formerAddresses struct {
+	network, subnet string
+	addresses       []netip.Addr
+}
+
+// maxFormer bounds how many nodes are remembered that have gone.
+const maxFormer = 1024
+
 // New makes a stage without nodes.
 func New(w World, stages Stages) *Stage {
 	s := &Stage{
 		Changed: pass.NewTopic[string](stages.Blocks), AddressesChanged: pass.NewTopic[string](stages.Places),
-		World: w, nodes: map[string]*node{}, lacking: map[string]struct{}{},
+		World: w, nodes: map[string]*node{}, former: map[string]formerAddresses{}, lacking: map[string]struct{}{},
 		queue: pass.NewQueue[string](stages.Places), ports: pass.NewQueue[string](stages.Leaves),
 	}
 	w.Subnets.Freed.Follow(stages.Places, func(network string) {
@@ -125,6 +136,7 @@ func (s *Stage) Take(changed map[string]*model.Node) {
 		n := s.nodes[name]
 		if m == nil {
 			if n != nil {
+				s.remember(n)
 				s.leaveHome(n)
 				delete(s.nodes, name)
 			}
@@ -253,6 +265,21 @@ func (s *Stage) forget(name string) {
 	}
 }
 
+// remember notes the addresses of a node that goes. Its pods and its kubelet often do not: a Node that is made again under its name gets them back, unless
+// another one has needed them. They are given out last.
+func (s *Stage) remember(n *node) {
+	if len(n.addresses) == 0 {
+		return
+	}
+	for name := range s.former {
+		if len(s.former) < maxFormer {
+			break
+		}
+		delete(s.former, name)
+	}
+	s.former[n.name] = formerAddresses{n.network, n.subnet, n.addresses}
+}
+
 // leaveHome gives a node's addresses in the default Network back.
 func (s *Stage) leaveHome(n *node) {
 	if home := s.home(); home != nil && home.Model.UID == n.network && len(n.addresses) > 0 {
@@ -302,6 +329,10 @@ func (s *Stage) giveAddresses(home *networks.Network, n *node) {
 			former = append(former, p.Addr())
 		}
 	}
+	if f, was := s.former[n.name]; was && len(former) == 0 && f.network == home.Model.UID && f.subnet == subnet {
+		former = f.addresses
+	}
+	delete(s.former, n.name)
 	pools := s.Subnets.Pools(s.Home, subnet)
 	var taken []netip.Addr
 	for _, pool := range pools {
