@@ -257,10 +257,12 @@ func (a *Agent) start(ctx context.Context, config Config, api follow.Clients, re
 	part("sweep", a.sweepForever)
 	part("bound what pods send", a.keepBounds)
 	part("follow pods' connections", a.followCrowds)
-	part("tend portholes", func(ctx context.Context) error {
-		// Before the first sweep nobody knows whom portholes are for.
-		return a.portholes.Tend(ctx, func() bool { return a.sweptOnce() && a.ready(ctx) == nil })
-	})
+	// Before the first sweep nobody knows whom portholes are for.
+	known := func(ctx context.Context) func() bool {
+		return func() bool { return a.sweptOnce() && a.ready(ctx) == nil }
+	}
+	part("tend portholes", func(ctx context.Context) error { return a.portholes.Tend(ctx, known(ctx)) })
+	part("mend what the node loses", func(ctx context.Context) error { return a.portholes.FollowLosses(ctx, known(ctx)) })
 	part("follow tunnels", a.portholes.FollowUnderlay)
 	part("tell of the controller", func(ctx context.Context) error {
 		// Of its own, so that pods do not wait for Networks.

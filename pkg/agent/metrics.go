@@ -53,7 +53,7 @@ const (
 )
 
 func sweptThings() []string {
-	return []string{sweptPort, sweptLink, sweptLostPort, sweptChangedPort, sweptBounds, sweptCollected, portholes.Swept}
+	return []string{sweptPort, sweptLink, sweptLostPort, sweptChangedPort, sweptBounds, sweptCollected, portholes.Swept, portholes.SweptLoss}
 }
 
 // What became of a repair.

@@ -3,6 +3,7 @@ package porthole
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -66,6 +67,8 @@ type known struct {
 	spec Spec
 	// generation of its ruleset after that.
 	generation uint32
+	// sources are the node's addresses that its faces' routes have as their source.
+	sources []netip.Prefix
 }
 
 // NewKeeper finds out whether the kernel has nftables.
@@ -112,7 +115,7 @@ func (k *Keeper) Ensure(spec Spec) error {
 	if !has {
 		return k.build(spec)
 	}
-	if last.spec.sameButPods(spec) {
+	if last.spec.sameButPods(spec) && slices.Equal(last.sources, k.sources()) {
 		return k.change(last, spec)
 	}
 	if whole, err := k.Whole(spec); err != nil || !whole {
@@ -131,6 +134,13 @@ func (k *Keeper) recall(id ID) (known, bool) {
 	defer k.mu.Unlock()
 	last, has := k.known[id]
 	return last, has
+}
+
+// sources are the node's addresses in the default Network, as they were last made.
+func (k *Keeper) sources() []netip.Prefix {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.host.spec.Addresses
 }
 
 func (k *Keeper) remember(id ID, last known) {
@@ -156,7 +166,7 @@ func (k *Keeper) build(spec Spec) error {
 		return err
 	}
 	defer netns.Close()
-	now := known{spec: spec}
+	now := known{spec: spec, sources: k.sources()}
 	if netns.upon == nothing {
 		watch.tell = k.OnStep
 		now.generation, err = k.fill(netns, spec, &watch)
@@ -299,7 +309,7 @@ func (k *Keeper) change(last known, spec Spec) error {
 		return fmt.Errorf("%w: %w", errBroken, err)
 	}
 	defer netns.Close()
-	now := known{spec: spec}
+	now := known{spec: spec, sources: last.sources}
 	err = inside(netns, func() error {
 		if err := k.commit(changePods(gone, come)); err != nil {
 			return fmt.Errorf("write pods: %w", err)

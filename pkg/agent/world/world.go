@@ -72,6 +72,8 @@ type World struct {
 	networks map[string]*model.Network
 	peers    *peers
 	nodes    map[string]*model.Node
+	// remembered: what the node itself was given is not written on its Node now. See SetNode.
+	remembered bool
 	// reports are what the nodes' agents say of them, by node.
 	reports map[string]*model.NodeReport
 	// api are the addresses of the Service, servers those of its endpoints, by slice.
@@ -165,11 +167,7 @@ func (w *World) DropNetwork(uid string) {
 	})
 }
 
-// SetNode records a node. Its heartbeats are no news.
-func (w *World) SetNode(n *model.Node) { w.update(func() bool { return record(w.nodes, n.Name, n) }) }
-
-func (w *World) DropNode(name string) { w.update(func() bool { return forget(w.nodes, name) }) }
-func (w *World) SetSynced(k Kind)     { w.update(func() bool { return forget(w.missing, k) }) }
+func (w *World) SetSynced(k Kind) { w.update(func() bool { return forget(w.missing, k) }) }
 
 func (w *World) SetServers(slice string, a []netip.AddrPort) {
 	w.update(func() bool {

@@ -75,8 +75,32 @@ func TestWhoMayHaveAPorthole(t *testing.T) {
 		},
 		{name: "a flat Network", nic: guestNIC("default", "10.128.0.5", "100.64.1.5"), lacks: "not of type vpc"},
 		{
-			name: "a node without faces", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
-			change: func(w *World) { w.SetNode(&model.Node{Name: "n1"}) }, lacks: "has not given node n1",
+			name: "a node that was never given faces", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
+			change: func(w *World) { delete(w.nodes, "n1"); w.SetNode(&model.Node{Name: "n1"}) }, lacks: "has not given node n1",
+		},
+		{
+			name: "a Node that has lost its annotation", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
+			change: func(w *World) { w.SetNode(&model.Node{Name: "n1"}) },
+		},
+		{
+			name: "a Node that has gone", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
+			change: func(w *World) { w.DropNode("n1") },
+		},
+		{
+			name: "a Node that has gone, whose faces another node has", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
+			change: func(w *World) {
+				w.DropNode("n1")
+				w.SetNode(&model.Node{Name: "n3", Assigned: &model.NodeNetwork{Faces: []netip.Prefix{netip.MustParsePrefix("100.64.1.0/24")}}})
+			},
+			lacks: "has not given node n1",
+		},
+		{
+			name: "a Node whose address another node had before it lost its annotation", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
+			change: func(w *World) {
+				w.SetNode(&model.Node{Name: "n3", Assigned: &model.NodeNetwork{NetworkUID: uidOf("default"), Addresses: []netip.Prefix{netip.MustParsePrefix("10.128.0.1/14")}}})
+				w.SetNode(&model.Node{Name: "n1"})
+			},
+			lacks: "has not given node n1",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,0 +1,77 @@
+package portholes
+
+import (
+	"context"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/porthole"
+)
+
+const (
+	// lossSettles is how long after a loss it is looked what has gone: most come several at a time, and are somebody's own doing.
+	lossSettles = 20 * time.Millisecond
+	// lossPause is between two repairs, so that whoever takes something away again and again does not keep the node busy.
+	lossPause = time.Second
+)
+
+// SweptLoss is what metrics call the repair of what the kernel took away with something else, or others on the node removed.
+const SweptLoss = "loss"
+
+// FollowLosses mends what goes on the node that portholes need, as soon as it goes, whenever it is known whom portholes are for: addresses, routes and links, by
+// a network manager or by hand, with what the kernel takes along, and rules, when a firewall is loaded anew. It ends with ctx.
+func (p *Portholes) FollowLosses(ctx context.Context, known func() bool) error {
+	lost := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case lost <- struct{}{}:
+		default:
+		}
+	}
+	followed := make(chan struct{})
+	go func() { // ends with ctx
+		defer close(followed)
+		for ctx.Err() == nil {
+			if err := porthole.FollowLosses(ctx, signal); err != nil && ctx.Err() == nil {
+				p.Log.Warn("what the kernel loses is not followed; it is tried again", "error", err)
+			}
+			pause(ctx, lossPause)
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			<-followed
+			return nil
+		case <-lost:
+		}
+		pause(ctx, lossSettles)
+		if !known() || !p.mend(ctx) {
+			continue
+		}
+		pause(ctx, lossPause)
+	}
+}
+
+// mend makes what has gone anew, and reports whether anything had.
+func (p *Portholes) mend(ctx context.Context) bool {
+	if sound, err := p.Keeper.Sound(); err == nil && sound || ctx.Err() != nil {
+		return false
+	}
+	err := p.Refresh(ctx, Doubting)
+	p.Swept(SweptLoss, err)
+	if err != nil {
+		p.Log.Warn("what the node lost is not mended", "error", err)
+	} else {
+		p.Log.Info("swept", "what", "what the node had lost")
+	}
+	// It looks at what is not the portholes', too.
+	p.Soon()
+	return true
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
