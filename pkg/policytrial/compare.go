@@ -2,6 +2,7 @@ package policytrial
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -15,18 +16,24 @@ import (
 
 // What is compared at most. Beyond it an outcome says that it was cut.
 const (
-	// maxKins bounds the groups of pods, maxJudged the verdicts, and maxChanges the changes.
+	// maxKins bounds the groups of pods, and maxChanges the changes. What it takes is bounded by maxWork.
 	maxKins    = 600
-	maxJudged  = 2_000_000
 	maxChanges = 1_000
 )
 
-// Compare says what would change. Its error is that rows cannot be read, or do not decide.
+// Compare says what would change. Its error is that rows cannot be read, or do not decide, or why nobody wants the outcome.
 func Compare(q Question) (Outcome, error) {
 	var out Outcome
-	s := scopeOf(q, &out)
-	if len(s.networks) == 0 {
+	if q.Gone == nil {
+		q.Gone = func() error { return nil }
+	}
+	s, err := scopeOf(q, &out, spender(q.Gone))
+	switch {
+	case errors.Is(err, errSpent):
+		out.cut("nothing was compared: the policies ask too much of too many pods")
 		return out, nil
+	case err != nil, len(s.networks) == 0:
+		return out, err
 	}
 	if len(s.kins) > maxKins {
 		// Those that are selected first: of a change they are what counts.
@@ -34,9 +41,15 @@ func Compare(q Question) (Outcome, error) {
 		out.cut(fmt.Sprintf("%d of %d groups of pods were compared", maxKins, len(s.kins)))
 		s.kins = s.kins[:maxKins]
 	}
-	c := &comparison{scope: s, out: &out, ports: map[model.PodKey]*nb.LogicalSwitchPort{}, pairs: map[pair]*rows{}}
-	c.before.db, c.after.db = compiled(q.Defaults, s.objects(s.before)), compiled(q.Defaults, s.objects(s.after))
-	c.before.policies, c.after.policies = s.before, s.after
+	c := &comparison{scope: s, out: &out, ports: map[model.PodKey]*nb.LogicalSwitchPort{}, pairs: map[pair]*rows{}, groups: map[string]*Group{}}
+	for at, policies := range map[*side]map[model.PolicyKey]*model.Policy{&c.before: s.before, &c.after: s.after} {
+		at.db, at.policies = compiled(q.Defaults, s.objects(policies)), policies
+		at.db.Bound(s.spend)
+		// It is the controller's own code, which asks nobody.
+		if err := q.Gone(); err != nil {
+			return out, err
+		}
+	}
 	portless := 0
 	for _, k := range s.kins {
 		k.pods = slices.DeleteFunc(k.pods, func(p *model.Pod) bool {
@@ -55,11 +68,16 @@ func Compare(q Question) (Outcome, error) {
 		out.cut(fmt.Sprintf("%s with no port", model.Count(portless, "pod")))
 	}
 	s.kins = slices.DeleteFunc(s.kins, func(k *kin) bool { return len(k.pods) == 0 })
-	if err := c.run(); err != nil {
-		return out, err
+	err = c.run()
+	if err == nil {
+		err = c.flows()
+	}
+	if errors.Is(err, errSpent) {
+		// What was found by then is so.
+		out.cut(fmt.Sprintf("it was ended after %d verdicts", out.Judged))
+		err = nil
 	}
 	c.merge()
-	err := c.flows()
 	return out, err
 }
 
@@ -85,6 +103,8 @@ type comparison struct {
 	ports         map[model.PodKey]*nb.LogicalSwitchPort
 	pairs         map[pair]*rows
 	order         []pair
+	// groups are those that are no pods, by what they are.
+	groups map[string]*Group
 }
 
 // pair is two groups, of which the first begins.
@@ -136,10 +156,6 @@ func (c *comparison) run() error {
 			if err := c.beyond(k, model.Direction(d)); err != nil {
 				return err
 			}
-		}
-		if c.out.Judged > maxJudged {
-			c.out.cut(fmt.Sprintf("it was ended after %d verdicts", c.out.Judged))
-			break
 		}
 	}
 	return nil
@@ -237,10 +253,15 @@ func (c *comparison) beyond(k *kin, d model.Direction) error {
 	prefixes, taken := prefixesOf(slices.Collect(maps.Values(c.before.policies)), k, d), c.taken(n)
 	prefixes = append(prefixes, prefixesOf(slices.Collect(maps.Values(c.after.policies)), k, d)...)
 	for _, a := range own {
-		for _, r := range regions(n.Name, a.Is4(), prefixes, taken) {
-			p := path{pair: pair{&k.Group, c.shared(r.Group)}, begins: end{k, pod}, sent: trace.Packet{From: a, To: r.address}}
+		all, err := regions(n.Name, a.Is4(), prefixes, taken, c.spend)
+		if err != nil {
+			return err
+		}
+		for _, r := range all {
+			outside := c.shared(r.Group)
+			p := path{pair: pair{&k.Group, outside}, begins: end{k, pod}, sent: trace.Packet{From: a, To: r.address}}
 			if d == model.PolicyIngress {
-				p = path{pair: pair{c.shared(r.Group), &k.Group}, dialled: end{k, pod}, received: trace.Packet{From: r.address, To: a}}
+				p = path{pair: pair{outside, &k.Group}, dialled: end{k, pod}, received: trace.Packet{From: r.address, To: a}}
 			}
 			if err := c.judge(p); err != nil {
 				return err
@@ -253,13 +274,10 @@ func (c *comparison) beyond(k *kin, d model.Direction) error {
 // shared is one group for all that are the same.
 func (c *comparison) shared(g Group) *Group {
 	text := fmt.Sprint(g.Kind, g.Network, g.CIDR, g.Except, g.Dialled)
-	for _, known := range c.order {
-		for _, k := range []*Group{known.from, known.to} {
-			if k.Kind == g.Kind && text == fmt.Sprint(k.Kind, k.Network, k.CIDR, k.Except, k.Dialled) {
-				return k
-			}
-		}
+	if known := c.groups[text]; known != nil {
+		return known
 	}
+	c.groups[text] = &g
 	return &g
 }
 

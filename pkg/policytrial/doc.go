@@ -8,5 +8,5 @@
 // and the named ports that any policy asks for, and which blocks hold their addresses. Of each group two pods at most are compiled. Ports
 // are taken together from one number to the next that any row about the two ends names.
 //
-// What must stay true: it is pure; what it has not compared it says; a pod that who asks may not be told of is in no answer.
+// What must stay true: the outcome follows from the question alone; work is counted where it is done, and what is too much ends there; what it has not compared it says; a pod that who asks may not be told of is in no answer.
 package policytrial

@@ -61,6 +61,9 @@ func (c *comparison) flows() error {
 		c.out.Unsampled += c.unsampled(k)
 	}
 	for i, f := range c.q.Flows {
+		if err := c.spend(1 + len(s.near)); err != nil {
+			return err
+		}
 		p, protocol, judged := s.pathOf(f)
 		if !judged {
 			c.out.Unjudged++

@@ -9,6 +9,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/trace"
 )
 
 // maxOf bounds how many pods of a group are compiled: what a pod and another one of its group have with each other needs two.
@@ -89,10 +90,13 @@ func asked(key *strings.Builder, labels map[string]string, wanted map[string]boo
 }
 
 // kins are the groups of some pods, in the order of their first pods. answering are pods that answer for names in place of the cluster's DNS.
-func (a asks) kins(pods []*model.Pod, namespaces map[string]*model.Namespace, answering map[model.PodKey]bool) []*kin {
+func (a asks) kins(pods []*model.Pod, namespaces map[string]*model.Namespace, answering map[model.PodKey]bool, spend func(int) error) ([]*kin, error) {
 	known := map[string]*kin{}
 	var out []*kin
 	for _, p := range pods {
+		if err := spend(1 + len(a.blocks)/trace.ValuesOfWork); err != nil {
+			return nil, err
+		}
 		at := p.Assigned[0]
 		var key strings.Builder
 		fmt.Fprintf(&key, "%s|%s|%t", at.Network, p.Key.Namespace, answering[p.Key])
@@ -123,7 +127,7 @@ func (a asks) kins(pods []*model.Pod, namespaces map[string]*model.Namespace, an
 			k.pods[1] = p
 		}
 	}
-	return out
+	return out, nil
 }
 
 func targetOf(p *model.Pod, namespaces map[string]*model.Namespace) match.Target {

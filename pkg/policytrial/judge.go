@@ -43,6 +43,11 @@ func (c *comparison) judge(p path) error {
 		return err
 	}
 	for _, set := range sets {
+		if err := c.spend(1 + len(set.Ranges)/trace.ValuesOfWork); err != nil {
+			return err
+		}
+	}
+	for _, set := range sets {
 		for _, r := range set.Ranges {
 			before, after, err := c.verdicts(p, set.Protocol, r.First)
 			if err != nil {

@@ -19,6 +19,8 @@ type Question struct {
 	Sees func(model.PodKey) bool
 	// Flows are those that were seen, which who asks may be told of.
 	Flows []model.Flow
+	// Gone says why nobody wants the outcome any more, and is asked again and again; nil: somebody does.
+	Gone func() error
 }
 
 // Outcome is what would change.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/trace"
 )
 
 // region is a group of addresses outside, and one of them.
@@ -23,15 +24,15 @@ func somewhere(v4 bool) netip.Addr {
 
 // regions divide the addresses of an IP family by prefixes: one region is in the same prefixes. Addresses that others have, prefixes too, are in
 // none; a region that has no more is left out.
-func regions(network string, v4 bool, prefixes, others []netip.Prefix) []*region {
+func regions(network string, v4 bool, prefixes, others []netip.Prefix, spend func(int) error) ([]*region, error) {
 	all := netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 	if v4 {
 		all = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	}
-	list := []netip.Prefix{all}
+	list, known := []netip.Prefix{all}, map[netip.Prefix]bool{all: true}
 	for _, p := range prefixes {
-		if p.Addr().Is4() == v4 && !slices.Contains(list, p.Masked()) {
-			list = append(list, p.Masked())
+		if p = p.Masked(); p.Addr().Is4() == v4 && !known[p] {
+			list, known[p] = append(list, p), true
 		}
 	}
 	slices.SortFunc(list, func(a, b netip.Prefix) int {
@@ -42,31 +43,41 @@ func regions(network string, v4 bool, prefixes, others []netip.Prefix) []*region
 	})
 	var out []*region
 	for _, p := range list {
+		if err := spend(1 + len(list)/trace.ValuesOfWork); err != nil {
+			return nil, err
+		}
 		g := Group{Kind: Outside, Network: network, CIDR: p}
 		for _, inner := range list {
 			if inner.Bits() > p.Bits() && p.Contains(inner.Addr()) {
 				g.Except = append(g.Except, inner)
 			}
 		}
-		if a, some := anyIn(p, slices.Concat(g.Except, others)); some {
+		a, some, err := anyIn(p, slices.Concat(g.Except, others), spend)
+		if err != nil {
+			return nil, err
+		}
+		if some {
 			out = append(out, &region{g, a})
 		}
 	}
-	return out
+	return out, nil
 }
 
 // anyIn is an address of a prefix that is in none of the holes; false when there is none.
-func anyIn(p netip.Prefix, holes []netip.Prefix) (netip.Addr, bool) {
+func anyIn(p netip.Prefix, holes []netip.Prefix, spend func(int) error) (netip.Addr, bool, error) {
 	for _, first := range []netip.Addr{somewhere(p.Addr().Is4()), p.Addr()} {
 		for a := first; a.IsValid() && p.Contains(a); {
+			if err := spend(1 + len(holes)/trace.ValuesOfWork); err != nil {
+				return a, false, err
+			}
 			at := slices.IndexFunc(holes, func(h netip.Prefix) bool { return h.Contains(a) })
 			if at < 0 {
-				return a, true
+				return a, true, nil
 			}
 			a = behind(holes[at])
 		}
 	}
-	return netip.Addr{}, false
+	return netip.Addr{}, false, nil
 }
 
 // prefixesOf are the ranges that policies name in a direction of who they select, and those that they leave out.

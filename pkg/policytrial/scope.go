@@ -23,11 +23,13 @@ type scope struct {
 	asks           asks
 	kins           []*kin
 	machines       []*machines
+	// spend is told of work before it is done.
+	spend func(int) error
 }
 
 // scopeOf finds what a change can concern, with what it counts on the way.
-func scopeOf(q Question, out *Outcome) *scope {
-	s := &scope{q: q, networks: map[string]bool{}, near: map[string]bool{}}
+func scopeOf(q Question, out *Outcome, spend func(int) error) (*scope, error) {
+	s := &scope{q: q, networks: map[string]bool{}, near: map[string]bool{}, spend: spend}
 	after := maps.Clone(q.Objects.Policies)
 	for _, key := range slices.SortedFunc(maps.Keys(q.Policies), model.PolicyKey.Compare) {
 		was, is := q.Objects.Policies[key], q.Policies[key]
@@ -44,6 +46,9 @@ func scopeOf(q Question, out *Outcome) *scope {
 		}
 	}
 	for key, p := range q.Objects.Pods {
+		if err := spend(1 + len(s.changed)); err != nil {
+			return s, err
+		}
 		t := targetOf(p, q.Objects.Namespaces)
 		if !slices.ContainsFunc(s.changed, func(policy *model.Policy) bool { return policy.Subject.Matches(t) }) || !s.sees(key) {
 			continue
@@ -63,9 +68,10 @@ func scopeOf(q Question, out *Outcome) *scope {
 		}
 	}
 	s.asks = asksOf(policies)
-	s.kins = s.asks.kins(s.pods(), q.Objects.Namespaces, s.answering())
 	s.machines = s.asks.machines(q.Objects.Nodes)
-	return s
+	var err error
+	s.kins, err = s.asks.kins(s.pods(), q.Objects.Namespaces, s.answering(), spend)
+	return s, err
 }
 
 // sameJudge reports whether two policies are the same to packets.

@@ -31,7 +31,15 @@ type Database struct {
 	// matches are those that have been read so far, by their texts, and asked the ACLs that are asked about a port, in their order.
 	matches map[string]matching
 	asked   map[asking][]*nb.ACL
+	// spend is told of work before it is done.
+	spend func(int) error
 }
+
+// Bound has a function be told of work before it is done: an ACL that is asked is 1, and so is each field in its match, with 1 more for each 16 values that it is compared with. With its error the judgement ends.
+func (db *Database) Bound(spend func(work int) error) { db.spend = spend }
+
+// ValuesOfWork is how many values are compared for the work of one field.
+const ValuesOfWork = 16
 
 // New takes the rows of a database; read lists those of a table.
 func New(read func(nb.Table) []nb.Row) *Database {
@@ -39,7 +47,7 @@ func New(read func(nb.Table) []nb.Row) *Database {
 		ports: map[string]*nb.LogicalSwitchPort{}, portByID: map[string]*nb.LogicalSwitchPort{}, switches: map[string]*nb.LogicalSwitch{},
 		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{},
 		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, joints: map[string][]joint{}, sets: map[string][]value{},
-		faces: map[netip.Addr]place{}, matches: map[string]matching{}, asked: map[asking][]*nb.ACL{},
+		faces: map[netip.Addr]place{}, matches: map[string]matching{}, asked: map[asking][]*nb.ACL{}, spend: func(int) error { return nil },
 	}
 	for _, table := range []nb.Table{
 		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet, nb.TableStaticRoute,

@@ -142,6 +142,9 @@ func allows(a *nb.ACL) bool {
 
 // meets reports whether an ACL is about the packet.
 func (db *Database) meets(a *nb.ACL, p Packet) (bool, error) {
+	if err := db.spend(1); err != nil {
+		return false, err
+	}
 	m, err := db.parse(a.Match)
 	meets := false
 	if err == nil {

@@ -169,7 +169,7 @@ func (p *parser) field(name string) (expression, error) {
 	}
 	if f.is != nil {
 		return func(packet Packet, not bool) (bool, error) {
-			return (f.needs == nil || f.needs(packet)) && f.is(packet) != not, nil
+			return (f.needs == nil || f.needs(packet)) && f.is(packet) != not, p.db.spend(1)
 		}, nil
 	}
 	relation := p.next()
@@ -188,6 +188,9 @@ func (p *parser) field(name string) (expression, error) {
 		}
 	}
 	return func(packet Packet, not bool) (bool, error) {
+		if err := p.db.spend(1 + len(values)/ValuesOfWork); err != nil {
+			return false, err
+		}
 		if f.needs != nil && !f.needs(packet) {
 			return false, nil
 		}
