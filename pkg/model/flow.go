@@ -53,6 +53,8 @@ type FlowQuestion struct {
 	Limit int `json:"limit,omitempty"`
 	// Follow goes on with what comes, until whoever asks has enough.
 	Follow bool `json:"follow,omitempty"`
+	// Again, of who follows, is how far back they hear again what was told to those who followed then, as it was told, in place of what is kept.
+	Again time.Duration `json:"again,omitempty"`
 }
 
 // Asks reports whether a flow is asked for. One whose Network or pod is not known is nobody's who asks for those of some.

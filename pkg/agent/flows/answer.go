@@ -86,7 +86,7 @@ func (f *Flows) answer(ctx context.Context, a *asker, now time.Time) {
 		a.end(err)
 		return
 	}
-	f.followers[a] = struct{}{}
+	f.followers[a], f.followed = struct{}{}, now
 }
 
 func (a *asker) end(err error) {
@@ -103,6 +103,7 @@ func (f *Flows) tell(now time.Time) {
 			c.pod = f.podOf(k.datapath, k.key)
 		}
 	}
+	f.keepTold(now)
 	for a := range f.followers {
 		select {
 		case <-a.gone:
@@ -110,6 +111,7 @@ func (f *Flows) tell(now time.Time) {
 			continue
 		default:
 		}
+		f.followed = now
 		var some []model.Flow
 		for k, c := range f.fresh {
 			if flow := f.flow(k.datapath, now.Truncate(time.Minute), k.key, c); a.question.Asks(flow) {
@@ -130,8 +132,35 @@ func (f *Flows) tell(now time.Time) {
 	clear(f.fresh)
 }
 
+// keepTold keeps what followers are told.
+func (f *Flows) keepTold(now time.Time) {
+	for k, c := range f.fresh {
+		f.told = append(f.told, toldRow{now, k, c})
+	}
+	old := 0
+	for old < len(f.told) && (now.Sub(f.told[old].time) > toldTime || len(f.told)-old > maxTold) {
+		old++
+	}
+	f.told = slices.Delete(f.told, 0, old)
+}
+
+// again is what followers were told that is asked for.
+func (f *Flows) again(q model.FlowQuestion, now time.Time) []model.Flow {
+	out := []model.Flow{}
+	for _, row := range f.told {
+		if flow := f.flow(row.key.datapath, row.time.Truncate(time.Minute), row.key.key, row.count); now.Sub(row.time) <= q.Again && q.Asks(flow) {
+			out = append(out, flow)
+		}
+	}
+	slices.SortFunc(out, model.Flow.Compare)
+	return out
+}
+
 // all are the flows in the store that are asked for.
 func (f *Flows) all(q model.FlowQuestion, now time.Time) []model.Flow {
+	if q.Again > 0 {
+		return f.again(q, now)
+	}
 	out := []model.Flow{}
 	for datapath, h := range f.store.switches {
 		for _, m := range h.minutes {

@@ -36,6 +36,9 @@ const (
 	// maxFollowers is how many may follow at a time, and maxFresh how many rows of a second they are told of.
 	maxFollowers = 16
 	maxFresh     = 1 << 12
+	// toldTime is how long it is kept what followers were told, and maxTold how many rows of it.
+	toldTime = 40 * time.Second
+	maxTold  = 1 << 15
 )
 
 // ErrOff: nothing is sampled.
@@ -78,6 +81,9 @@ type Flows struct {
 	followers map[*asker]struct{}
 	// fresh is what came since followers were told; beyond what maxFresh bounds nothing is in it.
 	fresh map[freshKey]*count
+	// told is what followers were told, the oldest first, for who goes on with what another has followed. followed is when somebody followed last.
+	told     []toldRow
+	followed time.Time
 	// on: Open vSwitch is asked for samples; trouble is why it takes none, as far as it says so.
 	on      bool
 	trouble error
@@ -88,6 +94,13 @@ type Flows struct {
 type freshKey struct {
 	datapath uint32
 	key      key
+}
+
+// toldRow is what followers were told at a time.
+type toldRow struct {
+	time time.Time
+	key  freshKey
+	*count
 }
 
 // New makes Flows that are off; Serve has them work.
@@ -177,7 +190,7 @@ func (f *Flows) add(records []ipfix.Record, now time.Time) {
 		f.store.add(r, now, func(r ipfix.Record) string { return f.podOf(switchOf(r.Domain), keyOf(r)) })
 		f.names.network(switchOf(r.Domain))
 		f.names.origin(r.Point, "")
-		if len(f.followers) == 0 {
+		if len(f.followers) == 0 && now.Sub(f.followed) > toldTime {
 			continue
 		}
 		k := freshKey{switchOf(r.Domain), keyOf(r)}

@@ -249,3 +249,68 @@ func TestFollowersAreBounded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Who goes on with what another has followed hears what was told meanwhile as it was told, and nothing of it twice; what nobody followed lately is not kept for it.
+func TestFollowersGoOn(t *testing.T) {
+	t.Parallel()
+	f := known(all)
+	now := time.Now()
+	join := func(again time.Duration) *asker {
+		a := askerOf(t, model.FlowQuestion{Follow: true, Since: time.Nanosecond, Again: again})
+		f.answer(t.Context(), a, now)
+		return a
+	}
+	second := func() {
+		now = now.Add(time.Second)
+		f.add([]ipfix.Record{sampleOf(1, 7)}, now)
+		f.tell(now)
+	}
+	var first []model.Flow
+	one := join(0)
+	<-one.answers
+	for range 3 {
+		second()
+		first = append(first, <-one.answers...)
+	}
+	gone := make(chan struct{})
+	close(gone)
+	one.gone = gone
+	second()
+	// Nobody follows now, and it goes on.
+	second()
+	two := join(10 * time.Second)
+	told := <-two.answers
+	if len(first) != 3 || len(told) != 5 {
+		t.Fatalf("one is told of %d, the next of %d", len(first), len(told))
+	}
+	for i, flow := range first {
+		if told[i] != flow {
+			t.Errorf("one is told %+v, the next %+v", flow, told[i])
+		}
+	}
+	second()
+	if more := <-two.answers; len(more) != 1 || more[0].Last != now {
+		t.Errorf("then it is told of %+v", more)
+	}
+	if short := <-join(1500 * time.Millisecond).answers; len(short) != 2 {
+		t.Errorf("of the last second and a half are told %d", len(short))
+	}
+	for range maxTold {
+		f.fresh[freshKey{datapath: 1, key: key{port: uint16(len(f.fresh))}}] = &count{last: now}
+		if len(f.fresh) == maxFresh {
+			f.tell(now)
+		}
+	}
+	if f.tell(now); len(f.told) > maxTold {
+		t.Errorf("%d rows are kept", len(f.told))
+	}
+	now = now.Add(2 * toldTime)
+	f.tell(now)
+	if len(f.told) != 0 {
+		t.Errorf("of what is old are kept %d", len(f.told))
+	}
+	f.followers, f.followed = map[*asker]struct{}{}, time.Time{}
+	if second(); len(f.told) != 0 {
+		t.Error("it is kept what nobody follows")
+	}
+}
