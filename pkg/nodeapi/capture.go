@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/atoll-net/atoll/pkg/capture"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 const (
@@ -22,16 +23,20 @@ const (
 // CaptureQuestion asks for a part of a capture of a pod's packets.
 type CaptureQuestion struct {
 	// User is on whose account. Nobody else gets a later part.
-	User string       `json:"user"`
-	Pod  Pod          `json:"pod"`
-	Spec capture.Spec `json:"spec"`
-	Part capture.Part `json:"part"`
+	User string `json:"user"`
+	// Account is whose turns it takes.
+	Account turns.Who    `json:"account,omitzero"`
+	Pod     Pod          `json:"pod"`
+	Spec    capture.Spec `json:"spec"`
+	Part    capture.Part `json:"part"`
 }
 
 // Check says what is wrong with it.
 func (q CaptureQuestion) Check() error {
 	return errors.Join(named(q.User, q.Pod), q.Spec.Check(), q.Part.Check())
 }
+
+func (q CaptureQuestion) by() turns.Who { return share(q.Account, q.User) }
 
 // CaptureLine is a part of an answer. The first says that packets are taken from now on, the last how it ended.
 type CaptureLine struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 const (
@@ -37,6 +38,8 @@ func (q CheckQuestion) Check() error {
 	}
 	return nil
 }
+
+func (q CheckQuestion) by() turns.Who { return share(turns.Who{}, q.User) }
 
 func (h *handler) check(w http.ResponseWriter, r *http.Request) {
 	q, leave, ok := begin[CheckQuestion](w, r, maxQuestion, h.checks)

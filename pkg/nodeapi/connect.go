@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/gate"
+	"github.com/atoll-net/atoll/pkg/turns"
 	"github.com/atoll-net/atoll/pkg/unixctl"
 )
 
@@ -69,6 +70,8 @@ func (q ConnectQuestion) Check() error {
 	}
 	return nil
 }
+
+func (q ConnectQuestion) by() turns.Who { return share(turns.Who{}, q.User) }
 
 // IsBridgeName reports whether a bridge may have a name. Open vSwitch makes a file of it.
 func IsBridgeName(name string) bool {

@@ -13,12 +13,17 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 const (
 	pathFlows = "/flows"
-	// maxFlowsAtOnce is how many questions about flows an agent answers at the same time, those that follow among them. They take no turns of the others.
-	maxFlowsAtOnce = 24
+	// maxFlowsAtOnce is how many questions about flows an agent answers at the same time, maxFollowers how many of them follow. They take no turns of the others.
+	maxFlowsAtOnce, maxFollowers = 24, 16
+	// followTime is how long one follows at most. A controller asks again, and misses nothing; its own bound is less.
+	followTime = 11 * time.Minute
+	// MaxAgain is how far back somebody may hear again what was told to those who followed.
+	MaxAgain = 30 * time.Second
 	// MaxFlows is how many flows of those that are kept an answer has at most.
 	MaxFlows = 1 << 14
 	// beatEvery is how often an agent that is followed says that it is there, and silence how long nobody waits for it to say anything.
@@ -29,6 +34,8 @@ const (
 type FlowsQuestion struct {
 	// User is on whose account, for the log.
 	User string `json:"user"`
+	// Account is whose turns it takes.
+	Account turns.Who `json:"account,omitzero"`
 	// All says that no Networks and no namespaces are named since all are meant: what is left out by mistake means nothing.
 	All   bool               `json:"all,omitempty"`
 	Flows model.FlowQuestion `json:"flows"`
@@ -45,9 +52,16 @@ func (q FlowsQuestion) Check() error {
 		return fmt.Errorf("a question about flows is for 1 to %d of them", MaxFlows)
 	case q.Flows.Since < 0 || q.Flows.Until < 0:
 		return errors.New("a question about flows is about the past")
+	case q.Flows.Again < 0 || q.Flows.Again > MaxAgain || q.Flows.Again > 0 && !q.Flows.Follow:
+		return fmt.Errorf("who follows flows hears again those of at most %s", MaxAgain)
 	}
 	return nil
 }
+
+func (q FlowsQuestion) by() turns.Who { return share(q.Account, q.User) }
+
+// errLong: somebody has followed as long as one may.
+var errLong = errors.New("it was followed as long as one may")
 
 // FlowLine is a part of an answer about flows: one, its end, or neither, which says that whoever answers is there.
 type FlowLine struct {
@@ -58,7 +72,12 @@ type FlowLine struct {
 }
 
 func (h *handler) flows(w http.ResponseWriter, r *http.Request) {
-	q, leave, ok := begin[FlowsQuestion](w, r, maxFlowsQuestion, h.flowTurns)
+	q, leave, ok := beginOf(w, r, maxFlowsQuestion, func(q FlowsQuestion) *turns.Turns {
+		if q.Flows.Follow {
+			return h.followers
+		}
+		return h.flowTurns
+	})
 	if !ok {
 		return
 	}
@@ -68,14 +87,18 @@ func (h *handler) flows(w http.ResponseWriter, r *http.Request) {
 	log.Info("flows are asked for")
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	if !q.Flows.Follow {
-		var enough func()
-		ctx, enough = context.WithTimeout(ctx, answerTime)
-		defer enough()
+	lasts := answerTime
+	if q.Flows.Follow {
+		lasts = h.followTime
 	}
+	ctx, enough := context.WithTimeoutCause(ctx, lasts, errLong)
+	defer enough()
 	out := &flowLines{w: w, control: control, follow: q.Flows.Follow}
 	beating := out.beat(ctx, cancel)
 	err := h.answers.Flows(ctx, q.Flows, func(f model.Flow) error { return out.write(FlowLine{Flow: &f}) })
+	if q.Flows.Follow && errors.Is(context.Cause(ctx), errLong) {
+		err = nil
+	}
 	cancel(nil)
 	<-beating
 	switch {

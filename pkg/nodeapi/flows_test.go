@@ -17,6 +17,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/turns"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -164,10 +165,12 @@ func TestFlowQuestionsAreBounded(t *testing.T) {
 		return &RefusedError{What: "flows are not sampled"}
 	}), quiet()))
 	ask := func() error {
-		return client.Flows(t.Context(), flowsOf("red"), func(model.Flow) error { return nil })
+		q := flowsOf("red")
+		q.Account = turns.Who{Share: "acme", Tenant: true}
+		return client.Flows(t.Context(), q, func(model.Flow) error { return nil })
 	}
 	var asking sync.WaitGroup
-	for range maxFlowsAtOnce {
+	for range 4 {
 		asking.Go(func() {
 			if refused, ok := errors.AsType[*RefusedError](ask()); !ok || refused.Temporary || !strings.Contains(refused.What, "flows are not sampled") {
 				t.Errorf("it is refused with %+v", refused)
@@ -201,6 +204,69 @@ func TestFlowQuestionsAreBounded(t *testing.T) {
 		if answer.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s is answered with %d", name, answer.StatusCode)
 		}
+	}
+}
+
+// TestFollowersAreOfShares: followers of many users of one Tenant leave places for another Tenant and for operators, at each node; and one who has followed as long as one may is told
+// that it ends, whole. The control is that users who are nobody's are counted one by one.
+func TestFollowersAreOfShares(t *testing.T) {
+	t.Parallel()
+	enter := make(chan struct{})
+	h := newHandler(flowAnswers(func(ctx context.Context, _ model.FlowQuestion, _ func(model.Flow) error) error {
+		enter <- struct{}{}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}), quiet())
+	client := serving(t, h.mux())
+	ctx, stop := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer stop()
+	follow := func(user string, by turns.Who) bool {
+		t.Helper()
+		q, ended := flowsOf("red"), make(chan error, 1)
+		q.User, q.Account, q.Flows.Follow = user, by, true
+		asking.Go(func() { ended <- client.Flows(ctx, q, func(model.Flow) error { return nil }) })
+		select {
+		case <-enter:
+			return true
+		case err := <-ended:
+			if refused, ok := errors.AsType[*RefusedError](err); !ok || !refused.Temporary {
+				t.Errorf("%s: %v", user, err)
+			}
+			return false
+		}
+	}
+	held := func(n int, by func(int) turns.Who) (count int) {
+		for i := range n {
+			if follow(fmt.Sprintf("user-%d", i), by(i)) {
+				count++
+			}
+		}
+		return count
+	}
+	if n := held(20, func(int) turns.Who { return turns.Who{Share: "mallory", Tenant: true} }); n != 4 {
+		t.Errorf("one Tenant follows %d times", n)
+	}
+	if n := held(20, func(int) turns.Who { return turns.Who{} }); n != 6 {
+		t.Errorf("users who are nobody's follow %d times", n)
+	}
+	if n := held(1, func(int) turns.Who { return turns.Who{Share: "acme", Tenant: true} }); n != 1 {
+		t.Error("another Tenant does not follow")
+	}
+	if n := held(4, func(i int) turns.Who { return turns.Who{Share: fmt.Sprint(i), Operator: true} }); n != 4 {
+		t.Errorf("operators follow %d times", n)
+	}
+	short := newHandler(flowAnswers(func(ctx context.Context, _ model.FlowQuestion, each func(model.Flow) error) error {
+		err := each(flow("red", "red/web"))
+		<-ctx.Done()
+		return errors.Join(err, context.Cause(ctx))
+	}), quiet())
+	short.followTime = 50 * time.Millisecond
+	q := flowsOf("red")
+	q.Flows.Follow = true
+	if err := serving(t, short.mux()).Flows(t.Context(), q, func(model.Flow) error { return nil }); err != nil {
+		t.Errorf("at its end it is %v", err)
 	}
 }
 

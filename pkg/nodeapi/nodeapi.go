@@ -11,7 +11,7 @@
 //	           ── Client ── POST /connect: ConnectQuestion ──▶ Handler ── Gate ── a socket of the node's Open vSwitch or OVN
 //	                     ◀──────────── bytes, both ways ──────────────▶
 //
-// What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, and each in time and in
+// What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, for each share that a controller names (package turns), and each in time and in
 // bytes, at both ends: neither believes the other that it keeps to that. No connection leads to a socket but by a gate, which stands beside it.
 package nodeapi
 
@@ -24,6 +24,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 // Port is where agents listen, unless they are told otherwise.
@@ -58,14 +59,28 @@ func (p Pod) Key() model.PodKey { return model.PodKey{Namespace: p.Namespace, Na
 type asked interface {
 	// Check says what is wrong with it.
 	Check() error
+	// by is whose turns it takes.
+	by() turns.Who
 }
+
+// share is whose turns a question takes.
+func share(by turns.Who, user string) turns.Who {
+	if by.Share == "" {
+		return turns.Who{Share: "user:" + user}
+	}
+	return by
+}
+
+func (q Question) by() turns.Who { return share(q.Account, q.User) }
 
 // Question asks that packets are sent from a pod.
 type Question struct {
 	// User is on whose account, for the log.
-	User string    `json:"user"`
-	Pod  Pod       `json:"pod"`
-	Ping ping.Spec `json:"ping"`
+	User string `json:"user"`
+	// Account is whose turns it takes; a user's own where no controller says it.
+	Account turns.Who `json:"account,omitzero"`
+	Pod     Pod       `json:"pod"`
+	Ping    ping.Spec `json:"ping"`
 }
 
 // Check says what is wrong with it.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/turns"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -188,8 +189,13 @@ func TestQuestionsAreBounded(t *testing.T) {
 		return nil
 	}), quiet()))
 	var asking sync.WaitGroup
-	ask := func() error { return client.Ping(t.Context(), question(), func(ping.Reply) error { return nil }) }
-	for range maxAtOnce {
+	askBy := func(by turns.Who) error {
+		q := question()
+		q.Account = by
+		return client.Ping(t.Context(), q, func(ping.Reply) error { return nil })
+	}
+	ask := func() error { return askBy(turns.Who{Share: "acme", Tenant: true}) }
+	for range atOnce().Each {
 		asking.Go(func() {
 			if err := ask(); err != nil {
 				t.Error(err)
@@ -200,6 +206,15 @@ func TestQuestionsAreBounded(t *testing.T) {
 	refused, ok := errors.AsType[*RefusedError](ask())
 	if !ok || !refused.Temporary || !strings.Contains(refused.What, "ask again") {
 		t.Errorf("one too many is answered with %v", refused)
+	}
+	// Another Tenant and an operator do not wait for that one.
+	for _, by := range []turns.Who{{Share: "umbrella", Tenant: true}, {Share: "ann", Operator: true}} {
+		asking.Go(func() {
+			if err := askBy(by); err != nil {
+				t.Errorf("%s: %v", by.Share, err)
+			}
+		})
+		<-enter
 	}
 	close(leave)
 	asking.Wait()

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 
 	"github.com/atoll-net/atoll/pkg/observe"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 const (
@@ -26,13 +27,17 @@ const (
 // ObserveQuestion asks where marked packets are seen on a node.
 type ObserveQuestion struct {
 	// User is on whose account, for the log, and Pod from which one they are sent, which is on this node or on another.
-	User  string        `json:"user"`
-	Pod   Pod           `json:"pod"`
-	Watch observe.Watch `json:"watch"`
+	User string `json:"user"`
+	// Account is whose turns it takes.
+	Account turns.Who     `json:"account,omitzero"`
+	Pod     Pod           `json:"pod"`
+	Watch   observe.Watch `json:"watch"`
 }
 
 // Check says what is wrong with it.
 func (q ObserveQuestion) Check() error { return errors.Join(named(q.User, q.Pod), q.Watch.Check()) }
+
+func (q ObserveQuestion) by() turns.Who { return share(q.Account, q.User) }
 
 // Kind is what an interface of a node is.
 type Kind string

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/observe"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/turns"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -150,8 +152,9 @@ func TestObservationsAreBounded(t *testing.T) {
 		return each(ObserveLine{})
 	}}, quiet()))
 	ended := make(chan error, maxObservationsAtOnce)
-	for range maxObservationsAtOnce {
+	for i := range maxObservationsAtOnce {
 		q := observation(t)
+		q.Account = turns.Who{Share: strconv.Itoa(i), Operator: true}
 		go func() { ended <- client.Observe(t.Context(), q, func(ObserveLine) error { return nil }) }()
 		<-begun
 	}

@@ -13,10 +13,11 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
-// maxAtOnce is how many questions an agent answers at the same time.
-const maxAtOnce = 8
+// atOnce is how many questions with short answers an agent answers at the same time, and how many captures.
+func atOnce() turns.Bounds { return turns.Bounds{Every: 8, Each: 4, Kept: 2} }
 
 // Answers are what an agent answers with.
 type Answers interface {
@@ -35,12 +36,19 @@ type Answers interface {
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.
-func Handler(answers Answers, log *slog.Logger) http.Handler {
-	h := &handler{
-		answers: answers, log: log, turns: make(chan struct{}, maxAtOnce), captures: make(chan struct{}, maxAtOnce), flowTurns: make(chan struct{}, maxFlowsAtOnce),
-		connections: make(chan struct{}, maxConnections), observations: make(chan struct{}, maxObservationsAtOnce),
-		checks: make(chan struct{}, maxChecksAtOnce),
+func Handler(answers Answers, log *slog.Logger) http.Handler { return newHandler(answers, log).mux() }
+
+func newHandler(answers Answers, log *slog.Logger) *handler {
+	return &handler{
+		answers: answers, log: log, turns: turns.New("pings", atOnce()), captures: turns.New("captures", atOnce()),
+		flowTurns:   turns.New("questions about flows", turns.Bounds{Every: maxFlowsAtOnce - maxFollowers, Each: 4, Kept: 2}),
+		followers:   turns.New("followers of flows", turns.Bounds{Every: maxFollowers, Each: 4, Kept: 4}),
+		connections: turns.New("connections", turns.Bounds{Every: maxConnections, Each: maxConnections}), observations: turns.New("watches", turns.Bounds{Every: maxObservationsAtOnce, Each: 2, Kept: 1}),
+		followTime: followTime, checks: turns.New("checks", turns.Bounds{Every: maxChecksAtOnce, Each: maxChecksAtOnce}),
 	}
+}
+
+func (h *handler) mux() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathPing, h.ping)
 	mux.HandleFunc("POST "+pathCapture, h.capture)
@@ -55,15 +63,17 @@ type handler struct {
 	answers Answers
 	log     *slog.Logger
 	// turns are for questions with short answers, captures for those that last.
-	turns, captures chan struct{}
+	turns, captures *turns.Turns
 	// observations are those that watch all packets of the node.
-	observations chan struct{}
-	// flowTurns are those of questions about flows, which may take as long as somebody follows.
-	flowTurns chan struct{}
+	observations *turns.Turns
+	// flowTurns are those of questions about flows that are kept, followers of those who hear what comes.
+	flowTurns, followers *turns.Turns
+	// followTime is how long somebody follows.
+	followTime time.Duration
 	// connections are those of connections to sockets, which may last.
-	connections chan struct{}
+	connections *turns.Turns
 	// checks are those of checks, which take the most of the node.
-	checks chan struct{}
+	checks *turns.Turns
 }
 
 // Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone, also while he is answered.
@@ -75,7 +85,12 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 // begin reads a question of so many bytes at most, and waits for nobody: if there are too many already it is refused. Who is let in calls leave.
-func begin[Q asked](w http.ResponseWriter, r *http.Request, most int64, turns chan struct{}) (q Q, leave func(), ok bool) {
+func begin[Q asked](w http.ResponseWriter, r *http.Request, most int64, from *turns.Turns) (q Q, leave func(), ok bool) {
+	return beginOf(w, r, most, func(Q) *turns.Turns { return from })
+}
+
+// beginOf is begin where the question says which turn it takes.
+func beginOf[Q asked](w http.ResponseWriter, r *http.Request, most int64, from func(Q) *turns.Turns) (q Q, leave func(), ok bool) {
 	text, err := readWithin(http.NewResponseController(w), http.MaxBytesReader(w, r.Body, most))
 	if err == nil {
 		err = json.Unmarshal(text, &q)
@@ -87,13 +102,11 @@ func begin[Q asked](w http.ResponseWriter, r *http.Request, most int64, turns ch
 		refuse(w, http.StatusBadRequest, err)
 		return q, nil, false
 	}
-	select {
-	case turns <- struct{}{}:
-		return q, func() { <-turns }, true
-	default:
-		refuse(w, http.StatusTooManyRequests, errors.New("the node's agent answers as many questions at once as it may: ask again in a moment"))
+	if leave, err = from(q).Enter(q.by()); err != nil {
+		refuse(w, http.StatusTooManyRequests, fmt.Errorf("the node's agent answers as many questions at once as it may: %w", err))
 		return q, nil, false
 	}
+	return q, leave, true
 }
 
 // refuseFor answers with why there is no answer.
