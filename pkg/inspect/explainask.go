@@ -93,6 +93,7 @@ func (i Inquirer) asked(ctx context.Context, spec api.ExplanationSpec, may MayAs
 		world := makeWorld(rows, objects, settings, bindings)
 		world.whole = held.Objects
 		world.told = toldBy(ctx, i.Client)
+		world.table.Bound(func(int) error { return context.Cause(ctx) })
 		err := answer(&explainer{World: world, q: q, unasked: unasked}, limits)
 		switch {
 		case err != nil && limits != nil:

@@ -46,6 +46,8 @@ type FlowQuestion struct {
 	Since  time.Duration
 	Until  time.Duration
 	Follow bool
+	// Again is how far back who follows hears again what was told: they go on.
+	Again time.Duration
 }
 
 // FlowSight says whom somebody may see at the other ends of flows. Nil functions: everybody. Their errors are that nobody knows, so that nobody is seen.
@@ -93,7 +95,7 @@ func (i Inquirer) Flows(ctx context.Context, q FlowQuestion, sight FlowSight) (*
 		return nil, err
 	}
 	p := &FlowPlan{begun: map[string]time.Time{}, Question: model.FlowQuestion{
-		Networks: q.Networks, Namespaces: q.Namespaces, Drops: q.Drops, Since: q.Since, Until: q.Until, Follow: q.Follow,
+		Networks: q.Networks, Namespaces: q.Namespaces, Drops: q.Drops, Since: q.Since, Until: q.Until, Follow: q.Follow, Again: q.Again,
 	}}
 	if q.Pod != (model.PodKey{}) {
 		p.pod = q.Pod.String()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
 )
 
 // flowSilence is how long somebody who asks for flows hears nothing before he takes the API for gone: a controller that is followed says every 5 s that it is there.
@@ -51,9 +52,55 @@ func (s FlowScope) path(query url.Values, follow bool) string {
 	return root
 }
 
-// Flows asks for flows, and tells of each, and of nodes that are missing as soon as they are. Who follows goes on until ctx ends. Its error is that they cannot be told, or that the
-// answer is not whole.
+// errRenew: who follows has to ask again.
+var errRenew = errors.New("it has lasted as long as one may")
+
+const (
+	// renewals is how often somebody who follows tries to go on, and renewalPause how long they wait in between.
+	renewals, renewalPause = 10, time.Second
+)
+
+// Flows asks for flows, and tells of each, and of nodes that are missing as soon as they are. Who follows goes on until ctx ends: each answer has an end, and the next one goes on where it
+// was. Its error is that they cannot be told, or that the answer is not whole.
 func (r *Remote) Flows(ctx context.Context, scope FlowScope, q FlowQuestion, each func(api.Flow) error, missing func(api.SilentNode)) (api.FlowStatus, error) {
+	if !q.Follow {
+		return r.flows(ctx, scope, q, each, missing)
+	}
+	began, told := time.Now(), NewTold[api.Flow]()
+	once := func(f api.Flow) error {
+		if !told.First(unnamed(f)) {
+			return nil
+		}
+		return each(f)
+	}
+	status, err := r.flows(ctx, scope, q, once, missing)
+	for errors.Is(err, errRenew) {
+		for range renewals {
+			q.Since, q.Again = 0, min(nodeapi.MaxAgain, time.Since(began).Truncate(time.Millisecond)+time.Millisecond)
+			status, err = r.flows(ctx, scope, q, once, missing)
+			_, busy := errors.AsType[*BusyError](err)
+			_, away := errors.AsType[*UntoldError](err)
+			if !busy && !away {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return status, context.Cause(ctx)
+			case <-time.After(renewalPause):
+			}
+		}
+	}
+	return status, err
+}
+
+// unnamed is a flow without names, which may be known later.
+func unnamed(f api.Flow) api.Flow {
+	f.From, f.To = api.FlowEnd{Address: f.From.Address}, api.FlowEnd{Address: f.To.Address}
+	return f
+}
+
+// flows asks once.
+func (r *Remote) flows(ctx context.Context, scope FlowScope, q FlowQuestion, each func(api.Flow) error, missing func(api.SilentNode)) (api.FlowStatus, error) {
 	query := url.Values{}
 	if q.Pod.Name != "" {
 		query.Set(api.FlowPodName, q.Pod.String())
@@ -69,6 +116,9 @@ func (r *Remote) Flows(ctx context.Context, scope FlowScope, q FlowQuestion, eac
 	}
 	if q.Follow {
 		query.Set(api.FlowFollow, "true")
+	}
+	if q.Again > 0 {
+		query.Set(api.FlowAgain, q.Again.String())
 	}
 	// The body of a refusal is ours to read, which is why it is not client-go's request that is sent.
 	client, err := rest.HTTPClientFor(r.config)
@@ -126,6 +176,8 @@ func readFlows(from io.Reader, heard func(), each func(api.Flow) error, missing 
 		switch {
 		case line.End != nil:
 			return *line.End, nil
+		case line.Renew:
+			return api.FlowStatus{}, errRenew
 		case line.Error != "":
 			return api.FlowStatus{}, errors.New(line.Error)
 		case line.Silent != nil:

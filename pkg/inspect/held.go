@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"net/netip"
 	"slices"
@@ -27,7 +28,29 @@ type Held struct {
 	Pools ClusterRanges
 	// Unread are kinds, by their resources, that could not be read: of them nothing is known.
 	Unread map[string]bool
+	// done is closed when nobody wants the answer any more, which is whatever it is then; nil: never.
+	done <-chan struct{}
 }
+
+// heldFor are the objects for an answer that ends with ctx.
+func (i Inquirer) heldFor(ctx context.Context) (Held, error) {
+	held, err := i.Held()
+	held.done = ctx.Done()
+	return held, err
+}
+
+// over reports whether nobody wants the answer any more.
+func (h Held) over() bool {
+	select {
+	case <-h.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ended is why an answer is none.
+func ended(ctx context.Context) error { return context.Cause(ctx) }
 
 // ClusterRanges are the ranges of which addresses are given that belong to no Network, or to each for itself. Nil: not known.
 type ClusterRanges struct{ Faces, Services, Gateways []netip.Prefix }
@@ -41,6 +64,9 @@ func rangesOf(s config.Settings) ClusterRanges {
 func (h Held) Networks() []api.Network {
 	out := make([]api.Network, 0, len(h.Objects.Networks))
 	for _, name := range slices.Sorted(maps.Keys(h.Objects.Networks)) {
+		if h.over() {
+			break
+		}
 		out = append(out, h.network(h.Objects.Networks[name]))
 	}
 	return out
@@ -131,6 +157,9 @@ func (h Held) detail(n *model.Network) *api.NetworkDetail {
 	}
 	slices.Sort(d.Gateways)
 	for key, policy := range h.Objects.Policies {
+		if h.over() {
+			break
+		}
 		if selectsAny(policy, pods) {
 			d.Policies = append(d.Policies, key.String())
 		}

@@ -51,12 +51,12 @@ type Inquirer struct {
 }
 
 // Networks are all Networks.
-func (i Inquirer) Networks() ([]api.Network, error) {
-	held, err := i.Held()
+func (i Inquirer) Networks(ctx context.Context) ([]api.Network, error) {
+	held, err := i.heldFor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return held.Networks(), nil
+	return held.Networks(), ended(ctx)
 }
 
 // TenantsOf are the Tenants whose admin somebody is, as they say themselves.
@@ -70,13 +70,13 @@ func (i Inquirer) TenantsOf(user string, groups []string) (map[string]bool, erro
 
 // Network is one; false when there is none.
 func (i Inquirer) Network(ctx context.Context, name string) (api.Network, bool, error) {
-	held, err := i.Held()
+	held, err := i.heldFor(ctx)
 	if err != nil {
 		return api.Network{}, false, err
 	}
 	n, there := held.Network(name)
-	if !there {
-		return n, false, nil
+	if err := ended(ctx); err != nil || !there {
+		return n, false, err
 	}
 	if i.Northbound == nil {
 		n.Status.Detail.Problem = "the northbound database was not asked"
@@ -89,43 +89,43 @@ func (i Inquirer) Network(ctx context.Context, name string) (api.Network, bool, 
 }
 
 // IPAMs are what is known of addresses, of each Network and of the cluster.
-func (i Inquirer) IPAMs() ([]api.IPAM, error) {
-	held, err := i.Held()
+func (i Inquirer) IPAMs(ctx context.Context) ([]api.IPAM, error) {
+	held, err := i.heldFor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return held.IPAMs(), nil
+	return held.IPAMs(), ended(ctx)
 }
 
 // IPAM is that of one Network, or of the cluster, with who holds which address; false when there is none.
-func (i Inquirer) IPAM(name string) (api.IPAM, bool, error) {
-	held, err := i.Held()
+func (i Inquirer) IPAM(ctx context.Context, name string) (api.IPAM, bool, error) {
+	held, err := i.heldFor(ctx)
 	if err != nil {
 		return api.IPAM{}, false, err
 	}
 	out, there := held.IPAM(name)
-	return out, there, nil
+	return out, there, ended(ctx)
 }
 
 // IPAMChecks are what is wrong with addresses, in each Network and in the cluster.
 func (i Inquirer) IPAMChecks(ctx context.Context) ([]api.IPAMCheck, error) {
-	held, err := i.Held()
+	held, err := i.heldFor(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if i.Mirror == nil {
-		return held.IPAMChecks(nil, notAsked), nil
+		return held.IPAMChecks(nil, notAsked), ended(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
+	reading, cancel := context.WithTimeout(ctx, mirrorPatience)
 	defer cancel()
 	var out []api.IPAMCheck
-	if err := i.Mirror.use(ctx, func(rows northbound) error {
+	if err := i.Mirror.use(reading, func(rows northbound) error {
 		out = held.IPAMChecks(rows, "")
 		return nil
 	}); err != nil {
-		return held.IPAMChecks(nil, notAnswering("northbound")+": leaks there, and ports that differ, are not known"), nil
+		return held.IPAMChecks(nil, notAnswering("northbound")+": leaks there, and ports that differ, are not known"), ended(ctx)
 	}
-	return out, nil
+	return out, ended(ctx)
 }
 
 // IPAMCheck is that of one Network, or of the cluster; false when there is none.
@@ -139,31 +139,31 @@ func (i Inquirer) IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, bo
 }
 
 // Topologies are what Networks are made of.
-func (i Inquirer) Topologies() ([]api.Topology, error) {
-	held, err := i.Held()
+func (i Inquirer) Topologies(ctx context.Context) ([]api.Topology, error) {
+	held, err := i.heldFor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return held.Topologies(), nil
+	return held.Topologies(), ended(ctx)
 }
 
 // Topology is that of one Network; false when there is none.
-func (i Inquirer) Topology(name string) (api.Topology, bool, error) {
-	held, err := i.Held()
+func (i Inquirer) Topology(ctx context.Context, name string) (api.Topology, bool, error) {
+	held, err := i.heldFor(ctx)
 	if err != nil {
 		return api.Topology{}, false, err
 	}
 	out, there := held.Topology(name)
-	return out, there, nil
+	return out, there, ended(ctx)
 }
 
 // Pods are those of a namespace, or of all if it is empty.
-func (i Inquirer) Pods(namespace string) ([]api.Pod, error) {
-	held, err := i.Held()
+func (i Inquirer) Pods(ctx context.Context, namespace string) ([]api.Pod, error) {
+	held, err := i.heldFor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return held.Pods(namespace), nil
+	return held.Pods(namespace), ended(ctx)
 }
 
 // Pod is one with all its layers; false when there is none.

@@ -106,6 +106,9 @@ func (h Held) IPAMs() []api.IPAM {
 	all := h.holdings()
 	out := make([]api.IPAM, 0, len(h.Objects.Networks)+1)
 	for _, name := range slices.Sorted(maps.Keys(h.Objects.Networks)) {
+		if h.over() {
+			break
+		}
 		out = append(out, h.ipam(h.Objects.Networks[name], all))
 	}
 	return append(out, h.facePools(all, false))

@@ -28,15 +28,14 @@ type addressCheck struct {
 // nil when problem says why they are not known.
 func (h Held) IPAMChecks(rows northbound, problem string) []api.IPAMCheck {
 	c := addressCheck{h, h.holdings(), map[string][]api.IPAMFinding{}}
-	c.checkRanges()
-	c.checkDuplicates()
-	c.checkFaces()
-	c.checkCounts()
-	c.checkGone()
-	c.checkOverlaps()
+	checks := []func(){c.checkRanges, c.checkDuplicates, c.checkFaces, c.checkCounts, c.checkGone, c.checkOverlaps}
 	if rows != nil {
-		c.checkPorts(rows)
-		c.checkBalancers(rows)
+		checks = append(checks, func() { c.checkPorts(rows) }, func() { c.checkBalancers(rows) })
+	}
+	for _, check := range checks {
+		if !h.over() {
+			check()
+		}
 	}
 	names := append(slices.Sorted(maps.Keys(h.Objects.Networks)), api.ClusterPools)
 	out := make([]api.IPAMCheck, 0, len(names))

@@ -18,6 +18,9 @@ import (
 func (h Held) Pods(namespace string) []api.Pod {
 	out := []api.Pod{}
 	for _, key := range slices.SortedFunc(maps.Keys(h.Objects.Pods), model.PodKey.Compare) {
+		if h.over() {
+			break
+		}
 		if namespace == "" || key.Namespace == namespace {
 			out = append(out, h.pod(h.Objects.Pods[key]))
 		}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,7 +70,7 @@ func ParsePolicyKey(text string) (model.PolicyKey, error) {
 
 // Try says what would change, and of flows that were seen, unless they are nil, which. Who may not ask about everything is told of pods of the namespaces that he may ask about: of those where he may
 // change policies, and of others of the same Networks.
-func (i Inquirer) Try(tried Tried, may MayAsk, seen *TriedFlows) (api.PolicyTrialStatus, error) {
+func (i Inquirer) Try(ctx context.Context, tried Tried, may MayAsk, seen *TriedFlows) (api.PolicyTrialStatus, error) {
 	if i.Settings == nil {
 		return api.PolicyTrialStatus{}, ErrNotRead
 	}
@@ -81,7 +82,7 @@ func (i Inquirer) Try(tried Tried, may MayAsk, seen *TriedFlows) (api.PolicyTria
 	if err != nil {
 		return api.PolicyTrialStatus{}, err
 	}
-	q := policytrial.Question{Objects: held.Objects, Defaults: defaultsof.Of(settings), Policies: tried, Flows: seen.judged()}
+	q := policytrial.Question{Objects: held.Objects, Defaults: defaultsof.Of(settings), Policies: tried, Flows: seen.judged(), Gone: func() error { return context.Cause(ctx) }}
 	sources := "the objects of the API server"
 	var limits *sight
 	if may != nil {

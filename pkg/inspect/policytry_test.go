@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ func (w *world) tryIn(tried Tried, his []string) (api.PolicyTrialStatus, error) 
 		Held:     func() (Held, error) { return w.heldOf(), nil },
 		Settings: func() (config.Settings, error) { return explained(), nil },
 	}
-	return i.Try(tried, may, nil)
+	return i.Try(context.Background(), tried, may, nil)
 }
 
 // closed isolates every pod of a namespace, in both directions.

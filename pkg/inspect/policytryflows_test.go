@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -48,7 +49,7 @@ func (w *world) tryFlows(tried Tried, his []string, flows ...api.Flow) *api.Tria
 		may = func(namespace string) (bool, error) { return slices.Contains(his, namespace), nil }
 	}
 	i := Inquirer{Held: func() (Held, error) { return w.heldOf(), nil }, Settings: func() (config.Settings, error) { return explained(), nil }}
-	status, err := i.Try(tried, may, &TriedFlows{Since: time.Hour, Flows: flows})
+	status, err := i.Try(context.Background(), tried, may, &TriedFlows{Since: time.Hour, Flows: flows})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (r *Remote) tryLocally(ctx context.Context, tried Tried, down, namespace st
 	if since != nil {
 		seen = &TriedFlows{Since: since.Duration, Problem: down}
 	}
-	out, err := local.Try(tried, nil, seen)
+	out, err := local.Try(ctx, tried, nil, seen)
 	if out.Sources = "what Kubernetes tells you"; len(unread) > 0 {
 		out.Sources += ", without " + strings.Join(unread, " and ")
 	}

@@ -67,7 +67,7 @@ func (r *Remote) Cluster(ctx context.Context) (api.Cluster, string, error) {
 
 // Networks are those that the user may get.
 func (r *Remote) Networks(ctx context.Context) ([]api.Network, string, error) {
-	return listOf(ctx, r, api.ResourceNetworks, func(l api.NetworkList) []api.Network { return l.Items }, Inquirer.Networks)
+	return listOf(ctx, r, api.ResourceNetworks, func(l api.NetworkList) []api.Network { return l.Items }, func(i Inquirer) ([]api.Network, error) { return i.Networks(ctx) })
 }
 
 // Network is one with its details.
@@ -77,12 +77,12 @@ func (r *Remote) Network(ctx context.Context, name string) (api.Network, string,
 
 // IPAMs are those that the user may get.
 func (r *Remote) IPAMs(ctx context.Context) ([]api.IPAM, string, error) {
-	return listOf(ctx, r, api.ResourceIPAMs, func(l api.IPAMList) []api.IPAM { return l.Items }, Inquirer.IPAMs)
+	return listOf(ctx, r, api.ResourceIPAMs, func(l api.IPAMList) []api.IPAM { return l.Items }, func(i Inquirer) ([]api.IPAM, error) { return i.IPAMs(ctx) })
 }
 
 // IPAM is one with its holders.
 func (r *Remote) IPAM(ctx context.Context, name string) (api.IPAM, string, error) {
-	return oneOf(ctx, r, api.ResourceIPAMs, name, func(i Inquirer) (api.IPAM, bool, error) { return i.IPAM(name) })
+	return oneOf(ctx, r, api.ResourceIPAMs, name, func(i Inquirer) (api.IPAM, bool, error) { return i.IPAM(ctx, name) })
 }
 
 // IPAMChecks are those that the user may get.
@@ -98,12 +98,12 @@ func (r *Remote) IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, str
 
 // Topologies are those that the user may get.
 func (r *Remote) Topologies(ctx context.Context) ([]api.Topology, string, error) {
-	return listOf(ctx, r, api.ResourceTopologies, func(l api.TopologyList) []api.Topology { return l.Items }, Inquirer.Topologies)
+	return listOf(ctx, r, api.ResourceTopologies, func(l api.TopologyList) []api.Topology { return l.Items }, func(i Inquirer) ([]api.Topology, error) { return i.Topologies(ctx) })
 }
 
 // Topology is one.
 func (r *Remote) Topology(ctx context.Context, name string) (api.Topology, string, error) {
-	return oneOf(ctx, r, api.ResourceTopologies, name, func(i Inquirer) (api.Topology, bool, error) { return i.Topology(name) })
+	return oneOf(ctx, r, api.ResourceTopologies, name, func(i Inquirer) (api.Topology, bool, error) { return i.Topology(ctx, name) })
 }
 
 // listOf reads a list; where nobody answers, it is made locally.
@@ -145,7 +145,7 @@ func (r *Remote) Pods(ctx context.Context, namespace string) ([]api.Pod, string,
 		return out.Items, "", err
 	}
 	local, note := r.locally(ctx, down, namespace)
-	items, err := local.Pods(namespace)
+	items, err := local.Pods(ctx, namespace)
 	return items, note(), err
 }
 

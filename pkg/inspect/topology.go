@@ -18,6 +18,9 @@ func (h Held) Topologies() []api.Topology {
 	pods, gateways := h.placed(), h.gatewaysOf()
 	out := make([]api.Topology, 0, len(h.Objects.Networks))
 	for _, name := range slices.Sorted(maps.Keys(h.Objects.Networks)) {
+		if h.over() {
+			break
+		}
 		out = append(out, h.topology(h.Objects.Networks[name], pods, gateways))
 	}
 	return out

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -74,12 +73,8 @@ func (h *handler) mayCreate(ctx context.Context, who user, subresource string, p
 }
 
 // readQuestion reads what is asked.
-func readQuestion(body io.Reader, in any) error {
-	text, err := io.ReadAll(io.LimitReader(body, maxQuestion))
-	if err == nil {
-		err = json.Unmarshal(text, in)
-	}
-	if err != nil {
+func readQuestion(text []byte, in any) error {
+	if err := json.Unmarshal(text, in); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	authorization "k8s.io/api/authorization/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -31,6 +32,9 @@ type attributes struct{ verb, group, resource, subresource, namespace, name stri
 // authorizer asks Kubernetes who may what.
 type authorizer struct {
 	client kubernetes.Interface
+
+	// asking has those who ask the same at the same time ask once.
+	asking singleflight.Group
 
 	mu       sync.Mutex
 	verdicts map[[sha256.Size]byte]verdict
@@ -61,14 +65,25 @@ func (a *authorizer) may(ctx context.Context, who user, what attributes) (bool, 
 	if allowed, known := a.remembered(sum); known {
 		return allowed, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, reviewTime)
-	defer cancel()
-	answer, err := a.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorization.SubjectAccessReview{Spec: spec}, meta.CreateOptions{})
-	if err != nil {
-		return false, fmt.Errorf("review access: %w", err)
+	answers := a.asking.DoChan(string(sum[:]), func() (any, error) {
+		// It is for others, too, who may have more time.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTime)
+		defer cancel()
+		answer, err := a.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorization.SubjectAccessReview{Spec: spec}, meta.CreateOptions{})
+		if err == nil {
+			a.remember(sum, answer.Status.Allowed)
+		}
+		return err == nil && answer.Status.Allowed, err
+	})
+	select {
+	case answer := <-answers:
+		if answer.Err != nil {
+			return false, fmt.Errorf("review access: %w", answer.Err)
+		}
+		return answer.Val == true, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("review access: %w", context.Cause(ctx))
 	}
-	a.remember(sum, answer.Status.Allowed)
-	return answer.Status.Allowed, nil
 }
 
 // version is that of inspect.atoll.dev, and any of other groups.

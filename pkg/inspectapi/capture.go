@@ -2,7 +2,6 @@ package inspectapi
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/netip"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 // capturer tells of pods' packets.
@@ -20,39 +20,36 @@ type capturer struct {
 	*handler
 	nodes  Nodes
 	agents askCapture
-	crowd  crowd
+	crowd  *turns.Turns
 }
 
 func newCapturer(h *handler, nodes Nodes, agents askCapture) *capturer {
-	return &capturer{handler: h, nodes: nodes, agents: agents, crowd: crowd{what: "captures", every: 16, each: 8}}
+	return &capturer{handler: h, nodes: nodes, agents: agents, crowd: turns.New("captures", turns.Bounds{Every: 16, Each: 8, Kept: 4})}
 }
 
 // ServeHTTP implements http.Handler.
 func (c *capturer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), nodeapi.CaptureTime+reviewTime)
 	defer cancel()
-	who, err := c.identify(r)
+	pod := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	asked, left, err := c.comes(w, r, maxQuestion, func(asked request) error { return c.mayCreate(ctx, asked.who, api.SubresourceCapture, pod) })
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
-	pod := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	if err := c.mayCreate(ctx, who, api.SubresourceCapture, pod); err != nil {
-		c.fail(w, err)
-		return
-	}
-	leave, err := c.crowd.enter(who.name)
+	left()
+	leave, err := enter(c.crowd, asked.share)
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
 	defer leave()
-	on, q, err := c.question(ctx, who, pod, r.Body)
+	on, q, err := c.question(ctx, asked, pod)
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
-	log := c.log.With("user", who.name, "pod", pod, "uid", on.UID, "node", on.Node, "part", q.Part.Number)
+	log := c.log.With("user", asked.who.name, "pod", pod, "uid", on.UID, "node", on.Node, "part", q.Part.Number)
 	log.Info("packets of a pod are captured", "interface", q.Spec.Interface, "direction", q.Spec.Direction, "filter", q.Spec.Filter.String())
 	out := &lines{w: w, control: http.NewResponseController(w)}
 	told := 0
@@ -72,14 +69,14 @@ func (c *capturer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // question is what the pod's agent is asked.
-func (c *capturer) question(ctx context.Context, who user, pod model.PodKey, body io.Reader) (inspect.Sender, nodeapi.CaptureQuestion, error) {
+func (c *capturer) question(ctx context.Context, asked request, pod model.PodKey) (inspect.Sender, nodeapi.CaptureQuestion, error) {
 	var in api.PodCapture
-	if err := readQuestion(body, &in); err != nil {
+	if err := readQuestion(asked.text, &in); err != nil {
 		return inspect.Sender{}, nodeapi.CaptureQuestion{}, err
 	}
 	s := in.Spec
 	q := nodeapi.CaptureQuestion{
-		User: who.name,
+		User: asked.who.name, Account: asked.share,
 		Spec: capture.Spec{
 			Interface: s.Interface, Direction: capture.Direction(s.Direction), SnapLength: s.SnapLength, Count: s.Count, Bytes: s.Bytes,
 			Filter: capture.Filter{Ports: s.Ports, Protocols: s.Protocols},

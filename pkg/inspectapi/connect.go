@@ -13,6 +13,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/gate"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 // connectBounds bound connections to databases, and those to nodes.
@@ -24,9 +25,9 @@ type connectBounds struct {
 	lasts, again time.Duration
 }
 
-// crowd bounds how many there are.
-func (b connectBounds) crowd(what string) *crowd {
-	return &crowd{what: what, every: b.every, each: b.each}
+// crowd bounds how many there are. Only operators have the right.
+func (b connectBounds) crowd(what string) *turns.Turns {
+	return turns.New(what, turns.Bounds{Every: b.every, Each: b.each})
 }
 
 func defaultBounds() connectBounds {
@@ -47,7 +48,7 @@ type connector struct {
 	*handler
 	databases map[string]ovsdb.Asker
 	bounds    connectBounds
-	crowd     *crowd
+	crowd     *turns.Turns
 }
 
 func newConnector(h *handler, databases map[string]ovsdb.Asker, bounds connectBounds) *connector {
@@ -56,7 +57,8 @@ func newConnector(h *handler, databases map[string]ovsdb.Asker, bounds connectBo
 
 // ask is what a connection is asked for.
 type ask struct {
-	who user
+	who   user
+	share turns.Who
 	// resource and name are of what it leads to.
 	resource, name string
 	writes         bool
@@ -64,12 +66,12 @@ type ask struct {
 
 // ServeHTTP implements http.Handler. It returns when the connection has ended.
 func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	wanted, err := c.admit(r)
+	wanted, err := c.admit(w, r)
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
-	leave, err := c.crowd.enter(wanted.who.name)
+	leave, err := enter(c.crowd, wanted.share)
 	if err != nil {
 		c.fail(w, err)
 		return
@@ -109,8 +111,8 @@ func speaks(protocol string) func(*websocket.Config, *http.Request) error {
 }
 
 // admit says what is asked for, if who asks may have it.
-func (c *connector) admit(r *http.Request) (ask, error) {
-	wanted, err := c.asked(r, api.ResourceDatabases)
+func (c *connector) admit(w http.ResponseWriter, r *http.Request) (ask, error) {
+	wanted, err := c.asked(w, r, api.ResourceDatabases)
 	if err != nil {
 		return ask{}, err
 	}
@@ -121,19 +123,16 @@ func (c *connector) admit(r *http.Request) (ask, error) {
 }
 
 // asked says what connection is asked for, if who asks may have it. Nothing is looked up for it.
-func (h *handler) asked(r *http.Request, resource string) (ask, error) {
-	select {
-	case h.turns <- struct{}{}:
-		defer func() { <-h.turns }()
-	case <-r.Context().Done():
-		return ask{}, apierrors.NewServiceUnavailable("who asked has gone")
-	}
-	who, err := h.identify(r)
+func (h *handler) asked(w http.ResponseWriter, r *http.Request, resource string) (wanted ask, err error) {
+	_, left, err := h.comes(w, r, 0, func(asked request) error {
+		wanted = ask{who: asked.who, share: asked.share, resource: resource, name: r.PathValue("name"), writes: r.URL.Query().Get(api.ProxyWrite) == "true"}
+		return h.mayConnect(r.Context(), wanted)
+	})
 	if err != nil {
 		return ask{}, err
 	}
-	wanted := ask{who: who, resource: resource, name: r.PathValue("name"), writes: r.URL.Query().Get(api.ProxyWrite) == "true"}
-	return wanted, h.mayConnect(r.Context(), wanted)
+	left()
+	return wanted, nil
 }
 
 // upgrades is an error unless a request asks for an upgrade to websocket with a protocol.

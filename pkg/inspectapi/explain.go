@@ -2,9 +2,6 @@ package inspectapi
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -17,16 +14,9 @@ const maxQuestion = 64 << 10
 
 // explain answers a question that is posted. Whoever may ask about every namespace is told everything; others are about those that they may.
 func (h *handler) explain(r request) (any, error) {
-	text, err := io.ReadAll(io.LimitReader(r.Body, maxQuestion+1))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
-	}
-	if len(text) > maxQuestion {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a question has at most %d bytes", maxQuestion))
-	}
 	var question api.Explanation
-	if err := json.Unmarshal(text, &question); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
+	if err := readQuestion(r.text, &question); err != nil {
+		return nil, err
 	}
 	may, err := h.mayAsk(r.Context(), r.who)
 	if err != nil {
@@ -47,7 +37,10 @@ func (h *handler) explain(r request) (any, error) {
 		out.Status, err = h.prove(r, question.Spec, may)
 		return out, err
 	}
-	out.Status, err = h.answers.Explain(r.Context(), question.Spec, may)
+	err = h.working(r, func() (err error) {
+		out.Status, err = h.answers.Explain(r.Context(), question.Spec, may)
+		return err
+	})
 	return out, err
 }
 

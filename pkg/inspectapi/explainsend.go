@@ -15,6 +15,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/nodeapi"
 	"github.com/atoll-net/atoll/pkg/observe"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 // The bounds of one explanation that is proved by packets. All of it is within answerTime.
@@ -36,11 +37,11 @@ type Sends interface {
 type prover struct {
 	sends  Sends
 	agents Agents
-	crowd  crowd
+	crowd  *turns.Turns
 }
 
 func newProver(sends Sends, agents Agents) *prover {
-	return &prover{sends: sends, agents: agents, crowd: crowd{what: "explanations with a packet", every: 8, each: 2}}
+	return &prover{sends: sends, agents: agents, crowd: turns.New("explanations with a packet", turns.Bounds{Every: 8, Each: 2, Kept: 2})}
 }
 
 // prove explains and sends. Who asks may be told about what may allows; that he may send, is asked here.
@@ -56,12 +57,16 @@ func (h *handler) prove(r request, spec api.ExplanationSpec, may inspect.MayAsk)
 	if err := h.mayCreate(r.Context(), r.who, api.SubresourcePing, from); err != nil {
 		return none, err
 	}
-	leave, err := h.prover.crowd.enter(r.who.name)
+	leave, err := enter(h.prover.crowd, r.share)
 	if err != nil {
 		return none, err
 	}
 	defer leave()
-	s, err := h.prover.sends.Sending(r.Context(), spec, may)
+	var s *inspect.Sending
+	err = h.working(r, func() (err error) {
+		s, err = h.prover.sends.Sending(r.Context(), spec, may)
+		return err
+	})
 	if err != nil {
 		return none, err
 	}
@@ -72,7 +77,7 @@ func (h *handler) prove(r request, spec api.ExplanationSpec, may inspect.MayAsk)
 	}
 	h.log.Info("a marked packet is sent from a pod, and watched for", "user", r.who.name, "pod", from, "uid", s.From.UID, "node", s.From.Node, "protocol", spec.Protocol, "targets", s.Targets,
 		"port", spec.Port, "nodes", len(s.Nodes))
-	seen, replies, err := h.prover.send(r.Context(), r.who.name, spec, s)
+	seen, replies, err := h.prover.send(r.Context(), r, spec, s)
 	if err != nil {
 		return none, agentProblem(err)
 	}
@@ -128,18 +133,18 @@ func (w *watched) hear(line nodeapi.ObserveLine) error {
 }
 
 // send sends when all nodes watch, or cannot. Its error is that nothing was sent.
-func (p *prover) send(ctx context.Context, user string, spec api.ExplanationSpec, s *inspect.Sending) ([]inspect.Observed, []ping.Reply, error) {
+func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSpec, s *inspect.Sending) ([]inspect.Observed, []ping.Reply, error) {
 	mark, err := ping.NewMark()
 	if err != nil {
 		return nil, nil, err
 	}
 	sending := nodeapi.Question{
-		User: user, Pod: nodeapi.Pod{Namespace: s.From.Key.Namespace, Name: s.From.Key.Name, UID: s.From.UID},
+		User: asked.who.name, Account: asked.share, Pod: nodeapi.Pod{Namespace: s.From.Key.Namespace, Name: s.From.Key.Name, UID: s.From.UID},
 		Ping: ping.Spec{
 			Protocol: model.Protocol(spec.Protocol), Targets: s.Targets, Port: spec.Port, Count: 1, First: 1, Size: sentSize, Interval: time.Second, Timeout: replyTime, Mark: &mark,
 		},
 	}
-	watching := nodeapi.ObserveQuestion{User: user, Pod: sending.Pod, Watch: observe.Watch{
+	watching := nodeapi.ObserveQuestion{User: asked.who.name, Account: asked.share, Pod: sending.Pod, Watch: observe.Watch{
 		Protocol: sending.Ping.Protocol, Mark: mark, Targets: len(s.Targets), Ports: s.Ports, Time: beginTime + replyTime + drainTime + time.Second,
 	}}
 	// Agents that watch end with it.

@@ -181,7 +181,7 @@ func TestSilentAgentsAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.silent["n2"] = errors.New("silent")
-	seen, replies, err := p.send(t.Context(), "jo", api.ExplanationSpec{Protocol: "tcp", Port: 80}, s)
+	seen, replies, err := p.send(t.Context(), request{who: user{name: "jo"}}, api.ExplanationSpec{Protocol: "tcp", Port: 80}, s)
 	if err != nil || len(replies) != 1 || len(seen) != 2 || seen[0].Problem != "" || !strings.Contains(seen[1].Problem, "has not begun to watch") {
 		t.Errorf("%v, %+v, %+v", err, replies, seen)
 	}

@@ -10,6 +10,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/nodeapi"
 )
 
 // errOthers: what somebody follows is not what he began to follow.
@@ -18,8 +19,8 @@ var errOthers = errors.New("what is followed was made anew, or has gone: ask aga
 // following is somebody who follows flows.
 type following struct {
 	*flower
-	who  user
-	plan *inspect.FlowPlan
+	asked request
+	plan  *inspect.FlowPlan
 	// again plans anew, if he still may.
 	again func(ctx context.Context) (*inspect.FlowPlan, error)
 
@@ -28,12 +29,27 @@ type following struct {
 	all  chan heard
 	on   map[string]bool
 	lost map[string]bool
+	// told are those flows that may come again, and began is when it was.
+	told  *inspect.Told[heardFlow]
+	began time.Time
+}
+
+// heardFlow is a flow as a node has told it, but for the pod, which may be known later.
+type heardFlow struct {
+	node string
+	flow model.Flow
+}
+
+func (h heard) key() heardFlow {
+	h.flow.Pod = ""
+	return heardFlow{h.node, h.flow}
 }
 
 // follow tells of flows as they come, in the order of time within a second, until ctx ends, who follows reads no more, or may no more.
 func (f *flower) follow(ctx context.Context, out *flowLines, s *following) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.all, s.on, s.lost = make(chan heard, f.bounds.batch), map[string]bool{}, map[string]bool{}
+	s.told, s.began = inspect.NewTold[heardFlow](), time.Now()
 	defer s.asking.Wait()
 	defer cancel()
 	s.ask(ctx)
@@ -59,6 +75,10 @@ func (f *flower) follow(ctx context.Context, out *flowLines, s *following) {
 	for err == nil {
 		select {
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errOld) {
+				_ = write()
+				_ = out.flush(api.FlowLine{Renew: true, Error: errOld.Error() + ": ask again"}) // Who follows may have gone.
+			}
 			return
 		case one := <-s.all:
 			if one.ended {
@@ -68,7 +88,7 @@ func (f *flower) follow(ctx context.Context, out *flowLines, s *following) {
 			if s.lost[one.node] {
 				err = s.missed(out, one)
 			}
-			if flow, mine := s.plan.Tell(one.flow, one.node); mine {
+			if flow, mine := s.plan.Tell(one.flow, one.node); mine && s.told.First(one.key()) {
 				batch = append(batch, flow)
 			}
 			if err == nil && len(batch) >= f.bounds.batch {
@@ -126,10 +146,17 @@ func (s *following) ask(ctx context.Context) {
 			continue
 		}
 		s.on[node.Name] = true
-		q := asks(s.who, s.plan, s.bounds.told)
+		q := asks(s.asked, s.plan, s.bounds.told)
+		again := s.plan.Question.Again
 		s.asking.Go(func() {
 			for {
+				asked := time.Now()
 				err := s.agents(ctx, node, q, func(flow model.Flow) error { return s.tell(ctx, heard{node: node.Name, flow: flow}) })
+				// What came meanwhile is told again, and what was told already is left out.
+				q.Flows.Since, q.Flows.Again = time.Nanosecond, min(nodeapi.MaxAgain, time.Since(s.began)+again)
+				if err == nil && time.Since(asked) > s.bounds.beat {
+					continue // It has lasted as long as one may there.
+				}
 				if err == nil {
 					err = errors.New("it has ended")
 				}
@@ -141,8 +168,6 @@ func (s *following) ask(ctx context.Context) {
 					return
 				case <-time.After(s.bounds.beat):
 				}
-				// What was before has been told, or is lost.
-				q.Flows.Since = time.Nanosecond
 			}
 		})
 	}

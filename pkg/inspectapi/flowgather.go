@@ -25,8 +25,8 @@ type heard struct {
 }
 
 // once tells what nodes keep, in the order of time.
-func (f *flower) once(ctx context.Context, who user, plan *inspect.FlowPlan, out *flowLines) {
-	flows, status := f.gather(ctx, who, plan)
+func (f *flower) once(ctx context.Context, asked request, plan *inspect.FlowPlan, out *flowLines) {
+	flows, status := f.gather(ctx, asked, plan)
 	for i := range flows {
 		if err := out.write(api.FlowLine{Flow: &flows[i]}); err != nil {
 			return
@@ -36,10 +36,10 @@ func (f *flower) once(ctx context.Context, who user, plan *inspect.FlowPlan, out
 }
 
 // gather asks all nodes of a plan, and waits for them no longer than the bound says: of the newest flows as many as an answer may have.
-func (f *flower) gather(ctx context.Context, who user, plan *inspect.FlowPlan) ([]api.Flow, api.FlowStatus) {
+func (f *flower) gather(ctx context.Context, asked request, plan *inspect.FlowPlan) ([]api.Flow, api.FlowStatus) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.bounds.gather, fmt.Errorf("it took more than %s", f.bounds.gather))
 	defer cancel()
-	all, q := make(chan heard, f.bounds.batch), asks(who, plan, f.bounds.told)
+	all, q := make(chan heard, f.bounds.batch), asks(asked, plan, f.bounds.told)
 	turns, asking := make(chan inspect.FlowNode), sync.WaitGroup{}
 	for range min(f.bounds.atOnce, len(plan.Nodes)) {
 		asking.Go(func() {

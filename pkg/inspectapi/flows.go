@@ -15,6 +15,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 // FlowPlans says how questions about flows are answered. An inspect.Inquirer does.
@@ -44,10 +45,12 @@ type flowBounds struct {
 	batch        int
 	// again is how often it is asked whether who follows still may, and of whom.
 	again time.Duration
+	// lasts is how long somebody follows, who goes on by asking again.
+	lasts time.Duration
 }
 
 func defaultFlowBounds() flowBounds {
-	return flowBounds{gather: 8 * time.Second, atOnce: 32, told: nodeapi.MaxFlows, second: time.Second, beat: 5 * time.Second, batch: 4096, again: 15 * time.Second}
+	return flowBounds{gather: 8 * time.Second, atOnce: 32, told: nodeapi.MaxFlows, second: time.Second, beat: 5 * time.Second, batch: 4096, again: 15 * time.Second, lasts: 10 * time.Minute}
 }
 
 // flower tells of flows.
@@ -56,11 +59,11 @@ type flower struct {
 	plans  FlowPlans
 	agents FlowAgents
 	bounds flowBounds
-	crowd  crowd
+	crowd  *turns.Turns
 }
 
 func newFlower(h *handler, plans FlowPlans, agents FlowAgents) *flower {
-	h.flower = &flower{handler: h, plans: plans, agents: agents, bounds: defaultFlowBounds(), crowd: crowd{what: "questions about flows", every: 16, each: 4}}
+	h.flower = &flower{handler: h, plans: plans, agents: agents, bounds: defaultFlowBounds(), crowd: turns.New("questions about flows", turns.Bounds{Every: 16, Each: 4, Kept: 4})}
 	return h.flower
 }
 
@@ -68,12 +71,14 @@ func newFlower(h *handler, plans FlowPlans, agents FlowAgents) *flower {
 func (f *flower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	who, err := f.identify(r)
+	asked, left, err := f.comes(w, r, 0, func(request) error { return nil })
 	if err != nil {
 		f.fail(w, err)
 		return
 	}
-	leave, err := f.crowd.enter(who.name)
+	left()
+	who := asked.who
+	leave, err := enter(f.crowd, asked.share)
 	if err != nil {
 		f.fail(w, err)
 		return
@@ -98,10 +103,12 @@ func (f *flower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.log.Info("flows are asked for", "user", who.name, "networks", q.Networks, "namespaces", q.Namespaces, "follow", q.Follow)
 	out := &flowLines{w: w, control: control}
 	if !q.Follow {
-		f.once(ctx, who, plan, out)
+		f.once(ctx, asked, plan, out)
 		return
 	}
-	f.follow(ctx, out, &following{flower: f, who: who, plan: plan, again: func(ctx context.Context) (*inspect.FlowPlan, error) {
+	ctx, old := context.WithTimeoutCause(ctx, f.bounds.lasts, errOld)
+	defer old()
+	f.follow(ctx, out, &following{flower: f, asked: asked, plan: plan, again: func(ctx context.Context) (*inspect.FlowPlan, error) {
 		q, sight, err := f.admit(ctx, who, r)
 		if err != nil {
 			return nil, err
@@ -202,11 +209,11 @@ func (f *flower) allows(ctx context.Context, who user, what attributes) (bool, e
 
 // his are the Networks whose flows somebody may get, of the Tenants whose admin he is.
 func (f *flower) his(ctx context.Context, who user) ([]string, error) {
-	all, err := f.answers.Networks()
+	all, err := f.answers.Networks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err = his(f.handler, request{(&http.Request{}).WithContext(ctx), who}, api.ResourceFlows, all, func(n *api.Network) (string, string) { return n.Name, n.Status.Tenant })
+	all, err = his(f.handler, request{Request: (&http.Request{}).WithContext(ctx), who: who}, api.ResourceFlows, all, func(n *api.Network) (string, string) { return n.Name, n.Status.Tenant })
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +251,7 @@ func readFlowQuery(query map[string][]string, q *inspect.FlowQuestion) error {
 		}
 		q.Pod = key.Pod
 	}
-	for name, to := range map[string]*time.Duration{api.FlowSince: &q.Since, api.FlowUntil: &q.Until} {
+	for name, to := range map[string]*time.Duration{api.FlowSince: &q.Since, api.FlowUntil: &q.Until, api.FlowAgain: &q.Again} {
 		if text := get(name); text != "" {
 			age, err := time.ParseDuration(text)
 			if err != nil || age <= 0 {
@@ -252,6 +259,9 @@ func readFlowQuery(query map[string][]string, q *inspect.FlowQuestion) error {
 			}
 			*to = age
 		}
+	}
+	if q.Again > nodeapi.MaxAgain || q.Again > 0 && !q.Follow {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s is for who follows, and at most %s", api.FlowAgain, nodeapi.MaxAgain))
 	}
 	if q.Follow && q.Until > 0 {
 		return apierrors.NewBadRequest("who follows what comes does not end in the past")
@@ -267,8 +277,8 @@ func readFlowQuery(query map[string][]string, q *inspect.FlowQuestion) error {
 const maxNamed = 64
 
 // asks is what an agent is asked.
-func asks(who user, plan *inspect.FlowPlan, limit int) nodeapi.FlowsQuestion {
-	q := nodeapi.FlowsQuestion{User: who.name, All: plan.Question.Networks == nil && plan.Question.Namespaces == nil, Flows: plan.Question}
+func asks(asked request, plan *inspect.FlowPlan, limit int) nodeapi.FlowsQuestion {
+	q := nodeapi.FlowsQuestion{User: asked.who.name, Account: asked.share, All: plan.Question.Networks == nil && plan.Question.Namespaces == nil, Flows: plan.Question}
 	q.Flows.Limit = limit
 	return q
 }

@@ -42,6 +42,8 @@ type flowWorld struct {
 	down  map[string]error
 	// comes is what an agent tells of who follows.
 	comes chan model.Flow
+	// again is what an agent tells of before, of who goes on.
+	again []model.Flow
 	asked []nodeapi.FlowsQuestion
 }
 
@@ -117,8 +119,11 @@ func (w *flowWorld) tell(ctx context.Context, on inspect.FlowNode, q nodeapi.Flo
 	if err := q.Check(); err != nil {
 		return err
 	}
+	if q.Flows.Again > 0 {
+		kept = w.again
+	}
 	for _, f := range kept {
-		if leaky || q.Flows.Asks(f) && q.Flows.Since != time.Nanosecond {
+		if leaky || q.Flows.Asks(f) && (q.Flows.Since != time.Nanosecond || q.Flows.Again > 0) {
 			if err := each(f); err != nil {
 				return err
 			}
@@ -369,5 +374,53 @@ func TestFollowersAreToldOfNodes(t *testing.T) {
 	w.mu.Unlock()
 	if l := next(func(l api.FlowLine) bool { return l.Error != "" }); !strings.Contains(l.Error, "is Off") {
 		t.Errorf("when sampling is ended he is told %+v", l)
+	}
+}
+
+// TestFollowersAreRenewed: who has followed as long as one may is told to ask again, and hears again from agents what was told meanwhile. Where an agent ends first, who follows does not
+// notice: what it tells again is told once.
+func TestFollowersAreRenewed(t *testing.T) {
+	t.Parallel()
+	w := newFlowWorld(t)
+	w.flower.bounds.lasts = 200 * time.Millisecond
+	next, lines := w.follow(t, "jo", "acme")
+	if l := next(func(l api.FlowLine) bool { return l.Renew || l.Error != "" }); !l.Renew || !strings.Contains(l.Error, "ask again") {
+		t.Errorf("it ends with %+v", l)
+	}
+	if lines.Scan() {
+		t.Errorf("and then comes %s", lines.Text())
+	}
+	w = newFlowWorld(t)
+	w.again = []model.Flow{w.flow("acme", 8, "drop")}
+	next, _ = w.follow(t, "jo", "acme&again=3s")
+	if l := next(func(l api.FlowLine) bool { return l.Flow != nil }); l.Flow.Last.Minute() != 8 {
+		t.Errorf("again is told %+v", l.Flow)
+	}
+	w.mu.Lock()
+	if q := w.asked[len(w.asked)-1]; q.Flows.Again != 3*time.Second || q.User != "jo" || q.Account.Share == "" {
+		t.Errorf("an agent is asked %+v", q)
+	}
+	w.mu.Unlock()
+	for _, bad := range []string{"/flows?watch=true&network=acme&again=31s", "/flows?network=acme&again=3s", "/flows?watch=true&network=acme&again=soon"} {
+		if status, text := w.ask(t, w.client, "jo", bad); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", bad, status, text)
+		}
+	}
+	// An agent that ends.
+	ending := newFlowWorld(t)
+	ending.again = []model.Flow{ending.flow("acme", 8, "drop"), ending.flow("acme", 9, "drop")}
+	ending.flower.bounds.beat = time.Nanosecond
+	asks := 0
+	ending.flower.agents = func(ctx context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
+		if asks++; asks == 1 {
+			return each(ending.flow("acme", 8, "drop"))
+		}
+		return ending.tell(ctx, on, q, each)
+	}
+	next, _ = ending.follow(t, "jo", "acme")
+	for _, want := range []int{8, 9} {
+		if l := next(func(l api.FlowLine) bool { return l.Flow != nil || l.Silent != nil }); l.Flow == nil || l.Flow.Last.Minute() != want {
+			t.Errorf("told is %+v, want minute %d", l, want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,28 +19,27 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// maxAtOnce is how many questions are answered at the same time; more wait.
-const maxAtOnce = 16
-
-// Answers are what questions are answered with. An inspect.Inquirer is one.
+// Answers are what questions are answered with. An inspect.Inquirer is one. What takes long ends with its context.
 type Answers interface {
 	Cluster(ctx context.Context) (api.Cluster, error)
-	Networks() ([]api.Network, error)
-	IPAMs() ([]api.IPAM, error)
-	IPAM(name string) (api.IPAM, bool, error)
+	Networks(ctx context.Context) ([]api.Network, error)
+	IPAMs(ctx context.Context) ([]api.IPAM, error)
+	IPAM(ctx context.Context, name string) (api.IPAM, bool, error)
 	IPAMChecks(ctx context.Context) ([]api.IPAMCheck, error)
 	IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, bool, error)
-	Topologies() ([]api.Topology, error)
-	Topology(name string) (api.Topology, bool, error)
+	Topologies(ctx context.Context) ([]api.Topology, error)
+	Topology(ctx context.Context, name string) (api.Topology, bool, error)
 	// TenantsOf are the Tenants whose admin somebody is.
 	TenantsOf(user string, groups []string) (map[string]bool, error)
+	// Tenants say in whose part somebody is counted.
+	Tenants() (inspect.Tenants, error)
 	Network(ctx context.Context, name string) (api.Network, bool, error)
-	Pods(namespace string) ([]api.Pod, error)
+	Pods(ctx context.Context, namespace string) ([]api.Pod, error)
 	Pod(ctx context.Context, key model.PodKey) (api.Pod, bool, error)
 	// Explain answers a question, as far as about namespaces that who asks may ask about.
 	Explain(ctx context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error)
 	// Try says what would change if policies were others. Who may change them in their namespaces has been asked; may is as of Explain.
-	Try(tried inspect.Tried, may inspect.MayAsk, seen *inspect.TriedFlows) (api.PolicyTrialStatus, error)
+	Try(ctx context.Context, tried inspect.Tried, may inspect.MayAsk, seen *inspect.TriedFlows) (api.PolicyTrialStatus, error)
 	// TriedNetworks are those whose flows have to do with it; nil: all.
 	TriedNetworks(tried inspect.Tried) ([]string, error)
 }
@@ -50,17 +50,12 @@ type handler struct {
 	authn   *authenticator
 	authz   *authorizer
 	log     *slog.Logger
-	turns   chan struct{}
+	places  places
+	tenants tenants
 	// flower tells of flows; nil where nobody does.
 	flower *flower
 	// prover has packets of explanations sent; nil where nobody does.
 	prover *prover
-}
-
-// request is one that is being answered.
-type request struct {
-	*http.Request
-	who user
 }
 
 // The patterns of what has a handler of its own: streams and connections.
@@ -77,10 +72,10 @@ const (
 	nodePattern       = "GET /apis/" + api.GroupName + "/" + api.Version + "/nodes/{name}/" + api.SubresourceProxy
 )
 
-// root has answers bounded in time; own handlers, by their patterns, bound themselves.
+// root has what is answered in a turn, and own handlers, by their patterns, which bound themselves.
 func (h *handler) root(own map[string]http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", http.TimeoutHandler(h.mux(), answerTime, "it took too long"))
+	mux.Handle("/", h.mux())
 	for pattern, handler := range own {
 		mux.Handle(pattern, handler)
 	}
@@ -91,9 +86,8 @@ func (h *handler) mux() http.Handler {
 	mux := http.NewServeMux()
 	root := "GET /apis/" + api.GroupName
 	version := root + "/" + api.Version
-	// Whoever is known may learn which resources there are, as of the API server itself.
-	mux.HandleFunc(root, h.known(func(request) (any, error) { return apiGroup(), nil }))
-	mux.HandleFunc(version, h.known(func(request) (any, error) { return apiResources(), nil }))
+	mux.HandleFunc(root, h.discovery(apiGroup()))
+	mux.HandleFunc(version, h.discovery(apiResources()))
 	mux.HandleFunc(version+"/clusters", h.allowed("list", api.ResourceClusters, h.clusters))
 	mux.HandleFunc(version+"/clusters/{name}", h.allowed("get", api.ResourceClusters, h.cluster))
 	mux.HandleFunc(version+"/networks", h.allowed("list", api.ResourceNetworks, h.networks))
@@ -115,30 +109,14 @@ func (h *handler) mux() http.Handler {
 	return mux
 }
 
-// known answers whoever is known.
-func (h *handler) known(answer func(request) (any, error)) http.HandlerFunc {
+// discovery tells whoever is known which resources there are, as the API server itself does. It takes no turn: without it no client finds anything here.
+func (h *handler) discovery(value any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case h.turns <- struct{}{}:
-			defer func() { <-h.turns }()
-		case <-r.Context().Done():
-			return
-		}
-		who, err := h.identify(r)
-		if err != nil {
+		if _, err := h.identify(r); err != nil {
 			h.fail(w, err)
 			return
 		}
-		value, err := answer(request{r, who})
-		if err != nil {
-			h.fail(w, err)
-			return
-		}
-		status := http.StatusOK
-		if r.Method == http.MethodPost {
-			status = http.StatusCreated
-		}
-		write(w, status, value)
+		write(w, http.StatusOK, value)
 	}
 }
 
@@ -154,24 +132,63 @@ func (h *handler) identify(r *http.Request) (user, error) {
 	return who, nil
 }
 
-// allowed answers whoever may, before anything is looked up.
+// allowed answers whoever may, before anything is looked up. Only then they have a turn.
 func (h *handler) allowed(verb, resource string, answer func(request) (any, error)) http.HandlerFunc {
-	return h.known(func(r request) (any, error) {
-		what := attributes{verb: verb, resource: resource, namespace: r.PathValue("namespace"), name: r.PathValue("name")}
-		allowed, err := h.authz.may(r.Context(), r.who, what)
+	most := map[string]int64{api.ResourceExplanations: maxQuestion, api.ResourcePolicyTrials: maxTrial}[resource]
+	return func(w http.ResponseWriter, r *http.Request) {
+		asked, left, err := h.comes(w, r, most, func(asked request) error { return h.admits(asked, verb, resource) })
 		if err != nil {
-			return nil, apierrors.NewServiceUnavailable(err.Error())
+			h.fail(w, err)
+			return
 		}
-		if !allowed {
-			return nil, forbidden(r.who, what)
+		defer left()
+		leave, err := await(r.Context(), h.places.turns, asked.share, h.places.turnTime)
+		if err != nil {
+			h.fail(w, err)
+			return
 		}
-		for _, parameter := range []string{"watch", "labelSelector", "fieldSelector"} {
-			if v := r.URL.Query().Get(parameter); v != "" && v != "false" && v != "0" {
-				return nil, apierrors.NewBadRequest(api.GroupName + " knows no " + parameter + ": ask again for what is new, and choose from the answer")
-			}
+		left()
+		http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// A turn lasts as long as the work, also where nobody waits for it any more.
+			defer leave()
+			asked.Request = r
+			h.answer(w, asked, answer)
+		}), answerTime, "it took too long").ServeHTTP(w, r)
+	}
+}
+
+func (h *handler) answer(w http.ResponseWriter, r request, answer func(request) (any, error)) {
+	value, err := answer(r)
+	if r.Context().Err() != nil {
+		return // Nobody wants it any more.
+	}
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	status := http.StatusOK
+	if r.Method == http.MethodPost {
+		status = http.StatusCreated
+	}
+	write(w, status, value)
+}
+
+// admits is an error unless who asks may, and knows what can be asked.
+func (h *handler) admits(r request, verb, resource string) error {
+	what := attributes{verb: verb, resource: resource, namespace: r.PathValue("namespace"), name: r.PathValue("name")}
+	allowed, err := h.authz.may(r.Context(), r.who, what)
+	if err != nil {
+		return apierrors.NewServiceUnavailable(err.Error())
+	}
+	if !allowed {
+		return forbidden(r.who, what)
+	}
+	for _, parameter := range []string{"watch", "labelSelector", "fieldSelector"} {
+		if v := r.URL.Query().Get(parameter); v != "" && v != "false" && v != "0" {
+			return apierrors.NewBadRequest(api.GroupName + " knows no " + parameter + ": ask again for what is new, and choose from the answer")
 		}
-		return answer(r)
-	})
+	}
+	return nil
 }
 
 // forbidden is what the API server itself says.
@@ -209,7 +226,7 @@ func (h *handler) cluster(r request) (any, error) {
 }
 
 func (h *handler) networks(r request) (any, error) {
-	all, err := h.answers.Networks()
+	all, err := h.answers.Networks(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +243,7 @@ func (h *handler) network(r request) (any, error) {
 }
 
 func (h *handler) pods(r request) (any, error) {
-	all, err := h.answers.Pods(r.PathValue("namespace"))
+	all, err := h.answers.Pods(r.Context(), r.PathValue("namespace"))
 	if err != nil {
 		return nil, err
 	}
@@ -251,6 +268,9 @@ func (h *handler) fail(w http.ResponseWriter, err error) {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		answer := status.ErrStatus
 		answer.TypeMeta = meta.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		if answer.Details != nil && answer.Details.RetryAfterSeconds > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(answer.Details.RetryAfterSeconds)))
+		}
 		write(w, int(answer.Code), answer)
 		return
 	}

@@ -48,7 +48,7 @@ func found[O any](resource, name string, o O, there bool, err error) (any, error
 }
 
 func (h *handler) ipams(r request) (any, error) {
-	all, err := h.answers.IPAMs()
+	all, err := h.answers.IPAMs(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -57,12 +57,16 @@ func (h *handler) ipams(r request) (any, error) {
 }
 
 func (h *handler) ipam(r request) (any, error) {
-	i, there, err := h.answers.IPAM(r.PathValue("name"))
+	i, there, err := h.answers.IPAM(r.Context(), r.PathValue("name"))
 	return found(api.ResourceIPAMs, r.PathValue("name"), i, there, err)
 }
 
 func (h *handler) ipamChecks(r request) (any, error) {
-	all, err := h.answers.IPAMChecks(r.Context())
+	var all []api.IPAMCheck
+	err := h.working(r, func() (err error) {
+		all, err = h.answers.IPAMChecks(r.Context())
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +75,19 @@ func (h *handler) ipamChecks(r request) (any, error) {
 }
 
 func (h *handler) ipamCheck(r request) (any, error) {
-	i, there, err := h.answers.IPAMCheck(r.Context(), r.PathValue("name"))
+	var (
+		i     api.IPAMCheck
+		there bool
+	)
+	err := h.working(r, func() (err error) {
+		i, there, err = h.answers.IPAMCheck(r.Context(), r.PathValue("name"))
+		return err
+	})
 	return found(api.ResourceIPAMChecks, r.PathValue("name"), i, there, err)
 }
 
 func (h *handler) topologies(r request) (any, error) {
-	all, err := h.answers.Topologies()
+	all, err := h.answers.Topologies(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +96,6 @@ func (h *handler) topologies(r request) (any, error) {
 }
 
 func (h *handler) topology(r request) (any, error) {
-	t, there, err := h.answers.Topology(r.PathValue("name"))
+	t, there, err := h.answers.Topology(r.Context(), r.PathValue("name"))
 	return found(api.ResourceTopologies, r.PathValue("name"), t, there, err)
 }

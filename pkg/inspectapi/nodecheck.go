@@ -3,9 +3,6 @@ package inspectapi
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -18,6 +15,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 // AllNodes says which nodes there are. An inspect.Inquirer does.
@@ -55,21 +53,16 @@ type checker struct {
 	nodes  AllNodes
 	agents CheckAgents
 	bounds checkBounds
-	crowd  crowd
+	crowd  *turns.Turns
 }
 
 func newChecker(h *handler, nodes AllNodes, agents CheckAgents) *checker {
-	return &checker{handler: h, nodes: nodes, agents: agents, bounds: defaultCheckBounds(), crowd: crowd{what: "checks of nodes", every: 32, each: 8}}
+	return &checker{handler: h, nodes: nodes, agents: agents, bounds: defaultCheckBounds(), crowd: turns.New("checks of nodes", turns.Bounds{Every: 32, Each: 8})}
 }
 
 // ServeHTTP implements http.Handler.
 func (c *checker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// It takes longer than reading may.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.bounds.all)); err != nil {
-		c.fail(w, err)
-		return
-	}
-	answer, err := c.answer(r)
+	answer, err := c.answer(w, r)
 	if err != nil {
 		c.fail(w, err)
 		return
@@ -82,25 +75,24 @@ func (c *checker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer finds out, as far as who asks may have that done.
-func (c *checker) answer(r *http.Request) (any, error) {
+func (c *checker) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), c.bounds.all)
 	defer cancel()
-	who, err := c.identify(r)
+	name := r.PathValue("name")
+	asked, left, err := c.comes(w, r, maxQuestion, func(asked request) error { return c.mayCheck(ctx, asked.who, r.Method, name) })
 	if err != nil {
 		return nil, err
 	}
-	name := r.PathValue("name")
-	if err := c.mayCheck(ctx, who, r.Method, name); err != nil {
-		return nil, err
-	}
-	leave, err := c.crowd.enter(who.name)
+	left()
+	who := asked.who
+	leave, err := enter(c.crowd, asked.share)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	q := nodeapi.CheckQuestion{User: who.name}
 	if r.Method == http.MethodPut {
-		if err := readRepair(r.Body, name); err != nil {
+		if err := readRepair(asked.text, name); err != nil {
 			return nil, err
 		}
 		q.Repair = true
@@ -143,14 +135,10 @@ func (c *checker) mayCheck(ctx context.Context, who user, method, name string) e
 }
 
 // readRepair reads what an update is for.
-func readRepair(body io.Reader, name string) error {
-	text, err := io.ReadAll(io.LimitReader(body, maxQuestion))
+func readRepair(text []byte, name string) error {
 	var in api.NodeCheck
-	if err == nil {
-		err = json.Unmarshal(text, &in)
-	}
-	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
+	if err := readQuestion(text, &in); err != nil {
+		return err
 	}
 	if !in.Spec.Repair || in.Name != name {
 		return apierrors.NewBadRequest("a NodeCheck is updated to have its node repaired: with its name, and spec.repair")

@@ -12,6 +12,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/gate"
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 // agentTime bounds the making of a connection to a node's socket.
@@ -23,7 +24,7 @@ type nodeConnector struct {
 	nodes  Nodes
 	agents askConnect
 	bounds connectBounds
-	crowd  *crowd
+	crowd  *turns.Turns
 }
 
 func newNodeConnector(h *handler, nodes Nodes, agents askConnect, bounds connectBounds) *nodeConnector {
@@ -32,12 +33,12 @@ func newNodeConnector(h *handler, nodes Nodes, agents askConnect, bounds connect
 
 // ServeHTTP implements http.Handler. It returns when the connection has ended.
 func (c *nodeConnector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	wanted, q, err := c.admit(r)
+	wanted, q, err := c.admit(w, r)
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
-	leave, err := c.crowd.enter(wanted.who.name)
+	leave, err := enter(c.crowd, wanted.share)
 	if err != nil {
 		c.fail(w, err)
 		return
@@ -70,8 +71,8 @@ func (c *nodeConnector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit says what is asked for, if who asks may have it.
-func (c *nodeConnector) admit(r *http.Request) (ask, nodeapi.ConnectQuestion, error) {
-	wanted, err := c.asked(r, api.ResourceNodes)
+func (c *nodeConnector) admit(w http.ResponseWriter, r *http.Request) (ask, nodeapi.ConnectQuestion, error) {
+	wanted, err := c.asked(w, r, api.ResourceNodes)
 	if err != nil {
 		return ask{}, nodeapi.ConnectQuestion{}, err
 	}

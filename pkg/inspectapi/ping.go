@@ -3,7 +3,6 @@ package inspectapi
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/netip"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nodeapi"
 	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/turns"
 )
 
 // pingTime bounds the answer to a ping. The API server itself cuts what takes a minute.
@@ -37,34 +37,32 @@ type pinger struct {
 	*handler
 	nodes  Nodes
 	agents askPing
-	crowd  crowd
+	crowd  *turns.Turns
 }
 
 func newPinger(h *handler, nodes Nodes, agents askPing) *pinger {
-	return &pinger{handler: h, nodes: nodes, agents: agents, crowd: crowd{what: "pings", every: 16, each: 4}}
+	return &pinger{handler: h, nodes: nodes, agents: agents, crowd: turns.New("pings", turns.Bounds{Every: 16, Each: 4, Kept: 4})}
 }
 
 // ServeHTTP implements http.Handler.
 func (p *pinger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pingTime)
 	defer cancel()
-	who, err := p.identify(r)
+	from := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	asked, left, err := p.comes(w, r, maxQuestion, func(asked request) error { return p.mayCreate(ctx, asked.who, api.SubresourcePing, from) })
 	if err != nil {
 		p.fail(w, err)
 		return
 	}
-	from := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	if err := p.mayCreate(ctx, who, api.SubresourcePing, from); err != nil {
-		p.fail(w, err)
-		return
-	}
-	leave, err := p.crowd.enter(who.name)
+	left()
+	who := asked.who
+	leave, err := enter(p.crowd, asked.share)
 	if err != nil {
 		p.fail(w, err)
 		return
 	}
 	defer leave()
-	sender, q, err := p.question(ctx, who, from, r.Body)
+	sender, q, err := p.question(ctx, asked, from)
 	if err != nil {
 		p.fail(w, err)
 		return
@@ -88,13 +86,13 @@ func (p *pinger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // question is what the pod's agent is asked.
-func (p *pinger) question(ctx context.Context, who user, from model.PodKey, body io.Reader) (inspect.Sender, nodeapi.Question, error) {
+func (p *pinger) question(ctx context.Context, asked request, from model.PodKey) (inspect.Sender, nodeapi.Question, error) {
 	var in api.PodPing
-	if err := readQuestion(body, &in); err != nil {
+	if err := readQuestion(asked.text, &in); err != nil {
 		return inspect.Sender{}, nodeapi.Question{}, err
 	}
 	s := in.Spec
-	q := nodeapi.Question{User: who.name, Ping: ping.Spec{
+	q := nodeapi.Question{User: asked.who.name, Account: asked.share, Ping: ping.Spec{
 		Protocol: model.Protocol(s.Protocol), Port: s.Port, Count: s.Count, First: s.First, Size: s.Size, Interval: s.Interval.Duration, Timeout: s.Timeout.Duration,
 		// Whom is not known before the rest is good.
 		Targets: []netip.Addr{netip.IPv6Loopback()},
@@ -106,11 +104,15 @@ func (p *pinger) question(ctx context.Context, who user, from model.PodKey, body
 	if err != nil {
 		return sender, q, err
 	}
-	may, err := p.mayAsk(ctx, who)
+	may, err := p.mayAsk(ctx, asked.who)
 	if err != nil {
 		return sender, q, err
 	}
-	if q.Ping.Targets, err = p.nodes.Dialled(ctx, from, api.ExplanationSpec{To: s.To, Protocol: s.Protocol, Port: s.Port}, may); err != nil {
+	err = p.working(asked, func() (err error) {
+		q.Ping.Targets, err = p.nodes.Dialled(ctx, from, api.ExplanationSpec{To: s.To, Protocol: s.Protocol, Port: s.Port}, may)
+		return err
+	})
+	if err != nil {
 		return sender, q, err
 	}
 	if len(q.Ping.Targets) > ping.MaxTargets {

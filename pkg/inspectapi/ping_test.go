@@ -135,28 +135,3 @@ func TestPings(t *testing.T) {
 		t.Errorf("a flood: %d, %s", status, told)
 	}
 }
-
-// TestPingsAreBounded: one user has no more at once than he may, and all together have not.
-func TestPingsAreBounded(t *testing.T) {
-	t.Parallel()
-	c := crowd{what: "pings", every: 3, each: 2}
-	must := func(user string) func() {
-		t.Helper()
-		leave, err := c.enter(user)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return leave
-	}
-	first := must("jo")
-	must("jo")
-	if _, err := c.enter("jo"); err == nil || !strings.Contains(err.Error(), "you have 2 pings already") {
-		t.Errorf("a third of his: %v", err)
-	}
-	must("ann")
-	if _, err := c.enter("max"); err == nil || !strings.Contains(err.Error(), "there are 3 pings already") {
-		t.Errorf("a fourth: %v", err)
-	}
-	first()
-	must("jo")
-}

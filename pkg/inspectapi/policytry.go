@@ -2,10 +2,8 @@ package inspectapi
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -30,16 +28,9 @@ func policyResources() map[model.PolicyKind]attributes {
 
 // try answers what would change if policies were others. Whoever may create such policies there may try them.
 func (h *handler) try(r request) (any, error) {
-	text, err := io.ReadAll(io.LimitReader(r.Body, maxTrial+1))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
-	}
-	if len(text) > maxTrial {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("policies that are tried have at most %d bytes", maxTrial))
-	}
 	var question api.PolicyTrial
-	if err := json.Unmarshal(text, &question); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("read the question: %v", err))
+	if err := readQuestion(r.text, &question); err != nil {
+		return nil, err
 	}
 	tried, err := inspect.ParseTried(question.Spec)
 	if err != nil {
@@ -79,7 +70,10 @@ func (h *handler) try(r request) (any, error) {
 			return nil, err
 		}
 	}
-	out.Status, err = h.answers.Try(tried, may, seen)
+	err = h.working(r, func() (err error) {
+		out.Status, err = h.answers.Try(r.Context(), tried, may, seen)
+		return err
+	})
 	return out, err
 }
 
@@ -122,7 +116,7 @@ func (h *handler) seen(r request, tried inspect.Tried, since time.Duration) (*in
 			}
 		}
 	}
-	leave, err := h.flower.crowd.enter(r.who.name)
+	leave, err := enter(h.flower.crowd, r.share)
 	if err != nil {
 		out.Problem = err.Error()
 		return out, nil
@@ -136,6 +130,6 @@ func (h *handler) seen(r request, tried inspect.Tried, since time.Duration) (*in
 		}
 		return out, nil
 	}
-	out.Flows, out.Status = h.flower.gather(r.Context(), r.who, plan)
+	out.Flows, out.Status = h.flower.gather(r.Context(), r, plan)
 	return out, nil
 }

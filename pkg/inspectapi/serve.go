@@ -69,7 +69,7 @@ func ServeOn(ctx context.Context, listener net.Listener, c Config) error {
 		return errors.New("serve inspection: without certificates (--sign-certificates) the API server cannot tell who answers")
 	}
 	authn := newAuthenticator(c.Client, c.Log)
-	h := &handler{answers: c.Answers, authn: authn, authz: newAuthorizer(c.Client), log: c.Log, turns: make(chan struct{}, maxAtOnce)}
+	h := &handler{answers: c.Answers, authn: authn, authz: newAuthorizer(c.Client), log: c.Log, places: newPlaces()}
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)

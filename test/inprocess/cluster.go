@@ -67,6 +67,8 @@ type Cluster struct {
 	away    *httptest.Server
 	feed    *kube.Feed
 	agents  *agents
+	// northbound is OVN's database.
+	northbound ovsdb.Asker
 }
 
 // Start runs a cluster until the end of the test, and returns when the controller has done what its objects ask for.
@@ -183,6 +185,7 @@ func (c *Cluster) run(listener net.Listener, database database, o Options) {
 	})
 	signer := certs.NewSigner(certs.SignerConfig{Client: client, Log: log})
 	north, south := ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase}, ovsdb.Asker{Config: northbound, Database: ovsdb.SouthboundDatabase}
+	c.northbound = north
 	inquirer := inspect.Inquirer{
 		Source: "the controller in process", Client: client, Held: func() (inspect.Held, error) { return inspect.HeldBy(looking, settings) },
 		Northbound: &north, Southbound: &south, Mirror: inspect.NewMirror(northbound), Settings: func() (config.Settings, error) { return settings, nil },

@@ -96,6 +96,8 @@ const (
 	FlowDrops = "drops"
 	// FlowFollow is "true" where what comes is told, too, until who asks has enough. It is the API's watch, which no API server bounds in time.
 	FlowFollow = "watch"
+	// FlowAgain, of who follows, is how far back they hear again what was told to those who followed then, as 10s: at most 30s. It is for who goes on after FlowLine.Renew.
+	FlowAgain = "again"
 )
 
 // NetworkResources are those whose objects are about a Network and have its name: who may get one of them for it, may get all.

@@ -86,4 +86,6 @@ type FlowLine struct {
 	// End: nothing more comes. Error is why that is too early.
 	End   *FlowStatus `json:"end,omitempty"`
 	Error string      `json:"error,omitempty"`
+	// Renew: it ends since it has lasted as long as one may. Who asks again with FlowAgain misses nothing, and leaves out what they have been told already.
+	Renew bool `json:"renew,omitempty"`
 }
