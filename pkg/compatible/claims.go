@@ -86,8 +86,8 @@ func (n *Networks) claims(peers []peer) (out []claim) {
 }
 
 // dial decides which of those that a consumer knows by faces its pods dial by own addresses, too, and whose Services: all that are offered and
-// wanted, whose ranges mean nothing else to it. It takes nothing from anybody who is reached otherwise. Of two that have the same the older one
-// is dialled. Where addresses are not dialled both owners hear why.
+// wanted, whose ranges mean nothing else to it. It takes nothing from anybody who is reached otherwise. Of two that have the same the one that
+// had it first is dialled. Where addresses are not dialled both owners hear why.
 func (n *Networks) dial(consumer string, peers []peer) {
 	claims := n.claims(peers)
 	if len(claims) == 0 {

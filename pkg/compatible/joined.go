@@ -45,8 +45,8 @@ func (r refusal) to(p pair, name string) model.Problem {
 	return r.b
 }
 
-// join decides which Networks are joined, of those that ask for it: the older pairs first. Of two pairs that exclude each other the older one
-// has it, whatever came first to be known.
+// join decides which Networks are joined, of those that ask for it: the older pairs first. Where more would be joined than may be, these have it,
+// whatever came first to be known.
 func (n *Networks) join() joints {
 	out := joints{with: index{}, sizes: map[string]int{}, refused: map[pair]refusal{}}
 	asked := slices.SortedFunc(maps.Keys(n.asking), func(x, y pair) int {

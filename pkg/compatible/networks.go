@@ -272,8 +272,7 @@ func (n *Networks) settle(consumer string, told map[string]struct{}) {
 	}
 }
 
-// peersOf are the providers that a Network asks for, or that offer themselves to it, the older first: of two that exclude each other the
-// older one has it.
+// peersOf are the providers that a Network asks for, or that offer themselves to it, by their names.
 func (n *Networks) peersOf(m *model.Network) []peer {
 	if m == nil {
 		return nil
@@ -286,17 +285,8 @@ func (n *Networks) peersOf(m *model.Network) []peer {
 		maps.Copy(names, offered)
 	}
 	delete(names, m.Name)
-	order := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
-		one, other := n.known[a], n.known[b]
-		switch {
-		case one == nil || other == nil:
-			return cmp.Or(cmp.Compare(boolean(one == nil), boolean(other == nil)), cmp.Compare(a, b))
-		default:
-			return cmp.Or(one.Created.Compare(other.Created), cmp.Compare(a, b))
-		}
-	})
 	var out []peer
-	for _, name := range order {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		provider := n.known[name]
 		p := peer{network: name, mode: modeOf(provider, m)}
 		switch {

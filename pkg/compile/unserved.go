@@ -18,7 +18,7 @@ const (
 type Virtual struct {
 	// Ranges hold them, but for the Network's own service ranges.
 	Ranges []netip.Prefix
-	// Asked are those of the ranges at which the porthole answers questions for names.
+	// Asked are those of them, and of the Network's own service ranges, at which the porthole answers questions for names.
 	Asked []netip.Addr
 }
 

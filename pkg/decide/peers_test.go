@@ -268,6 +268,61 @@ func TestWhoIsLedByServiceRanges(t *testing.T) {
 	}
 }
 
+// A provider of whose service ranges none is served has no row about them, and a consumer's switches wait for none: who waits for what another does not
+// have is never as its owner wants it.
+func TestConsumersWaitForNothingOfRangesThatAreNotServed(t *testing.T) {
+	w, _ := peeredWorld(t)
+	red := *w.networks["red"]
+	red.Subnets = append(slices.Clone(red.Subnets), model.Subnet{Name: "back", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24")}})
+	for _, test := range []struct {
+		services string
+		held     bool
+	}{{"10.7.0.0/24", false}, {"10.8.0.0/24", true}, {"10.7.0.0/24", false}} {
+		red.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(test.services)}
+		w.setNetwork(red)
+		w.settle()
+		facts, _ := w.graph.Facts(nb.NetworkOwner("blue"))
+		held := false
+		for _, m := range facts.Members {
+			if m.Column != nb.ColumnACLs {
+				continue
+			}
+			row, there := w.graph.Row(m.Ref())
+			if !there {
+				t.Errorf("%s: blue waits for %s", test.services, m.Value)
+				continue
+			}
+			acl, _ := row.(*nb.ACL)
+			held = held || acl != nil && acl.Name != nil && *acl.Name == nb.Unserved && strings.Contains(acl.Match, test.services)
+		}
+		if held != test.held {
+			t.Errorf("%s: blue holds red's row about it: %t", test.services, held)
+		}
+	}
+}
+
+// A provider that goes at once, past its finalizer, in the moment in which a node gets another address, takes nothing along.
+func TestAProviderThatGoesWhenANodeMoves(t *testing.T) {
+	w, _ := peeredWorld(t)
+	red := *w.networks["red"]
+	red.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.8.0.0/24")}
+	w.setNetwork(red)
+	w.settle()
+	host := node("host", 2)
+	host.Addresses = []netip.Addr{netip.MustParseAddr("10.8.0.9")}
+	w.setNode(host)
+	w.change(func() { delete(w.networks, "red"); w.changes.Networks["red"] = nil })
+	w.settle()
+	facts, _ := w.graph.Facts(nb.NetworkOwner("blue"))
+	for _, m := range facts.Members {
+		if m.Column == nb.ColumnACLs || m.Column == nb.ColumnLoadBalancerGroups {
+			if _, there := w.graph.Row(m.Ref()); !there {
+				t.Errorf("blue holds %s of red, which has gone", m.Value)
+			}
+		}
+	}
+}
+
 // Those that are joined to a Network are led to its pods' own addresses; who has endpoints himself to both, by rows of his own.
 func TestWhatIsOfferedToJoined(t *testing.T) {
 	w, p, _ := servedWorld(t)

@@ -200,8 +200,10 @@ func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path 
 	switch {
 	case !answered:
 		return "", fmt.Errorf("ask the API server at %s: %w", r.config.Host, err)
+	case apierrors.IsServiceUnavailable(err) && apierrors.IsUnexpectedServerError(err):
+		return silent, nil // The API server's own words are no Status.
 	case apierrors.IsServiceUnavailable(err):
-		return silent, nil
+		return silent + ": " + status.ErrStatus.Message, nil
 	case apierrors.IsTooManyRequests(err):
 		return silent + ": too much is asked of it", nil
 	case apierrors.IsNotFound(err) && (status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == ""):

@@ -277,16 +277,16 @@ func (f facts) checkNodeRange(p *Plan) Check {
 	if len(p.ranges.nodes) == 0 {
 		return Check{name, Warn, "none", "no Service gets an external address, and no EndpointSlice by hand an address, until --node-cidrs names all by which nodes can be reached"}
 	}
-	for _, a := range f.api {
-		if !slices.ContainsFunc(append(slices.Clone(p.ranges.nodes), p.ranges.closed...), func(r netip.Prefix) bool { return r.Contains(a) }) {
-			return Check{name, Warn, fmt.Sprintf("an API server has %s, which is in none of %s, nor in closedCIDRs", a, listed(p.ranges.nodes)), "name all by which nodes and the control plane can be reached with --node-cidrs"}
-		}
-	}
 	for _, n := range f.nodes {
 		for _, a := range addressesOf(n) {
 			if !slices.ContainsFunc(p.ranges.nodes, func(r netip.Prefix) bool { return r.Contains(a) }) {
 				return Check{name, Refuse, fmt.Sprintf("node %s has %s, which is in none of %s", n.Name, a, listed(p.ranges.nodes)), "name all by which nodes can be reached with --node-cidrs"}
 			}
+		}
+	}
+	for _, a := range f.api {
+		if !slices.ContainsFunc(append(slices.Clone(p.ranges.nodes), p.ranges.closed...), func(r netip.Prefix) bool { return r.Contains(a) }) {
+			return Check{name, Warn, fmt.Sprintf("an API server has %s, which is in none of %s, nor in closedCIDRs", a, listed(p.ranges.nodes)), "name all by which nodes and the control plane can be reached with --node-cidrs"}
 		}
 	}
 	return ok(name, listed(p.ranges.nodes))

@@ -79,6 +79,9 @@ func TestChecks(t *testing.T) {
 		{"a node elsewhere", plan, func(f *facts) { f.nodes[0].Status.Addresses[0].Address = "198.51.100.1" }, "nodes' ranges", Refuse},
 		{"an API server where nodes are", plan, func(f *facts) { f.api = []netip.Addr{netip.MustParseAddr("192.0.2.9")} }, "nodes' ranges", OK},
 		{"an API server elsewhere", plan, func(f *facts) { f.api = []netip.Addr{netip.MustParseAddr("198.51.100.9")} }, "nodes' ranges", Warn},
+		{"an API server and a node elsewhere", plan, func(f *facts) {
+			f.api, f.nodes[0].Status.Addresses[0].Address = []netip.Addr{netip.MustParseAddr("198.51.100.9")}, "198.51.100.1"
+		}, "nodes' ranges", Refuse},
 		{"no nodes' ranges", withoutNodes, func(*facts) {}, "nodes' ranges", Warn},
 		{"another range of pods", plan, func(f *facts) { f.nodes[0].Spec.PodCIDRs = []string{"10.8.1.0/24"} }, "ranges of nodes' pods", Warn},
 		{"the same range of pods", plan, func(f *facts) { f.nodes[0].Spec.PodCIDRs = []string{"10.244.1.0/24"} }, "ranges of nodes' pods", OK},

@@ -65,13 +65,9 @@ func (s *server) watchNetworks(ctx context.Context, client dynamic.Interface) er
 	read := follow.Decoded(intake.Network, func(name string, err error) { s.log.Warn("network not readable", "network", name, "error", err) })
 	follow.Kind[*unstructured.Unstructured, string, model.Network]{
 		Name: what, Lister: follow.List(client, client.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")), follow.Options{Failed: s.failed(what)}),
-		Key: follow.ByUID, Read: func(u *unstructured.Unstructured) *model.Network {
-			// What is asked for is what counts.
-			delete(u.Object, "status")
-			return read(u)
-		},
+		Key: follow.ByUID, Read: askedFor(read),
 		Sink: sees(s, func(now *model.Network) {
-			// What only its status says, which changes with every pod of the cluster, is no news.
+			// What only the rest of its status says, which changes with every pod of the cluster, is no news.
 			if !reflect.DeepEqual(s.networks.of(porthole.IDOf(now.UID)), now) {
 				s.networks.set(now)
 				s.directory.SetNetwork(now)
@@ -86,6 +82,16 @@ func (s *server) watchNetworks(ctx context.Context, client dynamic.Interface) er
 		}),
 	}.Source().Run(ctx)
 	return nil
+}
+
+// askedFor has a Network read without its status, but for since when it has each of its ranges: by that is decided who dials whose addresses, by the
+// controller and by agents as well (package compatible).
+func askedFor(read func(*unstructured.Unstructured) *model.Network) func(*unstructured.Unstructured) *model.Network {
+	return func(u *unstructured.Unstructured) *model.Network {
+		ranges, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "ranges")
+		u.Object["status"] = map[string]any{"ranges": ranges}
+		return read(u)
+	}
 }
 
 // wake has tend look. A wake-up that is still unread is enough.

@@ -1,16 +1,20 @@
 package names
 
 import (
+	"maps"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/atoll-net/atoll/pkg/dns"
+	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -62,6 +66,34 @@ func TestServiceForDNS(t *testing.T) {
 		got := serviceForDNS(&corev1.Service{ObjectMeta: meta, Spec: test.spec})
 		if diff := cmp.Diff(&test.want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.what, diff)
+		}
+	}
+}
+
+// TestNetworkForDNS: of a Network's status is read since when it has each of its ranges, by which the controller and agents decide whose it is, and nothing
+// that changes with pods.
+func TestNetworkForDNS(t *testing.T) {
+	read := askedFor(follow.Decoded(intake.Network, func(name string, err error) { t.Errorf("%s: %v", name, err) }))
+	since := map[string]any{"cidr": "10.8.0.0/24", "since": "2026-01-02T03:04:05Z"}
+	subnet := map[string]any{"name": "a", "cidr": "10.1.0.0/16", "gateway": "10.1.0.1", "used": int64(1), "free": int64(2)}
+	for what, test := range map[string]struct {
+		status any
+		want   map[netip.Prefix]time.Time
+	}{
+		"none":       {nil, nil},
+		"of ranges":  {map[string]any{"ranges": []any{since}, "subnets": []any{subnet}}, map[netip.Prefix]time.Time{netip.MustParsePrefix("10.8.0.0/24"): time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}},
+		"without it": {map[string]any{"subnets": []any{subnet}}, nil},
+	} {
+		u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "red", "uid": "uid-red"}}}
+		if test.status != nil {
+			u.Object["status"] = test.status
+		}
+		got := read(u)
+		if got == nil || len(got.Served) > 0 {
+			t.Fatalf("status %s: %+v", what, got)
+		}
+		if !maps.EqualFunc(got.Since, test.want, time.Time.Equal) {
+			t.Errorf("status %s: it has its ranges since %v, want %v", what, got.Since, test.want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // FollowLosses calls lost whenever something goes, in the network namespace of the calling thread, that may be ours, or may take along what is ours: an address, a
-// route, a link, a link that is up no more, a table of rules. What Atoll itself removes counts, too, and that it begins. It ends with ctx, or when the kernel's messages cannot be
+// route of ours, a link, a link that is up no more, a table of rules. What Atoll itself removes counts, too, and that it begins. It ends with ctx, or when the kernel's messages cannot be
 // had any more.
 func FollowLosses(ctx context.Context, lost func()) error {
 	interfaces, err := nl.SubscribeAt(netns.None(), netns.None(), unix.NETLINK_ROUTE,
@@ -67,8 +67,11 @@ func follow(socket *nl.NetlinkSocket, gone func(syscall.NetlinkMessage) bool, lo
 // interfaceGone is about messages of rtnetlink(7).
 func interfaceGone(m syscall.NetlinkMessage) bool {
 	switch m.Header.Type {
-	case unix.RTM_DELADDR, unix.RTM_DELROUTE, unix.RTM_DELLINK:
+	case unix.RTM_DELADDR, unix.RTM_DELLINK:
 		return true
+	case unix.RTM_DELROUTE:
+		// A node that speaks BGP loses others all the time.
+		return len(m.Data) >= unix.SizeofRtMsg && nl.DeserializeRtMsg(m.Data).Protocol == uint8(ourRoutes)
 	case unix.RTM_NEWLINK:
 		return len(m.Data) >= unix.SizeofIfInfomsg && nl.DeserializeIfInfomsg(m.Data).Flags&unix.IFF_UP == 0
 	}

@@ -10,16 +10,17 @@ import (
 
 // Learnt tells of rows that nodes add to the southbound database, as many as they like: OVN's role bounds no number.
 type Learnt struct {
-	rows    prometheus.Gauge
+	// rows tells nothing until it has been counted: a process that begins to lead has not learnt thousands at once.
+	rows    *prometheus.GaugeVec
 	planted *prometheus.CounterVec
 }
 
 // NewLearnt makes metrics and registers them.
 func NewLearnt(registry prometheus.Registerer) *Learnt {
 	l := &Learnt{
-		rows: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "atoll_southbound_neighbours", Help: "Rows of MAC_Binding in the southbound database, as the leader counted them last; 0 in others.",
-		}),
+		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "atoll_southbound_neighbours", Help: "Rows of MAC_Binding in the southbound database, as the leader counted them last. Others tell nothing.",
+		}, nil),
 		planted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atoll_southbound_planted_rows_total", Help: "Rows that were deleted from tables of the southbound database which nothing of Atoll's uses: a node has added them.",
 		}, []string{"table"}),
@@ -47,6 +48,6 @@ func (s *Sweeper) look(ctx context.Context, table *ovsdb.ChassisTable) error {
 	if err != nil {
 		return err
 	}
-	s.Learnt.rows.Set(float64(rows))
+	s.Learnt.rows.WithLabelValues().Set(float64(rows))
 	return nil
 }

@@ -2,6 +2,7 @@ package southbound
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -68,9 +69,11 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 		return err
 	}
 	defer table.Close()
-	if err := s.look(ctx, table); err != nil {
-		return err
-	}
+	// Chassis first: what a node adds may take all the time.
+	return errors.Join(s.sweepChassis(ctx, table), s.look(ctx, table))
+}
+
+func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable) error {
 	chassis, err := table.List(ctx)
 	if err != nil {
 		return err

@@ -9,12 +9,14 @@
 //   - Places that are kept for operators nobody else takes.
 //   - A share that has none gets one as long as any is free that it may have: a share may take another place only while as many are left as it has.
 //   - Those without a Tenant have half of what is not kept together: anybody makes many of them, as far as they may make namespaces.
-//   - Nobody waits in vain: who leaves hands the place to the share that was served longest ago of those that may have it.
+//   - Nobody waits in vain: who leaves hands the place to the share that was served longest ago of those that may have it. All without a Tenant wait in one
+//     line.
 package turns
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -67,7 +69,7 @@ type Turns struct {
 	shares            map[string]int
 	all, others, rest int
 	waiting           []*waiter
-	// served is when each share was given its last place, as long as it has or awaits any; a place is a tick of the clock.
+	// served is when each line was given its last place, as long as it has any or anybody waits; a place is a tick of the clock.
 	served map[string]uint64
 	clock  uint64
 }
@@ -118,7 +120,7 @@ func (t *Turns) Wait(ctx context.Context, w Who) (leave func(), err error) {
 		return t.leaves(w), nil
 	default:
 		t.waiting = slices.DeleteFunc(t.waiting, func(other *waiter) bool { return other == wait })
-		t.forget(w.Share)
+		t.forget()
 		return nil, err
 	}
 }
@@ -154,18 +156,30 @@ func (t *Turns) full(w Who) error {
 
 func (t *Turns) count(w Who, n int) {
 	t.all += n
-	t.shares[w.Share] += n
+	if t.shares[w.Share] += n; t.shares[w.Share] == 0 {
+		delete(t.shares, w.Share)
+	}
+	if !w.Operator {
+		if t.others += n; !w.Tenant {
+			t.rest += n
+		}
+	}
 	if n > 0 {
 		t.clock++
-		t.served[w.Share] = t.clock
+		t.served[w.line()] = t.clock
 	}
-	t.forget(w.Share)
-	if w.Operator {
-		return
+	t.forget()
+}
+
+// noTenant is the line of those without a Tenant.
+const noTenant = ""
+
+// line is where somebody waits behind others. Those without a Tenant have one together: of whom anybody makes many, each new one would be next.
+func (w Who) line() string {
+	if w.Tenant || w.Operator {
+		return w.Share
 	}
-	if t.others += n; !w.Tenant {
-		t.rest += n
-	}
+	return noTenant
 }
 
 // leaves gives a place back, once, and hands on what is free then.
@@ -182,22 +196,19 @@ func (t *Turns) leaves(w Who) func() {
 	})
 }
 
-// next is who waits and may have a place: of several the one whose share was served longest ago, or has waited longest.
+// next is who waits and may have a place: of several the one whose line was served longest ago, or who has waited longest.
 func (t *Turns) next() (out *waiter) {
 	for _, wait := range t.waiting {
-		if (out == nil || t.served[wait.who.Share] < t.served[out.who.Share]) && t.full(wait.who) == nil {
+		if (out == nil || t.served[wait.who.line()] < t.served[out.who.line()]) && t.full(wait.who) == nil {
 			out = wait
 		}
 	}
 	return out
 }
 
-// forget keeps nothing of a share that has no place and waits for none.
-func (t *Turns) forget(share string) {
-	if t.shares[share] == 0 {
-		delete(t.shares, share)
-		if !slices.ContainsFunc(t.waiting, func(wait *waiter) bool { return wait.who.Share == share }) {
-			delete(t.served, share)
-		}
+// forget keeps nothing of lines that have no place, once nobody waits. Before, who is forgotten and comes again would be next again.
+func (t *Turns) forget() {
+	if len(t.waiting) == 0 {
+		maps.DeleteFunc(t.served, func(line string, _ uint64) bool { return line != noTenant && t.shares[line] == 0 })
 	}
 }

@@ -119,3 +119,33 @@ func TestWhoWaitsIsServedInTurn(t *testing.T) {
 		}
 	})
 }
+
+// TestManySharesWaitInOneLine: who has no Tenant, and any number of shares, is served in turn with a Tenant, however often new ones of these come.
+func TestManySharesWaitInOneLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		from := turns.New("answers", turns.Bounds{Every: 2, Each: 1, Kept: 1})
+		own := func(i int) turns.Who { return turns.Who{Share: fmt.Sprintf("system:serviceaccount:own-%d", i)} }
+		_, leave := takes(t, from, own(0))
+		served := make(chan string, 6)
+		for _, w := range []turns.Who{tenant("acme"), tenant("acme"), own(1), own(2), own(3)} {
+			go func() {
+				if out, err := from.Wait(t.Context(), w); err == nil {
+					served <- w.Share
+					defer out()
+				}
+			}()
+			synctest.Wait()
+		}
+		leave[0]()
+		synctest.Wait()
+		close(served)
+		var got []string
+		for share := range served {
+			got = append(got, strings.TrimPrefix(share, "system:serviceaccount:"))
+		}
+		if want := "tenant/acme own-1 tenant/acme own-2 own-3"; strings.Join(got, " ") != want {
+			t.Errorf("served are %v, want %s", got, want)
+		}
+	})
+}

@@ -269,7 +269,7 @@ func stolenRoles(t *testing.T, admin, thief kubernetes.Interface) {
 	networks := rbacv1.PolicyRule{APIGroups: []string{"atoll.dev"}, Resources: []string{"networks"}, Verbs: []string{"update"}}
 	const part, rights, same = "that are part of no other", "rights on atoll.dev and inspect.atoll.dev only, and by name", "of the same name only"
 	tries(t, admin, "atoll-tenant-roles", []theft{
-		{"his rights for view", part, role(func(r *rbacv1.ClusterRole) { r.Labels["rbac.authorization.k8s.io/aggregate-to-view"] = "true" })},
+		{"its rights for view", part, role(func(r *rbacv1.ClusterRole) { r.Labels["rbac.authorization.k8s.io/aggregate-to-view"] = "true" })},
 		{"a label by which some role aggregates", part, role(func(r *rbacv1.ClusterRole) { r.Labels["example.com/part-of"] = "all" })},
 		{"pods of the whole cluster", rights, rule(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}})},
 		{"all Networks", rights, rule(networks)},
@@ -307,7 +307,13 @@ func stolenSecrets(t *testing.T, admin, thief kubernetes.Interface) {
 			return err
 		}
 	}
-	const only = "and the ConfigMap atoll-ca, and no other"
+	const only, record = "changes the ConfigMap atoll-ovn, and writes no other", "atoll-ovn"
+	if _, err := admin.CoreV1().ConfigMaps("atoll-system").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: record}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = admin.CoreV1().ConfigMaps("atoll-system").Delete(context.WithoutCancel(t.Context()), record, metav1.DeleteOptions{})
+	})
 	tries(t, admin, "atoll-authorities", []theft{
 		{"another's token", only, secret("token", corev1.SecretTypeServiceAccountToken)},
 		{"another's token, with an authority's name", only, secret("atoll-ca-node", corev1.SecretTypeServiceAccountToken)},
@@ -315,6 +321,12 @@ func stolenSecrets(t *testing.T, admin, thief kubernetes.Interface) {
 		{"another ConfigMap", only, text("kube-root-ca.crt.2")},
 		{"an authority", "", secret("atoll-ca-node", authority)},
 		{"what all trust", "", text("atoll-ca")},
+		{"that the southbound database is open to nodes", "", func(ctx context.Context) error {
+			_, err := thief.CoreV1().ConfigMaps("atoll-system").Update(ctx, &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: record}, Data: map[string]string{"sb": "{}"},
+			}, metav1.UpdateOptions{DryRun: dry.DryRun})
+			return err
+		}},
 	})
 	t.Run("elsewhere", func(t *testing.T) {
 		_, err := thief.CoreV1().Secrets("stolen").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "atoll-ca-node"}, Type: authority}, dry)

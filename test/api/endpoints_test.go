@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -106,6 +107,7 @@ func testEndpoints(t *testing.T, s *apiserver.Server) {
 		t.Errorf("a slice with a name: %v", err)
 	}
 	testChangedSlice(t, admin, tenant, refused)
+	testLargeSlice(t, tenant)
 	err := without(t, admin, func(ctx context.Context) error {
 		return errors.Join(sliceOf(ctx, tenant, "eps", "100.64.1.5"), sliceOf(ctx, tenant, "eps", inInfra), sliceOf(ctx, tenant, "eps", inClosed))
 	}, "atoll-endpoint-addresses")
@@ -138,6 +140,21 @@ func testSlicesWhereNodesAreUnknown(t *testing.T, s *apiserver.Server) {
 	})
 	expect(t, sliceOf(t.Context(), tenant, "default", "172.30.0.11"), "come into EndpointSlices and Endpoints by a Service's selector")
 	expect(t, sliceOf(t.Context(), tenant, "default", "2001:db8::9"), refused)
+}
+
+// testLargeSlice: a slice with as many endpoints as there may be is not too much for the policy.
+func testLargeSlice(t *testing.T, tenant kubernetes.Interface) {
+	large := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "large"}, AddressType: discoveryv1.AddressTypeIPv4}
+	for i := range 1000 {
+		large.Endpoints = append(large.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("11.0.%d.%d", i/250, i%250+1)}})
+	}
+	made, err := tenant.DiscoveryV1().EndpointSlices("eps").Create(t.Context(), large, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Endpoints[7].Addresses = []string{"11.1.0.1"}
+	_, err = tenant.DiscoveryV1().EndpointSlices("eps").Update(t.Context(), made, metav1.UpdateOptions{DryRun: dry.DryRun})
+	expect(t, err, "")
 }
 
 // testChangedSlice: of a slice that Kubernetes made, a tenant changes what he likes but its addresses.

@@ -41,8 +41,8 @@ func TestServices(t *testing.T) {
 	env.Namespace(t, "served-host", "")
 	env.Namespace(t, "served-plain", "")
 	env.Namespace(t, "served-vpc", "served")
-	// Host ports are beyond what pods of a Network have unless their namespace says so.
-	env.Kubectl(t, "label", "namespace", "served-vpc", "pod-security.kubernetes.io/enforce=privileged")
+	// Host ports are beyond what pods have unless their namespace says so.
+	env.Kubectl(t, "label", "namespace", "served-host", "served-plain", "served-vpc", "pod-security.kubernetes.io/enforce=privileged")
 	for _, c := range []served{
 		{"served-host", wire.DefaultPort, corev1.IPFamilyPolicyRequireDualStack},
 		{"served-plain", 20080, corev1.IPFamilyPolicySingleStack},
@@ -53,10 +53,12 @@ func TestServices(t *testing.T) {
 			object.Labels["app"] = "server"
 			object.Spec.HostNetwork = c.hostPort == wire.DefaultPort
 			object.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: wire.DefaultPort, HostPort: c.hostPort}}
-			pod, err := env.Clients.Kube.CoreV1().Pods(c.namespace).Create(t.Context(), object, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			var pod *corev1.Pod
+			// The API server learns of the label some time later.
+			cluster.Eventually(t, cluster.Patience, "pod "+object.Name+" is admitted", func(ctx context.Context) (err error) {
+				pod, err = env.Clients.Kube.CoreV1().Pods(c.namespace).Create(ctx, object, metav1.CreateOptions{})
+				return err
+			})
 			t.Cleanup(func() { env.DeletePod(t, pod) })
 			service, err := env.Clients.Kube.CoreV1().Services(c.namespace).Create(t.Context(), &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: "server"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -63,6 +64,8 @@ func (f *Flows) Ask(ctx context.Context, q model.FlowQuestion, yield func(model.
 
 // answer gives what there is, and takes in who follows.
 func (f *Flows) answer(ctx context.Context, a *asker, now time.Time) {
+	// Who has left makes room at once: most who ask go on with what they followed a moment ago.
+	maps.DeleteFunc(f.followers, func(other *asker, _ struct{}) bool { return other.left() })
 	switch {
 	case !f.on:
 		a.end(ErrOff)
@@ -89,6 +92,16 @@ func (f *Flows) answer(ctx context.Context, a *asker, now time.Time) {
 	f.followers[a], f.followed = struct{}{}, now
 }
 
+// left reports whether nobody listens any more.
+func (a *asker) left() bool {
+	select {
+	case <-a.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 func (a *asker) end(err error) {
 	if err != nil {
 		a.err <- err
@@ -105,11 +118,9 @@ func (f *Flows) tell(now time.Time) {
 	}
 	f.keepTold(now)
 	for a := range f.followers {
-		select {
-		case <-a.gone:
+		if a.left() {
 			delete(f.followers, a)
 			continue
-		default:
 		}
 		f.followed = now
 		var some []model.Flow

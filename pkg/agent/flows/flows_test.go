@@ -242,11 +242,18 @@ func TestFollowersAreBounded(t *testing.T) {
 	if err := <-slow.err; !errors.Is(err, errBehind) {
 		t.Errorf("got %v", err)
 	}
+	last := make(chan struct{})
+	join(last)
 	for len(f.followers) < maxFollowers {
 		join(nil)
 	}
 	if err := <-join(nil).err; !errors.Is(err, errFollowers) {
 		t.Errorf("got %v", err)
+	}
+	// Who leaves makes room at once.
+	close(last)
+	if next := join(nil); len(next.err) > 0 || len(f.followers) != maxFollowers {
+		t.Errorf("there is no room for who comes after one has left: %d followers", len(f.followers))
 	}
 }
 

@@ -60,5 +60,8 @@ func given(n *model.Node, a *model.NodeNetwork) *model.Node {
 // shares reports whether two nodes were given the same faces, or an address of the same Network.
 func shares(a, b *model.NodeNetwork) bool {
 	return slices.ContainsFunc(a.Faces, func(block netip.Prefix) bool { return slices.ContainsFunc(b.Faces, block.Overlaps) }) ||
-		a.NetworkUID == b.NetworkUID && slices.ContainsFunc(a.Addresses, func(p netip.Prefix) bool { return slices.Contains(b.Addresses, p) })
+		a.NetworkUID == b.NetworkUID && slices.ContainsFunc(a.Addresses, func(p netip.Prefix) bool {
+			// Whatever the subnet was then.
+			return slices.ContainsFunc(b.Addresses, func(o netip.Prefix) bool { return o.Addr() == p.Addr() })
+		})
 }

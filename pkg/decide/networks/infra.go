@@ -52,7 +52,7 @@ func (s *Stage) virtual(n *Network) compile.Virtual {
 		out.Asked = append(out.Asked, service.ClusterIPs...)
 	}
 	slices.SortFunc(out.Asked, netip.Addr.Compare)
-	out.Asked = slices.DeleteFunc(slices.Compact(out.Asked), func(a netip.Addr) bool { return !contain(out.Ranges, a) })
+	out.Asked = slices.DeleteFunc(slices.Compact(out.Asked), func(a netip.Addr) bool { return !contain(out.Ranges, a) && !contain(n.Layout.Services, a) })
 	return out
 }
 

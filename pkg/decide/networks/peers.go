@@ -80,7 +80,8 @@ func (s *Stage) joinPeer(n *Network) {
 				if now.Uses = append(now.Uses, home); slices.Contains(addressed, provider) {
 					now.Addressed = append(now.Addressed, home)
 				}
-				if s.compatible.DialsServices(n.Name, provider) {
+				// Of ranges of which none is served the provider has no row that could hang here.
+				if len(p.Layout.Services) > 0 && s.compatible.DialsServices(n.Name, provider) {
 					now.Ranged = append(now.Ranged, home)
 				}
 			}
@@ -221,7 +222,8 @@ func (s *Stage) dialledChanged(concerns func(ranges []netip.Prefix) bool) {
 		if n.peers.OffersAddresses && concerns(n.known) {
 			s.PlacesChanged.Changed(name)
 		}
-		if n.peers.OffersRanges && concerns(n.Model.ServiceCIDRs) {
+		// One that has gone offers what it did until Route.
+		if n.peers.OffersRanges && n.Model != nil && concerns(n.Model.ServiceCIDRs) {
 			s.Served.Changed(name)
 		}
 	}

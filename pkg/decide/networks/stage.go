@@ -343,8 +343,9 @@ func (s *Stage) replan(n *Network) {
 	s.unserved.Mark(n.Name)
 	n.routed = false
 	for _, name := range n.consumers {
-		// Whether it has service ranges concerns them, too.
+		// Which service ranges it has concerns them, too: what they have of them, and what their own Services' addresses mean (Abroad).
 		s.rejoin(name)
+		s.Served.Changed(name)
 	}
 	s.noteFlat(n)
 	s.Served.Changed(n.Name)

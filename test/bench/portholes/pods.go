@@ -46,7 +46,10 @@ const (
 
 // namespace is where the pod is made.
 func (p pod) namespace() string {
-	if p.network < 0 {
+	switch {
+	case p.network == onHost:
+		return metav1.NamespaceSystem // Elsewhere no pod may be on its node.
+	case p.network < 0:
 		return metav1.NamespaceDefault
 	}
 	return networkName(p.network)
