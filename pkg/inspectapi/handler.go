@@ -148,18 +148,34 @@ func (h *handler) allowed(verb, resource string, answer func(request) (any, erro
 			return
 		}
 		left()
+		// TimeoutHandler knows texts alone. What is answered in time has its own type.
+		w.Header().Set("Content-Type", "application/json")
 		http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			// A turn lasts as long as the work, also where nobody waits for it any more.
 			defer leave()
 			asked.Request = r
 			h.answer(w, asked, answer)
-		}), answerTime, "it took too long").ServeHTTP(w, r)
+		}), h.places.answerTime, tookTooLong()).ServeHTTP(w, r)
 	}
 }
 
+// tookTooLong is a Status as the API server writes it. A text would look as if nobody had answered.
+func tookTooLong() string {
+	text, err := json.Marshal(statusOf(errTookTooLong))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+var errTookTooLong = apierrors.NewServiceUnavailable("the answer took longer than it may")
+
 func (h *handler) answer(w http.ResponseWriter, r request, answer func(request) (any, error)) {
 	value, err := answer(r)
-	if r.Context().Err() != nil {
+	switch ended := r.Context().Err(); {
+	case errors.Is(ended, context.DeadlineExceeded):
+		err = errTookTooLong
+	case ended != nil:
 		return // Nobody wants it any more.
 	}
 	if err != nil {
@@ -266,8 +282,7 @@ func typeOf(kind string) meta.TypeMeta {
 // fail answers with a Status, as the API server does.
 func (h *handler) fail(w http.ResponseWriter, err error) {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		answer := status.ErrStatus
-		answer.TypeMeta = meta.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		answer := statusOf(status)
 		if answer.Details != nil && answer.Details.RetryAfterSeconds > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(answer.Details.RetryAfterSeconds)))
 		}
@@ -284,6 +299,12 @@ func (h *handler) fail(w http.ResponseWriter, err error) {
 	}
 	h.log.Error("a question cannot be answered", "error", err)
 	h.fail(w, apierrors.NewInternalError(err))
+}
+
+func statusOf(err *apierrors.StatusError) meta.Status {
+	status := err.ErrStatus
+	status.TypeMeta = meta.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	return status
 }
 
 func write(w http.ResponseWriter, status int, value any) {

@@ -414,6 +414,32 @@ func TestAListIsCut(t *testing.T) {
 }
 
 // TestNobodyPosesAsTheAPIServer: headers count by the certificate alone.
+// TestAnAnswerThatTakesTooLong: who waits for it is told so by a Status, which is not mistaken for the API server's text where no controller answers.
+func TestAnAnswerThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.handler.places.answerTime = time.Millisecond
+	w.answers.block = make(chan struct{})
+	defer close(w.answers.block)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL+"/apis/inspect.atoll.dev/v1alpha1/networks/umbrella", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Remote-User", "operator")
+	answer, err := w.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var status meta.Status
+	if err := json.NewDecoder(answer.Body).Decode(&status); err != nil || status.Kind != "Status" || status.Reason != meta.StatusReasonServiceUnavailable || int(status.Code) != answer.StatusCode {
+		t.Errorf("%d %+v, %v", answer.StatusCode, status, err)
+	}
+	if kind := answer.Header.Get("Content-Type"); kind != "application/json" {
+		t.Errorf("the answer is %s", kind)
+	}
+}
+
 func TestNobodyPosesAsTheAPIServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -28,14 +28,14 @@ const (
 type places struct {
 	// come are of those who have not been heard to the end, or wait for a turn; turns are of those who are answered, and work of those of them whose answer takes a processor.
 	come, turns, work *turns.Turns
-	// bodyTime and turnTime are the constants.
-	bodyTime, turnTime time.Duration
+	// bodyTime, turnTime and answerTime are the constants.
+	bodyTime, turnTime, answerTime time.Duration
 }
 
 func newPlaces() places {
 	return places{
 		come: turns.New("questions", turns.Bounds{Every: 32, Each: 8, Kept: 8}), turns: turns.New("questions", turns.Bounds{Every: 16, Each: 4, Kept: 4}),
-		work: newWork(), bodyTime: bodyTime, turnTime: turnTime,
+		work: newWork(), bodyTime: bodyTime, turnTime: turnTime, answerTime: answerTime,
 	}
 }
 
