@@ -32,20 +32,47 @@ type Asker struct {
 }
 
 // Select reads rows from the first server that answers.
-func (a Asker) Select(ctx context.Context, selects ...ovsdb.Operation) ([][]ovsdb.Row, error) {
+func (a Asker) Select(ctx context.Context, selects ...ovsdb.Operation) (rows [][]ovsdb.Row, err error) {
+	err = a.first(ctx, func(conn net.Conn) error {
+		rows, err = selectOver(ctx, conn, a.Database, selects)
+		return err
+	})
+	return rows, err
+}
+
+// CountRows is how many rows a table has, by the first server that answers. None of them is read: a table may have more than fit into memory.
+// It needs a connection that may write.
+func (a Asker) CountRows(ctx context.Context, table string) (count int, err error) {
+	// An update of no column changes nothing, and is answered with how many rows it is about (RFC 7047, 5.2.3).
+	update := map[string]any{"op": ovsdb.OperationUpdate, "table": table, "where": []any{}, "row": map[string]any{}}
+	err = a.first(ctx, func(conn net.Conn) error {
+		results, err := transactOver(ctx, conn, a.Database, []any{update})
+		if err == nil {
+			count = results[0].Count
+		}
+		return err
+	})
+	return count, err
+}
+
+// first asks one server after the other, until one answers. ask closes its connection.
+func (a Asker) first(ctx context.Context, ask func(net.Conn) error) error {
 	addresses, err := a.servers(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var problems []error
 	for _, address := range addresses {
-		rows, err := a.ask(ctx, address, a.Database, selects)
+		conn, err := a.dial(ctx, address)
 		if err == nil {
-			return rows, nil
+			err = ask(conn)
+		}
+		if err == nil {
+			return nil
 		}
 		problems = append(problems, fmt.Errorf("ask %s at %s: %w", a.Database, address, err))
 	}
-	return nil, errors.Join(problems...)
+	return errors.Join(problems...)
 }
 
 // servers are where the database is now.
@@ -103,7 +130,7 @@ func (a Asker) status(ctx context.Context, address string) ServerStatus {
 	if secured, is := conn.(*tls.Conn); is {
 		s.Certificate = secured.ConnectionState().PeerCertificates[0]
 	}
-	rows, err := askOver(ctx, conn, serverDatabase, []ovsdb.Operation{{
+	rows, err := selectOver(ctx, conn, serverDatabase, []ovsdb.Operation{{
 		Op: ovsdb.OperationSelect, Table: "Database", Columns: []string{"model", "connected", "leader", "index"},
 		Where: []ovsdb.Condition{ovsdb.NewCondition("name", ovsdb.ConditionEqual, a.Database)},
 	}})
@@ -201,25 +228,29 @@ type answerTo struct {
 	Error  any                     `json:"error"`
 }
 
-// ask is one transaction of selects at one server: JSON-RPC 1.0 (RFC 7047, 4.1.3).
-func (a Asker) ask(ctx context.Context, address, database string, ops []ovsdb.Operation) ([][]ovsdb.Row, error) {
-	conn, err := a.dial(ctx, address)
+// selectOver is one transaction of selects over a connection, which it closes.
+func selectOver(ctx context.Context, conn net.Conn, database string, selects []ovsdb.Operation) ([][]ovsdb.Row, error) {
+	ops := make([]any, len(selects))
+	for i := range selects {
+		ops[i] = selects[i]
+	}
+	results, err := transactOver(ctx, conn, database, ops)
 	if err != nil {
 		return nil, err
 	}
-	return askOver(ctx, conn, database, ops)
+	out := make([][]ovsdb.Row, len(ops))
+	for i := range ops {
+		out[i] = results[i].Rows
+	}
+	return out, nil
 }
 
-// askOver asks over a connection, which it closes.
-func askOver(ctx context.Context, conn net.Conn, database string, ops []ovsdb.Operation) ([][]ovsdb.Row, error) {
+// transactOver is one transaction over a connection, which it closes: JSON-RPC 1.0 (RFC 7047, 4.1.3).
+func transactOver(ctx context.Context, conn net.Conn, database string, ops []any) ([]ovsdb.OperationResult, error) {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	params := []any{database}
-	for _, op := range ops {
-		params = append(params, op)
-	}
-	if err := json.NewEncoder(conn).Encode(map[string]any{"method": "transact", "params": params, "id": 1}); err != nil {
+	if err := json.NewEncoder(conn).Encode(map[string]any{"method": methodTransact, "params": append([]any{database}, ops...), "id": 1}); err != nil {
 		return nil, whyEnded(ctx, err)
 	}
 	answers := json.NewDecoder(bufio.NewReader(conn))
@@ -236,14 +267,12 @@ func askOver(ctx context.Context, conn net.Conn, database string, ops []ovsdb.Op
 	if len(answer.Result) < len(ops) {
 		return nil, errors.New("the server's answer is too short")
 	}
-	out := make([][]ovsdb.Row, len(ops))
-	for i := range ops {
-		if answer.Result[i].Error != "" {
-			return nil, fmt.Errorf("read %s: %s %s", ops[i].Table, answer.Result[i].Error, answer.Result[i].Details)
+	for _, r := range answer.Result {
+		if r.Error != "" {
+			return nil, fmt.Errorf("read %s: %s", database, strings.TrimSpace(r.Error+" "+r.Details))
 		}
-		out[i] = answer.Result[i].Rows
 	}
-	return out, nil
+	return answer.Result, nil
 }
 
 func whyEnded(ctx context.Context, err error) error {

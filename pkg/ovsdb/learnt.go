@@ -32,12 +32,3 @@ func (t *ChassisTable) ClearUnused(ctx context.Context) (map[string]int, error) 
 	}
 	return out, nil
 }
-
-// CountNeighbours is how many neighbours routers have learnt.
-func (t *ChassisTable) CountNeighbours(ctx context.Context) (int, error) {
-	results, err := ask(ctx, t.client, []ovsdb.Operation{{Op: ovsdb.OperationSelect, Table: TableNeighbours, Columns: []string{"_uuid"}, Where: []ovsdb.Condition{}}})
-	if err != nil {
-		return 0, fmt.Errorf("count neighbours: %w", err)
-	}
-	return len(results[0].Rows), nil
-}

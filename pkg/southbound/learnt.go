@@ -2,6 +2,7 @@ package southbound
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -44,9 +45,9 @@ func (s *Sweeper) look(ctx context.Context, table *ovsdb.ChassisTable) error {
 		}
 		s.Learnt.planted.WithLabelValues(name).Add(float64(rows))
 	}
-	rows, err := table.CountNeighbours(ctx)
+	rows, err := ovsdb.Asker{Config: s.Southbound, Database: ovsdb.SouthboundDatabase}.CountRows(ctx, ovsdb.TableNeighbours)
 	if err != nil {
-		return err
+		return fmt.Errorf("count neighbours: %w", err)
 	}
 	s.Learnt.rows.WithLabelValues().Set(float64(rows))
 	return nil

@@ -3,8 +3,13 @@
 package southbound
 
 import (
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,5 +60,93 @@ func TestWhatANodePlantsGoes(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(s.Learnt.rows); got != 1 || do("--bare", "--columns=ip", "list", "MAC_Binding") != "10.0.0.9" {
 		t.Errorf("%v neighbours are counted", got)
+	}
+}
+
+// relayed is an address that leads to a server's, and how many bytes of answers have come by it.
+func relayed(t *testing.T, server string) (string, *atomic.Int64) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "relay.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	var read atomic.Int64
+	go func() { // ends with the listener
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go relay(t, client, server, &read) // ends with the client
+		}
+	}()
+	return "unix:" + path, &read
+}
+
+func relay(t *testing.T, client net.Conn, server string, read *atomic.Int64) {
+	defer client.Close()
+	kind, rest, _ := strings.Cut(server, ":")
+	conn, err := net.Dial(kind, rest)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	go func() { // ends with the client
+		_, _ = io.Copy(conn, client)
+		_ = conn.Close()
+	}()
+	_, _ = io.Copy(client, io.TeeReader(conn, counter{read}))
+}
+
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// TestPlantedRowsAreNotRead: however many rows a node adds, the controller reads no more of them than how many there are.
+func TestPlantedRowsAreNotRead(t *testing.T) {
+	c := ovn.Start(t, true)
+	c.Kill("northd")
+	out, err := c.SBCtl(t.Context(), "create", "Datapath_Binding", "tunnel_key=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	datapath := strings.TrimSpace(out)
+	address, read := relayed(t, c.SBAddress())
+	s := Sweeper{
+		Kube: kubefake.NewClientset(), Southbound: ovsdb.Config{Addresses: []string{address}, Log: slog.New(slog.DiscardHandler)},
+		Learnt: NewLearnt(prometheus.NewRegistry()), GoneAfter: goneAfter, Log: slog.New(slog.DiscardHandler),
+	}
+	const planted = 500
+	var sizes []int64
+	for _, rows := range []int{0, planted} {
+		var args []string
+		for i := range rows {
+			args = append(args, "--", "create", "MAC_Binding", "logical_port=p", fmt.Sprintf("ip=10.0.%d.%d", i/250, i%250), `mac="0a:00:00:00:00:09"`, "datapath="+datapath,
+				"--", "create", "FDB", fmt.Sprintf(`mac="0a:00:00:00:%02x:%02x"`, i/250, i%250), "dp_key=1", "port_key=1")
+		}
+		if len(args) > 0 {
+			if _, err := c.SBCtl(t.Context(), args[1:]...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := read.Load()
+		if err := s.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := testutil.ToFloat64(s.Learnt.rows); got != float64(rows) {
+			t.Errorf("%v neighbours are counted, want %d", got, rows)
+		}
+		sizes = append(sizes, read.Load()-before)
+	}
+	if sizes[0] == 0 || sizes[1] > sizes[0]+planted {
+		t.Errorf("with %d rows in two tables the controller reads %d bytes, and with none %d", planted, sizes[1], sizes[0])
+	}
+	if out, err := c.SBCtl(t.Context(), "--bare", "--columns=ip", "list", "MAC_Binding"); err != nil || len(strings.Fields(out)) != planted {
+		t.Errorf("%d neighbours are left, want %d: %v", len(strings.Fields(out)), planted, err)
 	}
 }
