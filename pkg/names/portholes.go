@@ -109,6 +109,11 @@ func (s *server) look(ctx context.Context) {
 		s.log.Warn("portholes not found", "error", err)
 		return
 	}
+	s.follow(ctx, here)
+}
+
+// follow has the pods of these portholes answered, and of no others.
+func (s *server) follow(ctx context.Context, here []porthole.ID) {
 	for _, id := range s.node.Serving() {
 		if !slices.Contains(here, porthole.ID(id)) {
 			s.node.Stop(id)
@@ -116,8 +121,12 @@ func (s *server) look(ctx context.Context) {
 	}
 	for _, id := range here {
 		// One whose Network is not known waits for it, or to be removed.
-		if err := s.answer(ctx, id); err != nil && !errors.Is(err, errNoNetwork) {
+		err := s.answer(ctx, id)
+		if err != nil && !errors.Is(err, errNoNetwork) {
 			s.log.Warn("names are not served", "error", err)
+		}
+		if errors.Is(err, sockets.ErrAway) {
+			return // Each other one would fail likewise, and say so.
 		}
 	}
 }

@@ -40,13 +40,30 @@ func openSockets(tb testing.TB, socket string) string {
 	return socket
 }
 
-// envServe has a process of TestNamesWithoutRights be the program: directory of its sockets, colon, socket of its opener.
+// envServe has a process of TestNamesWithoutRights be the program: directory of its sockets, socket of its opener, and name of its probe's socket, with colons.
 const envServe = "ATOLL_TEST_SERVE"
 
-func serveWithoutRights(t *testing.T, dir, opener string) {
+func serveWithoutRights(t *testing.T, dir, opener, probe string) {
 	dropAll(t)
-	config := Config{ResolvConf: "/etc/resolv.conf", Socket: filepath.Join(dir, "dns.sock"), ProbeSocket: filepath.Join(dir, "probe.sock"), Opener: opener}
-	must(t, Run(t.Context(), config, cluster(t, "red"), slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	config := Config{ResolvConf: "/etc/resolv.conf", Socket: filepath.Join(dir, "dns.sock"), ProbeSocket: filepath.Join(dir, probe), Opener: opener}
+	must(t, Run(t.Context(), config, cluster(t, "red", "blue"), slog.New(slog.NewTextHandler(os.Stderr, nil))))
+}
+
+// startWithoutRights starts a program that serves a directory's dns.sock, and returns when it is ready. What is returned ends it.
+func startWithoutRights(t *testing.T, dir, opener, probe string) func() {
+	t.Helper()
+	program := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNamesWithoutRights$", "-test.count=1")
+	program.Env = append(os.Environ(), envServe+"="+strings.Join([]string{dir, opener, probe}, ":"))
+	program.Stderr = testWriter{t}
+	must(t, program.Start())
+	wait.Eventually(t, wait.Patience, "the program", call.NewClient(filepath.Join(dir, probe)).Ready)
+	if got := capabilities(t, program.Process.Pid); !slices.Equal(got, []string{"0000000000000000"}) {
+		t.Errorf("it has the capabilities %q", got)
+	}
+	return func() {
+		must(t, program.Process.Kill())
+		_ = program.Wait()
+	}
 }
 
 // dropAll takes all capabilities from all threads of the process, for good.
@@ -64,10 +81,10 @@ func dropAll(t *testing.T) {
 }
 
 // TestNamesWithoutRights: a program without a single capability answers in portholes, also in those that come later, by sockets that another one
-// opens for it. Control: it cannot open them itself.
+// opens for it; so does its successor. Control: it cannot open them itself.
 func TestNamesWithoutRights(t *testing.T) {
-	if dir, opener, is := strings.Cut(os.Getenv(envServe), ":"); is {
-		serveWithoutRights(t, dir, opener)
+	if of := strings.Split(os.Getenv(envServe), ":"); len(of) == 3 {
+		serveWithoutRights(t, of[0], of[1], of[2])
 		return
 	}
 	client := &miekg.Client{Timeout: time.Second}
@@ -77,19 +94,9 @@ func TestNamesWithoutRights(t *testing.T) {
 			if opener != "" {
 				openSockets(t, opener)
 			}
-			program := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNamesWithoutRights$", "-test.count=1")
-			program.Env = append(os.Environ(), envServe+"="+dir+":"+opener)
-			program.Stderr = testWriter{t}
-			must(t, program.Start())
-			defer func() {
-				must(t, program.Process.Kill())
-				_ = program.Wait()
-			}()
-			probe, agent := call.NewClient(filepath.Join(dir, "probe.sock")), call.NewClient(filepath.Join(dir, "dns.sock"))
-			wait.Eventually(t, wait.Patience, "the program", probe.Ready)
-			if got := capabilities(t, program.Process.Pid); !slices.Equal(got, []string{"0000000000000000"}) {
-				t.Errorf("it has the capabilities %q", got)
-			}
+			end := startWithoutRights(t, dir, opener, "probe.sock")
+			defer func() { end() }()
+			agent := call.NewClient(filepath.Join(dir, "dns.sock"))
 			red := openPorthole(t, "red")
 			defer closePorthole(t, red)
 			if opener == "" {
@@ -109,14 +116,27 @@ func TestNamesWithoutRights(t *testing.T) {
 				return
 			}
 			must(t, agent.Serve(t.Context(), string(red)))
-			for _, server := range testServers {
-				wait.Eventually(t, wait.Patience, "red", func(ctx context.Context) error {
-					if got := askIn(ctx, red, "red", client, server); got != "10.96.1.0" {
-						return fmt.Errorf("at %s: %s", server, got)
-					}
-					return nil
-				})
+			answered := func(by string) {
+				t.Helper()
+				for _, server := range testServers {
+					wait.Eventually(t, wait.Patience, "red, by "+by, func(ctx context.Context) error {
+						if got := askIn(ctx, red, "red", client, server); got != "10.96.1.0" {
+							return fmt.Errorf("at %s: %s", server, got)
+						}
+						return nil
+					})
+				}
 			}
+			answered("the first")
+			endNext := startWithoutRights(t, dir, opener, "next.sock")
+			end()
+			end = endNext
+			answered("its successor")
+			// It opens sockets in portholes that came after the first one had gone, too.
+			blue := openPorthole(t, "blue")
+			defer closePorthole(t, blue)
+			must(t, agent.Serve(t.Context(), string(blue)))
+			must(t, agent.Leave(t.Context(), string(blue)))
 			must(t, agent.Leave(t.Context(), string(red)))
 		})
 	}

@@ -164,6 +164,12 @@ func Here() ([]ID, error) {
 	return out, err
 }
 
+// At is the porthole whose namespace is at a path on this node; false when there is none.
+func At(path string) (ID, bool) {
+	id, has := idIn(filepath.Base(path))
+	return id, has && path == id.NetnsPath() && !netdev.NetnsGone(path)
+}
+
 // NameAddresses are where pods ask for names in a porthole: those that Ensure gave to its loopback interface. None when nobody is to
 // answer there.
 func NameAddresses(id ID) ([]netip.Addr, error) {

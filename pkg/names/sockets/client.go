@@ -22,6 +22,9 @@ const knock = 50 * time.Millisecond
 // sizeOfFD is what a socket takes in a message.
 const sizeOfFD = 4
 
+// ErrAway: nobody opens sockets in portholes now.
+var ErrAway = errors.New("nobody opens sockets in portholes")
+
 // Opener gets into portholes.
 type Opener interface {
 	// Await returns when it can.
@@ -87,7 +90,7 @@ func (c Client) Open(ctx context.Context, at dns.Place) ([]*os.File, error) {
 func (c Client) dial(ctx context.Context) (*net.UnixConn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unixpacket", c.Socket)
 	if err != nil {
-		return nil, fmt.Errorf("nobody opens sockets in portholes: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	return conn.(*net.UnixConn), nil
 }

@@ -98,28 +98,24 @@ func answer(ctx context.Context, conn *net.UnixConn) error {
 
 // do opens what may be opened.
 func do(ctx context.Context, r request) ([]netip.Addr, []*os.File, error) {
-	here, err := porthole.Here()
-	if err != nil {
-		return nil, nil, err
-	}
-	at := slices.IndexFunc(here, func(id porthole.ID) bool { return id.NetnsPath() == r.Namespace })
-	if at < 0 {
+	id, is := porthole.At(r.Namespace)
+	if !is {
 		return nil, nil, fmt.Errorf("%q is no porthole of this node", r.Namespace)
 	}
-	addresses, err := porthole.NameAddresses(here[at])
+	addresses, err := porthole.NameAddresses(id)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(addresses) > maxAddresses {
-		return nil, nil, fmt.Errorf("%s has %d addresses, more than %d", here[at].Name(), len(addresses), maxAddresses)
+		return nil, nil, fmt.Errorf("%s has %d addresses, more than %d", id.Name(), len(addresses), maxAddresses)
 	}
 	if len(r.Addresses) == 0 {
 		return addresses, nil, nil
 	}
 	if !slices.Equal(r.Addresses, addresses) {
-		return nil, nil, fmt.Errorf("the addresses of %s are %s", here[at].Name(), addresses)
+		return nil, nil, fmt.Errorf("the addresses of %s are %s", id.Name(), addresses)
 	}
-	opened, err := dns.Open(ctx, PlaceOf(here[at], addresses))
+	opened, err := dns.Open(ctx, PlaceOf(id, addresses))
 	return addresses, opened, err
 }
 
