@@ -90,7 +90,7 @@ func TestWhatContainersMayDo(t *testing.T) {
 	}
 }
 
-// TestMemoryOfContainers: a program of Atoll's ends before it takes the node's memory, and starts anew. OVN's and Open vSwitch's have no limit: they hold
+// TestMemoryOfContainers: a program of Atoll's ends before it takes the node's memory, and starts anew; its garbage collector knows the limit. OVN's and Open vSwitch's have no limit: they hold
 // what the cluster is, so that they would come back no smaller (docs/sizing.md).
 func TestMemoryOfContainers(t *testing.T) {
 	t.Parallel()
@@ -106,9 +106,21 @@ func TestMemoryOfContainers(t *testing.T) {
 				if got, is := c.Resources.Limits[corev1.ResourceMemory]; is != limited || limited && got.Cmp(resource.MustParse(want)) != 0 {
 					t.Errorf("%s has the limit %s, want %q", at, got.String(), want)
 				}
+				if toldOfLimit(c) != limited {
+					t.Errorf("%s has a limit: %t; its GOMEMLIMIT is that: %t", at, limited, !limited)
+				}
 			}
 		}
 	}
+}
+
+// toldOfLimit reports whether Go's runtime is told of a container's limit of memory.
+func toldOfLimit(c corev1.Container) bool {
+	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
+		from := e.ValueFrom
+		return e.Name == "GOMEMLIMIT" && from != nil && from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "limits.memory" &&
+			(from.ResourceFieldRef.Divisor.IsZero() || from.ResourceFieldRef.Divisor.String() == "1")
+	})
 }
 
 // TestTheDNSProgramSeesNoSocketOfTheAgents: what parses tenants' questions has no directory of the node's in which others' sockets are.
