@@ -137,6 +137,26 @@ func TestPrivilegedPodsAreSaid(t *testing.T) {
 	w.wantIsolation(t, "when it has gone", "acme: Hard", "acme--db: Hard", "tenant acme: Hard")
 }
 
+// TestPrivilegedPodsFromBefore: walls are soft while a pod is in a Network that has more of its node than baseline gives, and hard when it has gone.
+func TestPrivilegedPodsFromBefore(t *testing.T) {
+	w := isolatedWorld()
+	old := pod("shop", "old", "acme")
+	old.Beyond = true
+	w.setPod(old)
+	w.setPod(pod("shop", "web", "acme"))
+	w.settle()
+	w.wantIsolation(t, "with an old pod", "acme: Soft PrivilegedPods", "acme--db: Hard", "red: Hard", "tenant acme: Soft PrivilegedPods")
+	w.setNamespace("shop", map[string]string{model.LabelTenant: "acme", model.LabelInfrastructure: "true"})
+	w.settle()
+	w.wantIsolation(t, "infrastructure is trusted", "acme: Hard")
+	w.setNamespace("shop", map[string]string{model.LabelTenant: "acme"})
+	w.settle()
+	w.wantIsolation(t, "not any more", "acme: Soft PrivilegedPods")
+	w.deletePod(old.Key)
+	w.settle()
+	w.wantIsolation(t, "when it has gone", "acme: Hard", "tenant acme: Hard")
+}
+
 // TestNothingIsSaidOfWhatIsNotServed: neither hard nor soft.
 func TestNothingIsSaidOfWhatIsNotServed(t *testing.T) {
 	w := isolatedWorld()

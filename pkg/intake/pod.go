@@ -55,6 +55,7 @@ func Pod(in *corev1.Pod) *model.Pod {
 		Ports:    namedPorts(in.Spec),
 		Network:  in.Labels[model.LabelNetwork],
 		Unknown:  model.PodKeys().Unknown(in.Labels, in.Annotations),
+		Beyond:   BeyondBaseline(in) != "",
 		Assigned: attachments(in.Annotations[model.AnnotationAttachments], string(in.UID)),
 	}
 	if size := annotationsSize(in.Annotations); size > maxOthers {

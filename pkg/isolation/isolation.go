@@ -32,6 +32,9 @@ type Network struct {
 	Answering []Peer
 	// Privileged are the namespaces that may attach pods with all the rights of their nodes, sorted; without those that are infrastructure.
 	Privileged []string
+	// Beyond are the namespaces of pods in it that have such rights now, sorted, without those that are infrastructure; BeyondPods is how many pods.
+	Beyond     []string
+	BeyondPods int
 }
 
 // Equal reports whether the verdicts on two are the same, since what decides is. What a Network's owner wrote is one and the same, or else taken for
@@ -39,7 +42,7 @@ type Network struct {
 func (n Network) Equal(other Network) bool {
 	return n.Network == other.Network && n.Default == other.Default &&
 		slices.Equal(n.Consumers, other.Consumers) && slices.Equal(n.Providers, other.Providers) && slices.Equal(n.Answering, other.Answering) &&
-		slices.Equal(n.Privileged, other.Privileged)
+		slices.Equal(n.Privileged, other.Privileged) && slices.Equal(n.Beyond, other.Beyond) && n.BeyondPods == other.BeyondPods
 }
 
 // Peer is another Network.
@@ -79,7 +82,18 @@ func (n Network) findings() (out []finding) {
 	add(len(n.Consumers) > 0, finding{model.ReasonServesOthers, fmt.Sprintf("spec.compatibleWith lets pods of %s reach its pods, and know its names: take them out of it", list(n.Consumers)), true})
 	add(len(n.Providers) > 0, finding{model.ReasonUsesOthers, fmt.Sprintf("its pods reach pods of %s, and know their names: take these out of spec.uses, spec.usesAddressesOf and spec.usesServiceCIDRs, or this one out of their spec.compatibleWith", list(n.Providers)), true})
 	add(len(n.Answering) > 0, finding{model.ReasonAnsweredByOthers, fmt.Sprintf("pods of %s answer its questions for names (spec.dns.service): they learn what its pods ask for, and say where they go: name a Service of its own, or set spec.dns.mode to node", list(n.Answering)), true})
-	add(len(n.Privileged) > 0, finding{model.ReasonPrivilegedPods, fmt.Sprintf("pods of namespaces %s may join and be privileged, and so have all that their node has: set their label %s to baseline, or keep them out by spec.allowedNamespaces", first(quoted(n.Privileged), ", "), model.LabelPodSecurity), true})
+	add(len(n.Privileged)+len(n.Beyond) > 0, finding{model.ReasonPrivilegedPods, strings.Join(n.privileged(), "; "), true})
+	return out
+}
+
+// privileged says whose pods may have all that their nodes have.
+func (n Network) privileged() (out []string) {
+	if len(n.Privileged) > 0 {
+		out = append(out, fmt.Sprintf("pods of namespaces %s may join and be privileged, and so have all that their node has: set their label %s to baseline, or keep them out by spec.allowedNamespaces", first(quoted(n.Privileged), ", "), model.LabelPodSecurity))
+	}
+	if len(n.Beyond) > 0 {
+		out = append(out, fmt.Sprintf("%s of namespaces %s have more than the Pod Security level baseline gives, and so perhaps all that their node has: they were there before their namespace was held to it: delete them, or have them ask for less", model.Count(n.BeyondPods, "pod"), first(quoted(n.Beyond), ", ")))
+	}
 	return out
 }
 

@@ -79,6 +79,8 @@ func TestHardAndSoft(t *testing.T) {
 			"Soft Soft Soft AnsweredByOthers UsesOtherNetworks", "Soft Soft Soft AnsweredByOthers UsesOtherNetworks",
 		},
 		{"privileged pods may join", func(n *Network) { n.Privileged = []string{"mine"} }, "Soft Soft Soft PrivilegedPods", "Soft Soft Soft PrivilegedPods"},
+		{"privileged pods are there", func(n *Network) { n.Beyond, n.BeyondPods = []string{"mine"}, 2 }, "Soft Soft Soft PrivilegedPods", "Soft Soft Soft PrivilegedPods"},
+		{"both", func(n *Network) { n.Privileged, n.Beyond, n.BeyondPods = []string{"other"}, []string{"mine"}, 1 }, "Soft Soft Soft PrivilegedPods", "Soft Soft Soft PrivilegedPods"},
 		{
 			"of both", func(n *Network) { n.Infra, n.Consumers = model.InfraDirect, []Peer{{"acme--web", "acme"}} },
 			"Soft Soft Soft InfraAccessDirect ServesOtherNetworks", "Soft Soft Soft InfraAccessDirect",

@@ -46,6 +46,8 @@ type Pod struct {
 	NIC NICRequest
 	// NICError says in plain words why AnnotationNICs cannot be followed; empty when it can.
 	NICError string
+	// Beyond: it has more of its node than the Pod Security level baseline gives (intake.BeyondBaseline).
+	Beyond bool
 	// Unknown is what Keys says of the pod's labels and annotations.
 	Unknown []string
 	// Unwritable says in plain words why nothing can be written on the pod; empty when it can.

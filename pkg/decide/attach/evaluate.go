@@ -110,11 +110,18 @@ func (s *Stage) count(n *networks.Network, p *pod) {
 	if a == nil || n == nil || a.NetworkUID != n.Model.UID {
 		return
 	}
-	attached := s.book(n.Name).Attached
-	if _, had := attached[p.Key]; !had {
-		attached[p.Key] = struct{}{}
+	b := s.book(n.Name)
+	if _, had := b.Attached[p.Key]; !had {
+		b.Attached[p.Key] = struct{}{}
 		s.MembersChanged.Changed(n.Name)
 		s.Changed.Changed(Place{p.Key, n.Name})
+	}
+	if p.Beyond {
+		// Whether its namespace is infrastructure, may have changed.
+		b.Beyond.Add(p.Key.Namespace, p.Key)
+		s.MembersChanged.Changed(n.Name)
+	} else {
+		b.Beyond.Drop(p.Key.Namespace, p.Key)
 	}
 }
 
@@ -201,7 +208,9 @@ func (s *Stage) leave(p *pod) {
 		s.Subnets.Release(network, p.attachment.Subnet, addressesOf(*p.attachment), ledger.Pod(p.Key))
 	}
 	s.clear(p)
-	delete(s.Members(network).Attached, p.Key)
+	members := s.Members(network)
+	delete(members.Attached, p.Key)
+	members.Beyond.Drop(p.Key.Namespace, p.Key)
 	s.closeBook(network)
 	s.MembersChanged.Changed(network)
 	s.Changed.Changed(Place{p.Key, network})

@@ -140,6 +140,7 @@ func New(w World, stages Stages) *Stage {
 		if b := s.books[name]; b != nil {
 			s.queue.MarkAll(b.Attached)
 			clear(b.Attached)
+			clear(b.Beyond)
 		}
 	})
 	w.Networks.Planned.Follow(stages.Refills, s.networkPlanned)
@@ -191,7 +192,7 @@ func (s *Stage) book(network string) *book {
 	if b == nil {
 		b = &book{
 			Members: networks.Members{
-				Attached: map[model.PodKey]struct{}{}, Failing: map[model.PodKey]model.Problem{}, Denied: map[model.PodKey]model.Problem{},
+				Attached: map[model.PodKey]struct{}{}, Beyond: pass.Index[string, model.PodKey]{}, Failing: map[model.PodKey]model.Problem{}, Denied: map[model.PodKey]model.Problem{},
 			},
 			strangers: map[model.PodKey]struct{}{},
 		}

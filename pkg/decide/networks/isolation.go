@@ -33,6 +33,7 @@ func (s *Stage) isolation(n *Network) *walls {
 	} else {
 		from.Privileged = s.privilegedIn(n)
 	}
+	from.Beyond, from.BeyondPods = s.beyondIn(n)
 	if n.walls == nil || !n.walls.drawn.Equal(from) {
 		n.walls = &walls{drawn: from, all: isolation.OfNetwork(from), outward: isolation.TowardsOthers(from)}
 	}
@@ -48,6 +49,18 @@ func (s *Stage) privilegedIn(n *Network) (out []string) {
 		}
 	}
 	return out
+}
+
+// beyondIn are the namespaces, sorted, whose pods in a Network have more of their nodes than the Pod Security level baseline gives, and how many pods
+// that are. They ran before their namespace was held to it.
+func (s *Stage) beyondIn(n *Network) (out []string, pods int) {
+	beyond := s.Pods.Members(n.Name).Beyond
+	for _, name := range pass.Sorted(beyond) {
+		if !s.Cluster.IsInfrastructure(name) {
+			out, pods = append(out, name), pods+len(beyond[name])
+		}
+	}
+	return out, pods
 }
 
 // levelMoved has all Networks judged anew when a namespace is privileged, or was: any may admit it.

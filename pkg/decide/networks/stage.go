@@ -43,6 +43,8 @@ type Pods interface {
 type Members struct {
 	// Attached hold addresses of it.
 	Attached map[model.PodKey]struct{}
+	// Beyond are those of them, by their namespaces, that have more of their nodes than the Pod Security level baseline gives.
+	Beyond pass.Index[string, model.PodKey]
 	// Failing have no port, and why. Denied are those whose rows the database has refused, and why.
 	Failing, Denied map[model.PodKey]model.Problem
 }
