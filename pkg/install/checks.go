@@ -2,14 +2,18 @@ package install
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"golang.org/x/mod/semver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // What docs/support.md says that Atoll runs on.
@@ -45,7 +49,7 @@ var otherPlugins = []struct {
 func (f facts) judge(p *Plan) []Check {
 	return []Check{
 		f.checkKubernetes(p), f.checkPolicies(), f.checkRights(), f.checkInstalled(p), f.checkPlatforms(), f.checkRuntimes(),
-		f.checkOtherPlugins(), f.checkControlPlane(p), f.checkServices(p), f.checkRanges(p), f.checkNodeRange(p), f.checkNodesPods(p),
+		f.checkOtherPlugins(), f.checkControlPlane(p), f.checkServices(p), f.checkRanges(p), f.checkNodeRange(p), f.checkNodesPods(p), f.checkPods(),
 	}
 }
 
@@ -284,6 +288,13 @@ func (f facts) checkNodeRange(p *Plan) Check {
 			}
 		}
 	}
+	for _, r := range p.ranges.nodes {
+		for _, face := range p.ranges.faces {
+			if r.Overlaps(face) {
+				return Check{name, Refuse, fmt.Sprintf("nodes' %s and faces' %s overlap: no AtollConfig may have both", r, face), "choose other faceCIDRs with a kustomization of your own (-k), or name smaller ranges with --node-cidrs"}
+			}
+		}
+	}
 	for _, a := range f.api {
 		if !slices.ContainsFunc(append(slices.Clone(p.ranges.nodes), p.ranges.closed...), func(r netip.Prefix) bool { return r.Contains(a) }) {
 			return Check{name, Warn, fmt.Sprintf("an API server has %s, which is in none of %s, nor in closedCIDRs", a, listed(p.ranges.nodes)), "name all by which nodes and the control plane can be reached with --node-cidrs"}
@@ -307,6 +318,41 @@ func (f facts) checkNodesPods(p *Plan) Check {
 		}
 	}
 	return ok(name, "as the default Network's")
+}
+
+// checkPods: what runs goes on, and what comes in its place is refused.
+func (f facts) checkPods() Check {
+	const name = "Pod Security of pods"
+	namespaces := map[string]string{}
+	for _, p := range f.pods {
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || !f.keepsToBaseline(p.Namespace) {
+			continue
+		}
+		if what := intake.BeyondBaseline(&p); what != "" {
+			namespaces[p.Namespace] = fmt.Sprintf("%s (%s: %s)", p.Namespace, p.Name, what)
+		}
+	}
+	if len(namespaces) == 0 {
+		return ok(name, "within baseline")
+	}
+	var all []string
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		all = append(all, namespaces[namespace])
+	}
+	return Check{name, Warn, "pods beyond baseline run in namespaces " + some(all, ""), "they stay, and none is admitted in their place, until who may update Networks gives the namespace the label pod-security.kubernetes.io/enforce, or atoll.dev/infrastructure=true (docs/install.md)"}
+}
+
+// keepsToBaseline reports whether the admission policy atoll-pod-security is about a namespace's pods.
+func (f facts) keepsToBaseline(namespace string) bool {
+	if namespace == system || namespace == metav1.NamespaceSystem {
+		return false
+	}
+	at := slices.IndexFunc(f.namespaces, func(n corev1.Namespace) bool { return n.Name == namespace })
+	if at < 0 {
+		return true
+	}
+	_, level := f.namespaces[at].Labels[model.LabelPodSecurity]
+	return !level && f.namespaces[at].Labels[model.LabelInfrastructure] != "true"
 }
 
 func addressesOf(n corev1.Node) (out []netip.Addr) {

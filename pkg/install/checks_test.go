@@ -34,6 +34,14 @@ func TestChecks(t *testing.T) {
 	overlapping := prepare(t, "ha", v)
 	v.NodeCIDRs, v.PodCIDRs = nil, nil
 	withoutNodes := prepare(t, "ha", v)
+	v.NodeCIDRs = []netip.Prefix{netip.MustParsePrefix("100.64.7.0/24")}
+	nodesInFaces := prepare(t, "ha", v)
+	v.NodeCIDRs = nil
+	privileged := func(namespace string) []corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "old"}}
+		p.Spec.Containers = []corev1.Container{{}, {SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
+		return []corev1.Pod{p}
+	}
 	ownOVN := prepare(t, "existing-ovn", v)
 	for _, c := range good().judge(plan) {
 		if c.Verdict != OK || c.Next != "" {
@@ -85,6 +93,19 @@ func TestChecks(t *testing.T) {
 		{"no nodes' ranges", withoutNodes, func(*facts) {}, "nodes' ranges", Warn},
 		{"another range of pods", plan, func(f *facts) { f.nodes[0].Spec.PodCIDRs = []string{"10.8.1.0/24"} }, "ranges of nodes' pods", Warn},
 		{"the same range of pods", plan, func(f *facts) { f.nodes[0].Spec.PodCIDRs = []string{"10.244.1.0/24"} }, "ranges of nodes' pods", OK},
+		{"nodes where faces are", nodesInFaces, func(f *facts) { f.nodes = nil }, "nodes' ranges", Refuse},
+		{"a privileged pod", plan, func(f *facts) { f.pods = privileged("shop") }, "Pod Security of pods", Warn},
+		{"one that has ended", plan, func(f *facts) {
+			f.pods = privileged("shop")
+			f.pods[0].Status.Phase = corev1.PodFailed
+		}, "Pod Security of pods", OK},
+		{"one where a level is named", plan, func(f *facts) {
+			f.pods, f.namespaces = privileged("shop"), []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}}
+		}, "Pod Security of pods", OK},
+		{"one of the infrastructure", plan, func(f *facts) {
+			f.pods, f.namespaces = privileged("shop"), []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"atoll.dev/infrastructure": "true"}}}}
+		}, "Pod Security of pods", OK},
+		{"one of Kubernetes", plan, func(f *facts) { f.pods = privileged("kube-system") }, "Pod Security of pods", OK},
 	} {
 		f := good()
 		test.change(&f)

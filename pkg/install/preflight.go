@@ -47,6 +47,9 @@ type facts struct {
 	policies bool
 	nodes    []corev1.Node
 	daemons  []appsv1.DaemonSet
+	// namespaces and pods are all that there are.
+	namespaces []corev1.Namespace
+	pods       []corev1.Pod
 	// services are the ranges that the cluster tells of.
 	services ranges
 	// api are addresses of API servers.
@@ -93,6 +96,12 @@ func (c *Cluster) facts(ctx context.Context, p *Plan) (f facts, err error) {
 		return f, err
 	}
 	if f.daemons, err = listAs[appsv1.DaemonSet](ctx, c, daemonSetKind, "", ""); err != nil {
+		return f, err
+	}
+	if f.namespaces, err = listAs[corev1.Namespace](ctx, c, schema.GroupKind{Kind: "Namespace"}, "", ""); err != nil {
+		return f, err
+	}
+	if f.pods, err = listAs[corev1.Pod](ctx, c, podKind, "", ""); err != nil {
 		return f, err
 	}
 	if f.services.services, err = c.serviceRanges(ctx); err != nil {

@@ -93,10 +93,17 @@ func TestValuesAreWhereTheyBelong(t *testing.T) {
 		switch {
 		case isKind(o, "atoll.dev", "AtollConfig"):
 			got, err := readRanges(o)
-			want := ranges{services: v.ServiceCIDRs, pods: v.PodCIDRs, nodes: v.NodeCIDRs, dns: v.DNSAddresses}
+			want := ranges{services: v.ServiceCIDRs, pods: v.PodCIDRs, nodes: v.NodeCIDRs, dns: v.DNSAddresses, faces: defaultFaces()}
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(ranges{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 				cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" || err != nil {
 				t.Errorf("AtollConfig (-want +got), %v:\n%s", err, diff)
+			}
+		case o.GetName() == "atollconfigs.atoll.dev":
+			versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+			schema := versions[0].(map[string]any)
+			filled, _, err := unstructured.NestedStringSlice(schema, "schema", "openAPIV3Schema", "properties", "spec", "properties", "faceCIDRs", "default")
+			if want := texts(defaultFaces()); err != nil || !cmp.Equal(filled, want) {
+				t.Errorf("the API server fills in faceCIDRs %v, want %v: %v", filled, want, err)
 			}
 		case isKind(o, "atoll.dev", "Network"):
 			subnets, _, _ := unstructured.NestedSlice(o.Object, "spec", "subnets")

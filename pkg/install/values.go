@@ -140,8 +140,8 @@ func (v Values) setDefaultNetwork(o *unstructured.Unstructured) error {
 
 // ranges are the ranges that objects were rendered with.
 type ranges struct {
-	services, pods, nodes, closed []netip.Prefix
-	dns                           []netip.Addr
+	services, pods, nodes, closed, faces []netip.Prefix
+	dns                                  []netip.Addr
 }
 
 // rangesOf reads them from the AtollConfig among the objects.
@@ -161,12 +161,19 @@ func readRanges(o *unstructured.Unstructured) (r ranges, err error) {
 	}
 	var spec struct {
 		ServiceCIDRs, PodCIDRs, NodeCIDRs, ClosedCIDRs []netip.Prefix
+		FaceCIDRs                                      []netip.Prefix
 		DNS                                            struct{ Addresses []netip.Addr }
 	}
+	spec.FaceCIDRs = defaultFaces()
 	if err := json.Unmarshal(text, &spec); err != nil {
 		return r, fmt.Errorf("read %s: %w", nameOf(o), err)
 	}
-	return ranges{services: spec.ServiceCIDRs, pods: spec.PodCIDRs, nodes: spec.NodeCIDRs, closed: spec.ClosedCIDRs, dns: spec.DNS.Addresses}, nil
+	return ranges{services: spec.ServiceCIDRs, pods: spec.PodCIDRs, nodes: spec.NodeCIDRs, closed: spec.ClosedCIDRs, faces: spec.FaceCIDRs, dns: spec.DNS.Addresses}, nil
+}
+
+// defaultFaces are what the API server fills in as faceCIDRs of an AtollConfig that names none (dist/crds).
+func defaultFaces() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}
 }
 
 // eachContainer calls f with each container of a workload. What is no workload has none.
