@@ -30,8 +30,8 @@ type Settings struct {
 	// Infra are further ranges that need direct access, Closed those that no Network reaches, Balancers those of load balancers that pods
 	// of flat Networks reach by way of kube-proxy.
 	Infra, Closed, Balancers []netip.Prefix
-	// Nodes are those of nodes, and of flat Networks' pods.
-	Nodes []netip.Prefix
+	// Nodes are those of nodes, and of flat Networks' pods; Hosts those of nodes alone.
+	Nodes, Hosts []netip.Prefix
 	// InfraNamespaces are infrastructure without a label.
 	InfraNamespaces []string
 	DNS             DNS
@@ -104,7 +104,7 @@ func Parse(spec v1alpha1.AtollConfigSpec) (Settings, error) {
 	s.TenantNetwork = intake.NetworkTemplate(spec.TenantNetworkTemplate)
 	s.Subnet = p.prefix("defaultSubnet", string(spec.DefaultSubnet))
 	pods, nodes := list(p, "podCIDRs", spec.PodCIDRs), list(p, "nodeCIDRs", spec.NodeCIDRs)
-	s.Nodes = slices.Concat(pods, nodes)
+	s.Nodes, s.Hosts = slices.Concat(pods, nodes), nodes
 	for i, text := range spec.DNS.Addresses {
 		address, err := netip.ParseAddr(string(text))
 		p.check(fmt.Sprintf("dns.addresses[%d]", i), err)
@@ -141,6 +141,14 @@ func (s Settings) Compatible() compatible.Settings {
 		Faces: s.Faces, DefaultSubnet: s.Subnet, MaxJoined: s.MaxJoined, Default: s.Network,
 		Taken: slices.Concat(s.Services, s.Gateways, s.Infra, s.Closed, s.Balancers, s.Nodes),
 	}
+}
+
+// Claimable reports whether the admission policies let somebody give an address to a Service or write it into an EndpointSlice: no range of the
+// infrastructure's has it, and nodeCIDRs has a range of its IP family. (dist/admission/endpoint-addresses.yaml, external-addresses.yaml)
+func (s Settings) Claimable(a netip.Addr) bool {
+	has := func(r netip.Prefix) bool { return r.Contains(a) }
+	return slices.ContainsFunc(s.Hosts, func(r netip.Prefix) bool { return r.Addr().Is4() == a.Is4() }) &&
+		!slices.ContainsFunc(slices.Concat(s.Faces, s.Services, s.Nodes, s.Infra, s.Closed), has)
 }
 
 // unchanged reports what must stay as it was while pods run.

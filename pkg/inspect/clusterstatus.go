@@ -3,7 +3,10 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	apps "k8s.io/api/apps/v1"
@@ -60,6 +63,7 @@ func (h Held) clusterStatus(f clusterFacts) api.Cluster {
 	addComponents(s, f, problem)
 	addCertificates(s, f, problem)
 	h.addNodes(s, f, problem)
+	h.addClaimable(f, problem)
 	h.addBehind(s, f)
 	s.Healthy = len(s.Problems) == 0
 	return out
@@ -179,6 +183,45 @@ func (h Held) addNodes(s *api.ClusterStatus, f clusterFacts, problem problemOf) 
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
+}
+
+// claimableShown is how many addresses a problem names.
+const claimableShown = 5
+
+// addClaimable says which addresses of nodes no range of the infrastructure's has: nodes come later than the ranges, and have more addresses than
+// Kubernetes tells of.
+func (h Held) addClaimable(f clusterFacts, problem problemOf) {
+	if h.Pools.Claimable == nil {
+		return
+	}
+	found := map[string]bool{}
+	add := func(node string, addresses ...netip.Addr) {
+		for _, a := range addresses {
+			if a.IsGlobalUnicast() && h.Pools.Claimable(a) {
+				found[fmt.Sprintf("%s of %s", a, node)] = true
+			}
+		}
+	}
+	for _, node := range f.nodes {
+		for _, a := range node.Status.Addresses {
+			if parsed, err := netip.ParseAddr(a.Address); err == nil {
+				add(node.Name, parsed.Unmap())
+			}
+		}
+	}
+	for name, report := range h.Objects.Reports {
+		add(name, slices.Concat(report.Addresses, report.Tunnels)...)
+	}
+	if len(found) == 0 {
+		return
+	}
+	all := slices.Sorted(maps.Keys(found))
+	text := strings.Join(all[:min(len(all), claimableShown)], ", ")
+	if more := len(all) - claimableShown; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	problem("AtollConfig/"+atoll.ConfigName, "kubectl edit atollconfig "+atoll.ConfigName+": name their ranges in nodeCIDRs",
+		"addresses of nodes are in none of its ranges, so that a tenant's Service may have them, and an EndpointSlice lead there: %s", text)
 }
 
 func (h Held) addBehind(s *api.ClusterStatus, f clusterFacts) {

@@ -53,11 +53,15 @@ func (h Held) over() bool {
 func ended(ctx context.Context) error { return context.Cause(ctx) }
 
 // ClusterRanges are the ranges of which addresses are given that belong to no Network, or to each for itself. Nil: not known.
-type ClusterRanges struct{ Faces, Services, Gateways []netip.Prefix }
+type ClusterRanges struct {
+	Faces, Services, Gateways []netip.Prefix
+	// Claimable reports whether somebody may give an address to a Service or write it into an EndpointSlice.
+	Claimable func(netip.Addr) bool
+}
 
 // rangesOf are those of the cluster's settings.
 func rangesOf(s config.Settings) ClusterRanges {
-	return ClusterRanges{Faces: s.Faces, Services: s.Services, Gateways: s.Gateways}
+	return ClusterRanges{Faces: s.Faces, Services: s.Services, Gateways: s.Gateways, Claimable: s.Claimable}
 }
 
 // Networks are all Networks, without details, sorted by their names.

@@ -25,6 +25,7 @@ import (
 
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -342,6 +343,13 @@ func TestClusterGolden(t *testing.T) {
 			func(_ *world, f *clusterFacts) { certify(f, 140, 19) },
 			"Certificate/atoll-ca-node Certificate/atoll-ovn-central:n1",
 		},
+		"node-outside": {func(w *world, f *clusterFacts) {
+			address := func(text string) core.NodeAddress { return core.NodeAddress{Type: core.NodeInternalIP, Address: text} }
+			f.nodes[0].Status.Addresses = []core.NodeAddress{address("192.0.2.1"), address("fd00::1"), {Type: core.NodeHostName, Address: "n1"}}
+			f.nodes[1].Status.Addresses = []core.NodeAddress{address("198.51.100.2")}
+			w.objects.Reports["n2"].Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("203.0.113.2")}
+			w.objects.Reports["n2"].Tunnels = []netip.Addr{netip.MustParseAddr("172.31.0.2")}
+		}, "AtollConfig/cluster"},
 		"nothing-allowed": {func(_ *world, f *clusterFacts) {
 			no := errors.New("forbidden")
 			*f = clusterFacts{source: f.source, now: f.now, leaseError: no, componentError: no, nodeError: no}
@@ -351,7 +359,10 @@ func TestClusterGolden(t *testing.T) {
 			t.Parallel()
 			w, f := inspectedWorld(t), well()
 			c.damage(w, &f)
-			got := w.held().clusterStatus(f)
+			held, nodes := w.held(), []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+			// Of IPv6 it has none: then no address of that family passes.
+			held.Pools.Claimable = config.Settings{Hosts: nodes, Nodes: nodes, Infra: []netip.Prefix{netip.MustParsePrefix("172.31.0.0/24")}}.Claimable
+			got := held.clusterStatus(f)
 			goldenValue(t, "cluster-"+name, got)
 			var objects []string
 			for _, p := range got.Status.Problems {
