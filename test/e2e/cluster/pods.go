@@ -90,7 +90,8 @@ func (c *Cluster) Pod(t *testing.T, s PodSpec) *corev1.Pod {
 	return c.Make(t, s.Object())
 }
 
-// Make makes a pod as it is written, which is deleted when the test ends.
+// Make makes a pod as it is written, which is deleted when the test ends. For one on its node's own network the namespace is made privileged, and stays so: other pods of
+// the namespace are not held to baseline then, and Networks that admit it are isolated softly.
 func (c *Cluster) Make(t *testing.T, object *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	var p *corev1.Pod
