@@ -20,7 +20,12 @@ type Virtual struct {
 	Ranges []netip.Prefix
 	// Asked are those of them, and of the Network's own service ranges, at which the porthole answers questions for names.
 	Asked []netip.Addr
+	// Hosts are addresses of nodes in the Network's own service ranges, in order. They are the nodes' to everybody.
+	Hosts []netip.Addr
 }
+
+// maxHosts bounds how many nodes' addresses are left out of a match. Each may divide the ranges into as many more as an address has bits.
+const maxHosts = 64
 
 // unserved gives the ACLs by which the switches of a Network's subnets refuse a pod's datagrams to an address, or a port, that no load balancer has led
 // anywhere. Nothing else is at these addresses.
@@ -35,12 +40,15 @@ func unserved(l Layout) nb.Facts {
 	if len(l.Subnets) == 0 {
 		return nb.Facts{}
 	}
-	var own, asked []netip.Prefix
+	var own, asked, hosts []netip.Prefix
 	for _, r := range l.Ranges() {
 		own = append(own, r.CIDR)
 	}
 	for _, a := range l.Virtual.Asked {
 		asked = append(asked, netip.PrefixFrom(a, a.BitLen()))
+	}
+	for _, a := range l.Virtual.Hosts[:min(len(l.Virtual.Hosts), maxHosts)] {
+		hosts = append(hosts, netip.PrefixFrom(a, a.BitLen()))
 	}
 	const nobodys = "udp && ct.new && !ct.dnat && "
 	var facts nb.Facts
@@ -49,7 +57,7 @@ func unserved(l Layout) nb.Facts {
 		priority            int
 	}{
 		{nb.UUID(nb.TableACL, l.UID+"/unserved"), destinations(nobodys, l.Virtual.Ranges, own), actionReject, priorityUnserved},
-		{unservedOwn(l.UID), destinations(nobodys, l.Services, nil), actionReject, priorityUnserved},
+		{unservedOwn(l.UID), destinations(nobodys, l.Services, hosts), actionReject, priorityUnserved},
 		{nb.UUID(nb.TableACL, l.UID+"/asked"), destinations("udp.dst == 53 && ", asked, nil), verdictOf(model.Pass), priorityAsked},
 	} {
 		if rule.match == "" {

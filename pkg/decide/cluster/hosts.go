@@ -110,6 +110,20 @@ func (c *Cluster) IsNode(a netip.Addr) bool {
 	return yes
 }
 
+// HostsWithin are the addresses of nodes in any of some ranges, in order.
+func (c *Cluster) HostsWithin(ranges []netip.Prefix) (out []netip.Addr) {
+	if len(ranges) == 0 {
+		return nil
+	}
+	for a := range c.hosts {
+		if slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) }) {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}
+
 // NodesWithin are the first address of a node in a range, and how many there are.
 func (c *Cluster) NodesWithin(cidr netip.Prefix) (first netip.Addr, many int) {
 	for a := range c.hosts {

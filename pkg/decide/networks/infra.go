@@ -43,6 +43,7 @@ func (s *Stage) virtual(n *Network) compile.Virtual {
 	if n.hangs() || n.Default || n.Model.Infra != model.InfraDirect {
 		out.Ranges = slices.Clone(s.Cluster.Services)
 	}
+	out.Hosts = s.Cluster.HostsWithin(n.Layout.Services)
 	if !n.Layout.Faces {
 		return out
 	}

@@ -206,8 +206,14 @@ func (s *Stage) PeerPlaces(n *Network, a model.Attachment) []nb.Member {
 }
 
 // hostChanged has the places of pods looked at again whose own addresses others dial, and the Services and Gateways, where one may be a node's
-// now, or no more.
+// now, or no more, and what is refused in a Network's own service ranges, of which it is none.
 func (s *Stage) hostChanged(a netip.Addr) {
+	for name, n := range s.networks {
+		if contain(n.Layout.Services, a) {
+			n.routed = false
+			s.touch(name)
+		}
+	}
 	s.dialledChanged(func(ranges []netip.Prefix) bool { return contain(ranges, a) })
 }
 
