@@ -14,15 +14,52 @@ func (n *Networks) subnets(name string) []netip.Prefix {
 	return all[:len(all)-len(n.known[name].ServiceCIDRs)]
 }
 
-// both are two things that an owner is told at once; either may be nothing.
+// both are two things that an owner is told at once; either may be nothing. The reason is the first one's; that Services are offered is no trouble, and
+// gives way.
 func both(first, second model.Problem) model.Problem {
 	if first.Reason == "" {
 		return second
+	}
+	if second.Reason != "" && first.Reason == model.ReasonServiceCIDRsOffered {
+		first, second = second, first
 	}
 	if second.Reason != "" {
 		first.Message += "; " + second.Message
 	}
 	return first
+}
+
+// privateUse are the ranges that are for everybody's use inside (RFC 1918, RFC 6598, RFC 4193). Whatever else a Network has is somebody's in the world.
+var privateUse = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("fc00::/7"),
+}
+
+// worldwide are the ranges of a Network's subnets, as its owner wrote them, that are not for private use alone.
+func worldwide(m *model.Network) (out []netip.Prefix) {
+	for _, subnet := range m.Subnets {
+		for _, r := range subnet.CIDRs {
+			if !within(r, privateUse) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// within reports whether a range lies in one of some.
+func within(r netip.Prefix, some []netip.Prefix) bool {
+	return slices.ContainsFunc(some, func(s netip.Prefix) bool { return s.Bits() <= r.Bits() && s.Contains(r.Addr()) })
+}
+
+// unnamed is the first of some ranges of a provider of another tenant that a consumer does not name for it.
+func unnamed(consumer, provider *model.Network, ranges []netip.Prefix) (r netip.Prefix, found bool) {
+	for _, r := range ranges {
+		if !within(r, consumer.UsesServiceCIDRs[provider.Name]) {
+			return r, true
+		}
+	}
+	return netip.Prefix{}, false
 }
 
 // offersAddresses reports whether anything says so that a provider says of a consumer.
@@ -31,7 +68,7 @@ func offersAddresses(provider, consumer *model.Network) bool {
 }
 
 // wantsAddresses reports whether a consumer has what it sends to a provider's addresses led there, whatever these will be: its own tenant's
-// it does, another's it must name.
+// it does, another's it must name. Addresses of the world it must name as well.
 func wantsAddresses(consumer, provider *model.Network) bool {
 	return consumer.Tenant == provider.Tenant || slices.Contains(consumer.UsesAddressesOf, provider.Name)
 }
@@ -41,6 +78,11 @@ func wantsAddresses(consumer, provider *model.Network) bool {
 func askForAddresses(p *peer, provider, consumer *model.Network) {
 	switch offered := offersAddresses(provider, consumer); {
 	case offered && wantsAddresses(consumer, provider):
+		if r, found := unnamed(consumer, provider, worldwide(provider)); found && provider.Tenant != consumer.Tenant {
+			why := addressesOfTheWorld(r, provider.Name, consumer.Name)
+			p.problem, p.toProvider = both(p.problem, why), both(p.toProvider, why)
+			return
+		}
 		p.addresses = true
 	case offered:
 		p.toProvider = both(p.toProvider, addressesNotUsed(consumer.Name))
@@ -52,6 +94,11 @@ func askForAddresses(p *peer, provider, consumer *model.Network) {
 func addressesNotUsed(consumer string) model.Problem {
 	return model.Problemf(model.ReasonAddressesNotUsed,
 		"%s: Network %q is another tenant's, and does not list this one in its usesAddressesOf", byFacesOnly, consumer)
+}
+
+func addressesOfTheWorld(r netip.Prefix, provider, consumer string) model.Problem {
+	return model.Problemf(model.ReasonAddressesNotUsed,
+		"%s: %s of Network %q is not for private use, and lies in none of the ranges that Network %q lists for it in usesServiceCIDRs", byFacesOnly, r, provider, consumer)
 }
 
 func addressesNotOffered(provider string) model.Problem {

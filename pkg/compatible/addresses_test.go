@@ -50,7 +50,10 @@ func dialled(n *Networks, all []*model.Network) string {
 
 func TestWhoseAddressesAreDialled(t *testing.T) {
 	t.Parallel()
-	const faces = "pods are dialled by the addresses that Kubernetes knows them by, and not by their own: "
+	const (
+		faces = "pods are dialled by the addresses that Kubernetes knows them by, and not by their own: "
+		world = "8.8.8.0/24 of Network \"a\" is not for private use, and lies in none of the ranges that Network \"b\" lists for it in usesServiceCIDRs"
+	)
 	flat := func(m *model.Network) *model.Network {
 		m.Type = model.Flat
 		return m
@@ -155,6 +158,27 @@ func TestWhoseAddressesAreDialled(t *testing.T) {
 			"serves c ByFace Active AddressConflict: " + faces + "10.1.9.0/24 of Network \"b\" overlaps what Network \"c\" reaches already in another Network",
 		},
 		{"two that nobody knows both of", []*model.Network{addressed("t/a", "c", "", "10.1.0.0/16"), addressed("t/b", "d", "", "10.1.9.0/24"), plain("t/c", "", "", "10.3.0.0/16"), plain("t/d", "", "", "10.3.0.0/16")}, "c>a d>b", "uses b ByFace Active addresses"},
+		{
+			"another tenant's that are somebody's in the world",
+			[]*model.Network{addressed("x/a", "b", "", "8.8.8.0/24"), addressed("t/b", "", "a", "10.2.0.0/16")},
+			"", "uses a ByFace Active AddressesNotUsed: " + faces + world,
+		},
+		{
+			"which its owner hears",
+			[]*model.Network{addressed("t/b", "", "a", "10.2.0.0/16"), addressed("x/a", "b", "", "8.8.8.0/24")},
+			"", "serves b ByFace Active AddressesNotUsed: " + faces + world,
+		},
+		{
+			"a part of which is",
+			[]*model.Network{addressed("x/a", "b", "", "8.0.0.0/6"), addressed("t/b", "", "a", "172.20.0.0/16")},
+			"", "uses a ByFace Active AddressesNotUsed: " + faces + strings.ReplaceAll(world, "8.8.8.0/24", "8.0.0.0/6"),
+		},
+		{
+			"which are named",
+			[]*model.Network{addressed("x/a", "b", "", "8.8.8.0/24"), takes(addressed("t/b", "", "a", "10.2.0.0/16"), "a 8.8.0.0/16")},
+			"b>a", "uses a ByFace Active addresses",
+		},
+		{"of one tenant, somebody's in the world", []*model.Network{addressed("t/a", "b", "", "8.8.8.0/24"), plain("t/b", "", "", "10.2.0.0/16")}, "b>a", "uses a ByFace Active addresses"},
 		{"joined, they are known anyhow", []*model.Network{routed("t/a", "b", "b", "10.1.0.0/16"), routed("u/b", "a", "a", "10.2.0.0/16")}, "", "serves a Routed Active addresses, uses a Routed Active addresses"},
 		{
 			"mode Routed that only one asks for, and addresses as well", []*model.Network{addressed("u/b", "", "a", "10.2.0.0/16"), func() *model.Network {

@@ -216,18 +216,18 @@ func askForServices(p *peer, provider, consumer *model.Network) {
 	if len(provider.ServiceCIDRs) == 0 {
 		return
 	}
-	named, lists := consumer.UsesServiceCIDRs[provider.Name]
-	i := slices.IndexFunc(provider.ServiceCIDRs, func(r netip.Prefix) bool {
-		return !slices.ContainsFunc(named, func(n netip.Prefix) bool { return n.Bits() <= r.Bits() && n.Contains(r.Addr()) })
-	})
+	_, lists := consumer.UsesServiceCIDRs[provider.Name]
+	r, found := unnamed(consumer, provider, provider.ServiceCIDRs)
 	switch {
-	case provider.Tenant == consumer.Tenant || i < 0:
+	case provider.Tenant == consumer.Tenant || !found:
 		p.services = true
 	case lists:
 		why := model.Problemf(model.ReasonServiceCIDRsNotUsed,
-			"%s: %s of Network %q lies in none of the ranges that Network %q lists for it in usesServiceCIDRs", byClusterIPsOnly, provider.ServiceCIDRs[i], provider.Name, consumer.Name)
+			"%s: %s of Network %q lies in none of the ranges that Network %q lists for it in usesServiceCIDRs", byClusterIPsOnly, r, provider.Name, consumer.Name)
 		p.problem, p.toProvider = both(p.problem, why), both(p.toProvider, why)
 	default:
+		p.problem = both(p.problem, model.Problemf(model.ReasonServiceCIDRsOffered,
+			"%s: Network %q is another tenant's, has %s, and this one does not list it in its usesServiceCIDRs", byClusterIPsOnly, provider.Name, provider.ServiceCIDRs[0]))
 		p.toProvider = both(p.toProvider, model.Problemf(model.ReasonServiceCIDRsNotUsed,
 			"%s: Network %q is another tenant's, and does not list this one in its usesServiceCIDRs", byClusterIPsOnly, consumer.Name))
 	}

@@ -42,6 +42,7 @@ func ranged(n *Networks, all []*model.Network) string {
 func TestWhoseServicesAreDialledByTheirOwnAddresses(t *testing.T) {
 	t.Parallel()
 	const only = "Services are dialled by their ClusterIPs, and not by addresses of the Network's own ranges: "
+	const notNamed = "it is by face: 203.0.113.0/24 of Network \"a\" lies in none of the ranges that Network \"b\", which is another tenant's, lists for it in usesServiceCIDRs"
 	flat := func(m *model.Network) *model.Network {
 		m.Type = model.Flat
 		return m
@@ -58,7 +59,7 @@ func TestWhoseServicesAreDialledByTheirOwnAddresses(t *testing.T) {
 		{
 			"of another tenant, who is used",
 			[]*model.Network{thief("203.0.113.0/24"), victim()},
-			"", "uses thief ByFace Active",
+			"", "uses thief ByFace Active ServiceCIDRsOffered: " + only + "Network \"thief\" is another tenant's, has 203.0.113.0/24, and this one does not list it in its usesServiceCIDRs",
 		},
 		{
 			"which its owner hears",
@@ -81,12 +82,18 @@ func TestWhoseServicesAreDialledByTheirOwnAddresses(t *testing.T) {
 		{
 			"in a range that is named for another",
 			[]*model.Network{thief("203.0.113.0/24"), victim("a 203.0.113.0/24")},
-			"", "uses a ByFace Waiting NotOffered: Network \"a\" does not exist, or is not compatible with this one: its owner says so in its compatibleWith, uses thief ByFace Active",
+			"", "uses a ByFace Waiting NotOffered: Network \"a\" does not exist, or is not compatible with this one: its owner says so in its compatibleWith, uses thief ByFace Active ServiceCIDRsOffered: " +
+				only + "Network \"thief\" is another tenant's, has 203.0.113.0/24, and this one does not list it in its usesServiceCIDRs",
 		},
 		{
 			"own addresses are not these",
 			[]*model.Network{addressed("x/thief", "v", "", "10.66.0.0/16", "203.0.113.0/24"), addressed("t/v", "", "thief", "10.2.0.0/16")},
-			"", "uses thief ByFace Active addresses",
+			"", "uses thief ByFace Active addresses ServiceCIDRsOffered: " + only + "Network \"thief\" is another tenant's, has 203.0.113.0/24, and this one does not list it in its usesServiceCIDRs",
+		},
+		{
+			"and a conflict of addresses is worse than that",
+			[]*model.Network{addressed("x/thief", "v", "", "10.2.7.0/24", "203.0.113.0/24"), addressed("t/v", "", "thief", "10.2.0.0/16")},
+			"", "uses thief ByFace Active AddressConflict: pods are dialled by the addresses that Kubernetes knows them by, and not by their own: 10.2.7.0/24 of Network \"thief\" overlaps 10.2.0.0/16 of Network \"v\"",
 		},
 		{
 			"the cluster's own, though it is named",
@@ -144,12 +151,23 @@ func TestWhoseServicesAreDialledByTheirOwnAddresses(t *testing.T) {
 		},
 		{
 			"joined, they are known anyhow",
-			[]*model.Network{routed("x/a", "b", "b", "10.1.0.0/16", "10.8.0.0/24"), routed("t/b", "a", "a", "10.2.0.0/16")},
+			[]*model.Network{routed("t/a", "b", "", "10.1.0.0/16", "10.8.0.0/24"), routed("t/b", "a", "", "10.2.0.0/16")},
 			"b>a", "serves a Routed Active addresses, uses a Routed Active addresses services",
 		},
 		{
-			"joined to another tenant's, which has the cluster's own",
-			[]*model.Network{routed("x/a", "b", "b", "10.1.0.0/16", "10.96.8.0/24"), routed("t/b", "a", "a", "10.2.0.0/16")},
+			"joined to another tenant's, in a range that is named",
+			[]*model.Network{routed("x/a", "b", "b", "10.1.0.0/16", "203.0.113.0/24"), takes(routed("t/b", "a", "", "10.2.0.0/16"), "a 203.0.113.0/24")},
+			"b>a", "serves a Routed Active addresses, uses a Routed Active addresses services",
+		},
+		{
+			"joined to another tenant's, which has a range that nobody named",
+			[]*model.Network{routed("x/a", "b", "b", "10.1.0.0/16", "203.0.113.0/24"), routed("t/b", "a", "a", "10.2.0.0/16")},
+			"", "serves a ByFace Active NotJoined: " + notNamed + ", uses a ByFace Active NotJoined: " + notNamed + "; " +
+				only + "Network \"a\" is another tenant's, has 203.0.113.0/24, and this one does not list it in its usesServiceCIDRs",
+		},
+		{
+			"joined to another tenant's, which has the cluster's own, though it is named",
+			[]*model.Network{routed("x/a", "b", "b", "10.1.0.0/16", "10.96.8.0/24"), takes(routed("t/b", "a", "", "10.2.0.0/16"), "a 10.96.0.0/16")},
 			"", "serves a Routed Refused AddressConflict: 10.96.8.0/24 of Network \"a\" overlaps 10.96.0.0/16, which is the cluster's own, and mode Routed would lead there what pods of another tenant's Network send, " +
 				"uses a Routed Refused AddressConflict: 10.96.8.0/24 of Network \"a\" overlaps 10.96.0.0/16, which is the cluster's own, and mode Routed would lead there what pods of another tenant's Network send",
 		},
@@ -249,13 +267,20 @@ func TestAHostileNetworkTakesNothing(t *testing.T) {
 				t.Fatalf("%s reaches and dials %s, and %s before the thief came: %+v", name, now, before[name], thief)
 			}
 			everybodys := append(prefixes("10.128.0.0/16"), settings.Taken...)
+			agreed := append(prefixes("10.0.0.0/8", "172.16.0.0/12"), known[name].UsesServiceCIDRs["thief"]...)
+			if n.JoinedTo(name, "thief") || slices.Contains(n.Addressed(name), "thief") {
+				for _, r := range n.subnets("thief") {
+					if !within(r, agreed) {
+						t.Fatalf("%s dials pods of the thief in %s, and names %v", name, r, known[name].UsesServiceCIDRs)
+					}
+				}
+			}
 			if n.JoinedTo(name, "thief") {
 				for _, r := range n.ranges["thief"] {
 					if with, overlaps := overlapping(r, everybodys); overlaps {
 						t.Fatalf("%s is joined to the thief, which has %s of %s", name, r, with)
 					}
 				}
-				continue
 			}
 			if !n.DialsServices(name, "thief") {
 				continue

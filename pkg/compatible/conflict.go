@@ -65,6 +65,11 @@ func notJoined(consumer string) model.Problem {
 		"it is by face: Network %q is another tenant's, and does not ask for mode Routed of this one in its compatibleWith", consumer)
 }
 
+func notAgreed(r netip.Prefix, of, by string) model.Problem {
+	return model.Problemf(model.ReasonNotJoined,
+		"it is by face: %s of Network %q lies in none of the ranges that Network %q, which is another tenant's, lists for it in usesServiceCIDRs", r, of, by)
+}
+
 func notUsed(consumer string) model.Problem {
 	return model.Problemf(model.ReasonNotUsed, "Network %q does not exist, or is another tenant's and does not list this one in its uses", consumer)
 }

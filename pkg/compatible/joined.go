@@ -94,6 +94,16 @@ func (n *Networks) join() joints {
 	return out
 }
 
+// askToJoin notes on a provider of another tenant that asks to be joined to a consumer why it is not. Who asks for it hears it.
+func askToJoin(p *peer, provider, consumer *model.Network) {
+	if !asksToJoin(consumer, provider) {
+		p.toProvider = notJoined(consumer.Name)
+		return
+	}
+	p.problem = *strange(provider, consumer)
+	p.toProvider = p.problem
+}
+
 // youngerOf is the one of two that came later.
 func (n *Networks) youngerOf(p pair) *model.Network {
 	a, b := n.known[p.a], n.known[p.b]

@@ -2,6 +2,7 @@ package compatible
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,10 @@ func byFace(m *model.Network) *model.Network {
 
 func TestWhoIsJoined(t *testing.T) {
 	t.Parallel()
+	const (
+		world    = "it is by face: 8.8.8.0/24 of Network \"a\" lies in none of the ranges that Network \"b\", which is another tenant's, lists for it in usesServiceCIDRs"
+		services = "it is by face: 10.9.0.0/24 of Network \"b\" lies in none of the ranges that Network \"a\", which is another tenant's, lists for it in usesServiceCIDRs"
+	)
 	for _, test := range []struct {
 		name     string
 		networks []*model.Network
@@ -81,6 +86,31 @@ func TestWhoIsJoined(t *testing.T) {
 			[]*model.Network{routed("u/b", "a", "a", "10.2.0.0/16"), routed("t/a", "b", "", "10.1.0.0/16")},
 			"b>a a-b",
 			"serves b Routed Active",
+		},
+		{
+			"another tenant's that has what is somebody's in the world",
+			[]*model.Network{routed("u/b", "a", "a", "10.2.0.0/16"), routed("t/a", "b", "b", "8.8.8.0/24")},
+			"b>a a>b",
+			"serves b ByFace Active NotJoined: " + world + ", uses b ByFace Active NotJoined: " + world,
+		},
+		{
+			"which is named",
+			[]*model.Network{takes(routed("u/b", "a", "", "10.2.0.0/16"), "a 8.8.8.0/24"), routed("t/a", "b", "b", "8.8.8.0/24")},
+			"b>a a>b a-b",
+			"serves b Routed Active, uses b Routed Active",
+		},
+		{
+			"another tenant's, which reaches nobody's Services",
+			[]*model.Network{routed("u/b", "a", "a", "10.2.0.0/16", "10.9.0.0/24"), routed("t/a", "b", "", "10.1.0.0/16")},
+			"b>a a-b",
+			"serves b Routed Active",
+		},
+		{
+			"another tenant's, which does",
+			[]*model.Network{routed("u/b", "a", "a", "10.2.0.0/16", "10.9.0.0/24"), routed("t/a", "b", "b", "10.1.0.0/16")},
+			"b>a a>b",
+			"serves b ByFace Active NotJoined: " + services + ", uses b ByFace Active NotJoined: " + services + "; Services are dialled by their ClusterIPs, and not by addresses of the Network's own ranges: " +
+				"Network \"b\" is another tenant's, has 10.9.0.0/24, and this one does not list it in its usesServiceCIDRs",
 		},
 		{
 			"two that a third is joined to",
@@ -230,7 +260,13 @@ func TestJoinedDependOnTheStateAlone(t *testing.T) {
 				}
 			}
 			m.Created = time.Unix(int64(rapid.IntRange(0, 2).Draw(t, "created")), 0)
-			m.Subnets = []model.Subnet{{Name: "a", CIDRs: prefixes(rapid.SampledFrom([]string{"10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16", "10.4.0.0/16", "10.1.2.0/24"}).Draw(t, "subnet"))}}
+			m.Subnets = []model.Subnet{{Name: "a", CIDRs: prefixes(rapid.SampledFrom([]string{"10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16", "10.4.0.0/16", "10.1.2.0/24", "8.8.8.0/24"}).Draw(t, "subnet"))}}
+			if rapid.IntRange(0, 3).Draw(t, "Services") == 0 {
+				m.ServiceCIDRs = prefixes("10.5.0.0/24")
+			}
+			if rapid.Bool().Draw(t, "names ranges") {
+				m.UsesServiceCIDRs = map[string][]netip.Prefix{rapid.SampledFrom(names).Draw(t, "ranges of"): prefixes(rapid.SampledFrom([]string{"8.8.0.0/16", "10.5.0.0/16"}).Draw(t, "named"))}
+			}
 			return m
 		}
 		says := func(n *Networks, name string) string {

@@ -300,7 +300,7 @@ func (n *Networks) peersOf(m *model.Network) []peer {
 				p.state, p.problem, p.toProvider = model.CompatibilityRefused, *problem, *problem
 			} else {
 				if p.mode != model.Routed && asksToJoin(provider, m) {
-					p.toProvider = notJoined(m.Name)
+					askToJoin(&p, provider, m)
 				}
 				askForAddresses(&p, provider, m)
 				askForServices(&p, provider, m)
@@ -349,12 +349,31 @@ func means(p model.CompatiblePeer, provider, consumer *model.Network) bool {
 }
 
 // modeOf is the way between a provider and a consumer: Routed if the provider asks for that, and the consumer does, too, if it is another
-// tenant's. Who is joined to a Network has its own packets led to whatever addresses that one gives itself, so that it is not enough to use it.
+// tenant's, and both agree to each other's ranges. Who is joined to a Network has its own packets led to addresses that one gives itself, so that
+// it is not enough to use it.
 func modeOf(provider, consumer *model.Network) model.CompatibilityMode {
-	if provider != nil && asksToJoin(provider, consumer) && (provider.Tenant == consumer.Tenant || asksToJoin(consumer, provider)) {
+	if provider == nil || !asksToJoin(provider, consumer) {
+		return model.ByFace
+	}
+	if provider.Tenant == consumer.Tenant || asksToJoin(consumer, provider) && strange(provider, consumer) == nil {
 		return model.Routed
 	}
 	return model.ByFace
+}
+
+// strange says to which range of one of two another's owner has not agreed, which keeps them from being joined; nil: there is none.
+func strange(provider, consumer *model.Network) *model.Problem {
+	for _, of := range [][2]*model.Network{{provider, consumer}, {consumer, provider}} {
+		has, asked := of[0], of[1]
+		ranges := worldwide(has)
+		if offers(has, asked) && accepts(asked, has) {
+			ranges = append(ranges, has.ServiceCIDRs...)
+		}
+		if r, found := unnamed(asked, has, ranges); found {
+			return new(notAgreed(r, has.Name, asked.Name))
+		}
+	}
+	return nil
 }
 
 // asksToJoin reports whether anything asks for mode Routed that a Network says about another.

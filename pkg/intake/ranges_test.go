@@ -45,6 +45,17 @@ func TestRangesKeepTheirAge(t *testing.T) {
 	if at := upgraded.Ranges[0].Since.Unix(); at != 100 {
 		t.Errorf("a range of a Network of an earlier version is there since %d", at)
 	}
+	// So are those that it tells of as subnets and service ranges, where the Network has been changed since: what came then is new.
+	moved := NetworkStatus(v1alpha1.NetworkStatus{
+		ObservedGeneration: 7, Subnets: []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.1.0.0/16"}, {Name: "b", CIDR: "10.5.0.0/16"}}, ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.8.0.0/24"}},
+	}, model.NetworkStatus{Created: made, ObservedGeneration: 8, Ranges: []netip.Prefix{
+		netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.8.0.0/24"), netip.MustParsePrefix("10.9.0.0/24"),
+	}}, metav1.Unix(200, 0))
+	for i, want := range []int64{100, 100, 200} {
+		if r := moved.Ranges[i]; r.Since.Unix() != want {
+			t.Errorf("%s of a Network of an earlier version that was changed is there since %d, want %d", r.CIDR, r.Since.Unix(), want)
+		}
+	}
 	status := v1alpha1.NetworkStatus{}
 	for i, step := range []struct {
 		second int64

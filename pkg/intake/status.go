@@ -47,15 +47,24 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 // maxRanges bounds of how many ranges a status tells.
 const maxRanges = 130
 
-// ranges are those that a Network has, each since when: what old tells stays as it is. If old tells of none, and nobody has changed the Network
-// since, it has had them since it was made.
+// ranges are those that a Network has, each since when: what old tells stays as it is. An old that tells of none is from before statuses did: what it
+// tells of as a subnet or a service range, the Network has had since it was made, and all others, too, if nobody has changed it since.
 func ranges(old v1alpha1.NetworkStatus, report model.NetworkStatus, now metav1.Time) []v1alpha1.RangeStatus {
 	since := map[string]metav1.Time{}
 	for _, r := range old.Ranges {
 		since[r.CIDR] = r.Since
 	}
-	if len(old.Ranges) == 0 && report.ObservedGeneration == max(old.ObservedGeneration, 1) {
-		now = metav1.NewTime(report.Created)
+	if len(old.Ranges) == 0 {
+		made := metav1.NewTime(report.Created)
+		for _, s := range old.Subnets {
+			since[s.CIDR] = made
+		}
+		for _, s := range old.ServiceCIDRs {
+			since[s.CIDR] = made
+		}
+		if report.ObservedGeneration == max(old.ObservedGeneration, 1) {
+			now = made
+		}
 	}
 	var out []v1alpha1.RangeStatus
 	for _, r := range report.Ranges[:min(len(report.Ranges), maxRanges)] {

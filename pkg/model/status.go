@@ -194,6 +194,7 @@ const (
 	ReasonAddressesNotUsed      = "AddressesNotUsed"
 	ReasonAddressesNotOffered   = "AddressesNotOffered"
 	ReasonServiceCIDRsNotUsed   = "ServiceCIDRsNotUsed"
+	ReasonServiceCIDRsOffered   = "ServiceCIDRsOffered"
 	ReasonNotUsed               = "NotUsed"
 	ReasonNotOffered            = "NotOffered"
 	ReasonFlatNetwork           = "FlatNetwork"

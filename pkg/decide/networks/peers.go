@@ -279,7 +279,14 @@ func (n *Network) Uses(provider string) bool { return slices.Contains(n.provider
 
 // short reports whether something of a Network's compatibility with another is not as its owner asks.
 func short(p model.CompatibilityStatus) bool {
-	return p.State != model.CompatibilityActive || p.Problem.Reason == model.ReasonAddressConflict || p.Uses && p.Problem.Reason == model.ReasonServiceCIDRsNotUsed
+	switch p.Problem.Reason {
+	case model.ReasonAddressConflict:
+		return true
+	case model.ReasonServiceCIDRsNotUsed, model.ReasonAddressesNotUsed, model.ReasonNotJoined:
+		// A consumer that hears it asks for more than the ranges that are named allow.
+		return p.Uses
+	}
+	return p.State != model.CompatibilityActive
 }
 
 // compatibility completes a Network's status with what it has to do with others.

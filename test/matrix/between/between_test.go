@@ -155,6 +155,7 @@ func TestEdges(t *testing.T) {
 }
 
 func TestDialled(t *testing.T) {
+	world := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 	all := []Peer{{Network: "a", Addresses: true}, {Network: "b", Addresses: true}, {Network: "c", Addresses: true}, {Network: "d", Addresses: true}}
 	for name, test := range map[string]struct {
 		change func(a, b, c, d *Network)
@@ -179,6 +180,20 @@ func TestDialled(t *testing.T) {
 		"another tenant that wants it": {func(a, _, c, _ *Network) {
 			a.CompatibleWith, c.Tenant, c.UsesAddressesOf = all, "t", []string{"a"}
 		}, map[Edge]bool{{"a", "c"}: true, {"a", "d"}: true}},
+		"another tenant that wants it, though not what is somebody's in the world": {func(a, _, c, _ *Network) {
+			a.CompatibleWith, a.Plan.Subnet, c.Tenant, c.UsesAddressesOf = all, world, "t", []string{"a"}
+		}, map[Edge]bool{{"a", "d"}: true, {"a", "b"}: true}},
+		"another tenant that names it": {func(a, _, c, _ *Network) {
+			a.CompatibleWith, a.Plan.Subnet, c.Tenant, c.UsesAddressesOf, c.UsesServiceCIDRs = all, world, "t", []string{"a"}, map[string][]netip.Prefix{"a": world}
+		}, map[Edge]bool{{"a", "b"}: true, {"a", "c"}: true, {"a", "d"}: true}},
+		"joined to another tenant that does not name it": {func(a, _, c, _ *Network) {
+			a.CompatibleWith, a.Plan.Subnet = []Peer{{Network: "c", Routed: true}}, world
+			c.CompatibleWith, c.Tenant, c.Uses = []Peer{{Network: "a", Routed: true}}, "t", []string{"a"}
+		}, map[Edge]bool{}},
+		"joined to another tenant that names it": {func(a, _, c, _ *Network) {
+			a.CompatibleWith, a.Plan.Subnet = []Peer{{Network: "c", Routed: true}}, world
+			c.CompatibleWith, c.Tenant, c.UsesServiceCIDRs = []Peer{{Network: "a", Routed: true}}, "t", map[string][]netip.Prefix{"a": world}
+		}, map[Edge]bool{{"a", "c"}: true}},
 	} {
 		if got := Dialled(networksOf(test.change)); !maps.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
@@ -196,8 +211,14 @@ func TestRanged(t *testing.T) {
 		since int64
 		want  map[Edge]bool
 	}{
-		"of one tenant":  {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "a"}} }, 3, map[Edge]bool{{"c", "a"}: true}},
-		"joined":         {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "a", Routed: true}} }, 3, map[Edge]bool{{"c", "a"}: true}},
+		"of one tenant": {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "a"}} }, 3, map[Edge]bool{{"c", "a"}: true}},
+		"joined":        {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "a", Routed: true}} }, 3, map[Edge]bool{{"c", "a"}: true}},
+		"joined to another tenant that does not name it": {func(a, _, c, _ *Network) {
+			c.CompatibleWith, a.CompatibleWith, a.Tenant, a.Uses = []Peer{{Network: "a", Routed: true}}, []Peer{{Network: "c", Routed: true}}, "t", []string{"c"}
+		}, 3, map[Edge]bool{}},
+		"joined to another tenant that names it": {func(a, _, c, _ *Network) {
+			c.CompatibleWith, a.CompatibleWith, a.Tenant, a.UsesServiceCIDRs = []Peer{{Network: "a", Routed: true}}, []Peer{{Network: "c", Routed: true}}, "t", named("c", "10.28.0.0/15")
+		}, 3, map[Edge]bool{{"c", "a"}: true}},
 		"the same range": {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "d"}} }, 3, map[Edge]bool{}},
 		"another tenant that only uses it": {func(a, _, c, _ *Network) {
 			c.CompatibleWith, a.Tenant, a.Uses, a.UsesAddressesOf = []Peer{{Network: "a", Addresses: true}}, "t", []string{"c"}, []string{"c"}

@@ -58,7 +58,7 @@ func Edges(networks []Known) (routed map[Edge]bool) {
 }
 
 // offers reports whether a provider serves a consumer, which has to use it if it is another tenant's, and whether they are to be joined: which
-// another tenant's has to want as well.
+// another tenant's has to want as well, and both have to agree to what addresses the other has.
 func (n Known) offers(consumer Known) (asks, join bool) {
 	foreign := n.Tenant != consumer.Tenant
 	if foreign && !consumer.uses(n) {
@@ -66,9 +66,31 @@ func (n Known) offers(consumer Known) (asks, join bool) {
 	}
 	asks, join = n.names(consumer)
 	if _, wants := consumer.names(n); foreign {
-		join = join && wants
+		join = join && wants && n.agrees(consumer) && consumer.agrees(n)
 	}
 	return asks, join
+}
+
+// agrees reports whether a Network that is to be joined to another tenant's names all of its ranges that it need not expect: of the world, and of
+// Services that it is to dial.
+func (n Known) agrees(other Known) bool {
+	ranges := other.worldwide()
+	if serves, _ := other.names(n); serves && n.uses(other) {
+		ranges = append(ranges, other.Plan.Services...)
+	}
+	return n.namesAll(other, ranges)
+}
+
+// worldwide are the ranges of its pods that are not for private use.
+func (n Known) worldwide() []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(n.Plan.Subnet), func(r netip.Prefix) bool { return r.Addr().IsPrivate() })
+}
+
+// namesAll reports whether a Network names all of some ranges of another's.
+func (n Known) namesAll(other Known, ranges []netip.Prefix) bool {
+	return !slices.ContainsFunc(ranges, func(r netip.Prefix) bool {
+		return !slices.ContainsFunc(n.UsesServiceCIDRs[other.Name], func(named netip.Prefix) bool { return named.Bits() <= r.Bits() && named.Overlaps(r) })
+	})
 }
 
 // names reports whether a Network is compatible with another by what it says, and whether it asks to be joined to it. All means those of other
@@ -107,14 +129,11 @@ func claims(all []Known, consumer Known, edges map[Edge]bool) (out []claim) {
 			continue
 		}
 		same := provider.Tenant == consumer.Tenant
-		names := func(r netip.Prefix) bool {
-			return slices.ContainsFunc(consumer.UsesServiceCIDRs[provider.Name], func(n netip.Prefix) bool { return n.Bits() <= r.Bits() && n.Overlaps(r) })
-		}
-		if own := provider.Plan.Services; len(own) > 0 && (same || !slices.ContainsFunc(own, func(r netip.Prefix) bool { return !names(r) })) {
+		if own := provider.Plan.Services; len(own) > 0 && (same || consumer.namesAll(provider, own)) {
 			out = append(out, claim{provider, true, own})
 		}
 		offered := slices.ContainsFunc(provider.CompatibleWith, func(p Peer) bool { return p.Addresses && provider.means(p, consumer) })
-		if offered && (same || slices.Contains(consumer.UsesAddressesOf, provider.Name)) {
+		if offered && (same || slices.Contains(consumer.UsesAddressesOf, provider.Name) && consumer.namesAll(provider, provider.worldwide())) {
 			out = append(out, claim{provider, false, provider.Plan.Subnet})
 		}
 	}
@@ -123,7 +142,7 @@ func claims(all []Known, consumer Known, edges map[Edge]bool) (out []claim) {
 
 // Dialled are those of the edges on which a consumer's pods dial the provider's by their own addresses, and Ranged those on which they dial its
 // Services by addresses of its own ranges: where routers are joined; and where the provider offers it, the consumer, if it is another tenant's,
-// wants it, for Services in these very ranges, and none of the addresses means anything else to the consumer. Of two providers with the same
+// wants it, for Services and for what is somebody's in the world in these very ranges, and none of the addresses means anything else to the consumer. Of two providers with the same
 // addresses it is the one that had them first.
 func Dialled(networks []Known) map[Edge]bool { return dial(networks, false) }
 

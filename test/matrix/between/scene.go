@@ -155,7 +155,7 @@ func Draw(seed uint64, nodes []string) Scene {
 // add has a Network say one more thing of itself.
 func (s Scene) add(r *rand.Rand, i int) {
 	n := &s.Networks[i]
-	p := Peer{Routed: r.IntN(9) < 4, Addresses: r.IntN(2) == 0}
+	p := Peer{Routed: r.IntN(9) < 5, Addresses: r.IntN(2) == 0}
 	switch kind := r.IntN(10); {
 	case kind == 0 && n.Tenant != "": // without a tenant it would mean Networks that are no part of the scene
 		p.All = true

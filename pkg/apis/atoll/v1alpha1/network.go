@@ -198,7 +198,8 @@ type NetworkSpec struct {
 	// serviceCIDRs of those Networks: what is said of uses holds for each Network, which need not be listed there as well. Without an entry
 	// they are dialled by their ClusterIPs. What this Network's pods send to any address of such a Network's serviceCIDRs reaches that
 	// Network's pods or nobody: nothing outside of the cluster. It is so where all serviceCIDRs of that Network lie in the ranges of its
-	// entry, and no address conflicts. Only for type vpc.
+	// entry, and no address conflicts. With mode Routed, and with usesAddressesOf, subnets of that Network that are not for private use
+	// (RFC 1918, RFC 6598, RFC 4193) must lie in these ranges as well. Only for type vpc.
 	//
 	// +optional
 	// +listType=map
