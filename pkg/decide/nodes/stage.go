@@ -58,8 +58,9 @@ type Stage struct {
 	came []*node
 	// queue has the nodes whose place is to be decided about, ports those whose ports are to be written.
 	queue, ports *pass.Queue[string]
-	// former are the addresses that nodes had which have gone, by their names.
+	// former are the addresses that nodes had which have gone, by their names; the place of each tells which went first.
 	former map[string]formerAddresses
+	gone   uint64
 	// lacking nodes have no address in the default Network or no block of faces, because none is free.
 	lacking map[string]struct{}
 }
@@ -84,6 +85,8 @@ type node struct {
 type formerAddresses struct {
 	network, subnet string
 	addresses       []netip.Addr
+	// gone is less than of one that went later.
+	gone uint64
 }
 
 // maxFormer bounds how many nodes are remembered that have gone.
@@ -266,18 +269,22 @@ func (s *Stage) forget(name string) {
 }
 
 // remember notes the addresses of a node that goes. Its pods and its kubelet often do not: a Node that is made again under its name gets them back, unless
-// another one has needed them. They are given out last.
+// another one has needed them. They are given out last. Of more than maxFormer those are forgotten that went first.
 func (s *Stage) remember(n *node) {
 	if len(n.addresses) == 0 {
 		return
 	}
-	for name := range s.former {
-		if len(s.former) < maxFormer {
-			break
+	s.gone++
+	s.former[n.name] = formerAddresses{n.network, n.subnet, n.addresses, s.gone}
+	for len(s.former) > maxFormer {
+		oldest := n.name
+		for name, f := range s.former {
+			if f.gone < s.former[oldest].gone {
+				oldest = name
+			}
 		}
-		delete(s.former, name)
+		delete(s.former, oldest)
 	}
-	s.former[n.name] = formerAddresses{n.network, n.subnet, n.addresses}
 }
 
 // leaveHome gives a node's addresses in the default Network back.
