@@ -59,11 +59,16 @@ type flower struct {
 	plans  FlowPlans
 	agents FlowAgents
 	bounds flowBounds
-	crowd  *turns.Turns
+	// followers bound who follows, for minutes, and crowd who asks once: whose Tenant follows as often as it may asks as before.
+	followers, crowd *turns.Turns
 }
 
 func newFlower(h *handler, plans FlowPlans, agents FlowAgents) *flower {
-	h.flower = &flower{handler: h, plans: plans, agents: agents, bounds: defaultFlowBounds(), crowd: turns.New("questions about flows", turns.Bounds{Every: 16, Each: 4, Kept: 4})}
+	bounds := turns.Bounds{Every: 16, Each: 4, Kept: 4}
+	h.flower = &flower{
+		handler: h, plans: plans, agents: agents, bounds: defaultFlowBounds(),
+		followers: turns.New("followers of flows", bounds), crowd: turns.New("questions about flows", bounds),
+	}
 	return h.flower
 }
 
@@ -71,24 +76,27 @@ func newFlower(h *handler, plans FlowPlans, agents FlowAgents) *flower {
 func (f *flower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	asked, left, err := f.comes(w, r, 0, func(request) error { return nil })
+	var q inspect.FlowQuestion
+	var sight inspect.FlowSight
+	asked, left, err := f.comes(w, r, 0, func(asked request) (err error) {
+		q, sight, err = f.admit(ctx, asked.who, r)
+		return err
+	})
 	if err != nil {
 		f.fail(w, err)
 		return
 	}
 	left()
-	who := asked.who
-	leave, err := enter(f.crowd, asked.share)
+	who, places := asked.who, f.crowd
+	if q.Follow {
+		places = f.followers
+	}
+	leave, err := enter(places, asked.share)
 	if err != nil {
 		f.fail(w, err)
 		return
 	}
 	defer leave()
-	q, sight, err := f.admit(ctx, who, r)
-	if err != nil {
-		f.fail(w, err)
-		return
-	}
 	plan, err := f.plans.Flows(ctx, q, sight)
 	if err != nil {
 		f.fail(w, flowProblem(err))

@@ -41,6 +41,11 @@ type answers struct {
 	// tenants say whose ServiceAccounts are; block holds up whoever asks for Network umbrella, until it is closed or they have gone.
 	tenants inspect.Tenants
 	block   chan struct{}
+	// blockWork holds up explanations until it is closed; working are those that are being made, and most how many these were at most.
+	blockWork     chan struct{}
+	working, most atomic.Int32
+	// blockList holds up whoever asks for all Networks.
+	blockList chan struct{}
 }
 
 func (a *answers) Tenants() (inspect.Tenants, error) { return a.tenants, nil }
@@ -52,6 +57,9 @@ func (a *answers) Cluster(context.Context) (api.Cluster, error) {
 
 func (a *answers) Networks(context.Context) ([]api.Network, error) {
 	a.asked.Add(1)
+	if a.blockList != nil {
+		<-a.blockList
+	}
 	var out []api.Network
 	for name, tenant := range map[string]string{"acme": "acme", "acme--db": "acme", "umbrella": "umbrella", "default": ""} {
 		n := api.Network{Status: api.NetworkStatus{Tenant: tenant}}
@@ -138,6 +146,14 @@ func (a *answers) Pod(_ context.Context, key model.PodKey) (api.Pod, bool, error
 
 func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error) {
 	a.asked.Add(1)
+	if a.blockWork != nil {
+		now := a.working.Add(1)
+		for most := a.most.Load(); now > most; most = a.most.Load() {
+			a.most.CompareAndSwap(most, now)
+		}
+		defer a.working.Add(-1)
+		<-a.blockWork
+	}
 	if spec.From == "" {
 		return api.ExplanationStatus{}, &inspect.QuestionError{Err: errors.New("from whom?")}
 	}

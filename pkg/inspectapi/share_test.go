@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,6 +111,37 @@ func TestOneTenantHoldsNotAllTurns(t *testing.T) {
 	}
 }
 
+// TestWorkLeavesProcessors: however many explain, no more of them work at once than leave half of the processors to what else the controller does, and no more than one of each share. An
+// operator is among them when all others' places are taken. The control has places for all.
+func TestWorkLeavesProcessors(t *testing.T) {
+	t.Parallel()
+	const many, path, question = 4, "/namespaces/acme/explanations", `{"spec":{"from":"acme/web"}}`
+	every := max(2, goruntime.GOMAXPROCS(0)/2)
+	for _, mended := range []bool{true, false} {
+		w, want := newWorld(t), int32(1+min(many, every/2))
+		w.answers.tenants, w.answers.blockWork = ofMallory(t), make(chan struct{})
+		if !mended {
+			w.handler.places.work, want = unbounded(64), 2*many
+		}
+		var asking sync.WaitGroup
+		for _, user := range []string{"jo", "operator"} {
+			for range many {
+				asking.Go(func() {
+					if status, told := w.send(t, w.client, user, http.MethodPost, path, question); status != http.StatusCreated {
+						t.Errorf("mended %t: %s is answered %d %s", mended, user, status, told)
+					}
+				})
+			}
+		}
+		wait.Until(t, wait.Patience, "explanations to be at work", func() bool { return w.answers.asked.Load() == want })
+		close(w.answers.blockWork)
+		asking.Wait()
+		if got := w.answers.most.Load(); got != want {
+			t.Errorf("mended %t: %d explanations were at work at once, want %d", mended, got, want)
+		}
+	}
+}
+
 // never is a body that does not end.
 type never struct{ gone <-chan struct{} }
 
@@ -152,7 +184,8 @@ func TestOneTenantIsNotAllFollowers(t *testing.T) {
 		w.answers.tenants = ofMallory(t)
 		if !mended {
 			w.answers.tenants, held = inspect.Tenants{}, 16
-			w.flower.crowd = unbounded(16)
+			w.flower.followers = unbounded(16)
+			w.flower.crowd = w.flower.followers
 		}
 		follow := func(user, network string) bool {
 			t.Helper()
@@ -185,7 +218,32 @@ func TestOneTenantIsNotAllFollowers(t *testing.T) {
 				t.Errorf("mended %t: %s follows: %t", mended, user, is)
 			}
 		}
+		// Who follows keeps nobody from asking once, themselves neither.
+		for _, path := range []string{"/flows/acme", "/namespaces/acme/podflows"} {
+			if status, told := w.ask(t, w.client, account(0), path); status != map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[mended] {
+				t.Errorf("mended %t: mallory asks for %s: %d %s", mended, path, status, told)
+			}
+		}
 	}
+}
+
+// TestWhoMayAskOfFlowsIsKnownBeforeAPlace: as long as it is looked up what somebody may ask, they have no place.
+func TestWhoMayAskOfFlowsIsKnownBeforeAPlace(t *testing.T) {
+	t.Parallel()
+	w := newFlowWorld(t)
+	w.flower.crowd, w.answers.blockList = unbounded(1), make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if status, told := w.ask(t, w.client, "jo", "/flows"); status != http.StatusOK {
+			t.Errorf("jo is answered %d %s", status, told)
+		}
+	})
+	wait.Until(t, wait.Patience, "jo's Networks to be looked for", func() bool { return w.answers.asked.Load() > 0 })
+	if status, told := w.ask(t, w.client, "operator", "/flows"); status != http.StatusOK {
+		t.Errorf("the operator is answered %d %s", status, told)
+	}
+	close(w.answers.blockList)
+	asking.Wait()
 }
 
 // TestWhoseShare: the ServiceAccounts of a Tenant's namespaces and its admins are one, who may see the cluster has places that are kept, and others are users or namespaces.
