@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,9 +26,10 @@ func TestTheFirstThreadStaysWhereItIs(t *testing.T) {
 	// Which thread runs what, Go decides: on a busy machine hundreds of rounds may pass.
 	for range 2000 {
 		asked, hold := make(chan error), make(chan struct{})
+		var round sync.WaitGroup
 		// Each holds a thread until one has the first.
 		for range 32 {
-			go func() {
+			round.Go(func() {
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()
 				if !isFirst() {
@@ -48,12 +50,15 @@ func TestTheFirstThreadStaysWhereItIs(t *testing.T) {
 					r.Close()
 				}
 				asked <- err
-			}()
+			})
 			if err = <-asked; !errors.Is(err, errNotFirst) {
 				break
 			}
 		}
-		if close(hold); !errors.Is(err, errNotFirst) {
+		close(hold)
+		// Else the next round's threads come beside this one's, thousands of them where the machine is busy, and Go ends the process.
+		round.Wait()
+		if !errors.Is(err, errNotFirst) {
 			break
 		}
 	}
