@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/atoll-net/atoll/pkg/shutout"
 )
 
 // electionTimer is how long a follower hears nothing until it wants to lead. A southbound server can be busy with one transaction for seconds.
@@ -35,11 +37,15 @@ func (k *Keeper) maintain(ctx context.Context, s Status) {
 
 // remove takes servers out of the cluster whose disk was lost, or whose node is gone. Only a leader does it: one that has a quorum.
 func (k *Keeper) remove(ctx context.Context, s Status) error {
+	out, err := k.store.shutOut(ctx)
+	if err != nil {
+		return err
+	}
 	for _, m := range k.seen.Members {
 		if m.Node == k.o.Node {
 			continue
 		}
-		gone, err := k.isGone(ctx, m.Node)
+		gone, err := k.isGone(ctx, m.Node, out)
 		if err != nil {
 			return err
 		}
@@ -78,8 +84,11 @@ func (k *Keeper) remove(ctx context.Context, s Status) error {
 	return nil
 }
 
-// isGone reports whether a node has had no object for long enough.
-func (k *Keeper) isGone(ctx context.Context, node string) (bool, error) {
+// isGone reports whether a node has had no object for long enough, or is shut out.
+func (k *Keeper) isGone(ctx context.Context, node string, out shutout.List) (bool, error) {
+	if _, is := out[node]; is {
+		return true, nil
+	}
 	gone, err := k.store.nodeGone(ctx, node)
 	if err != nil || !gone {
 		delete(k.gone, node)

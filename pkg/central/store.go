@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/pkg/shutout"
 )
 
 // apiPatience bounds a call of the API server: a member that serves must not hang on it.
@@ -105,6 +107,13 @@ func (s Store) Open(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// shutOut are the nodes that are shut out.
+func (s Store) shutOut(ctx context.Context) (shutout.List, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	return shutout.Read(ctx, s.Client)
 }
 
 // nodeGone reports whether the API server knows no such node.

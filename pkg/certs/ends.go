@@ -10,16 +10,16 @@ import (
 func AuthorityEnds(data map[string]string) (map[string]time.Time, error) {
 	ends := map[string]time.Time{}
 	for _, kind := range kinds() {
-		if data[kind.bundle()] == "" {
+		if data[kind.Bundle()] == "" {
 			continue
 		}
-		all, err := readCertificates([]byte(data[kind.bundle()]))
+		all, err := readCertificates([]byte(data[kind.Bundle()]))
 		if err != nil {
-			return nil, fmt.Errorf("read %s of ConfigMap %s: %w", kind.bundle(), ConfigMapName, err)
+			return nil, fmt.Errorf("read %s of ConfigMap %s: %w", kind.Bundle(), ConfigMapName, err)
 		}
 		for _, c := range all {
-			if c.NotAfter.After(ends[kind.secret()]) {
-				ends[kind.secret()] = c.NotAfter
+			if c.NotAfter.After(ends[kind.Secret()]) {
+				ends[kind.Secret()] = c.NotAfter
 			}
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/atoll-net/atoll/pkg/shutout"
 	"github.com/atoll-net/atoll/test/apiserver"
 	"github.com/atoll-net/atoll/test/wait"
 )
@@ -227,6 +228,7 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 	}
 	t.Run("approved by hand", func(t *testing.T) { testApprovedByHand(t, a, askers["node"]) })
 	t.Run("rights", func(t *testing.T) { testSignersRights(t, a) })
+	t.Run("shut out", func(t *testing.T) { testShutOut(t, a, askers["node"]) })
 
 	// The control: what is denied would be signed without the judge.
 	a.sign(t, func(s *Signer) {
@@ -240,6 +242,39 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 	})
 	if request, _, err := a.ask(t, askers["tenant"], SignerNode, "n2"); err != nil || len(request.Status.Certificate) == 0 {
 		t.Errorf("the control: without the judge, a tenant gets no certificate of a node: %v", err)
+	}
+}
+
+// A node that is shut out gets no certificate, although its token is good. Before and after it does: these are the controls.
+func testShutOut(t *testing.T, a *api, node kubernetes.Interface) {
+	list := func(data map[string]string) {
+		t.Helper()
+		object := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: shutout.Name}, Data: data}
+		_, err := a.admin.CoreV1().ConfigMaps(Namespace).Update(t.Context(), object, meta.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = a.admin.CoreV1().ConfigMaps(Namespace).Create(t.Context(), object, meta.CreateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		listed map[string]string
+		reason string
+	}{
+		{map[string]string{"n2": "2026-11-28T10:00:00Z"}, ""},
+		{map[string]string{"n1": "2026-11-28T10:00:00Z", "n2": "2026-11-28T10:00:00Z"}, reasonShutOut},
+		{map[string]string{"n1": "yesterday"}, reasonShutOut},
+		{nil, ""},
+	} {
+		list(c.listed)
+		request, _, err := a.ask(t, node, SignerNode, "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if signed := len(request.Status.Certificate) > 0; signed != (c.reason == "") || !signed && request.Status.Conditions[0].Reason != c.reason {
+			t.Errorf("with the list %v: %+v; want the reason %q", c.listed, request.Status, c.reason)
+		}
 	}
 }
 
@@ -276,7 +311,7 @@ func testSignersRights(t *testing.T, a *api) {
 	if _, err := controller.CoreV1().Secrets(Namespace).Get(t.Context(), "other", meta.GetOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("the controller reads another Secret: %v", err)
 	}
-	if _, err := a.on(t, "n1", "atoll-agent").CoreV1().Secrets(Namespace).Get(t.Context(), Node.secret(), meta.GetOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := a.on(t, "n1", "atoll-agent").CoreV1().Secrets(Namespace).Get(t.Context(), Node.Secret(), meta.GetOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("an agent reads the key of an authority: %v", err)
 	}
 }
@@ -305,7 +340,7 @@ func TestKeep(t *testing.T) {
 	}
 	// Somebody wants a new CA of nodes: the member trusts it before it signs.
 	secrets := a.admin.CoreV1().Secrets(Namespace)
-	secret, err := secrets.Get(t.Context(), Node.secret(), meta.GetOptions{})
+	secret, err := secrets.Get(t.Context(), Node.Secret(), meta.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +358,7 @@ func TestKeep(t *testing.T) {
 	if after, err := readFiles(dir); err != nil || !after.key.Equal(before.key) {
 		t.Errorf("a new CA of nodes has changed a member's key: %v", err)
 	}
-	if secret, err = secrets.Get(t.Context(), Node.secret(), meta.GetOptions{}); err != nil || secret.Annotations[RotateAnnotation] != "" {
+	if secret, err = secrets.Get(t.Context(), Node.Secret(), meta.GetOptions{}); err != nil || secret.Annotations[RotateAnnotation] != "" {
 		t.Errorf("the wish stays: %v, %v", secret.Annotations, err)
 	}
 	// A second controller takes the authorities that are there.

@@ -107,6 +107,7 @@ const (
 	reasonRequest = "MalformedRequest"
 	reasonKey     = "WeakKey"
 	reasonLife    = "TooShort"
+	reasonShutOut = "NodeShutOut"
 )
 
 func refuse(reason, format string, args ...any) error {

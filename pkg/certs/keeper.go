@@ -192,9 +192,9 @@ func due(leaf *x509.Certificate, now time.Time) bool {
 
 // renew has the files as they should be now: it asks for a certificate where there is none that is good, and writes what has changed.
 func (k *Keeper) renew(ctx context.Context, bundle *core.ConfigMap) error {
-	own := []byte(bundle.Data[kindOf[k.config.Signer].bundle()])
+	own := []byte(bundle.Data[kindOf[k.config.Signer].Bundle()])
 	if len(own) == 0 {
-		return fmt.Errorf("the ConfigMap %s/%s has no %s: the atoll-controller is older than this", Namespace, ConfigMapName, kindOf[k.config.Signer].bundle())
+		return fmt.Errorf("the ConfigMap %s/%s has no %s: the atoll-controller is older than this", Namespace, ConfigMapName, kindOf[k.config.Signer].Bundle())
 	}
 	have := k.have
 	if have == nil || !have.signedBy(own, time.Now()) || !k.fits(have) || due(have.leaf, time.Now()) {

@@ -39,7 +39,7 @@ func (s *Signer) Follow(ctx context.Context) {
 func (s *Signer) see(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	secret, err := s.config.Client.CoreV1().Secrets(Namespace).Get(ctx, Central.secret(), meta.GetOptions{})
+	secret, err := s.config.Client.CoreV1().Secrets(Namespace).Get(ctx, Central.Secret(), meta.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read authority %s: %w", Central, err)
 	}

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/atoll-net/atoll/pkg/shutout"
 )
 
 const (
@@ -95,7 +97,7 @@ func (s *Signer) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	for kind, authority := range *all {
-		to <- Expiry(kind.secret(), authority.Signing(s.config.Now()).Certificate.NotAfter)
+		to <- Expiry(kind.Secret(), authority.Signing(s.config.Now()).Certificate.NotAfter)
 	}
 }
 
@@ -240,6 +242,14 @@ func (s *Signer) decide(ctx context.Context, spec *certificates.CertificateSigni
 	name, err := NodeOf(spec)
 	if err != nil {
 		return s.judge(spec, nil)
+	}
+	// It is read for each request: who asks may have been listed a moment ago.
+	listed, err := shutout.Read(ctx, s.config.Client)
+	if err != nil {
+		return Grant{}, nil, err
+	}
+	if since, is := listed[name]; is {
+		return Grant{}, nil, refuse(reasonShutOut, "node %s is shut out since %s: it gets no certificate until it is admitted again (atoll node admit %[1]s)", name, since.Format(time.RFC3339))
 	}
 	node, err := s.config.Client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -45,8 +45,11 @@ const (
 // kinds are all authorities.
 func kinds() []Kind { return []Kind{Central, Node, Agent} }
 
-func (k Kind) secret() string { return "atoll-ca-" + string(k) }
-func (k Kind) bundle() string { return string(k) + ".crt" }
+// Secret is the name of the Secret that it is kept in, in Namespace.
+func (k Kind) Secret() string { return "atoll-ca-" + string(k) }
+
+// Bundle is the key of its certificates in ConfigMapName.
+func (k Kind) Bundle() string { return string(k) + ".crt" }
 
 // kindOf is the authority behind each signer.
 var kindOf = map[string]Kind{SignerCentral: Central, SignerNode: Node, SignerAgent: Agent, SignerReader: Node}
@@ -99,18 +102,18 @@ func (s store) current(ctx context.Context) (Authorities, error) {
 // read takes an authority that is there, or makes it.
 func (s store) read(ctx context.Context, kind Kind) (Authority, *core.Secret, error) {
 	secrets := s.client.CoreV1().Secrets(Namespace)
-	secret, err := secrets.Get(ctx, kind.secret(), meta.GetOptions{})
+	secret, err := secrets.Get(ctx, kind.Secret(), meta.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		var authority Authority
 		if authority, err = NewAuthority(string(kind), s.now()); err != nil {
 			return nil, nil, err
 		}
-		if secret, err = fill(&core.Secret{ObjectMeta: meta.ObjectMeta{Name: kind.secret(), Namespace: Namespace}, Type: secretType}, authority); err != nil {
+		if secret, err = fill(&core.Secret{ObjectMeta: meta.ObjectMeta{Name: kind.Secret(), Namespace: Namespace}, Type: secretType}, authority); err != nil {
 			return nil, nil, err
 		}
 		// Another controller may have been quicker: then its authority is the one.
 		if secret, err = secrets.Create(ctx, secret, meta.CreateOptions{}); apierrors.IsAlreadyExists(err) {
-			secret, err = secrets.Get(ctx, kind.secret(), meta.GetOptions{})
+			secret, err = secrets.Get(ctx, kind.Secret(), meta.GetOptions{})
 		}
 	}
 	if err != nil {
@@ -119,7 +122,7 @@ func (s store) read(ctx context.Context, kind Kind) (Authority, *core.Secret, er
 	authority, err := decodeAuthority(secret.Data[secretCertificates], secret.Data[secretKeys])
 	if err != nil {
 		return nil, nil, fmt.Errorf("read authority %s in Secret %s/%s (if it cannot be restored, delete it: all certificates are made anew): %w",
-			kind, Namespace, kind.secret(), err)
+			kind, Namespace, kind.Secret(), err)
 	}
 	return authority, secret, nil
 }
@@ -138,7 +141,7 @@ func (s store) publish(ctx context.Context, all Authorities) error {
 	objects := s.client.CoreV1().ConfigMaps(Namespace)
 	want := map[string]string{}
 	for _, kind := range kinds() {
-		want[kind.bundle()] = string(all[kind].Bundle())
+		want[kind.Bundle()] = string(all[kind].Bundle())
 	}
 	have, err := objects.Get(ctx, ConfigMapName, meta.GetOptions{})
 	switch {

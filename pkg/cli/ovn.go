@@ -56,6 +56,15 @@ It ends with status 0 when all is back, 2 when it could not do its work, or when
 	return cmd
 }
 
+// printProgress prints a stage that is done, or what one waits for.
+func printProgress(out io.Writer, done bool, took time.Duration, text string) {
+	mark := "   "
+	if done {
+		mark = "ok "
+	}
+	fmt.Fprintf(out, "%s%6.1f s  %s\n", mark, took.Seconds(), text)
+}
+
 // rebuild plans, asks for --yes, has it done, and tells how long each part took.
 func rebuild(ctx context.Context, o rebuildOptions, out io.Writer) error {
 	client, err := inspect.UserClient(o.kubeconfig)
@@ -90,11 +99,7 @@ func rebuild(ctx context.Context, o rebuildOptions, out io.Writer) error {
 	defer cancel()
 	began := time.Now()
 	if err := central.Rebuild(ctx, store, plan, func(p central.Progress) {
-		mark := "   "
-		if p.Done {
-			mark = "ok "
-		}
-		fmt.Fprintf(out, "%s%6.1f s  %s\n", mark, p.Took.Seconds(), p.Text)
+		printProgress(out, p.Done, p.Took, p.Text)
 	}); err != nil {
 		return fmt.Errorf("rebuild: %w", err)
 	}

@@ -103,7 +103,7 @@ Where to begin:
 		{"What is there:", []*cobra.Command{networksCommand(), networkCommand(), podsCommand(), podCommand(), ipamCommand(), topologyCommand(), uiCommand()}},
 		{"Who reaches whom, and why:", []*cobra.Command{explainCommand(), policyCommand(), flowsCommand(), dropsCommand()}},
 		{"With real packets:", []*cobra.Command{pingCommand(), matrixCommand(), captureCommand()}},
-		{"Install and remove:", []*cobra.Command{preflightCommand(), installCommand(), upgradeCommand(), uninstallCommand(), ovnCommand(), versionCommand()}},
+		{"Install and remove:", []*cobra.Command{preflightCommand(), installCommand(), upgradeCommand(), uninstallCommand(), ovnCommand(), nodeCommand(), versionCommand()}},
 		{"Programs of OVN and Open vSwitch, by way of the API server:", []*cobra.Command{nbctlCommand(), sbctlCommand(), vsctlCommand(), ofctlCommand(), appctlCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

@@ -11,12 +11,16 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 
 	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/shutout"
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
@@ -149,4 +153,51 @@ func TestPlantedRowsAreNotRead(t *testing.T) {
 	if out, err := c.SBCtl(t.Context(), "--bare", "--columns=ip", "list", "MAC_Binding"); err != nil || len(strings.Fields(out)) != planted {
 		t.Errorf("%d neighbours are left, want %d: %v", len(strings.Fields(out)), planted, err)
 	}
+}
+
+// TestAChassisOfANodeThatIsShutOutGoes at once, although there is a Node of its name; it is deleted anew when the node makes it anew. Others stay.
+func TestAChassisOfANodeThatIsShutOutGoes(t *testing.T) {
+	c := ovn.Start(t, true)
+	do := func(args ...string) string {
+		t.Helper()
+		out, err := c.SBCtl(t.Context(), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(out), " ")
+	}
+	nodes := kubefake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
+	s := Sweeper{
+		Kube: nodes, Southbound: ovsdb.Config{Addresses: []string{c.SBAddress()}, Log: slog.New(slog.DiscardHandler)},
+		Learnt: NewLearnt(prometheus.NewRegistry()), GoneAfter: goneAfter, Log: slog.New(slog.DiscardHandler),
+	}
+	sweep := func(want string) {
+		t.Helper()
+		if err := s.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if have := do("--bare", "--columns=name", "list", "Chassis"); have != want {
+			t.Errorf("there are chassis %q, want %q", have, want)
+		}
+	}
+	do("chassis-add", "n1", "geneve", "192.0.2.1")
+	sweep("n1")
+	if s.listed(t.Context()) {
+		t.Error("somebody is shut out")
+	}
+	if _, err := shutout.Add(t.Context(), nodes, "n1", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if !s.listed(t.Context()) {
+		t.Error("nobody is shut out")
+	}
+	for range 2 {
+		sweep("")
+		do("chassis-add", "n1", "geneve", "192.0.2.1")
+	}
+	if s.listed(t.Context()) {
+		t.Error("what was swept is news")
+	}
+	do("chassis-add", "n2", "geneve", "192.0.2.2")
+	sweep("n2")
 }

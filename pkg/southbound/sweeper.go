@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/shutout"
 )
 
 // The times of a Sweeper that says no others.
@@ -21,9 +22,11 @@ const (
 	goneAfter  = 5 * time.Minute
 	// sweepTime bounds one look.
 	sweepTime = 30 * time.Second
+	// lookAtList is how often it looks whether nodes were shut out.
+	lookAtList = 5 * time.Second
 )
 
-// Sweeper deletes chassis whose Node objects are gone: every other node keeps a tunnel to them; and rows that a node has added to tables that nothing
+// Sweeper deletes chassis of nodes that are shut out, at once, and those whose Node objects are gone: every other node keeps a tunnel to them; and rows that a node has added to tables that nothing
 // uses. The database must be Atoll's alone.
 type Sweeper struct {
 	Kube kubernetes.Interface
@@ -36,6 +39,8 @@ type Sweeper struct {
 
 	// gone says since when chassis have had no Node, as far as this process has seen.
 	gone map[string]time.Time
+	// shutOut are the nodes that are shut out, as it looked last.
+	shutOut shutout.List
 }
 
 // Run looks again and again until ctx ends. What fails is tried with the next look.
@@ -47,13 +52,18 @@ func (s *Sweeper) Run(ctx context.Context) {
 		s.Every = min(sweepEvery, s.GoneAfter)
 	}
 	s.gone = map[string]time.Time{}
-	tick := time.NewTicker(s.Every)
+	tick, list := time.NewTicker(s.Every), time.NewTicker(min(lookAtList, s.Every))
 	defer tick.Stop()
+	defer list.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-list.C:
+			if !s.listed(ctx) {
+				continue
+			}
 		}
 		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("the southbound database is not swept", "error", err)
@@ -61,23 +71,56 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
+// listed reports whether a node was shut out since the last sweep.
+func (s *Sweeper) listed(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, sweepTime)
+	defer cancel()
+	now, err := shutout.Read(ctx, s.Kube)
+	if err != nil {
+		return false // The next sweep says it.
+	}
+	for name := range now {
+		if _, known := s.shutOut[name]; !known {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *Sweeper) sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
+	out, err := shutout.Read(ctx, s.Kube)
+	if err != nil {
+		return err
+	}
 	table, err := ovsdb.OpenChassis(ctx, s.Southbound)
 	if err != nil {
 		return err
 	}
 	defer table.Close()
 	// Chassis first: what a node adds may take all the time.
-	return errors.Join(s.sweepChassis(ctx, table), s.look(ctx, table))
+	return errors.Join(s.sweepChassis(ctx, table, out), s.look(ctx, table))
 }
 
-func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable) error {
+// sweepChassis deletes those of nodes that are shut out, and of nodes that are gone.
+func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable, out shutout.List) error {
 	chassis, err := table.List(ctx)
 	if err != nil {
 		return err
 	}
+	for _, c := range chassis {
+		_, name := out[c.Name]
+		if _, host := out[c.Hostname]; c.Remote || !name && !host {
+			continue
+		}
+		if err := table.Delete(ctx, c.Name); err != nil {
+			return err
+		}
+		s.Log.Info("chassis deleted: its node is shut out", "chassis", c.Name, "host", c.Hostname)
+		s.tell(ctx, c.Name, corev1.EventTypeWarning, fmt.Sprintf("node %s is shut out: its chassis is deleted from OVN's southbound database, and other nodes take their tunnels to it away", c.Name))
+	}
+	s.shutOut = out
 	nodes, err := s.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
@@ -131,18 +174,23 @@ func (s *Sweeper) delete(ctx context.Context, table *ovsdb.ChassisTable, name st
 	}
 	delete(s.gone, name)
 	s.Log.Info("chassis deleted: its node is gone", "node", name, "since", since.UTC().Format(time.RFC3339))
+	s.tell(ctx, name, corev1.EventTypeNormal, fmt.Sprintf("node %s is gone: its chassis is deleted from OVN's southbound database, and other nodes take their tunnels to it away", name))
+	return nil
+}
+
+// tell sends an Event about a node's chassis.
+func (s *Sweeper) tell(ctx context.Context, node, kind, message string) {
 	now := metav1.Now()
-	_, err = s.Kube.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
+	_, err := s.Kube.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: "atoll-chassis-", Namespace: metav1.NamespaceDefault},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node},
 		Reason:         "ChassisDeleted",
-		Message:        fmt.Sprintf("node %s is gone: its chassis is deleted from OVN's southbound database, and other nodes take their tunnels to it away", name),
-		Type:           corev1.EventTypeNormal,
+		Message:        message,
+		Type:           kind,
 		Source:         corev1.EventSource{Component: "atoll-controller"},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}, metav1.CreateOptions{})
 	if err != nil {
 		s.Log.Warn("no Event", "error", err)
 	}
-	return nil
 }

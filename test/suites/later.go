@@ -40,6 +40,7 @@ var later = []moved{
 	{"test/e2e/installed", "TestConnectivityKept", "pkg/cli.TestScripts", "what connectivity test --keep keeps, on a cluster"},
 	{"test/e2e/installed", "TestConnectivityOfPodsThatDoNotStart", "pkg/connectivity.TestNotTried", "the same on a cluster"},
 	{"test/e2e/installed", "TestConnectivityWithoutAnAgent", "test/e2e/installed.TestConnectivityFinds", "a fault that takes a minute to be found"},
+	{"test/e2e/installed", "TestAStolenNodeIsShutOut", "pkg/shutout/steps.TestRun", "the same on a cluster, with a thief who keeps asking, for 90 s"},
 	{"pkg/agent", "TestNeighboursOfAFlood", "pkg/agent.TestWhatAPodSendsIsBounded", "what the bound is good for: a ratio of measurements"},
 	{"pkg/inspectapi", "TestAThousandNetworks", "pkg/inspectapi.TestInspection", "the same questions at 1,000 Networks, within a second"},
 }

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/shutout"
+	"github.com/atoll-net/atoll/pkg/shutout/steps"
+)
+
+func nodeCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "node", Short: "Shut out a node that somebody has taken over, and admit it again"}
+	cmd.AddCommand(shutOutCommand(), admitCommand())
+	return cmd
+}
+
+type shutOutOptions struct {
+	kubeconfig string
+	yes        bool
+	timeout    time.Duration
+}
+
+func shutOutCommand() *cobra.Command {
+	var o shutOutOptions
+	cmd := &cobra.Command{
+		Use:   "shut-out [NODE]",
+		Short: "Take everything from a node that somebody has taken over",
+		Long: `Takes from a node what Atoll and Kubernetes have given it, in this order: it is listed in ConfigMap ` + shutout.Name + `, so that whoever has its
+credentials gets nothing anew; the authorities that have signed for it are made anew, and all other nodes get certificates of these; its Node and its pods are deleted, and
+their tokens with them; and its chassis goes, with other nodes' tunnels to it. If it has a member of OVN's databases, that is removed, too, and the members' authority
+is made anew. The databases' servers start anew then, which ends open connections.
+
+Pods of other nodes go on. For about a minute new pods wait, and the node's own pods are made anew elsewhere by their controllers.
+
+Without --yes it says what it would do, and what whoever has the node has had. Without NODE it lists the nodes that are shut out. When it is interrupted, call it again: it goes on.
+
+It takes the rights of a cluster's admin. It ends with status 0 when the node has nothing any more, 2 when something failed, took longer than --timeout, or was not confirmed.`,
+		Example: `  atoll node shut-out
+  atoll node shut-out n3
+  atoll node shut-out n3 --yes`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listShutOut(cmd.Context(), o.kubeconfig, cmd.OutOrStdout())
+			}
+			return shutOut(cmd.Context(), o, args[0], cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	f.BoolVar(&o.yes, "yes", false, "do it")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long it may take")
+	return cmd
+}
+
+func admitCommand() *cobra.Command {
+	kubeconfig := ""
+	cmd := &cobra.Command{
+		Use:   "admit NODE",
+		Short: "Let a node that was shut out come back",
+		Long: `Takes a node off the list of those that are shut out. It has what it is given from then on: give the machine new credentials before, or whoever has the
+old ones has them again. Its kubelet then registers the node when it starts anew.`,
+		Example: `  atoll node admit n3`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := inspect.UserClient(kubeconfig)
+			if err != nil {
+				return err
+			}
+			listed, err := shutout.Read(cmd.Context(), client)
+			if err != nil {
+				return err
+			}
+			if _, is := listed[args[0]]; !is {
+				return fmt.Errorf("node %q is not shut out: %s", args[0], orNobody(listed))
+			}
+			if err := shutout.Admit(cmd.Context(), client, args[0]); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s may come back: start its kubelet anew\n", args[0])
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	return cmd
+}
+
+func orNobody(listed shutout.List) string {
+	if len(listed) == 0 {
+		return "no node is"
+	}
+	return "these are: " + strings.Join(listed.Names(), ", ")
+}
+
+func listShutOut(ctx context.Context, kubeconfig string, out io.Writer) error {
+	client, err := inspect.UserClient(kubeconfig)
+	if err != nil {
+		return err
+	}
+	listed, err := shutout.Read(ctx, client)
+	if err != nil {
+		return err
+	}
+	if len(listed) == 0 {
+		_, err := fmt.Fprintln(out, "no node is shut out")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "NODE\tSHUT OUT SINCE")
+	for _, name := range listed.Names() {
+		fmt.Fprintf(w, "%s\t%s\n", name, listed[name].Format(time.RFC3339))
+	}
+	return w.Flush()
+}
+
+// shutOut plans, asks for --yes, does it, and says what is left to do for people.
+func shutOut(ctx context.Context, o shutOutOptions, node string, out io.Writer) error {
+	client, err := inspect.UserClient(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	plan, err := steps.Look(ctx, client, node)
+	if err != nil {
+		return fmt.Errorf("shut node %s out: %w", node, err)
+	}
+	if !plan.There && plan.Since.IsZero() && len(plan.Pods) == 0 {
+		return fmt.Errorf("there is no node %q, and none of that name is shut out", node)
+	}
+	printPlan(out, plan)
+	if !o.yes {
+		return errNotConfirmed
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	began := time.Now()
+	runner := steps.Runner{
+		Client: client, Chassis: func(ctx context.Context) ([]string, error) { return inspect.Chassis(ctx, o.kubeconfig) },
+		Say: func(p steps.Progress) { printProgress(out, p.Done, p.Took, p.Text) },
+	}
+	if err := runner.Run(ctx, plan); err != nil {
+		return fmt.Errorf("shut node %s out: %w", node, err)
+	}
+	fmt.Fprintf(out, "node %s is shut out after %.1f s. What is left to do: docs/operations.md, \"A node is taken over\"\n", node, time.Since(began).Seconds())
+	return nil
+}
+
+// shownOfPlan is how many pods, and how many Secrets, of a node are listed.
+const shownOfPlan = 20
+
+func printPlan(out io.Writer, p steps.Plan) {
+	fmt.Fprintf(out, "node %s: %d pods are deleted, and certificates of all other nodes are made anew\n", p.Node, len(p.Pods))
+	for _, kind := range p.Databases {
+		fmt.Fprintf(out, "its member of database %s is removed, and the members' authority is made anew: it has had all of OVN's databases\n", kind)
+	}
+	if p.ControlPlane {
+		fmt.Fprintln(out, "it is of Kubernetes' control plane: whoever has etcd's files, or the keys of the cluster's CA, is not shut out by this")
+	}
+	if p.OwnOVN {
+		fmt.Fprintf(out, "OVN's databases are your own: delete its chassis there (ovn-sbctl chassis-del %s), and its certificate's authority\n", p.Node)
+	}
+	listUpTo(out, "Secrets that it could read: change what is in them", p.Secrets)
+	listUpTo(out, "bootstrap tokens, by one of which a machine becomes a node of any name: delete those that it may know", p.Tokens)
+	if p.TokensUnknown != nil {
+		fmt.Fprintf(out, "bootstrap tokens of the cluster are not known: %v\n", p.TokensUnknown)
+	}
+}
+
+func listUpTo(out io.Writer, what string, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	shown := names[:min(len(names), shownOfPlan)]
+	fmt.Fprintf(out, "%s:\n  %s\n", what, strings.Join(shown, "\n  "))
+	if more := len(names) - len(shown); more > 0 {
+		fmt.Fprintf(out, "  and %d more\n", more)
+	}
+}
