@@ -151,7 +151,8 @@ func dial(ctx context.Context, inside func(func() error) error, network string, 
 	if err != nil {
 		return nil, "", err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	open := conn // What is returned may be none when the context ends.
+	stop := context.AfterFunc(ctx, func() { _ = open.SetDeadline(time.Now()) })
 	if network == "udp" {
 		_, err = conn.Write([]byte("hello"))
 	}
