@@ -226,9 +226,9 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 	if _, _, err := a.ask(t, askers["stranger"], SignerNode, "n1"); !apierrors.IsForbidden(err) {
 		t.Errorf("somebody without the right makes a request: %v", err)
 	}
+	t.Run("shut out", func(t *testing.T) { testShutOut(t, a, askers["node"]) })
 	t.Run("approved by hand", func(t *testing.T) { testApprovedByHand(t, a, askers["node"]) })
 	t.Run("rights", func(t *testing.T) { testSignersRights(t, a) })
-	t.Run("shut out", func(t *testing.T) { testShutOut(t, a, askers["node"]) })
 
 	// The control: what is denied would be signed without the judge.
 	a.sign(t, func(s *Signer) {
