@@ -124,7 +124,7 @@ func (l *lab) control(epoch string) (stop func()) {
 	l.must(err)
 	writer, err := kube.NewWriter(l.server.As(controllerUser), feed, kube.WriterOptions{Logger: log})
 	l.must(err)
-	settings, err := config.Parse(config.Defaults())
+	settings, err := config.Read(l.t.Context(), l.server.As(controllerUser))
 	l.must(err)
 	engine := controller.New(controller.Config{
 		Database: ovsdb.Config{Addresses: []string{l.central.NBAddress()}, Log: log},
@@ -190,7 +190,7 @@ func (l *lab) found(args ...string) []string {
 // 3 rows, 8 pods, a node with a port and a route, a route more of each kind in the default Network, which has IPv6 too, the load balancers of the
 // Kubernetes API and of kube-dns over UDP and TCP, 4 of faces in the two Networks that have them, and the guard of faces: 2 port groups, 19 ACLs and 8
 // address sets. And the load balancer of Service atoll-inspect.
-const allIsWell = "0 differences in 3 Networks, 8 pods, 100 rows"
+const allIsWell = "0 differences in 3 Networks, 8 pods, 105 rows"
 
 func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 	l := newLab(t)
@@ -265,13 +265,13 @@ func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 	// A Network that loses all it has, but for the port of red/web-2: that is in a second switch now.
 	l.nbctl("lr-del", "red", "--", "ls-del", "red/front", "--", "ls-del", "red/back")
 	missing := slices.DeleteFunc(l.found(), func(line string) bool { return !strings.Contains(line, "row-missing") })
-	if len(missing) != 15 {
-		t.Errorf("rows that are missing: %q, want the router's, its way out's two, six of the subnets, their guard, the two that keep faces out and three pods'", missing)
+	if len(missing) != 17 {
+		t.Errorf("rows that are missing: %q, want the router's, its way out's two, six of the subnets, their guard, the two that keep faces out, the two that refuse what nobody serves, and three pods'", missing)
 	}
 
 	// The next controller mends all of it, while the check looks on.
 	l.control("two")
-	l.clean("0 differences in 3 Networks, 9 pods, 101 rows")
+	l.clean("0 differences in 3 Networks, 9 pods, 106 rows")
 }
 
 func TestCheckLooksAtBindingsAndInterfaces(t *testing.T) {

@@ -149,7 +149,7 @@ func (l *lab) run() {
 	l.must(err)
 	writer, err := kube.NewWriter(as, feed, kube.WriterOptions{Logger: log})
 	l.must(err)
-	settings, err := config.Parse(config.Defaults())
+	settings, err := config.Read(l.t.Context(), as)
 	l.must(err)
 	northbound := ovsdb.Config{Addresses: []string{l.central.NBAddress()}, Log: log}
 	engine := controller.New(controller.Config{
