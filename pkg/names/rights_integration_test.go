@@ -11,12 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	miekg "github.com/miekg/dns"
 	"golang.org/x/sys/unix"
@@ -43,8 +43,13 @@ func openSockets(tb testing.TB, socket string) string {
 // envServe has a process of TestNamesWithoutRights be the program: directory of its sockets, socket of its opener, and name of its probe's socket, with colons.
 const envServe = "ATOLL_TEST_SERVE"
 
+// envDropped says that the program has no capabilities any more.
+const envDropped = "ATOLL_TEST_DROPPED"
+
 func serveWithoutRights(t *testing.T, dir, opener, probe string) {
-	dropAll(t)
+	if os.Getenv(envDropped) == "" {
+		dropAll(t)
+	}
 	config := Config{ResolvConf: "/etc/resolv.conf", Socket: filepath.Join(dir, "dns.sock"), ProbeSocket: filepath.Join(dir, probe), Opener: opener}
 	must(t, Run(t.Context(), config, cluster(t, "red", "blue"), slog.New(slog.NewTextHandler(os.Stderr, nil))))
 }
@@ -54,30 +59,38 @@ func startWithoutRights(t *testing.T, dir, opener, probe string) func() {
 	t.Helper()
 	program := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNamesWithoutRights$", "-test.count=1")
 	program.Env = append(os.Environ(), envServe+"="+strings.Join([]string{dir, opener, probe}, ":"))
-	program.Stderr = testWriter{t}
+	program.Stdout, program.Stderr = testWriter{t}, testWriter{t}
 	must(t, program.Start())
-	wait.Eventually(t, wait.Patience, "the program", call.NewClient(filepath.Join(dir, probe)).Ready)
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = program.Wait() }()
+	wait.Eventually(t, wait.Patience, "the program", func(ctx context.Context) error {
+		select {
+		case <-ended:
+			t.Fatal("the program has ended: ", program.ProcessState)
+		default:
+		}
+		return call.NewClient(filepath.Join(dir, probe)).Ready(ctx)
+	})
 	if got := capabilities(t, program.Process.Pid); !slices.Equal(got, []string{"0000000000000000"}) {
 		t.Errorf("it has the capabilities %q", got)
 	}
 	return func() {
 		must(t, program.Process.Kill())
-		_ = program.Wait()
+		<-ended
 	}
 }
 
-// dropAll takes all capabilities from all threads of the process, for good.
+// noRoot is SECBIT_NOROOT, locked: root has no capabilities by what it executes (capabilities(7)).
+const noRoot = 1<<0 | 1<<1
+
+// dropAll has the process begin anew without capabilities: a thread can drop its own alone, and a process that is executed has those of the thread that did it.
 func dropAll(t *testing.T) {
-	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	runtime.LockOSThread()
+	must(t, unix.Prctl(unix.PR_SET_SECUREBITS, noRoot, 0, 0, 0))
 	var none [2]unix.CapUserData
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(&none[0])), 0)
-	if errno != 0 {
-		t.Fatal(errno)
-	}
-	_, _, errno = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)
-	if errno != 0 {
-		t.Fatal(errno)
-	}
+	must(t, unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]))
+	must(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	must(t, syscall.Exec(os.Args[0], os.Args, append(os.Environ(), envDropped+"=1")))
 }
 
 // TestNamesWithoutRights: a program without a single capability answers in portholes, also in those that come later, by sockets that another one
