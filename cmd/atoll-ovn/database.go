@@ -70,6 +70,7 @@ func databaseCommand() *cobra.Command {
 				return err
 			}
 			o.Kind, o.Run, o.Certificates, o.Programs, o.Log = kind, s.run, s.certificates, s.programs(), s.log().With("database", kind)
+			o.MemberNames = certs.MemberPrefix
 			return withCertificate(cmd.Context(), certs.KeeperConfig{
 				Client: store.Client, Log: o.Log, Signer: certs.SignerCentral, Node: o.Node, Addresses: []netip.Addr{o.Address},
 				TrustNodes: kind == central.Southbound, Dir: o.Certificates,

@@ -12,8 +12,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -172,24 +174,49 @@ func greet(l *lab, from string, to *place, port uint16, certificates string) err
 
 func strangers(l *lab, places []*place) {
 	stolen := l.place(9, l.node)
-	for _, kind := range []Kind{Northbound, Southbound} {
-		err := greet(l, stolen.netns, places[0], kind.RaftPort(), stolen.path("certificates-sb"))
-		if wait, ok := errors.AsType[net.Error](err); !ok || !wait.Timeout() {
-			l.t.Errorf("a stranger reaches the raft port of %s: %v", kind, err)
-		}
-	}
-	// The control: without the guard a node's certificate is good enough for the southbound raft.
+	node := stolen.path("certificates-sb")
+	// others are of the central CA, and of no member.
+	others := map[string]string{"a node that is no member": l.place(7, l.central).path("certificates-sb"), "a controller": filepath.Join(l.dir, "controller")}
+	certificate, key := l.central.issue(l.t, "atoll-controller")
+	must(l.t, os.MkdirAll(others["a controller"], 0o700))
+	must(l.t, os.WriteFile(others["a controller"]+"/tls.crt", certificate, 0o600))
+	must(l.t, os.WriteFile(others["a controller"]+"/tls.key", key, 0o600))
 	ns, err := netns.GetFromName(places[0].netns)
 	must(l.t, err)
 	defer ns.Close()
-	conn, err := nftables.New(nftables.WithNetNSFd(int(ns)))
-	must(l.t, err)
-	conn.DelTable(guardTable(Southbound))
-	must(l.t, conn.Flush())
-	if err := greet(l, stolen.netns, places[0], Southbound.RaftPort(), stolen.path("certificates-sb")); err != nil {
-		l.t.Errorf("without the guard the stranger does not get in either: %v", err)
+	for _, kind := range []Kind{Northbound, Southbound} {
+		for _, port := range []uint16{kind.RaftPort(), kind.RelayPort()} {
+			err := greet(l, stolen.netns, places[0], port, node)
+			if wait, ok := errors.AsType[net.Error](err); !ok || !wait.Timeout() {
+				l.t.Errorf("a stranger reaches port %d: %v", port, err)
+			}
+		}
+		// Somebody on the members' link takes a member's address: the guard is no obstacle.
+		conn, err := nftables.New(nftables.WithNetNSFd(int(ns)))
+		must(l.t, err)
+		conn.DelTable(guardTable(kind))
+		must(l.t, conn.Flush())
+		if err := greet(l, stolen.netns, places[0], kind.RelayPort(), node); err == nil {
+			l.t.Errorf("a node's certificate is good for the raft of %s", kind)
+		}
+		for who, certificates := range others {
+			if err := greet(l, stolen.netns, places[0], kind.RelayPort(), certificates); err == nil {
+				l.t.Errorf("the certificate of %s is good for the raft of %s", who, kind)
+			}
+		}
+		if err := greet(l, stolen.netns, places[0], kind.RaftPort(), node); !errors.Is(err, syscall.ECONNREFUSED) {
+			l.t.Errorf("the server of %s itself listens: %v", kind, err)
+		}
+		// The controls: a member's certificate does it, and the others are good elsewhere.
+		if err := greet(l, stolen.netns, places[0], kind.RelayPort(), places[1].path("certificates-sb")); err != nil {
+			l.t.Errorf("a member is not let in: %v", err)
+		}
+		must(l.t, guard(conn, kind, l.record(kind).Addresses()))
 	}
-	must(l.t, guard(conn, Southbound, l.record(Southbound).Addresses()))
+	must(l.t, greet(l, stolen.netns, places[0], Southbound.ClientPort(), node))
+	for _, certificates := range others {
+		must(l.t, greet(l, stolen.netns, places[0], FullPort, certificates))
+	}
 }
 
 func renewal(l *lab, places []*place) {

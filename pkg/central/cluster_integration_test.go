@@ -43,6 +43,9 @@ import (
 
 const namespace = "atoll-system"
 
+// memberNames is before a node's name in a member's certificate (certs.MemberPrefix).
+const memberNames = "atoll-ovn-central:"
+
 // patience bounds each wait, on a machine that is busy with other things.
 const patience = 90 * time.Second
 
@@ -305,7 +308,11 @@ func (p *place) run() string             { return p.path("run") }
 // certify gives the node new certificates: those for its databases, and of its own for clients.
 func (p *place) certify(by authority) {
 	p.t.Helper()
-	certificate, key := by.issue(p.t, p.name)
+	name := p.name
+	if by.key == p.central.key {
+		name = memberNames + name
+	}
+	certificate, key := by.issue(p.t, name, p.address)
 	both := append(bytes.Clone(p.central.pem), p.node.pem...)
 	for dir, ca := range map[string][]byte{"certificates-nb": p.central.pem, "certificates-sb": both} {
 		must(p.t, os.MkdirAll(p.path(dir), 0o700))
@@ -477,14 +484,18 @@ func newAuthority(t *testing.T, name string) authority {
 	return authority{certificate, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})}
 }
 
-func (a authority) issue(t *testing.T, name string) (certificate, key []byte) {
+func (a authority) issue(t *testing.T, name string, of ...netip.Addr) (certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	must(t, err)
+	var addresses []net.IP
+	for _, a := range of {
+		addresses = append(addresses, a.AsSlice())
+	}
 	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: addresses,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}, a.certificate, private.Public(), a.key)
 	must(t, err)

@@ -79,7 +79,7 @@ func Decide(s Situation) Step {
 	if s.File.Form != NoFile {
 		return s.withFile(me, member)
 	}
-	if s.Draft.Form == Clustered && member && !me.Lost && s.Draft.ServerID == me.ServerID && s.Draft.ClusterID == s.Record.ClusterID && s.Draft.Address == s.raft() {
+	if s.Draft.Form == Clustered && member && !me.Lost && s.Draft.ServerID == me.ServerID && s.Draft.ClusterID == s.Record.ClusterID && s.Draft.Address == raftAddress(s.Kind, s.Address, me.Raft) {
 		return Step{Action: Promote}
 	}
 	if member && me.ServerID != "" {
@@ -92,7 +92,7 @@ func Decide(s Situation) Step {
 		me.Address = s.Address
 		return Step{Action: WriteRecord, Record: s.Record.with(me), Reason: "this node has another address now"}
 	}
-	if s.Draft.Form != NoFile && (s.Draft.Form != Clustered || s.Draft.Address != s.raft()) {
+	if s.Draft.Form != NoFile && (s.Draft.Form != Clustered || s.Draft.Address != s.wanted()) {
 		return Step{Action: MoveDraft, Reason: "it is not of this member"}
 	}
 	if slices.Contains(s.Record.Before, s.Draft.ClusterID) {
@@ -108,17 +108,17 @@ func Decide(s Situation) Step {
 		return Step{Action: MoveDraft, Reason: "it is of cluster " + s.Draft.ClusterID + ", which never began: the record has " + s.Record.ClusterID}
 	default:
 		me.ServerID = s.Draft.ServerID
+		me.Raft, _ = s.raft(s.Draft.Address)
 		return Step{Action: WriteRecord, Record: s.Record.with(me), Reason: "this member's server id"}
 	}
 }
-
-func (s Situation) raft() string { return Remote(s.Address, s.Kind.RaftPort()) }
 
 // withFile decides for a member that has a database.
 func (s Situation) withFile(me Member, member bool) Step {
 	refuse := func(format string, args ...any) Step {
 		return Step{Action: Refuse, Reason: fmt.Sprintf(format, args...)}
 	}
+	by, own := s.raft(s.File.Address)
 	const aside = "If this file is not wanted, move it away (do not delete it) and let this container start again: the member joins with an empty one."
 	switch {
 	case s.File.Form == Foreign:
@@ -131,13 +131,18 @@ func (s Situation) withFile(me Member, member bool) Step {
 		return refuse("the database file is of cluster %s, but the record's is %s. %s", s.File.ClusterID, s.Record.ClusterID, aside)
 	case !member:
 		return refuse("the database file is of server %s, but the record has no member on this node. %s", s.File.ServerID, aside)
+	case by == Direct && (me.Lost || me.ServerID == "") && s.Record.mayLeave(s.Node):
+		return Step{Action: MoveFile, Reason: errJoinsAnew.Error()}
 	case s.File.ServerID != me.ServerID:
 		return refuse("the database file is of server %s, but the record's server of this node is %q. %s", s.File.ServerID, me.ServerID, aside)
-	case s.File.Address != s.raft() || me.Address != s.Address:
+	case !own || me.Address != s.Address:
 		return refuse("the database file is of address %s and the record's is %s, but this node has %s: a member cannot change its address. %s", s.File.Address, me.Address, s.Address, aside)
 	case me.Lost:
 		me.Lost = false
 		return Step{Action: WriteRecord, Record: s.Record.with(me), Reason: "the database file is back"}
+	case me.Raft != by:
+		me.Raft = by
+		return Step{Action: WriteRecord, Record: s.Record.with(me), Reason: "how the others reach this member"}
 	case s.Draft.Form != NoFile:
 		return Step{Action: MoveDraft, Reason: "there is a database already"}
 	}
@@ -190,5 +195,6 @@ func (s Situation) bootstrap(me Member) Step {
 	}
 	to := s.Record
 	to.ClusterID, me.ServerID = s.Draft.ClusterID, s.Draft.ServerID
+	me.Raft, _ = s.raft(s.Draft.Address)
 	return Step{Action: WriteRecord, Record: to.with(me), Reason: "the cluster's id"}
 }

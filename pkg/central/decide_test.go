@@ -19,11 +19,32 @@ const (
 func at(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
 
 func file(cluster, server string, n byte) Header {
-	return Header{Form: Clustered, ClusterID: cluster, ServerID: server, Address: Remote(at(n), Northbound.RaftPort())}
+	return Header{Form: Clustered, ClusterID: cluster, ServerID: server, Address: raftAddress(Northbound, at(n), Relayed)}
+}
+
+// before is a file that was made before there were relays.
+func before(cluster, server string, n byte) Header {
+	h := file(cluster, server, n)
+	h.Address = raftAddress(Northbound, at(n), Direct)
+	return h
 }
 
 func member(n byte, server string) Member {
-	return Member{Node: string('a' + rune(n) - 1), Address: at(n), ServerID: server}
+	m := Member{Node: string('a' + rune(n) - 1), Address: at(n), ServerID: server}
+	if server != "" {
+		m.Raft = Relayed
+	}
+	return m
+}
+
+// by is a record whose members are reached otherwise.
+func (d Database) by(raft Raft, nodes ...string) Database {
+	for _, node := range nodes {
+		m, _ := d.Member(node)
+		m.Raft = raft
+		d = d.with(m)
+	}
+	return d
 }
 
 func TestDecide(t *testing.T) {
@@ -32,11 +53,11 @@ func TestDecide(t *testing.T) {
 	joining := Database{ClusterID: clusterA, Bootstrap: "a", Members: []Member{member(1, server1), member(2, "")}}
 	begun := Database{Bootstrap: "a", Members: []Member{member(1, ""), member(2, "")}}
 	lostAll := Database{ClusterID: clusterA, Bootstrap: "a", Members: []Member{
-		{Node: "a", Address: at(1), ServerID: server1, Lost: true}, {Node: "b", Address: at(2), ServerID: server2, Lost: true}, {Node: "c", Address: at(3), ServerID: server3, Lost: true},
+		{Node: "a", Address: at(1), ServerID: server1, Lost: true}, {Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true}, {Node: "c", Address: at(3), ServerID: server3, Lost: true},
 	}}
 	givenUp := Database{Before: []string{clusterA}, Held: true}
 	begunAnew := Database{Before: []string{clusterA}, Held: true, Bootstrap: "b", Members: []Member{member(2, "")}}
-	lostOne := three.with(Member{Node: "b", Address: at(2), ServerID: server2, Lost: true})
+	lostOne := three.with(Member{Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true})
 	for name, c := range map[string]struct {
 		s      Situation
 		want   Action
@@ -58,7 +79,7 @@ func TestDecide(t *testing.T) {
 		"a file beside a record lost":      {s: Situation{File: file(clusterA, server2, 2)}, want: Refuse, says: "knows no cluster"},
 		"a file of another cluster":        {s: Situation{Record: three, File: file(clusterB, server2, 2)}, want: Refuse, says: clusterB},
 		"a file of a server before":        {s: Situation{Record: three, File: file(clusterA, server1, 2)}, want: Refuse, says: server1},
-		"a file of another address":        {s: Situation{Record: three, File: file(clusterA, server2, 9)}, want: Refuse, says: "10.0.0.9"},
+		"a file of another address":        {s: Situation{Record: three, File: file(clusterA, server2, 9)}, want: Refuse, says: "10-0-0-9"},
 		"a file of nothing":                {s: Situation{Record: three, File: Header{Form: Foreign}}, want: Refuse, says: "cannot be read"},
 		"a file of a node that left":       {s: Situation{Record: three.without("b"), File: file(clusterA, server2, 2)}, want: Refuse, says: "no member on this node"},
 		"an empty disk":                    {s: Situation{Record: three}, want: WriteRecord, record: lostOne},
@@ -69,8 +90,24 @@ func TestDecide(t *testing.T) {
 		"given up, another made it":        {s: Situation{Record: Database{ClusterID: clusterB, Before: []string{clusterA}, Members: []Member{member(1, server1)}}, File: file(clusterA, server2, 2)}, want: MoveFile},
 		"an empty disk, recorded":          {s: Situation{Record: lostOne}, want: Wait, says: server2},
 		"the disk is back":                 {s: Situation{Record: lostOne, File: file(clusterA, server2, 2)}, want: WriteRecord, record: three},
-		"the only disk is empty":           {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}}, want: WriteRecord, record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Lost: true}}}},
-		"the only disk is empty, recorded": {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Lost: true}}}}, want: Wait, says: "atoll ovn rebuild"},
+		"the only disk is empty":           {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}}, want: WriteRecord, record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true}}}},
+		"the only disk is empty, recorded": {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true}}}}, want: Wait, says: "atoll ovn rebuild"},
+		// Files of before there were relays.
+		"a file of before":                               {s: Situation{Record: three.by("", "a", "b", "c"), File: before(clusterA, server2, 2)}, want: WriteRecord, record: three.by("", "a", "c").by(Direct, "b")},
+		"a file of before, recorded":                     {s: Situation{Record: three.by(Direct, "a", "b", "c"), File: before(clusterA, server2, 2)}, want: Serve},
+		"a leader has it join anew":                      {s: Situation{Record: lostOne.by(Direct, "a", "b", "c"), File: before(clusterA, server2, 2)}, want: MoveFile, says: "joins anew"},
+		"the others have removed it":                     {s: Situation{Record: three.with(member(2, "")), File: before(clusterA, server2, 2)}, want: MoveFile, says: "joins anew"},
+		"a disk of before is back, another has no relay": {s: Situation{Record: lostOne.by("", "c").by(Direct, "b"), File: before(clusterA, server2, 2)}, want: WriteRecord, record: three.by("", "c").by(Direct, "b")},
+		"a disk of before is back, others are lost": {
+			s:    Situation{Record: lostAll.by(Direct, "b"), File: before(clusterA, server2, 2)},
+			want: WriteRecord, record: lostAll.with(Member{Node: "b", Address: at(2), ServerID: server2, Raft: Direct}),
+		},
+		"a file of relays that was removed":    {s: Situation{Record: three.with(member(2, "")), File: file(clusterA, server2, 2)}, want: Refuse, says: server2},
+		"a file of before, of a cluster alone": {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}.by(Direct, "b"), File: before(clusterA, server2, 2)}, want: Serve},
+		"another has no relays":                {s: Situation{Record: three.with(member(2, "")).by("", "a"), Draft: file(clusterA, server2, 2)}, want: MoveDraft},
+		"and a draft for it": {
+			s: Situation{Record: three.with(member(2, "")).by("", "a"), Draft: before(clusterA, server2, 2)}, want: WriteRecord, record: three.by("", "a").by(Direct, "b"),
+		},
 		"a fourth node":                    {s: Situation{Node: "d", Address: at(4), Record: three}, want: Refuse, says: "3 members"},
 		"a node with a member's address":   {s: Situation{Node: "d", Address: at(2), Record: joining}, want: Refuse, says: "node b"},
 		"another address before it joined": {s: Situation{Address: at(7), Record: joining}, want: WriteRecord, record: joining.with(Member{Node: "b", Address: at(7)})},
@@ -150,7 +187,8 @@ Servers:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.Leads() || s.Ready() != nil || s.ElectionTimer != 4*time.Second || len(s.Servers) != 2 || !s.has(server2, "ssl:10.0.0.2:6643") || s.has(server3, "ssl:10.0.0.2:6643") {
+	if !s.Leads() || s.Ready() != nil || s.ElectionTimer != 4*time.Second || len(s.Servers) != 2 || !s.has(Northbound, Member{Address: at(2), ServerID: server2}) || s.has(Northbound, Member{Address: at(2), ServerID: server3}) ||
+		s.has(Northbound, Member{Address: at(2), ServerID: server2, Raft: Relayed}) || !s.hearsAll() || s.Servers[0].Heard != 1309*time.Millisecond || !s.Servers[1].Self {
 		t.Errorf("read %+v", s)
 	}
 	if !s.committed(7) || s.committed(8) {

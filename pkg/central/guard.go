@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardTable is the nftables table that guards a raft port of this node.
+// guardTable is the nftables table that guards a database's raft ports of this node.
 func guardTable(kind Kind) *nftables.Table {
 	return &nftables.Table{Name: "atoll-ovn-" + string(kind), Family: nftables.TableFamilyINet}
 }
 
-// guard drops what comes to the raft port from anybody but members. It stays when the member stops. Open vSwitch's TLS has one list
-// of CAs for all ports and looks at no names, so that a node's certificate would do to join the southbound cluster.
+// guard drops what comes to the raft ports from other addresses than the members'. It stays when the member stops. Behind it a relay knows members by their
+// certificates. A server that is reached directly does not: a node's certificate would do to join the southbound cluster.
 // It may be called again at any time; the rules are replaced in one transaction.
 func guard(conn *nftables.Conn, kind Kind, members []netip.Addr) error {
 	table := conn.AddTable(guardTable(kind))
@@ -36,12 +36,6 @@ func guard(conn *nftables.Conn, kind Kind, members []netip.Addr) error {
 			v6 = append(v6, nftables.SetElement{Key: a.AsSlice()})
 		}
 	}
-	raft := []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(kind.RaftPort())},
-	}
 	for _, family := range []struct {
 		name        string
 		number      byte
@@ -54,7 +48,7 @@ func guard(conn *nftables.Conn, kind Kind, members []netip.Addr) error {
 	} {
 		set := &nftables.Set{Table: table, Name: family.name, KeyType: family.key}
 		if err := conn.AddSet(set, family.elements); err != nil {
-			return fmt.Errorf("guard the raft port: %w", err)
+			return fmt.Errorf("guard the raft ports: %w", err)
 		}
 		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
 			&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
@@ -64,9 +58,17 @@ func guard(conn *nftables.Conn, kind Kind, members []netip.Addr) error {
 			&expr.Verdict{Kind: expr.VerdictReturn},
 		}})
 	}
-	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(raft, &expr.Verdict{Kind: expr.VerdictDrop})})
+	for _, port := range []uint16{kind.RaftPort(), kind.RelayPort()} {
+		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
+			&expr.Verdict{Kind: expr.VerdictDrop},
+		}})
+	}
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("guard the raft port: %w", err)
+		return fmt.Errorf("guard the raft ports: %w", err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,9 @@ type Options struct {
 	Size int
 	// Data holds the database, Run the sockets, Certificates what another program keeps there (see readIdentity).
 	Data, Run, Certificates string
-	Programs                Programs
+	// MemberNames is before a node's name in the CN of a member's certificate.
+	MemberNames string
+	Programs    Programs
 	// CompactEvery is how often each member's file is compacted; 0 is a day.
 	CompactEvery time.Duration
 	// GoneAfter is how long a node must have no Node object until its server is removed from the cluster; 0 is 5 minutes.
@@ -49,6 +52,8 @@ type Keeper struct {
 	seen Database
 	// said is what was last said of waiting.
 	said string
+	// relays are there while the server runs.
+	relays *relays
 	// gone says since when nodes have had no object.
 	gone map[string]time.Time
 	// leaving says of servers that the leader's list has no more, by id, up to where the log must be committed until the cluster has agreed.
@@ -179,19 +184,23 @@ func (k *Keeper) step(ctx context.Context) (again bool, err error) {
 		}
 		return true, err
 	case CreateDraft:
-		return true, k.files.create(ctx, s.raft(), electionTimer(k.o.Kind))
+		return true, k.files.create(ctx, s.wanted(), electionTimer(k.o.Kind))
 	case JoinDraft:
 		var others []string
 		for _, m := range s.Record.Members {
 			if m.Node != k.o.Node && m.ServerID != "" && !m.Lost {
-				others = append(others, Remote(m.Address, k.o.Kind.RaftPort()))
+				by := m.Raft
+				if by == "" {
+					by = Direct
+				}
+				others = append(others, raftAddress(k.o.Kind, m.Address, by))
 			}
 		}
 		if len(others) == 0 {
 			k.say(ctx, "waiting until another member has a database")
 			return false, nil
 		}
-		return true, k.files.join(ctx, s.Record.ClusterID, s.raft(), others)
+		return true, k.files.join(ctx, s.Record.ClusterID, s.wanted(), others)
 	case MoveDraft:
 		to, err := k.files.moveAside(k.files.draft())
 		if err == nil {
@@ -218,21 +227,31 @@ func (k *Keeper) serve(ctx context.Context) (err error) {
 	if err := k.guard(k.seen); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// A server that hands leadership over before it ends speaks with the others until then.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	k.relays = &relays{
+		kind: k.o.Kind, node: k.o.Node, address: k.o.Address, run: k.o.Run, names: k.o.MemberNames, identity: &k.identity, log: k.o.Log, life: life, fail: cancel,
+	}
+	var relayed, proxied sync.WaitGroup
+	defer func() {
+		end()
+		k.relays.stop()
+		relayed.Wait()
+	}()
+	if err := k.relays.follow(k.seen); err != nil {
+		return err
+	}
+	relayed.Go(func() { cancel(k.relays.serve()) })
 	server, err := k.startServer()
 	if err != nil {
 		return err
 	}
 	k.o.Log.InfoContext(ctx, "ovsdb-server runs", "pid", server.process.Pid)
 	k.said = ""
-	ctx, cancel := context.WithCancelCause(ctx)
-	proxied := make(chan struct{})
 	if k.o.Kind == Southbound {
-		go func() {
-			defer close(proxied)
-			cancel(k.serveFull(ctx))
-		}()
-	} else {
-		close(proxied)
+		proxied.Go(func() { cancel(k.serveFull(ctx)) })
 	}
 	go func() {
 		select {
@@ -246,7 +265,7 @@ func (k *Keeper) serve(ctx context.Context) (err error) {
 		err = cause
 	}
 	cancel(err)
-	<-proxied
+	proxied.Wait()
 	k.stopServer(context.WithoutCancel(ctx), server)
 	return err
 }
@@ -334,6 +353,9 @@ func (k *Keeper) attend(ctx context.Context) error {
 		}
 		ready = now
 		if err == nil && s.expelled() {
+			if k.joinsAnew(ctx) {
+				return errJoinsAnew
+			}
 			return fmt.Errorf("%w: %s: the cluster has removed this server. Move the file away (do not delete it); the member then joins with an empty one", ErrRefused, k.files.database())
 		}
 		if time.Since(read) < glance {
@@ -375,7 +397,21 @@ func (k *Keeper) followRecord(ctx context.Context) error {
 		// Decide says what is wrong.
 		return errors.New("the record does not have this server any more")
 	}
+	if me.Lost && !before.Lost && before.Raft == Direct && d.mayLeave(k.o.Node) {
+		return errJoinsAnew
+	}
+	if me.Raft != before.Raft {
+		// A version that does not know how members are reached has written the record.
+		me.Raft = before.Raft
+		if err := k.store.Swap(ctx, k.o.Kind, d, d.with(me)); err != nil && !errors.Is(err, errMoved) {
+			k.o.Log.WarnContext(ctx, "record not written", "error", err)
+		}
+		return nil
+	}
 	if err := k.guard(d); err != nil {
+		return err
+	}
+	if err := k.relays.follow(d); err != nil {
 		return err
 	}
 	held := k.seen.Held
@@ -385,6 +421,18 @@ func (k *Keeper) followRecord(ctx context.Context) error {
 		return k.reconfigure(ctx)
 	}
 	return nil
+}
+
+// joinsAnew reports whether the cluster has removed this member's server so that it joins anew.
+func (k *Keeper) joinsAnew(ctx context.Context) bool {
+	before, _ := k.seen.Member(k.o.Node)
+	d, err := k.store.Get(ctx, k.o.Kind)
+	if err != nil {
+		k.o.Log.WarnContext(ctx, "record not read", "error", err)
+		return false
+	}
+	me, member := d.Member(k.o.Node)
+	return member && before.Raft == Direct && (me.Lost || me.ServerID == "") && d.mayLeave(k.o.Node)
 }
 
 // followCertificates takes renewed files over. stale says that the server has not shown the last ones yet.

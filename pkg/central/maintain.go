@@ -24,7 +24,7 @@ func electionTimer(kind Kind) time.Duration {
 func (k *Keeper) maintain(ctx context.Context, s Status) {
 	tasks := []func(context.Context, Status) error{k.compact}
 	if s.Leads() {
-		tasks = append(tasks, k.remove, k.raiseTimer, k.convert)
+		tasks = append(tasks, k.remove, k.relay, k.raiseTimer, k.convert)
 	} else {
 		clear(k.leaving)
 	}
@@ -52,8 +52,7 @@ func (k *Keeper) remove(ctx context.Context, s Status) error {
 		if !gone && !m.Lost {
 			continue
 		}
-		raft := Remote(m.Address, k.o.Kind.RaftPort())
-		if m.ServerID != "" && s.has(m.ServerID, raft) {
+		if m.ServerID != "" && s.has(k.o.Kind, m) {
 			k.o.Log.WarnContext(ctx, "removing a server from the cluster", "node", m.Node, "server", m.ServerID, "lost", m.Lost, "gone", gone)
 			if _, err := ask(ctx, controlSocket(k.o.Run, k.o.Kind), "cluster/kick", k.o.Kind.Schema(), m.ServerID); err != nil {
 				return err
@@ -72,7 +71,7 @@ func (k *Keeper) remove(ctx context.Context, s Status) error {
 		}
 		to := k.seen.without(m.Node)
 		if !gone {
-			m.ServerID, m.Lost = "", false
+			m.ServerID, m.Lost, m.Raft = "", false, ""
 			to = to.with(m)
 		}
 		if err := k.store.Swap(ctx, k.o.Kind, k.seen, to); err != nil && !errors.Is(err, errMoved) {
@@ -80,6 +79,29 @@ func (k *Keeper) remove(ctx context.Context, s Status) error {
 		}
 		delete(k.leaving, m.ServerID)
 		return nil
+	}
+	return nil
+}
+
+// relay has members join anew that are reached directly, one at a time, as soon as each member has relays: a leader says of another that it has lost its file, and
+// that member moves its file aside. The leader is the last one, when another leads. A cluster of fewer than three stays as it is: it would have no quorum meanwhile.
+func (k *Keeper) relay(ctx context.Context, s Status) error {
+	if len(s.Servers) != len(k.seen.Members) || !s.hearsAll() {
+		return nil
+	}
+	for _, m := range k.seen.Members {
+		if m.Raft != Direct || m.Node == k.o.Node || m.Lost || !k.seen.mayLeave(m.Node) {
+			continue
+		}
+		m.Lost = true
+		k.o.Log.InfoContext(ctx, "a member is to join anew, to be reached by relays", "node", m.Node)
+		if err := k.store.Swap(ctx, k.o.Kind, k.seen, k.seen.with(m)); err != nil && !errors.Is(err, errMoved) {
+			return err
+		}
+		return nil
+	}
+	if me, _ := k.seen.Member(k.o.Node); me.Raft == Direct && k.seen.mayLeave(k.o.Node) {
+		return k.handOver(ctx)
 	}
 	return nil
 }

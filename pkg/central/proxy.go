@@ -3,6 +3,7 @@ package central
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,7 +25,9 @@ type proxy struct {
 	socket string
 	// identity is replaced when certificates are renewed; connections that are there go on.
 	identity *atomic.Pointer[identity]
-	log      *slog.Logger
+	// admit says until when a client is served, by its certificate; nil serves each. Its end is the client's.
+	admit func(context.Context, *x509.Certificate) (context.Context, error)
+	log   *slog.Logger
 }
 
 // serve returns when ctx has ended and all connections with it.
@@ -41,6 +44,11 @@ func (p proxy) serve(ctx context.Context, listener net.Listener) error {
 			}, nil
 		},
 	}
+	return serveEach(ctx, listener, p.log, func(conn net.Conn) error { return p.forward(ctx, tls.Server(conn, config)) })
+}
+
+// serveEach has each connection served, so many at once, until ctx has ended.
+func serveEach(ctx context.Context, listener net.Listener, log *slog.Logger, serve func(net.Conn) error) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
@@ -57,14 +65,15 @@ func (p proxy) serve(ctx context.Context, listener net.Listener) error {
 		select {
 		case places <- struct{}{}:
 		default:
-			p.log.Warn("too many clients", "client", conn.RemoteAddr())
+			log.Warn("too many clients", "client", conn.RemoteAddr())
 			_ = conn.Close()
 			continue
 		}
 		running.Go(func() {
 			defer func() { <-places }()
-			if err := p.forward(ctx, tls.Server(conn, config)); err != nil && ctx.Err() == nil {
-				p.log.Warn("client refused", "client", conn.RemoteAddr(), "error", err)
+			defer conn.Close()
+			if err := serve(conn); err != nil && ctx.Err() == nil {
+				log.Warn("client refused", "client", conn.RemoteAddr(), "error", err)
 			}
 		})
 	}
@@ -72,32 +81,40 @@ func (p proxy) serve(ctx context.Context, listener net.Listener) error {
 
 // forward carries one client's bytes until either side ends.
 func (p proxy) forward(ctx context.Context, client *tls.Conn) error {
-	defer client.Close()
 	greeting, cancel := context.WithTimeout(ctx, proxyHandshake)
 	err := client.HandshakeContext(greeting)
 	cancel()
 	if err != nil {
 		return fmt.Errorf("greet: %w", err)
 	}
+	if p.admit != nil {
+		if ctx, err = p.admit(ctx, client.ConnectionState().PeerCertificates[0]); err != nil {
+			return err
+		}
+	}
 	server, err := (&net.Dialer{}).DialContext(ctx, "unix", p.socket)
 	if err != nil {
 		return fmt.Errorf("reach the database: %w", err)
 	}
-	defer server.Close()
+	carry(ctx, server, client)
+	return nil
+}
+
+// carry carries bytes both ways until either side or ctx ends. How a connection ends is the business of those who had it.
+func carry(ctx context.Context, plain net.Conn, encrypted *tls.Conn) {
 	both := sync.OnceFunc(func() {
-		_ = server.Close()
-		_ = client.NetConn().Close()
+		_ = plain.Close()
+		_ = encrypted.NetConn().Close()
 	})
+	defer both()
 	stop := context.AfterFunc(ctx, both)
 	defer stop()
 	var running sync.WaitGroup
 	running.Go(func() {
 		defer both()
-		_, _ = io.Copy(server, client)
+		_, _ = io.Copy(plain, encrypted)
 	})
-	// How a connection ends is the business of those who had it.
-	_, _ = io.Copy(client, server)
+	_, _ = io.Copy(encrypted, plain)
 	both()
 	running.Wait()
-	return nil
 }

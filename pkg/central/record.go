@@ -50,14 +50,6 @@ func (k Kind) ClientPort() uint16 {
 	return 6642
 }
 
-// RaftPort is where the members of the cluster meet.
-func (k Kind) RaftPort() uint16 {
-	if k == Northbound {
-		return 6643
-	}
-	return 6644
-}
-
 // Record says which servers the two clusters have. Nodes and clients learn from it where the databases are.
 type Record struct {
 	Databases map[Kind]Database
@@ -82,6 +74,8 @@ type Member struct {
 	Address netip.Addr `json:"address"`
 	// ServerID is empty until the node has made a file to join with.
 	ServerID string `json:"serverID,omitempty"`
+	// Raft is how the others reach this server.
+	Raft Raft `json:"raft,omitempty"`
 	// Lost: the node has lost the file of this server, which the others are to remove from the cluster.
 	Lost bool `json:"lost,omitempty"`
 }
@@ -189,6 +183,8 @@ func (d Database) validate() error {
 			return fmt.Errorf("member %s has no IP address", m.Node)
 		case addresses[m.Address]:
 			return fmt.Errorf("two members have the address %s", m.Address)
+		case m.Raft != "" && m.Raft != Relayed && m.Raft != Direct:
+			return fmt.Errorf("member %s is reached %q: it is %s or %s", m.Node, m.Raft, Relayed, Direct)
 		case m.ServerID != "" && uuid.Validate(m.ServerID) != nil:
 			return fmt.Errorf("member %s has the server id %q, which is no UUID", m.Node, m.ServerID)
 		case m.ServerID != "" && servers[m.ServerID]:

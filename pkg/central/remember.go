@@ -51,5 +51,10 @@ func (k *Keeper) fromMemory(s Situation) (Situation, bool) {
 	if s.File.Form != Clustered || recall(k.memory(), &s.Record) != nil || s.Record.validate() != nil {
 		return s, false
 	}
+	if me, member := s.Record.Member(k.o.Node); member && me.Raft == "" {
+		// What was seen last was of a version without relays.
+		me.Raft, _ = s.raft(s.File.Address)
+		s.Record = s.Record.with(me)
+	}
 	return s, Decide(s).Action == Serve
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,9 +30,15 @@ type Server struct {
 	// Short is the first four hexadecimal digits of its id.
 	Short   string
 	Address string
+	// Self: it is the one that tells. Heard is how long ago a leader has heard another; without end where it never has.
+	Self  bool
+	Heard time.Duration
 }
 
-var serverLine = regexp.MustCompile(`^\s+([0-9a-f]{4}) \([0-9a-f]{4} at ([^)]+)\)`)
+var (
+	serverLine = regexp.MustCompile(`^\s+\S+ \(([0-9a-f]{4}) at ([^)]+)\)( \(self\))?`)
+	heard      = regexp.MustCompile(` last msg (\d+) ms ago`)
+)
 
 // ParseStatus reads the answer to cluster/status.
 func ParseStatus(text string) (Status, error) {
@@ -40,7 +48,13 @@ func ParseStatus(text string) (Status, error) {
 		line = strings.TrimRight(line, "\n")
 		if listing {
 			if m := serverLine.FindStringSubmatch(line); m != nil {
-				s.Servers = append(s.Servers, Server{Short: m[1], Address: m[2]})
+				server := Server{Short: m[1], Address: m[2], Self: m[3] != "", Heard: math.MaxInt64}
+				if h := heard.FindStringSubmatch(line); h != nil {
+					if ms, err := strconv.ParseInt(h[1], 10, 32); err == nil {
+						server.Heard = time.Duration(ms) * time.Millisecond
+					}
+				}
+				s.Servers = append(s.Servers, server)
 			}
 			continue
 		}
@@ -104,14 +118,20 @@ func (s Status) expelled() bool {
 	return s.State == "left cluster"
 }
 
-// has reports whether the cluster has a server.
-func (s Status) has(id string, raft string) bool {
-	for _, server := range s.Servers {
-		if strings.HasPrefix(id, server.Short) && server.Address == raft {
-			return true
-		}
+// has reports whether the cluster has a member's server.
+func (s Status) has(kind Kind, m Member) bool {
+	by := m.Raft
+	if by == "" {
+		by = Direct
 	}
-	return false
+	return slices.ContainsFunc(s.Servers, func(server Server) bool {
+		return strings.HasPrefix(m.ServerID, server.Short) && server.Address == raftAddress(kind, m.Address, by)
+	})
+}
+
+// hearsAll reports whether a leader has heard all others lately.
+func (s Status) hearsAll() bool {
+	return !slices.ContainsFunc(s.Servers, func(server Server) bool { return !server.Self && server.Heard > s.ElectionTimer })
 }
 
 // Ready asks the server of a node whether it serves clients. run is its directory of sockets.

@@ -40,6 +40,7 @@ func TestConnectionsAreListed(t *testing.T) {
 	known := map[string]string{"6081": "Geneve (RFC 8926)", fmt.Sprint(central.FullPort): "central.FullPort"}
 	for _, kind := range []central.Kind{central.Northbound, central.Southbound} {
 		known[fmt.Sprint(kind.ClientPort())], known[fmt.Sprint(kind.RaftPort())] = "database "+string(kind), "raft of database "+string(kind)
+		known[fmt.Sprint(kind.RelayPort())] = "relays of database " + string(kind)
 	}
 	signers := map[string]bool{}
 	err = filepath.WalkDir(filepath.Join(root, "dist"), func(path string, entry fs.DirEntry, err error) error {

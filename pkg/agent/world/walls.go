@@ -12,7 +12,7 @@ import (
 
 // databasePorts are those of OVN's databases where nothing else is said, and of the servers of each among themselves: northbound and southbound (ovn-ctl(8));
 // and the one at which package central serves the southbound database with all rights (FullPort), which no node's ovn-remote names.
-var databasePorts = []uint16{6641, 6642, 6643, 6644, 16642}
+var databasePorts = []uint16{6641, 6642, 6643, 6644, 16642, 16643, 16644}
 
 // underlay is what OVN itself uses, as this node has it.
 type underlay struct {

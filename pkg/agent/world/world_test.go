@@ -231,7 +231,7 @@ func TestWorldKnowsItsWalls(t *testing.T) {
 			t.Errorf("%s is infrastructure: %t", p, got)
 		}
 	}
-	if got, want := fmt.Sprint(host.Walls.Databases), "[192.0.2.1:6641 192.0.2.1:6642 192.0.2.1:6643 192.0.2.1:6644 192.0.2.1:16642 192.0.2.1:17642]"; got != want {
+	if got, want := fmt.Sprint(host.Walls.Databases), "[192.0.2.1:6641 192.0.2.1:6642 192.0.2.1:6643 192.0.2.1:6644 192.0.2.1:16642 192.0.2.1:16643 192.0.2.1:16644 192.0.2.1:17642]"; got != want {
 		t.Errorf("databases at %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(host.Walls.Instead), "[{eth1 192.0.2.1}]"; got != want {

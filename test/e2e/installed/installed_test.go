@@ -57,7 +57,7 @@ func TestWhatIsOpen(t *testing.T) {
 				ports[fields[3][strings.LastIndex(fields[3], ":")+1:]] = true
 			}
 		}
-		for _, port := range []string{"6641", "6642", "6643", "6644", "16642"} {
+		for _, port := range []string{"6641", "6642", "16642", "16643", "16644"} {
 			if !ports[port] {
 				t.Errorf("%s does not listen at %s: %s", node, port, out)
 				continue
