@@ -220,7 +220,7 @@ func (h Held) addClaimable(f clusterFacts, problem problemOf) {
 	if more := len(all) - claimableShown; more > 0 {
 		text += fmt.Sprintf(", and %d more", more)
 	}
-	problem("AtollConfig/"+atoll.ConfigName, "kubectl edit atollconfig "+atoll.ConfigName+": name their ranges in nodeCIDRs",
+	problem("AtollConfig/"+atoll.ConfigName, "kubectl edit atollconfig "+atoll.ConfigName+": name their ranges in nodeCIDRs, or in closedCIDRs where a link is the node's alone, such as docker0",
 		"addresses of nodes are in none of its ranges, so that a tenant's Service may have them, and an EndpointSlice lead there: %s", text)
 }
 
