@@ -377,22 +377,15 @@ func crowd(networks []api.Network) func(now time.Time) []api.Flow {
 	}
 }
 
-// TestFlowsOfAThousandNetworks: as many flows as an answer has are drawn at once, and the lines of the map are bounded.
+// TestFlowsOfAThousandNetworks: of as many flows as an answer has, what the page gets is bounded, and so are the lines of the map.
 func TestFlowsOfAThousandNetworks(t *testing.T) {
 	t.Parallel()
 	c := thousand()
 	c.flows = crowd(c.networks)(flowsNow)
 	s := newSite(t, c)
 	for path, most := range map[string]int{"/graph/flows?": 400_000, "/graph/flows?all=1": 400_000, "/flows?": 800_000} {
-		best, size := time.Hour, 0
-		for range 3 {
-			began := time.Now()
-			_, text := s.get(path)
-			best, size = min(best, time.Since(began)), len(text)
-		}
-		t.Logf("%s: %d bytes in %s", path, size, best.Round(100*time.Microsecond))
-		if size > most || best > 2*time.Second {
-			t.Errorf("%s has %d bytes, and took %s", path, size, best)
+		if _, text := s.get(path); len(text) > most {
+			t.Errorf("%s has %d bytes, want at most %d", path, len(text), most)
 		}
 	}
 	if o := s.overlay("all=1"); len(o.Edges) != maxStrokes || !strings.Contains(o.Said, "the map has the first 400 of") {
