@@ -140,6 +140,15 @@ func whoIsServed(l *lab, places []*place) {
 		l.t.Error("a node is greeted where full rights are given")
 	}
 	must(l.t, greet(l, l.hub, leader, FullPort, own))
+	// Those who say nothing keep nobody away.
+	l.inside(places[1].netns, func() {
+		for range 2 * proxyClients {
+			conn, err := wait.Dial(&net.Dialer{}, "tcp", netip.AddrPortFrom(leader.address, FullPort).String(), 3*time.Second)
+			must(l.t, err)
+			defer conn.Close()
+		}
+		must(l.t, greet(l, l.hub, leader, FullPort, own))
+	})
 	// The northbound database does not know the nodes' CA.
 	if greet(l, l.hub, leader, 6641, stolen) == nil {
 		l.t.Error("a node is greeted by the northbound database")

@@ -4,21 +4,64 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
 	// proxyHandshake bounds how long a client may take to say who it is.
 	proxyHandshake = 10 * time.Second
-	// proxyClients bounds how many are served at once: northd, inspection, a few people.
+	// proxyGreeted bounds how many of one address, or of 64 bits of IPv6, may be about to say who they are, so that strangers keep nobody else away.
+	proxyGreeted = 16
+	// proxyClients bounds how many are served at once, of those who have said it: northd, inspection, a few people.
 	proxyClients = 256
 )
+
+// greeted counts the clients that are about to say who they are, by their addresses.
+type greeted struct {
+	mu sync.Mutex
+	by map[netip.Prefix]int
+}
+
+// whence is what a client has by itself: an address, or 64 bits of IPv6.
+func whence(client net.Addr) netip.Prefix {
+	at, ok := client.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	a := at.AddrPort().Addr().Unmap()
+	return netip.PrefixFrom(a, min(a.BitLen(), 64)).Masked()
+}
+
+// enter returns nil when so many of the address are there already, and else what counts this one off.
+func (g *greeted) enter(client net.Addr) (leave func()) {
+	from := whence(client)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.by[from] >= proxyGreeted {
+		return nil
+	}
+	if g.by == nil {
+		g.by = map[netip.Prefix]int{}
+	}
+	g.by[from]++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.by[from]--; g.by[from] == 0 {
+			delete(g.by, from)
+		}
+	}
+}
 
 // proxy serves a unix socket over TLS, to clients that the central CA has signed.
 type proxy struct {
@@ -44,16 +87,38 @@ func (p proxy) serve(ctx context.Context, listener net.Listener) error {
 			}, nil
 		},
 	}
-	return serveEach(ctx, listener, p.log, func(conn net.Conn) error { return p.forward(ctx, tls.Server(conn, config)) })
+	var strangers greeted
+	places := make(chan struct{}, proxyClients)
+	return serveEach(ctx, listener, p.log, func(conn net.Conn) error {
+		client := tls.Server(conn, config)
+		leave := strangers.enter(conn.RemoteAddr())
+		if leave == nil {
+			return errors.New("too many of its address have not said who they are")
+		}
+		greeting, cancel := context.WithTimeout(ctx, proxyHandshake)
+		err := client.HandshakeContext(greeting)
+		cancel()
+		leave()
+		if err != nil {
+			return fmt.Errorf("greet: %w", err)
+		}
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		default:
+			return errors.New("too many clients")
+		}
+		return p.forward(ctx, client)
+	})
 }
 
-// serveEach has each connection served, so many at once, until ctx has ended.
+// serveEach has each connection served until ctx has ended.
 func serveEach(ctx context.Context, listener net.Listener, log *slog.Logger, serve func(net.Conn) error) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
-	places := make(chan struct{}, proxyClients)
+	said := rate.Sometimes{First: 10, Interval: time.Second} // Strangers do not fill the log.
 	for {
 		conn, err := listener.Accept()
 		if ctx.Err() != nil {
@@ -62,31 +127,17 @@ func serveEach(ctx context.Context, listener net.Listener, log *slog.Logger, ser
 		if err != nil {
 			return fmt.Errorf("accept clients: %w", err)
 		}
-		select {
-		case places <- struct{}{}:
-		default:
-			log.Warn("too many clients", "client", conn.RemoteAddr())
-			_ = conn.Close()
-			continue
-		}
 		running.Go(func() {
-			defer func() { <-places }()
 			defer conn.Close()
 			if err := serve(conn); err != nil && ctx.Err() == nil {
-				log.Warn("client refused", "client", conn.RemoteAddr(), "error", err)
+				said.Do(func() { log.Warn("client refused", "client", conn.RemoteAddr(), "error", err) })
 			}
 		})
 	}
 }
 
-// forward carries one client's bytes until either side ends.
-func (p proxy) forward(ctx context.Context, client *tls.Conn) error {
-	greeting, cancel := context.WithTimeout(ctx, proxyHandshake)
-	err := client.HandshakeContext(greeting)
-	cancel()
-	if err != nil {
-		return fmt.Errorf("greet: %w", err)
-	}
+// forward carries a client's bytes, of which it is known who it is, until either side ends.
+func (p proxy) forward(ctx context.Context, client *tls.Conn) (err error) {
 	if p.admit != nil {
 		if ctx, err = p.admit(ctx, client.ConnectionState().PeerCertificates[0]); err != nil {
 			return err
