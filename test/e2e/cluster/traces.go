@@ -40,6 +40,11 @@ true`
 // runtimes are what the container runtime makes for the first pod.
 var runtimes = []string{"d /run/netns"}
 
+// proxys reports whether a line is kube-proxy's, which begins when it begins, before or after the first look at the node.
+func proxys(line string) bool {
+	return strings.HasPrefix(line, "nft table ") && strings.HasSuffix(line, " kube-proxy")
+}
+
 // Traces is what is on each node, sorted.
 func (c *Cluster) Traces(ctx context.Context) (map[string][]string, error) {
 	out := map[string][]string{}
@@ -50,7 +55,7 @@ func (c *Cluster) Traces(ctx context.Context) (map[string][]string, error) {
 		}
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 		slices.Sort(lines)
-		out[node] = slices.Compact(lines)
+		out[node] = slices.DeleteFunc(slices.Compact(lines), proxys)
 	}
 	return out, nil
 }
