@@ -30,7 +30,8 @@ your own rights: those of the kubeconfig. It writes nothing.
 
 Who may get no Network, but view namespaces (the role view, edit or admin there), is shown the flows of the pods of those: the namespaces that he may list, and those that are named by -n.
 
-It listens on the loopback interface alone, and prints the address to open. That has a token: whoever gets it, and to this machine's loopback interface, sees what you may see.
+It listens on the loopback interface alone, and prints the address to open. That has a token, and opens the page once, within a minute, for 8 hours, in one browser. After that, go to
+the address without the token, and another one is printed. Whoever opens it, on this machine, sees what you may see; another user of the machine with your browser's cookie does not.
 It ends with Ctrl-C.`,
 		Example: `  atoll ui
   atoll ui -n red -n red-db
@@ -74,7 +75,7 @@ func runUI(ctx context.Context, o uiOptions, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("ui: %w", err)
 	}
-	page, err := ui.New(listener, ui.Config{Source: source, Namespaces: o.namespaces, Timeout: o.timeout})
+	page, err := ui.New(listener, ui.Config{Source: source, Namespaces: o.namespaces, Timeout: o.timeout, Offer: func(address string) { _, _ = fmt.Fprintf(out, "Open %s\n", address) }})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -50,7 +50,7 @@ func openTab(t *testing.T, source Source) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(l, Config{Source: source, Timeout: time.Minute})
+	s, err := New(l, Config{Source: source, Timeout: time.Minute, Offer: func(a string) { t.Errorf("it offers %s", a) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // Listen listens on loopback alone: the page shows what its user may see, to whoever gets to it.
@@ -34,26 +36,102 @@ func Listen(address string) (net.Listener, error) {
 // tokenKey is the query of the first address.
 const tokenKey = "token"
 
-// guard lets through who has the token, as the page's own browser sends it.
+const (
+	// tokenLife is how long the printed address can be opened, once.
+	tokenLife = time.Minute
+	// sessionLife is how long the browser that opened it is let in: a day's work.
+	sessionLife = 8 * time.Hour
+)
+
+// guard lets through the one browser that has opened the printed address, while its session lasts.
 type guard struct {
-	token string
-	// cookie is the name; browsers do not tell ports apart, so that it has the port.
+	// cookie is the name; browsers do not tell ports apart, so that it has the port, and a part of this process's own.
 	cookie string
-	// hosts are how the page may be called.
+	// hosts are how the page may be called, the first in the printed address.
 	hosts []string
 	next  http.Handler
+	now   func() time.Time
+	// offer is called with each further address.
+	offer func(address string)
+
+	mu sync.Mutex
+	// token opens a session; empty once it has. made is when it was made.
+	token string
+	made  time.Time
+	// session is the value of the cookie; empty before there is one. user is who has opened it, and ends when it ends.
+	session string
+	user    int
+	ends    time.Time
 }
 
-// newGuard makes a token that nobody can guess: 128 bits.
-func newGuard(at net.Addr, next http.Handler) (*guard, error) {
+// newGuard makes a guard with its first token.
+func newGuard(at net.Addr, offer func(string), next http.Handler) (*guard, error) {
 	_, port, err := net.SplitHostPort(at.String())
 	if err != nil {
 		return nil, fmt.Errorf("read own address: %w", err)
 	}
-	return &guard{
-		token: rand.Text(), cookie: "atoll-ui-" + port, next: next,
+	g := &guard{
+		cookie: "atoll-ui-" + port + "-" + rand.Text()[:8], next: next, now: time.Now, offer: offer,
 		hosts: []string{at.String(), "localhost:" + port, "127.0.0.1:" + port},
-	}, nil
+	}
+	g.renew()
+	return g, nil
+}
+
+// renew makes a token that nobody can guess: 128 bits.
+func (g *guard) renew() { g.token, g.made = rand.Text(), g.now() }
+
+// address is the one that opens the page.
+func (g *guard) address() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.addressOf(g.token)
+}
+
+func (g *guard) addressOf(token string) string {
+	u := url.URL{Scheme: "http", Host: g.hosts[0], Path: "/", RawQuery: url.Values{tokenKey: {token}}.Encode()}
+	return u.String()
+}
+
+// exchange takes the token, if it is the one that was printed last, for the value of a cookie. The session before ends.
+func (g *guard) exchange(token string, user int) (value string, is bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.token == "" || !same(token, g.token) || g.now().Sub(g.made) >= tokenLife {
+		return "", false
+	}
+	g.token = ""
+	g.session, g.user, g.ends = rand.Text(), user, g.now().Add(sessionLife)
+	return g.session, true
+}
+
+// open reports whether a cookie is that of the session, and sent by the user who opened it.
+func (g *guard) open(value string, user int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.session != "" && same(value, g.session) && user == g.user && g.now().Before(g.ends)
+}
+
+// again offers another address when the last one can be opened no more. Anybody on this machine may bring that about, once a minute.
+func (g *guard) again() {
+	g.mu.Lock()
+	due := g.now().Sub(g.made) >= tokenLife
+	if due {
+		g.renew()
+	}
+	address := g.addressOf(g.token)
+	g.mu.Unlock()
+	if due {
+		g.offer(address)
+	}
+}
+
+// refuse says what to do. What an old page asks for by itself offers no address.
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/" {
+		g.again()
+	}
+	http.Error(w, fmt.Sprintf("open the address that atoll ui has printed last: it opens once, within a minute. When it is older, go to http://%s/, and atoll ui prints another", g.hosts[0]), http.StatusForbidden)
 }
 
 // policy is what the page may load: its own files. Scripts and styles in a page itself do not run.
@@ -76,18 +154,19 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this page only reads", http.StatusMethodNotAllowed)
 		return
 	}
-	if given := r.URL.Query().Get(tokenKey); given != "" && r.URL.Path == "/" {
-		if !same(given, g.token) {
-			http.Error(w, "the token is not that of this atoll ui: open the address that it printed", http.StatusForbidden)
+	if given := r.URL.Query().Get(tokenKey); given != "" && r.URL.Path == "/" && r.Method == http.MethodGet {
+		value, is := g.exchange(given, userOf(r))
+		if !is {
+			g.refuse(w, r)
 			return
 		}
 		// Not Secure: loopback speaks HTTP.
-		http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // G124: loopback has no TLS
+		http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: value, Path: "/", MaxAge: int(sessionLife.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // G124: loopback has no TLS
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	if c, err := r.Cookie(g.cookie); err != nil || !same(c.Value, g.token) {
-		http.Error(w, "open the address that atoll ui printed: it has the token", http.StatusForbidden)
+	if c, err := r.Cookie(g.cookie); err != nil || !g.open(c.Value, userOf(r)) {
+		g.refuse(w, r)
 		return
 	}
 	if !g.ownOrigin(r.Header) {

@@ -41,32 +41,68 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// watch is a guard, with its time, and the addresses that it had printed after the first.
+type watch struct {
+	*guard
+	clock   time.Time
+	offered []string
+}
+
 // guarded is a page with its guard, at a port that nobody listens at.
-func guarded(t *testing.T) *guard {
+func guarded(t *testing.T) *watch {
 	t.Helper()
-	g, err := newGuard(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4321}, newSite(t, &cluster{networks: []api.Network{golden[api.Network](t, "inspect-network-red")}}).routes)
+	w := &watch{clock: flowsNow}
+	g, err := newGuard(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4321}, func(a string) { w.offered = append(w.offered, a) }, newSite(t, &cluster{networks: []api.Network{golden[api.Network](t, "inspect-network-red")}}).routes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g
+	g.now = func() time.Time { return w.clock }
+	g.renew()
+	w.guard = g
+	return w
 }
+
+// reply is what of an answer matters here.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+}
+
+// ask is what a user gets, by the page's own name.
+func (w *watch) ask(t *testing.T, user int, method, path, cookie string, change func(*http.Request)) reply {
+	t.Helper()
+	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), userKey{}, user), method, path, nil)
+	r.Host = "127.0.0.1:4321"
+	if cookie != "" {
+		r.AddCookie(&http.Cookie{Name: w.cookie, Value: cookie})
+	}
+	if change != nil {
+		change(r)
+	}
+	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, r)
+	return reply{answer.Code, answer.Header()}
+}
+
+// enter opens the page as a user, with the token that was printed last.
+func (w *watch) enter(t *testing.T, user int) (cookie string) {
+	t.Helper()
+	answer := w.ask(t, user, http.MethodGet, "/?token="+w.token, "", nil)
+	c, err := http.ParseSetCookie(answer.Header.Get("Set-Cookie"))
+	if answer.StatusCode != http.StatusSeeOther || err != nil {
+		t.Fatalf("the token does not open the page: status %d, %v", answer.StatusCode, err)
+	}
+	return c.Value
+}
+
+// user and stranger are two users of the machine.
+const user, stranger = 1000, 1001
 
 // TestWhoGetsIn: who has the token and asks by the page's own name, and nobody else. Each that is refused differs in one thing from one that is not.
 func TestWhoGetsIn(t *testing.T) {
 	t.Parallel()
 	g := guarded(t)
-	ask := func(method, path string, change func(*http.Request)) *http.Response {
-		t.Helper()
-		r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
-		r.Host = "127.0.0.1:4321"
-		r.AddCookie(&http.Cookie{Name: g.cookie, Value: g.token})
-		if change != nil {
-			change(r)
-		}
-		answer := httptest.NewRecorder()
-		g.ServeHTTP(answer, r)
-		return answer.Result()
-	}
+	session := g.enter(t, user)
 	header := func(key, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(key, value) }
 	}
@@ -81,8 +117,8 @@ func TestWhoGetsIn(t *testing.T) {
 		"own page":                   {"GET", "/networks", header("Sec-Fetch-Site", "same-origin"), 200},
 		"typed":                      {"GET", "/networks", header("Sec-Fetch-Site", "none"), 200},
 		"no cookie":                  {"GET", "/networks", header("Cookie", ""), 403},
-		"another token":              {"GET", "/networks", header("Cookie", g.cookie+"=x"+g.token[1:]), 403},
-		"another port's cookie":      {"GET", "/networks", header("Cookie", "atoll-ui-1="+g.token), 403},
+		"another token":              {"GET", "/networks", header("Cookie", g.cookie+"=x"+session[1:]), 403},
+		"another port's cookie":      {"GET", "/networks", header("Cookie", strings.Replace(g.cookie, "4321", "1", 1)+"="+session), 403},
 		"a name that leads here":     {"GET", "/networks", func(r *http.Request) { r.Host = "evil.example:4321" }, 421},
 		"another port":               {"GET", "/networks", func(r *http.Request) { r.Host = "127.0.0.1:80" }, 421},
 		"another origin":             {"GET", "/networks", header("Origin", "http://evil.example"), 403},
@@ -99,11 +135,22 @@ func TestWhoGetsIn(t *testing.T) {
 		"flows of another site":      {"GET", "/graph/flows", header("Sec-Fetch-Site", "cross-site"), 403},
 		"flows":                      {"GET", "/graph/flows", nil, 200},
 		"the wrong token":            {"GET", "/?token=" + strings.Repeat("A", 26), header("Cookie", ""), 403},
-		"the token":                  {"GET", "/?token=" + g.token, header("Cookie", ""), 303},
-		"the token, by another name": {"GET", "/?token=" + g.token, func(r *http.Request) { r.Host = "evil.example" }, 421},
-		"the token, elsewhere":       {"GET", "/networks?token=" + g.token, header("Cookie", ""), 403},
+		"the token":                  {"GET", "/?token=TOKEN", header("Cookie", ""), 303},
+		"the token, to look":         {"HEAD", "/?token=TOKEN", header("Cookie", ""), 403},
+		"the token, as a cookie":     {"GET", "/networks", header("Cookie", g.cookie+"=TOKEN"), 403},
+		"the cookie, as a token":     {"GET", "/?token=" + session, header("Cookie", ""), 403},
+		"the token, by another name": {"GET", "/?token=TOKEN", func(r *http.Request) { r.Host = "evil.example" }, 421},
+		"the token, elsewhere":       {"GET", "/networks?token=TOKEN", header("Cookie", ""), 403},
 	} {
-		answer := ask(c.method, c.path, c.change)
+		// Each has a token that has not been used, and the session that is open.
+		g.renew()
+		g.session = session
+		answer := g.ask(t, user, c.method, strings.Replace(c.path, "TOKEN", g.token, 1), session, func(r *http.Request) {
+			if c.change != nil {
+				c.change(r)
+			}
+			r.Header.Set("Cookie", strings.Replace(r.Header.Get("Cookie"), "TOKEN", g.token, 1))
+		})
 		if answer.StatusCode != c.want {
 			t.Errorf("%s: status %d, want %d", what, answer.StatusCode, c.want)
 		}
@@ -117,19 +164,85 @@ func TestWhoGetsIn(t *testing.T) {
 			t.Errorf("%s: it sets %q", what, set)
 		}
 		for _, cookie := range set {
-			if !strings.Contains(cookie, "; HttpOnly") || !strings.Contains(cookie, "; SameSite=Strict") || answer.Header.Get("Location") != "/" {
+			if !strings.Contains(cookie, "; HttpOnly") || !strings.Contains(cookie, "; SameSite=Strict") || !strings.Contains(cookie, "; Max-Age=28800") || answer.Header.Get("Location") != "/" {
 				t.Errorf("%s: it sets %q, and leads to %q", what, cookie, answer.Header.Get("Location"))
 			}
-		}
-		if err := answer.Body.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 	if strings.Contains(policy, "unsafe") || !strings.Contains(policy, "script-src 'self';") {
 		t.Errorf("the policy is %s", policy)
 	}
-	if other := guarded(t); other.token == g.token || len(g.token) < 26 {
-		t.Errorf("tokens are %q and %q", g.token, other.token)
+	if other := guarded(t); other.token == g.token || other.cookie == g.cookie || len(g.token) < 26 || len(session) < 26 {
+		t.Errorf("tokens are %q and %q, cookies %q and %q", g.token, other.token, g.cookie, other.cookie)
+	}
+}
+
+// TestTheAddressOpensOnce, within a minute: whoever finds it later, in a terminal or a history, does not get in. The control is the first time.
+func TestTheAddressOpensOnce(t *testing.T) {
+	t.Parallel()
+	g := guarded(t)
+	first := g.token
+	session := g.enter(t, user)
+	if answer := g.ask(t, user, http.MethodGet, "/?token="+first, "", nil); answer.StatusCode != http.StatusForbidden || answer.Header.Get("Set-Cookie") != "" {
+		t.Errorf("it opens again: %d", answer.StatusCode)
+	}
+	if len(g.offered) != 0 {
+		t.Errorf("within the minute another address is printed: %q", g.offered)
+	}
+	// An old page asks by itself.
+	g.clock = g.clock.Add(tokenLife)
+	g.ask(t, stranger, http.MethodGet, "/flows", "", nil)
+	if len(g.offered) != 0 {
+		t.Errorf("nobody has asked for another address: %q", g.offered)
+	}
+	for range 2 {
+		g.ask(t, user, http.MethodGet, "/", "", nil)
+	}
+	if len(g.offered) != 1 || g.offered[0] != "http://127.0.0.1:4321/?token="+g.token || g.token == first {
+		t.Fatalf("after the minute is printed %q", g.offered)
+	}
+	second := g.token
+	g.clock = g.clock.Add(tokenLife)
+	if answer := g.ask(t, user, http.MethodGet, "/?token="+second, "", nil); answer.StatusCode != http.StatusForbidden {
+		t.Errorf("it opens after a minute: %d", answer.StatusCode)
+	}
+	if g.token == second || len(g.offered) != 2 {
+		t.Errorf("whoever comes too late is offered none: %q", g.offered)
+	}
+	// Another browser: the session of the first ends.
+	if answer := g.ask(t, user, http.MethodGet, "/networks", session, nil); answer.StatusCode != http.StatusOK {
+		t.Errorf("the first browser is out before another is in: %d", answer.StatusCode)
+	}
+	other := g.enter(t, user)
+	for cookie, want := range map[string]int{session: http.StatusForbidden, other: http.StatusOK} {
+		if answer := g.ask(t, user, http.MethodGet, "/networks", cookie, nil); answer.StatusCode != want {
+			t.Errorf("with a second browser in: %d, want %d", answer.StatusCode, want)
+		}
+	}
+}
+
+// TestASessionEnds: the cookie is worth nothing after its time, whatever the browser does with it.
+func TestASessionEnds(t *testing.T) {
+	t.Parallel()
+	g := guarded(t)
+	session := g.enter(t, user)
+	for after, want := range map[time.Duration]int{0: http.StatusOK, sessionLife - time.Second: http.StatusOK, sessionLife: http.StatusForbidden} {
+		g.clock = flowsNow.Add(after)
+		if answer := g.ask(t, user, http.MethodGet, "/networks", session, nil); answer.StatusCode != want {
+			t.Errorf("after %s: %d, want %d", after, answer.StatusCode, want)
+		}
+	}
+}
+
+// TestAStolenCookie: a browser sends it to whoever listens at another port of loopback. Another user of the machine, who may have got it so, is not let in with it. The control is the user who opened the page.
+func TestAStolenCookie(t *testing.T) {
+	t.Parallel()
+	g := guarded(t)
+	session := g.enter(t, user)
+	for who, want := range map[int]int{user: http.StatusOK, stranger: http.StatusForbidden, unknownUser: http.StatusForbidden, 0: http.StatusForbidden} {
+		if answer := g.ask(t, who, http.MethodGet, "/networks", session, nil); answer.StatusCode != want {
+			t.Errorf("user %d: %d, want %d", who, answer.StatusCode, want)
+		}
 	}
 }
 
@@ -140,7 +253,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(l, Config{Source: &cluster{}, Timeout: time.Minute})
+	s, err := New(l, Config{Source: &cluster{}, Timeout: time.Minute, Offer: func(a string) { t.Errorf("it offers %s", a) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 )
 
@@ -27,6 +26,8 @@ type Config struct {
 	Namespaces []string
 	// Timeout is how long what is asked for one page may take.
 	Timeout time.Duration
+	// Offer is called with each address after the first that opens the page, at most once a minute.
+	Offer func(address string)
 }
 
 // Server is a page that listens.
@@ -53,21 +54,18 @@ func New(l net.Listener, c Config) (*Server, error) {
 	s := newServer(c)
 	s.listener = l
 	var err error
-	s.guard, err = newGuard(l.Addr(), s.routes())
+	s.guard, err = newGuard(l.Addr(), c.Offer, s.routes())
 	return s, err
 }
 
-// Address is the one to open first. Who has it sees what the user may see.
-func (s *Server) Address() string {
-	u := url.URL{Scheme: "http", Host: s.listener.Addr().String(), Path: "/", RawQuery: tokenKey + "=" + s.guard.token}
-	return u.String()
-}
+// Address is the one to open first, once and within a minute. Who opens it sees what the user may see.
+func (s *Server) Address() string { return s.guard.address() }
 
 // Run serves until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s.guard, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: slotPatience + s.config.Timeout + slack, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: withUser,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(s.listener) }()

@@ -22,7 +22,7 @@ func serveStatic(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	// They are as long as the program runs. Another one has another port or a new cookie, and asks again.
+	// They are as long as the program runs. Another one has another cookie, and asks again.
 	w.Header().Set("Cache-Control", "private, max-age=600")
 	w.Header().Set("Content-Type", kind)
 	_, _ = w.Write(text) //nolint:gosec // G705: it is a file of the program, and who has gone does not read it
