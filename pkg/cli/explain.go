@@ -233,6 +233,9 @@ func explanationTable(text *strings.Builder, e inspect.Explanation, wide bool) {
 		fmt.Fprintln(text, " ", inspect.Printable(row))
 	}
 	fmt.Fprintf(text, "\n%s\n", inspect.Printable(e.Verdict()))
+	if line := e.Unsettled(); line != "" {
+		fmt.Fprintln(text, inspect.Printable(line))
+	}
 	sentTable(text, e)
 	if wide {
 		fmt.Fprintf(text, "Read: %s.\n", e.Sources)

@@ -26,6 +26,8 @@ type Explanation struct {
 	Sources string `json:"sources"`
 	// Drift are differences between the rows and what the cluster's objects ask for, as far as they concern the ends.
 	Drift []Difference `json:"drift,omitempty"`
+	// Changing says why the answer may be another one in a moment: what it rests on has just changed, or is not everywhere yet. Empty: nothing is known to.
+	Changing []string `json:"changing,omitempty"`
 	// Raw are the rows underneath, each as text, where they were asked for.
 	Raw []string `json:"raw,omitempty"`
 	// Sent are the packets that were sent, where that was asked for; Unsent says why there is none.
@@ -178,6 +180,8 @@ func (e *explainer) answer() (Explanation, error) {
 		return out, err
 	}
 	out.Ways, out.Reached = ways, !slices.ContainsFunc(ways, func(w Way) bool { return !w.Reached })
+	moved := e.moved()
 	out.Drift = e.drift()
+	out.Changing = e.changing(out, moved)
 	return out, nil
 }

@@ -85,13 +85,14 @@ func (i Inquirer) asked(ctx context.Context, spec api.ExplanationSpec, may MayAs
 		}
 	}
 	bindings, unasked := i.bindings(ctx)
+	late := i.lagging(ctx)
 	return i.Mirror.use(ctx, func(rows northbound) error {
 		objects := held.Objects
 		if limits != nil {
 			objects = limits.cut(objects)
 		}
 		world := makeWorld(rows, objects, settings, bindings)
-		world.whole = held.Objects
+		world.whole, world.lagging, world.lately = held.Objects, late, i.Mirror.lately
 		world.told = toldBy(ctx, i.Client)
 		world.table.Bound(func(int) error { return context.Cause(ctx) })
 		err := answer(&explainer{World: world, q: q, unasked: unasked}, limits)
@@ -151,7 +152,7 @@ func (e *explainer) raw() (out []string) {
 
 // statusOf is an explanation as the API has it.
 func statusOf(e Explanation) api.ExplanationStatus {
-	out := api.ExplanationStatus{Reached: e.Reached, Verdict: e.Verdict(), Sources: e.Sources, Ways: []api.ExplanationWay{}}
+	out := api.ExplanationStatus{Reached: e.Reached, Verdict: e.Verdict(), Changing: e.Changing, Sources: e.Sources, Ways: []api.ExplanationWay{}}
 	steps := func(hops []Hop) (out []api.ExplanationStep) {
 		for _, h := range hops {
 			out = append(out, api.ExplanationStep{Layer: string(h.Layer), Node: h.Node, Network: h.Network, OK: h.OK, What: h.What, Next: h.Next})
@@ -169,7 +170,7 @@ func statusOf(e Explanation) api.ExplanationStatus {
 
 // explanationOf is what the API has told.
 func explanationOf(spec api.ExplanationSpec, s api.ExplanationStatus) Explanation {
-	out := Explanation{From: spec.From, To: spec.To, Protocol: spec.Protocol, Port: spec.Port, Reached: s.Reached, Sources: s.Sources, Raw: s.Raw, Sent: s.Sent, Unsent: s.Unsent}
+	out := Explanation{From: spec.From, To: spec.To, Protocol: spec.Protocol, Port: spec.Port, Reached: s.Reached, Changing: s.Changing, Sources: s.Sources, Raw: s.Raw, Sent: s.Sent, Unsent: s.Unsent}
 	hops := func(steps []api.ExplanationStep) (out []Hop) {
 		for _, h := range steps {
 			out = append(out, Hop{Layer: Layer(h.Layer), Node: h.Node, Network: h.Network, OK: h.OK, What: h.What, Next: h.Next})

@@ -205,8 +205,9 @@ func addressIn(word string) netip.Addr {
 
 // hidden is what is told of a step that is somebody else's.
 const (
-	hiddenStep = "what belongs to somebody else decides here"
-	hiddenNext = "ask whoever runs what you dial: you may not be told more"
+	hiddenStep   = "what belongs to somebody else decides here"
+	hiddenChange = "what it rests on has just changed, or is not applied everywhere yet"
+	hiddenNext   = "ask whoever runs what you dial: you may not be told more"
 )
 
 // explanation leaves what he may be told. That a packet gets there or not stays as it is.
@@ -247,6 +248,10 @@ func (s *sight) explanation(e Explanation) Explanation {
 		if !slices.ContainsFunc(ways, func(other Way) bool { return sameWay(other, w) }) {
 			ways = append(ways, w)
 		}
+	}
+	// Nodes, and Networks that change, may be others'.
+	if len(e.Changing) > 0 {
+		e.Changing = []string{hiddenChange}
 	}
 	e.Ways, e.Sources = ways, e.Sources+"; what belongs to others is not told"
 	e.Drift = slices.DeleteFunc(slices.Clone(e.Drift), func(d Difference) bool {

@@ -29,6 +29,9 @@ type World struct {
 	// whole are all objects, where the others are those that who asks may be told of: what is asked for follows from all.
 	whole model.Changes
 	told  told
+	// lately is what has changed of the rows a moment ago, and since they were read; nil where nobody knows. lagging says who has not followed the northbound database.
+	lately  func() ovsdb.Changes
+	lagging lagging
 
 	table    *trace.Database
 	names    map[nb.Table]map[string]nb.Row
@@ -78,7 +81,7 @@ func ReadWorld(ctx context.Context, from Access) (*World, error) {
 		}
 	}
 	w := makeWorld(session, objects, settings, bindings)
-	w.close = session.Close
+	w.close, w.lately = session.Close, session.Take
 	if client, err := UserClient(from.Kubeconfig); err == nil {
 		w.told = toldBy(ctx, client)
 	}

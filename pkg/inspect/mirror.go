@@ -3,8 +3,10 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
@@ -18,6 +20,9 @@ type Mirror struct {
 	turn    chan struct{}
 	session *ovsdb.Session
 	idle    *time.Timer
+	// rows and members are when they were last heard to change, for as long as they count as changing.
+	rows    map[nb.Ref]time.Time
+	members map[nb.Member]time.Time
 }
 
 // NewMirror reads nothing yet. Whoever has it closes it.
@@ -48,12 +53,56 @@ func (m *Mirror) use(ctx context.Context, do func(northbound) error) error {
 		if err != nil {
 			return fmt.Errorf("read the northbound database: %w", err)
 		}
-		m.session = session
+		m.session, m.rows, m.members = session, map[nb.Ref]time.Time{}, map[nb.Member]time.Time{}
+		go m.follow(session)
 	}
 	// From here on it is as it is now.
-	m.session.Take()
+	m.hear(m.session.Take())
 	m.idle = time.AfterFunc(mirrorTime, m.Close)
 	return do(m.session)
+}
+
+// follow hears of changes when they come, until the session ends.
+func (m *Mirror) follow(s *ovsdb.Session) {
+	for {
+		select {
+		case <-s.Done():
+			return
+		case <-s.Ready():
+		}
+		m.turn <- struct{}{}
+		if m.session == s {
+			m.hear(s.Take())
+		}
+		<-m.turn
+	}
+}
+
+// hear notes what has changed just now, and forgets what has settled.
+func (m *Mirror) hear(c ovsdb.Changes) {
+	now := time.Now()
+	for ref := range c.Rows {
+		m.rows[ref] = now
+	}
+	for member := range c.Members {
+		m.members[member] = now
+	}
+	old := func(at time.Time) bool { return now.Sub(at) >= settleTime }
+	maps.DeleteFunc(m.rows, func(_ nb.Ref, at time.Time) bool { return old(at) })
+	maps.DeleteFunc(m.members, func(_ nb.Member, at time.Time) bool { return old(at) })
+}
+
+// lately is what has changed within settleTime, for who uses the session.
+func (m *Mirror) lately() ovsdb.Changes {
+	m.hear(m.session.Take())
+	out := ovsdb.Changes{Rows: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}}
+	for ref := range m.rows {
+		out.Rows[ref] = struct{}{}
+	}
+	for member := range m.members {
+		out.Members[member] = struct{}{}
+	}
+	return out
 }
 
 // Close ends the mirror; a later question begins a new one.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -94,6 +95,42 @@ func TestInspection(t *testing.T) {
 	tells(admin, 2, []string{"pod", "acme/none"}, "pod acme/none does not exist")
 	tells(admin, 2, []string{"network", "none"}, "Network none does not exist")
 	tells(admin, 1, []string{"status"}, "OVN_Northbound   unix:", "alone", "Node/n1", "3 Networks, 3 pods. Behind: Networks that are not Ready: 0; pods without an address: 1; ports that are not up: 2", "no controller leads")
+
+	// An answer that rests on rows which change, or are not applied, says so.
+	explain := []string{"explain", "acme/web", "outside", "--port", "80"}
+	settled := func(what string) {
+		t.Helper()
+		l.eventually("an explanation that rests on nothing that changes, "+what, func() error {
+			if _, out, _ := l.atoll(admin, explain...); !strings.Contains(out, "Stopped:") || strings.Contains(out, "Changing:") {
+				return errors.New(out)
+			}
+			return nil
+		})
+	}
+	sbctl := func(args ...string) {
+		t.Helper()
+		_, err := l.central.SBCtl(t.Context(), args...)
+		l.must(err)
+	}
+	settled("at first")
+	l.eventually("an explanation to say that rows have changed", func() error {
+		l.nbctl("lsp-set-port-security", "acme/web")
+		if _, out, _ := l.atoll(admin, explain...); !strings.Contains(out, "Changing: ") || !strings.Contains(out, "changed within the last 5 seconds") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	settled("when the row is as it was")
+	l.must(syscall.Kill(l.central.PID("northd"), syscall.SIGSTOP))
+	l.nbctl("set", "NB_Global", ".", "nb_cfg=1000")
+	tells(admin, 1, explain, "Changing: ovn-northd has not yet brought the last change into the southbound database. Ask again in a moment")
+	l.must(syscall.Kill(l.central.PID("northd"), syscall.SIGCONT))
+	settled("when ovn-northd has followed")
+	sbctl("chassis-add", "c1", "geneve", "192.0.2.1", "--", "set", "Chassis", "c1", "hostname=n1", "--", "create", "Chassis_Private", "name=c1", "nb_cfg=999")
+	tells(admin, 1, explain, "Changing: node n1 has not yet applied the rows of the last change. Ask again in a moment")
+	sbctl("set", "Chassis_Private", "c1", "nb_cfg=1000")
+	settled("when the node has applied them")
+	sbctl("destroy", "Chassis_Private", "c1", "--", "chassis-del", "c1")
 
 	tells(admin, 0, []string{"ipam"}, "acme Subnet front 10.0.0.0/24 256 3 1 252 1 pod", "umbrella Subnet front 10.0.0.0/24 256 3 1 252 1 pod", "- Faces - 100.64.0.0/10")
 	tells(admin, 0, []string{"ipam", "acme"}, "10.0.0.2 pod acme/web Subnet n1 2", "10.0.0.1 router acme Subnet")

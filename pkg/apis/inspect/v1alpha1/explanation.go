@@ -35,6 +35,8 @@ type ExplanationStatus struct {
 	Verdict string `json:"verdict"`
 	// Ways: one for each address that is dialled, and each endpoint that it may lead to.
 	Ways []ExplanationWay `json:"ways"`
+	// Changing says why the answer may be another one in a moment: what it rests on has just changed, or is not everywhere yet.
+	Changing []string `json:"changing,omitempty"`
 	// Sources says what was read, and what is not told to who asks.
 	Sources string `json:"sources,omitempty"`
 	// Drift are differences between OVN's rows and what the cluster's objects ask for.
