@@ -1,0 +1,70 @@
+package intake
+
+import (
+	"fmt"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// TestPoliciesAreBounded: what is beyond the bounds of one policy is not read, allows nothing, and is said in few words. The controls are policies at their bounds.
+func TestPoliciesAreBounded(t *testing.T) {
+	t.Parallel()
+	with := func(rules, peers, ports, requirements int) *model.Policy {
+		var selector metav1.LabelSelector
+		for i := range requirements {
+			selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpExists})
+		}
+		var rule networkingv1.NetworkPolicyIngressRule
+		for range peers {
+			rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{PodSelector: &selector})
+		}
+		for range ports {
+			rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{})
+		}
+		in := &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
+		for range rules {
+			in.Spec.Ingress = append(in.Spec.Ingress, rule)
+		}
+		return NetworkPolicy(in)
+	}
+	for what, c := range map[string]struct {
+		rules, peers, ports, requirements int
+		read, allow                       int
+	}{
+		"as many rules as are read":        {maxPolicyRules, 1, 1, 1, maxPolicyRules, maxPolicyRules},
+		"one rule more":                    {maxPolicyRules + 1, 1, 1, 1, maxPolicyRules, maxPolicyRules},
+		"many more":                        {10 * maxPolicyRules, 1, 1, 1, maxPolicyRules, maxPolicyRules},
+		"as many peers as are read":        {1, maxRulePeers, 1, 1, 1, 1},
+		"one peer more":                    {1, maxRulePeers + 1, 1, 1, 1, 0},
+		"as many ports as are read":        {1, 1, maxRulePorts, 1, 1, 1},
+		"one port more":                    {1, 1, maxRulePorts + 1, 1, 1, 0},
+		"as many requirements as are read": {1, 1, 1, maxRequirements, 1, 1},
+		"one requirement more":             {1, 1, 1, maxRequirements + 1, 1, 0},
+	} {
+		p := with(c.rules, c.peers, c.ports, c.requirements)
+		allow := 0
+		for _, r := range p.Rules[model.PolicyIngress] {
+			if r.AnyPeer || r.AnyPort {
+				t.Errorf("%s: a rule that names both allows everybody", what)
+			}
+			if len(r.Peers) > 0 && len(r.Ports) > 0 {
+				allow++
+			}
+		}
+		beyond := c.rules > maxPolicyRules || c.allow == 0
+		if read := len(p.Rules[model.PolicyIngress]); read != c.read || allow != c.allow || !p.Isolates[model.PolicyIngress] || (len(p.Problems) > 0) != beyond {
+			t.Errorf("%s: %d rules are read, want %d; %d allow something, want %d; problems %v", what, read, c.read, allow, c.allow, p.Problems)
+		}
+		words := 0
+		for _, problem := range p.Problems {
+			words += len(problem.Message)
+		}
+		if len(p.Problems) > maxPolicyProblems || words > maxPolicyProblems*maxErrorLength {
+			t.Errorf("%s: it is said in %d problems of %d bytes", what, len(p.Problems), words)
+		}
+	}
+}
