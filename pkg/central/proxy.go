@@ -26,10 +26,11 @@ const (
 	proxyClients = 256
 )
 
-// greeted counts the clients that are about to say who they are, by their addresses.
+// greeted counts the clients that are about to say who they are.
 type greeted struct {
 	mu sync.Mutex
-	by map[netip.Prefix]int
+	// counts are by what a client has by itself.
+	counts map[netip.Prefix]int
 }
 
 // whence is what a client has by itself: an address, or 64 bits of IPv6.
@@ -47,18 +48,18 @@ func (g *greeted) enter(client net.Addr) (leave func()) {
 	from := whence(client)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.by[from] >= proxyGreeted {
+	if g.counts[from] >= proxyGreeted {
 		return nil
 	}
-	if g.by == nil {
-		g.by = map[netip.Prefix]int{}
+	if g.counts == nil {
+		g.counts = map[netip.Prefix]int{}
 	}
-	g.by[from]++
+	g.counts[from]++
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.by[from]--; g.by[from] == 0 {
-			delete(g.by, from)
+		if g.counts[from]--; g.counts[from] == 0 {
+			delete(g.counts, from)
 		}
 	}
 }
