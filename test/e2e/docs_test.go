@@ -67,12 +67,12 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// shims are the programs that pages name, as functions of bash: where they work in a sandbox.
+// shims are the programs that pages name, as functions of bash: where they work in a sandbox. What atoll writes into its directory goes with the sandbox.
 const shims = `set -euo pipefail
 box() { %[1]s --state=%[2]s "$@"; }
 on_node() { box node exec n1 -- "$@"; }
 kubectl() { box kubectl "$@"; }
-atoll() { box central exec -- env KUBECONFIG=%[4]s %[3]s/atoll "$@"; }
+atoll() { box central exec -- env -C "$(dirname %[4]s)" KUBECONFIG=%[4]s %[3]s/atoll "$@"; }
 ovs-vsctl() { on_node ovs-vsctl "$@"; }
 ip() { on_node ip "$@"; }
 nft() { on_node nft "$@"; }
