@@ -189,11 +189,7 @@ func (k *Keeper) step(ctx context.Context) (again bool, err error) {
 		var others []string
 		for _, m := range s.Record.Members {
 			if m.Node != k.o.Node && m.ServerID != "" && !m.Lost {
-				by := m.Raft
-				if by == "" {
-					by = Direct
-				}
-				others = append(others, raftAddress(k.o.Kind, m.Address, by))
+				others = append(others, m.raftAddress(k.o.Kind))
 			}
 		}
 		if len(others) == 0 {

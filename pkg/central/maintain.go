@@ -83,8 +83,9 @@ func (k *Keeper) remove(ctx context.Context, s Status) error {
 	return nil
 }
 
-// relay has members join anew that are reached directly, one at a time, as soon as each member has relays: a leader says of another that it has lost its file, and
-// that member moves its file aside. The leader is the last one, when another leads. A cluster of fewer than three stays as it is: it would have no quorum meanwhile.
+// relay has members join anew that are reached directly. It begins when each member has relays. The leader marks one member at a time as lost,
+// and that member moves its file aside and joins with an empty one. The leader itself is the last: it hands over first. A cluster of fewer than
+// three stays as it is, for it would have no quorum meanwhile.
 func (k *Keeper) relay(ctx context.Context, s Status) error {
 	if len(s.Servers) != len(k.seen.Members) || !s.hearsAll() {
 		return nil

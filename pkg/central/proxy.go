@@ -69,7 +69,8 @@ type proxy struct {
 	socket string
 	// identity is replaced when certificates are renewed; connections that are there go on.
 	identity *atomic.Pointer[identity]
-	// admit says until when a client is served, by its certificate; nil serves each. Its end is the client's.
+	// admit returns an error for a client that is not served, by its certificate. The client's connection ends with the context that it returns.
+	// Where admit is nil, each client is served.
 	admit func(context.Context, *x509.Certificate) (context.Context, error)
 	log   *slog.Logger
 }

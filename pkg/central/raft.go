@@ -1,7 +1,8 @@
 package central
 
 import (
-	"fmt"
+	"cmp"
+	"errors"
 	"net/netip"
 	"strings"
 )
@@ -48,7 +49,12 @@ func raftAddress(kind Kind, a netip.Addr, by Raft) string {
 	return Remote(a, kind.RaftPort())
 }
 
-// raft says how a member is reached whose file has this address, and whether the address is its own.
+// raftAddress is the address of a member's server in its cluster. A record without a word was written by a version without relays.
+func (m Member) raftAddress(kind Kind) string {
+	return raftAddress(kind, m.Address, cmp.Or(m.Raft, Direct))
+}
+
+// raft says how this member is reached when its file has an address. own is false where the address is not this member's.
 func (s Situation) raft(address string) (by Raft, own bool) {
 	for _, by := range []Raft{Relayed, Direct} {
 		if address == raftAddress(s.Kind, s.Address, by) {
@@ -58,7 +64,7 @@ func (s Situation) raft(address string) (by Raft, own bool) {
 	return "", false
 }
 
-// wanted is how a file is reached that is made now.
+// wanted is the address of a file that is made now.
 func (s Situation) wanted() string {
 	by := Relayed
 	for _, m := range s.Record.Members {
@@ -69,7 +75,7 @@ func (s Situation) wanted() string {
 	return raftAddress(s.Kind, s.Address, by)
 }
 
-// enough is how many others a member must have that leaves the cluster to join it anew: a quorum goes on without it.
+// enoughOthers is how many others there must be when a member leaves the cluster to join it anew: they are a quorum without it.
 const enoughOthers = 2
 
 // mayLeave reports whether a member may leave to join anew: all others are there, with relays.
@@ -88,4 +94,4 @@ func (d Database) mayLeave(node string) bool {
 }
 
 // errJoinsAnew says why a server ends that serves well.
-var errJoinsAnew = fmt.Errorf("this member joins anew, to be reached by relays")
+var errJoinsAnew = errors.New("this member joins anew, to be reached by relays")

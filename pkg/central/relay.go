@@ -17,9 +17,9 @@ import (
 	"sync/atomic"
 )
 
-// relays carry raft between this member's server and the others': Open vSwitch's TLS has one list of CAs for all ports of a process and looks at no names, so that
-// a node's certificate would do to speak raft with a southbound server. What the server says to another goes to a socket of its node, from there over TLS to the
-// other's port, and there, once its relay knows the member by name, to its server's socket.
+// relays carry raft between this member's server and the servers of the others. Open vSwitch's TLS has one list of CAs for all ports of a
+// process, and it compares no names: a node's certificate would be enough to speak raft with a southbound server. So a server dials a socket of
+// its own node. The relay behind that socket dials the other member's relay over TLS, which knows it by name and dials its own server's socket.
 type relays struct {
 	kind    Kind
 	node    string

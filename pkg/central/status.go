@@ -30,7 +30,7 @@ type Server struct {
 	// Short is the first four hexadecimal digits of its id.
 	Short   string
 	Address string
-	// Self: it is the one that tells. Heard is how long ago a leader has heard another; without end where it never has.
+	// Self: it is the server that answers. Heard is how long ago a leader last heard from another server, or math.MaxInt64 if it never did.
 	Self  bool
 	Heard time.Duration
 }
@@ -120,12 +120,8 @@ func (s Status) expelled() bool {
 
 // has reports whether the cluster has a member's server.
 func (s Status) has(kind Kind, m Member) bool {
-	by := m.Raft
-	if by == "" {
-		by = Direct
-	}
 	return slices.ContainsFunc(s.Servers, func(server Server) bool {
-		return strings.HasPrefix(m.ServerID, server.Short) && server.Address == raftAddress(kind, m.Address, by)
+		return strings.HasPrefix(m.ServerID, server.Short) && server.Address == m.raftAddress(kind)
 	})
 }
 
