@@ -199,23 +199,7 @@ func TestWhoseAddressesAreDialled(t *testing.T) {
 			if got := dialled(n, test.networks); got != test.want {
 				t.Errorf("dialled are %q, want %q", got, test.want)
 			}
-			statuses, _ := n.Statuses(test.networks[len(test.networks)-1].Name)
-			var says []string
-			for _, s := range statuses {
-				text := fmt.Sprintf("%s %s %s %s", map[bool]string{true: "uses", false: "serves"}[s.Uses], s.Network, s.Mode, s.State)
-				if s.Addresses {
-					text += " addresses"
-				}
-				if s.ServiceAddresses {
-					text += " services"
-				}
-				if s.Problem.Reason != "" {
-					message, _, _ := strings.Cut(s.Problem.Message, ": give")
-					text += " " + s.Problem.Reason + ": " + message
-				}
-				says = append(says, text)
-			}
-			if got := strings.Join(says, ", "); got != test.says {
+			if got := statusesOf(n, test.networks[len(test.networks)-1].Name); got != test.says {
 				t.Errorf("says %q\nwant %q", got, test.says)
 			}
 		})
@@ -336,4 +320,25 @@ func TestAddressesDependOnTheStateAlone(t *testing.T) {
 			}
 		}
 	})
+}
+
+// statusesOf are a Network's relations with others, in words.
+func statusesOf(n *Networks, name string) string {
+	statuses, _ := n.Statuses(name)
+	var says []string
+	for _, s := range statuses {
+		text := fmt.Sprintf("%s %s %s %s", map[bool]string{true: "uses", false: "serves"}[s.Uses], s.Network, s.Mode, s.State)
+		if s.Addresses {
+			text += " addresses"
+		}
+		if s.ServiceAddresses {
+			text += " services"
+		}
+		if s.Problem.Reason != "" {
+			message, _, _ := strings.Cut(s.Problem.Message, ": give")
+			text += " " + s.Problem.Reason + ": " + message
+		}
+		says = append(says, text)
+	}
+	return strings.Join(says, ", ")
 }
