@@ -223,8 +223,8 @@ func Offered(l Layout) Layout {
 // rangesSuffix ends the name of what others know of a Network that dial addresses of its own ranges. No Network's name has a colon.
 const rangesSuffix = ":ranges"
 
-// Ranged stands for a Network in the rows of Services and Gateways that others know of it by addresses of its own ranges: as Offered, for those
-// who take these from it.
+// Ranged stands for a Network in the rows by which other Networks reach its Services and Gateways at addresses of its own ranges. It is to these
+// addresses what Offered is to the others.
 func Ranged(l Layout) Layout {
 	return Layout{Name: l.Name + rangesSuffix, UID: l.UID + "/ranges", offered: true}
 }

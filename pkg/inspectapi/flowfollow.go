@@ -34,7 +34,7 @@ type following struct {
 	began time.Time
 }
 
-// heardFlow is a flow as a node has told it, but for the pod, which may be known later.
+// heardFlow tells a flow of a node from others. Its pod is left out: the node may learn it later.
 type heardFlow struct {
 	node string
 	flow model.Flow

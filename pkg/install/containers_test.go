@@ -90,8 +90,8 @@ func TestWhatContainersMayDo(t *testing.T) {
 	}
 }
 
-// TestMemoryOfContainers: a program of Atoll's ends before it takes the node's memory, and starts anew; its garbage collector knows the limit. OVN's and Open vSwitch's have no limit: they hold
-// what the cluster is, so that they would come back no smaller (docs/sizing.md).
+// TestMemoryOfContainers: each program of Atoll's has a limit of memory, and its garbage collector knows the limit. Programs of OVN and Open
+// vSwitch have none: their size is the cluster's, and they would be as large again after a restart (docs/sizing.md).
 func TestMemoryOfContainers(t *testing.T) {
 	t.Parallel()
 	limits := map[string]string{"atoll-controller/controller": "2Gi", "atoll-agent/agent": "1Gi", "atoll-dns/dns": "1Gi", "atoll-dns/portholes": "128Mi"}

@@ -35,7 +35,8 @@ type Database struct {
 	spend func(int) error
 }
 
-// Bound has a function be told of work before it is done: an ACL that is asked is 1, and so is each field in its match, with 1 more for each 16 values that it is compared with. With its error the judgement ends.
+// Bound sets a function that is called before work is done, with how much work it is. An ACL that is judged is 1. Each field in its match is 1,
+// with 1 more for each ValuesOfWork values that the field is compared with. An error of the function ends the judgement.
 func (db *Database) Bound(spend func(work int) error) { db.spend = spend }
 
 // ValuesOfWork is how many values are compared for the work of one field.

@@ -257,7 +257,8 @@ func TestFollowersAreBounded(t *testing.T) {
 	}
 }
 
-// Who goes on with what another has followed hears what was told meanwhile as it was told, and nothing of it twice; what nobody followed lately is not kept for it.
+// A follower that goes on where an earlier one ended hears each flow that was told meanwhile, once. Flows that nobody has followed lately are
+// not kept.
 func TestFollowersGoOn(t *testing.T) {
 	t.Parallel()
 	f := known(all)

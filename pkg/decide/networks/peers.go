@@ -205,8 +205,8 @@ func (s *Stage) PeerPlaces(n *Network, a model.Attachment) []nb.Member {
 	})...)
 }
 
-// hostChanged has the places of pods looked at again whose own addresses others dial, and the Services and Gateways, where one may be a node's
-// now, or no more, and what is refused in a Network's own service ranges, of which it is none.
+// hostChanged is called when an address becomes a node's, or is no node's any more. Networks whose service ranges hold it get their rows anew,
+// since they do not refuse what is a node's. What Networks offer to others at such addresses is decided again.
 func (s *Stage) hostChanged(a netip.Addr) {
 	for name, n := range s.networks {
 		if contain(n.Layout.Services, a) {
@@ -217,12 +217,12 @@ func (s *Stage) hostChanged(a netip.Addr) {
 	s.dialledChanged(func(ranges []netip.Prefix) bool { return contain(ranges, a) })
 }
 
-// infrastructureMoved does so in all Networks: any may be the infrastructure's.
+// infrastructureMoved has all that Networks offer to others decided again: any address may be the infrastructure's now.
 func (s *Stage) infrastructureMoved() {
 	s.dialledChanged(func([]netip.Prefix) bool { return true })
 }
 
-// dialledChanged does so in the Networks of which others dial any of the ranges that concern.
+// dialledChanged has decided again what Networks offer to others, where others dial ranges of theirs that concern.
 func (s *Stage) dialledChanged(concerns func(ranges []netip.Prefix) bool) {
 	for name, n := range s.networks {
 		if n.peers.OffersAddresses && concerns(n.known) {

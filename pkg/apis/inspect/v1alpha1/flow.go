@@ -86,6 +86,7 @@ type FlowLine struct {
 	// End: nothing more comes. Error is why that is too early.
 	End   *FlowStatus `json:"end,omitempty"`
 	Error string      `json:"error,omitempty"`
-	// Renew: it ends since it has lasted as long as one may. Who asks again with FlowAgain misses nothing, and leaves out what they have been told already.
+	// Renew: the stream ends because it has lasted as long as a stream may. A client that asks again with FlowAgain misses no flow. It may hear some
+	// twice, and leaves these out itself.
 	Renew bool `json:"renew,omitempty"`
 }
