@@ -146,8 +146,6 @@ func TestPortholesAreFound(t *testing.T) {
 			return map[bool]string{true: "it is served"}[served.Load()]
 		},
 	})
-	closePorthole(t, red)
-	closePorthole(t, blue)
 }
 
 // TestHandover replaces the program again and again under load: no question is lost, by UDP or TCP, in either family, from new sockets
@@ -192,7 +190,6 @@ func TestHandover(t *testing.T) {
 	stop()
 	asking.Wait()
 	now.end(t)
-	closePorthole(t, red)
 	t.Logf("%d replacements: %v, slowest %s", turns, answers, slowest)
 	for got := range maps.Keys(answers) {
 		if !strings.HasSuffix(got, " 10.96.1.0") {

@@ -4,9 +4,11 @@ package names
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -102,7 +104,7 @@ func settings(tb testing.TB, addresses ...netip.Addr) *unstructured.Unstructured
 	return &unstructured.Unstructured{Object: content}
 }
 
-// openPorthole makes the namespace of a Network's porthole, as far as names need one.
+// openPorthole makes the namespace of a Network's porthole, as far as names need one, for as long as the test runs or until it is closed.
 func openPorthole(tb testing.TB, network string) porthole.ID {
 	tb.Helper()
 	id := porthole.IDOf(string(uid(network)))
@@ -114,6 +116,11 @@ func openPorthole(tb testing.TB, network string) porthole.ID {
 	made, err := netns.NewNamed(id.Name())
 	must(tb, err)
 	defer made.Close()
+	tb.Cleanup(func() {
+		if err := netns.DeleteNamed(id.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			tb.Error(err)
+		}
+	})
 	lo, err := netlink.LinkByName("lo")
 	must(tb, err)
 	must(tb, netlink.LinkSetUp(lo))

@@ -111,7 +111,6 @@ func TestNamesWithoutRights(t *testing.T) {
 			defer func() { end() }()
 			agent := call.NewClient(filepath.Join(dir, "dns.sock"))
 			red := openPorthole(t, "red")
-			defer closePorthole(t, red)
 			if opener == "" {
 				var served error
 				wait.Eventually(t, wait.Patience, "an answer", func(ctx context.Context) error {
@@ -147,7 +146,6 @@ func TestNamesWithoutRights(t *testing.T) {
 			answered("its successor")
 			// It opens sockets in portholes that came after the first one had gone, too.
 			blue := openPorthole(t, "blue")
-			defer closePorthole(t, blue)
 			must(t, agent.Serve(t.Context(), string(blue)))
 			must(t, agent.Leave(t.Context(), string(blue)))
 			must(t, agent.Leave(t.Context(), string(red)))
@@ -183,7 +181,6 @@ func TestOnlyPortholesAreOpened(t *testing.T) {
 	c := sockets.Client{Socket: openSockets(t, filepath.Join(t.TempDir(), "portholes.sock"))}
 	must(t, c.Await(t.Context()))
 	red := openPorthole(t, "red")
-	defer closePorthole(t, red)
 	addresses, err := c.NameAddresses(t.Context(), red)
 	must(t, err)
 	place := sockets.PlaceOf(red, addresses)
