@@ -23,14 +23,51 @@ func newChanges() Changes {
 	return Changes{Rows: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}}
 }
 
-// changes gathers them.
+// changes gathers them. libovsdb tells of the rows that the database holds at first as of rows that come, and goes on to do so while the mirror is in use already: those are no news.
 type changes struct {
 	mu    sync.Mutex
 	now   Changes
 	ready chan struct{}
+	// early has the UUIDs of rows that were told before the mirror was whole; nil once it is.
+	early map[string]struct{}
+	// untold has the UUIDs of rows that the mirror held when it was whole, and that are still to be told.
+	untold map[string]struct{}
 }
 
-func newGathering() changes { return changes{now: newChanges(), ready: make(chan struct{}, 1)} }
+func newGathering() changes {
+	return changes{now: newChanges(), ready: make(chan struct{}, 1), early: map[string]struct{}{}}
+}
+
+// whole says which rows the mirror holds at first. Changes are noted from here on.
+func (c *changes) whole(rows map[string]struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for row := range c.early {
+		delete(rows, row)
+	}
+	c.early, c.untold = nil, rows
+}
+
+// first reports whether what is told of a row is only that the database held it at first.
+func (c *changes) first(old, row nb.Row) bool {
+	if c.early != nil {
+		if row != nil {
+			c.early[nb.RefOf(row).UUID] = struct{}{}
+		}
+		return true
+	}
+	if old != nil && row != nil {
+		return false
+	}
+	told := old
+	if row != nil {
+		told = row
+	}
+	uuid := nb.RefOf(told).UUID
+	_, is := c.untold[uuid]
+	delete(c.untold, uuid)
+	return is && row != nil
+}
 
 // Ready gets a value when there are changes to take.
 func (s *Session) Ready() <-chan struct{} { return s.changes.ready }
@@ -61,6 +98,9 @@ func (s *Session) handler() cache.EventHandler {
 func (c *changes) note(old, row nb.Row) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.first(old, row) {
+		return
+	}
 	if row == nil {
 		c.now.Rows[nb.RefOf(old)] = struct{}{}
 	} else {

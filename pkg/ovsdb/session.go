@@ -110,6 +110,12 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 		s.abandon()
 		return nil, err
 	}
+	mirror := c.Cache()
+	if mirror == nil {
+		s.abandon()
+		return nil, ErrClosed
+	}
+	mirror.AddEventHandler(s.handler())
 	monitor := c.NewMonitor(columnsOnly()...)
 	// Of the two methods that ask for changes only, libovsdb ends the connection after an update that does not fit with
 	// this one; with monitor_cond_since it drops such an update.
@@ -118,16 +124,15 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 		s.abandon()
 		return nil, fmt.Errorf("read the whole database: %w", err)
 	}
-	mirror := c.Cache()
-	if mirror == nil {
-		s.abandon()
-		return nil, ErrClosed
-	}
+	held := map[string]struct{}{}
 	for _, row := range mirrored() {
-		s.tables[row.Table()] = mirror.Table(row.Table().String())
+		rows := mirror.Table(row.Table().String())
+		s.tables[row.Table()] = rows
+		for uuid := range rows.RowsShallow() {
+			held[uuid] = struct{}{}
+		}
 	}
-	// That everything is new is no news: from here on changes are heard of.
-	mirror.AddEventHandler(s.handler())
+	s.changes.whole(held)
 	go s.watch(lost)
 	return s, nil
 }

@@ -161,6 +161,63 @@ func TestMirrorIsWhatAFreshOneIs(t *testing.T) {
 	}
 }
 
+// TestWhatIsThereAtFirstIsNoNews: of a database with many rows a session tells what has changed since it began, and nothing else. A row of the beginning that goes and comes again is news.
+func TestWhatIsThereAtFirstIsNoNews(t *testing.T) {
+	central := ovn.Start(t, false)
+	insert := func(i int) ovsdb.Operation {
+		return ovsdb.Operation{Op: ovsdb.OperationInsert, Table: "Logical_Switch", UUID: switchUUID(i), Row: ovsdb.Row{"name": fmt.Sprint(i)}}
+	}
+	remove := func(i int) ovsdb.Operation {
+		return ovsdb.Operation{Op: ovsdb.OperationDelete, Table: "Logical_Switch", Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: switchUUID(i)})}}
+	}
+	const rows = 5000
+	var first []ovsdb.Operation
+	for i := range rows {
+		first = append(first, insert(i))
+	}
+	writer := open(t, central.NBAddress())
+	must := func(operations ...ovsdb.Operation) {
+		t.Helper()
+		if err := writer.Transact(t.Context(), nil, operations); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(first...)
+	ref := func(i int) nb.Ref { return nb.Ref{Table: nb.TableLogicalSwitch, UUID: switchUUID(i)} }
+	for i := range 5 {
+		s := open(t, central.NBAddress())
+		heard := map[nb.Ref]struct{}{}
+		// News come in the order of changes.
+		until := func(last nb.Ref) {
+			t.Helper()
+			for {
+				if _, is := heard[last]; is {
+					return
+				}
+				select {
+				case <-s.Ready():
+				case <-t.Context().Done():
+					t.Fatal("the session tells of no change")
+				}
+				maps.Copy(heard, s.Take().Rows)
+			}
+		}
+		must(remove(i))
+		must(insert(rows + i))
+		until(ref(rows + i))
+		delete(heard, ref(i))
+		must(insert(i))
+		must(remove(rows + i))
+		must(insert(2*rows + i))
+		until(ref(2*rows + i))
+		want := map[nb.Ref]struct{}{ref(i): {}, ref(rows + i): {}, ref(2*rows + i): {}}
+		if !maps.Equal(heard, want) {
+			t.Errorf("session %d tells of %d rows, want the %d that have changed", i, len(heard), len(want))
+		}
+		s.Close()
+	}
+}
+
 func TestOutcomesOfATransaction(t *testing.T) {
 	central := ovn.Start(t, false)
 	s := open(t, central.NBAddress())
