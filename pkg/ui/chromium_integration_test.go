@@ -88,7 +88,28 @@ func openTab(t *testing.T, source Source) *tab {
 	t.Cleanup(func() { shut(); <-heard })
 	b.do("open the page", chromedp.Navigate(s.Address()))
 	b.until("the map is drawn", `document.getElementById("graph").dataset.drawn !== undefined`)
+	value[bool](b, refusals)
 	return b
+}
+
+// refusals has the page keep what answers say that are no success: the console has their status alone.
+const refusals = `(() => {
+	const ask = window.fetch;
+	window.refusals = [];
+	window.fetch = async (...what) => {
+		const answer = await ask(...what);
+		if (!answer.ok) { window.refusals.push(await answer.clone().text()); }
+		return answer;
+	};
+	return true;
+})()`
+
+// quiet fails the test when the browser's console has something.
+func (b *tab) quiet() {
+	b.t.Helper()
+	if said := b.said(); len(said) > 0 {
+		b.t.Errorf("the browser's console has %q; answers said %q", said, value[[]string](b, "window.refusals"))
+	}
 }
 
 // do takes steps.
@@ -250,9 +271,7 @@ func TestInABrowser(t *testing.T) {
 
 	b.byKeyboard()
 	b.picture("explain")
-	if said := b.said(); len(said) > 0 {
-		t.Errorf("the browser's console has %q", said)
-	}
+	b.quiet()
 }
 
 // byKeyboard explains a way, and unfolds a Network, with no mouse.

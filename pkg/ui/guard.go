@@ -3,6 +3,7 @@ package ui
 import (
 	"crypto/rand"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -94,22 +95,42 @@ func (g *guard) addressOf(token string) string {
 }
 
 // exchange takes the token, if it is the one that was printed last, for the value of a cookie. The session before ends.
-func (g *guard) exchange(token string, user int) (value string, is bool) {
+func (g *guard) exchange(token string, r *http.Request) (value string, err error) {
+	user, err := userOf(r)
+	if err != nil {
+		return "", err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.token == "" || !same(token, g.token) || g.now().Sub(g.made) >= tokenLife {
-		return "", false
+		return "", errors.New("this address can be opened no more")
 	}
 	g.token = ""
 	g.session, g.user, g.ends = rand.Text(), user, g.now().Add(sessionLife)
-	return g.session, true
+	return g.session, nil
 }
 
-// open reports whether a cookie is that of the session, and sent by the user who opened it.
-func (g *guard) open(value string, user int) bool {
+// lets says why a request is not one of the session: it has not its cookie, or is not of the user who opened it.
+func (g *guard) lets(r *http.Request) error {
+	c, err := r.Cookie(g.cookie)
+	if err != nil {
+		return errors.New("this browser has not opened this page")
+	}
+	user, err := userOf(r)
+	if err != nil {
+		return err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.session != "" && same(value, g.session) && user == g.user && g.now().Before(g.ends)
+	switch {
+	case g.session == "" || !same(c.Value, g.session):
+		return errors.New("this browser's session is not the last that was opened")
+	case user != g.user:
+		return errors.New("another user of this machine has opened this page")
+	case !g.now().Before(g.ends):
+		return fmt.Errorf("the session has lasted %s, and is over", sessionLife)
+	}
+	return nil
 }
 
 // again offers another address when the last one can be opened no more. Anybody on this machine may bring that about, once a minute.
@@ -126,12 +147,12 @@ func (g *guard) again() {
 	}
 }
 
-// refuse says what to do. What an old page asks for by itself offers no address.
-func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
+// refuse says why, and what to do. What an old page asks for by itself offers no address.
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	if r.URL.Path == "/" {
 		g.again()
 	}
-	http.Error(w, fmt.Sprintf("open the address that atoll ui has printed last: it opens once, within a minute. When it is older, go to http://%s/, and atoll ui prints another", g.hosts[0]), http.StatusForbidden)
+	http.Error(w, fmt.Sprintf("%v. Next: open the address that atoll ui has printed last: it opens once, within a minute. When it is older, go to http://%s/, and atoll ui prints another", why, g.hosts[0]), http.StatusForbidden)
 }
 
 // policy is what the page may load: its own files. Scripts and styles in a page itself do not run.
@@ -155,9 +176,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if given := r.URL.Query().Get(tokenKey); given != "" && r.URL.Path == "/" && r.Method == http.MethodGet {
-		value, is := g.exchange(given, userOf(r))
-		if !is {
-			g.refuse(w, r)
+		value, err := g.exchange(given, r)
+		if err != nil {
+			g.refuse(w, r, err)
 			return
 		}
 		// Not Secure: loopback speaks HTTP.
@@ -165,8 +186,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	if c, err := r.Cookie(g.cookie); err != nil || !g.open(c.Value, userOf(r)) {
-		g.refuse(w, r)
+	if err := g.lets(r); err != nil {
+		g.refuse(w, r, err)
 		return
 	}
 	if !g.ownOrigin(r.Header) {

@@ -71,7 +71,7 @@ type reply struct {
 // ask is what a user gets, by the page's own name.
 func (w *watch) ask(t *testing.T, user int, method, path, cookie string, change func(*http.Request)) reply {
 	t.Helper()
-	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), userKey{}, user), method, path, nil)
+	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), connectionKey{}, &connection{user: user}), method, path, nil)
 	r.Host = "127.0.0.1:4321"
 	if cookie != "" {
 		r.AddCookie(&http.Cookie{Name: w.cookie, Value: cookie})
@@ -238,6 +238,9 @@ func TestASessionEnds(t *testing.T) {
 func TestAStolenCookie(t *testing.T) {
 	t.Parallel()
 	g := guarded(t)
+	if answer := g.ask(t, unknownUser, http.MethodGet, "/?token="+g.token, "", nil); answer.StatusCode != http.StatusForbidden {
+		t.Errorf("one whom the kernel does not tell opens it: %d", answer.StatusCode)
+	}
 	session := g.enter(t, user)
 	for who, want := range map[int]int{user: http.StatusOK, stranger: http.StatusForbidden, unknownUser: http.StatusForbidden, 0: http.StatusForbidden} {
 		if answer := g.ask(t, who, http.MethodGet, "/networks", session, nil); answer.StatusCode != want {

@@ -65,7 +65,7 @@ func (s *Server) Address() string { return s.guard.address() }
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s.guard, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: slotPatience + s.config.Timeout + slack, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: withUser,
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: withConnection,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(s.listener) }()

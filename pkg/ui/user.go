@@ -2,8 +2,11 @@ package ui
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 )
@@ -11,34 +14,52 @@ import (
 // unknownUser is who is at the other end where the kernel does not tell.
 const unknownUser = -1
 
-// userKey is the key of the user in a connection's context.
-type userKey struct{}
+// connectionKey is the key of the connection in the context of its requests.
+type connectionKey struct{}
 
-// withUser notes which of the machine's users is at the other end of a connection. A browser shows its cookies to every port of the loopback interface, at which others may listen, so that a cookie alone does not say who has it.
-func withUser(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, userKey{}, socketUser(c.RemoteAddr(), c.LocalAddr()))
+// connection is one to a user of this machine. A browser shows its cookies to every port of the loopback interface, at which others may listen, so that a cookie alone does not say who has it.
+type connection struct {
+	local, remote net.Addr
+	mu            sync.Mutex
+	user          int
+}
+
+// withConnection notes who is at the other end of a connection.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	at := &connection{local: c.LocalAddr(), remote: c.RemoteAddr(), user: unknownUser}
+	_, _ = at.whose() // It is asked again with each request while it is not known.
+	return context.WithValue(ctx, connectionKey{}, at)
+}
+
+// whose is the number of the user at the other end.
+func (c *connection) whose() (user int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.user == unknownUser {
+		c.user, err = socketUser(c.remote, c.local)
+	}
+	return c.user, err
 }
 
 // userOf is the number of the user who asks.
-func userOf(r *http.Request) int {
-	if user, known := r.Context().Value(userKey{}).(int); known {
-		return user
+func userOf(r *http.Request) (int, error) {
+	if c, is := r.Context().Value(connectionKey{}).(*connection); is {
+		return c.whose()
 	}
-	return unknownUser
+	return unknownUser, errors.New("the request came by no connection")
 }
 
 // socketUser is the owner of the socket of this machine at an end of a connection (sock_diag(7)).
-func socketUser(local, remote net.Addr) int {
+func socketUser(local, remote net.Addr) (int, error) {
 	s, err := netlink.SocketGet(local, remote)
 	if err != nil {
-		return unknownUser
+		return unknownUser, fmt.Errorf("ask the kernel for the socket at %s: %w", local, err)
 	}
 	// The kernel looks at ports alone.
-	if l, is := local.(*net.TCPAddr); !is || !s.ID.Source.Equal(l.IP) {
-		return unknownUser
+	l, isTCP := local.(*net.TCPAddr)
+	r, areTCP := remote.(*net.TCPAddr)
+	if !isTCP || !areTCP || !s.ID.Source.Equal(l.IP) || !s.ID.Destination.Equal(r.IP) {
+		return unknownUser, fmt.Errorf("the kernel has another socket, of %s to %s, where %s to %s was asked for", s.ID.Source, s.ID.Destination, local, remote)
 	}
-	if r, is := remote.(*net.TCPAddr); !is || !s.ID.Destination.Equal(r.IP) {
-		return unknownUser
-	}
-	return int(s.UID)
+	return int(s.UID), nil
 }
