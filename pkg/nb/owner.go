@@ -18,6 +18,7 @@ const (
 	KindPortGroup            Kind = "PortGroup"
 	KindOffer                Kind = "Offer"
 	KindNames                Kind = "Names"
+	KindPlace                Kind = "Place"
 	KindLog                  Kind = "Log"
 	KindNetworkPolicy        Kind = "NetworkPolicy"
 	KindClusterNetworkPolicy Kind = "ClusterNetworkPolicy"
@@ -30,7 +31,7 @@ type shape struct{ part, namespace bool }
 
 func shapeOf(k Kind) (shape, bool) {
 	switch k {
-	case KindNetwork, KindNames, KindNode, KindEvicted:
+	case KindNetwork, KindNames, KindNode, KindPlace, KindEvicted:
 		return shape{}, true
 	case KindPod, KindService, KindGateway:
 		return shape{namespace: true}, true
@@ -134,6 +135,9 @@ func OfferOwner(network, name string) Owner {
 
 // NamesOwner is the owner of what leads a Network's questions for names to a Service.
 func NamesOwner(network string) Owner { return Owner{Kind: KindNames, Name: network} }
+
+// PlaceOwner is the owner of what tells clients on a node which of the virtual addresses that differ by place are theirs.
+func PlaceOwner(node string) Owner { return Owner{Kind: KindPlace, Name: node} }
 
 // LogOwner is the owner of what bounds the logs of a namespace's policies; of those of the cluster when it is empty.
 func LogOwner(namespace string) Owner {

@@ -18,6 +18,8 @@ const (
 	ColumnAddresses = "addresses"
 	// ColumnVips is a map, whose pairs are elements: see Pair.
 	ColumnVips = "vips"
+	// ColumnVariables is a map, too.
+	ColumnVariables = "variables"
 )
 
 // Keys of external_ids.
@@ -43,6 +45,13 @@ const (
 // come by the node's own port in the Network, where connection tracking has not seen the question: of TCP these are invalid
 // there. What is invalid matches nothing that an ACL allows, and so pods that are isolated do not get it either way.
 const OptionInvalid = "use_ct_inv_match"
+
+// OptionTemplate is the option of a load balancer in whose virtual addresses variables stand; TemplateMark stands before the name of each. (ovn-nb(5),
+// Load_Balancer, Chassis_Template_Var.)
+const (
+	OptionTemplate = "template"
+	TemplateMark   = "^"
+)
 
 // InvalidUnmatched is the value of OptionInvalid.
 const InvalidUnmatched = "false"

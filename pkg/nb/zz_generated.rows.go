@@ -22,6 +22,7 @@ const (
 	TableStaticRoute
 	TableRouterPolicy
 	TableLoadBalancer
+	TableChassisVariables
 	TablePortGroup
 	TableAddressSet
 	TableMeter
@@ -63,6 +64,11 @@ var schema = [...]tableSchema{
 		members: []string{"vips"},
 		columns: []memberColumn{{pairs: true}},
 	},
+	TableChassisVariables: {
+		database: DatabaseName, name: "Chassis_Template_Var", root: true,
+		members: []string{"variables"},
+		columns: []memberColumn{{pairs: true}},
+	},
 	TablePortGroup: {
 		database: DatabaseName, name: "Port_Group", root: true,
 		members: []string{"ports", "acls"},
@@ -98,6 +104,7 @@ func Tables() []TableSpec {
 		{Table: TableStaticRoute, New: func() Row { return &StaticRoute{} }},
 		{Table: TableRouterPolicy, New: func() Row { return &RouterPolicy{} }},
 		{Table: TableLoadBalancer, New: func() Row { return &LoadBalancer{} }},
+		{Table: TableChassisVariables, New: func() Row { return &ChassisVariables{} }},
 		{Table: TablePortGroup, New: func() Row { return &PortGroup{} }},
 		{Table: TableAddressSet, New: func() Row { return &AddressSet{} }},
 		{Table: TableMeter, New: func() Row { return &Meter{} }},
@@ -141,6 +148,11 @@ func Members(r Row, column string) []string {
 		case "vips":
 			return pairsOf(r.Vips)
 		}
+	case *ChassisVariables:
+		switch column {
+		case "variables":
+			return pairsOf(r.Variables)
+		}
 	case *PortGroup:
 		switch column {
 		case "ports":
@@ -163,6 +175,10 @@ func Pairs(r Row, column string) map[string]string {
 	case *LoadBalancer:
 		if column == "vips" {
 			return r.Vips
+		}
+	case *ChassisVariables:
+		if column == "variables" {
+			return r.Variables
 		}
 	}
 	return nil
@@ -560,6 +576,49 @@ func (r *LoadBalancer) EqualsModel(other model.Model) bool {
 		same(r.Protocol, o.Protocol) &&
 		slices.Equal(r.SelectionFields, o.SelectionFields) &&
 		maps.Equal(r.Options, o.Options) &&
+		maps.Equal(r.ExternalIDs, o.ExternalIDs)
+}
+
+// ChassisVariables is a row of Chassis_Template_Var. Where a template stands in a load balancer, the node puts the value of its own variable.
+type ChassisVariables struct {
+	UUID string `ovsdb:"_uuid"`
+	// Chassis names the node.
+	Chassis string `ovsdb:"chassis"`
+	// Variables are written as Members.
+	Variables   map[string]string `ovsdb:"variables"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
+}
+
+// Table implements Row.
+func (*ChassisVariables) Table() Table { return TableChassisVariables }
+
+// ID implements Row.
+func (r *ChassisVariables) ID() string { return r.UUID }
+
+// Owned implements Row.
+func (r *ChassisVariables) Owned() map[string]string { return r.ExternalIDs }
+
+// CloneModel implements libovsdb's model.CloneableModel.
+func (r *ChassisVariables) CloneModel() model.Model {
+	to := new(ChassisVariables)
+	r.CloneModelInto(to)
+	return to
+}
+
+// CloneModelInto implements libovsdb's model.CloneableModel.
+func (r *ChassisVariables) CloneModelInto(m model.Model) {
+	to := m.(*ChassisVariables)
+	*to = *r
+	to.Variables = maps.Clone(r.Variables)
+	to.ExternalIDs = maps.Clone(r.ExternalIDs)
+}
+
+// EqualsModel implements libovsdb's model.ComparableModel.
+func (r *ChassisVariables) EqualsModel(other model.Model) bool {
+	o, ok := other.(*ChassisVariables)
+	return ok && r.UUID == o.UUID &&
+		r.Chassis == o.Chassis &&
+		maps.Equal(r.Variables, o.Variables) &&
 		maps.Equal(r.ExternalIDs, o.ExternalIDs)
 }
 

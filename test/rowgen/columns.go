@@ -116,6 +116,15 @@ var tables = []table{
 		},
 	},
 	{
+		name: "Chassis_Template_Var", goName: "ChassisVariables",
+		doc: "Where a template stands in a load balancer, the node puts the value of its own variable.",
+		columns: []column{
+			{name: "chassis", doc: "names the node."},
+			{name: "variables", doc: "are written as Members.", member: true},
+			externalIDs,
+		},
+	},
+	{
 		name: "Port_Group",
 		doc:  "OVN makes an address set NAME_ip4 and one NAME_ip6 of its ports' addresses.",
 		columns: []column{
