@@ -45,7 +45,7 @@ func TestMirror(t *testing.T) {
 			t.Errorf("endpoint %d is ready in its Network: %v, want %v", i, got, want.Ready)
 		}
 		want.Ready = false
-		if back.Endpoints[i] != want {
+		if !back.Endpoints[i].Equal(want) {
 			t.Errorf("endpoint %+v, want %+v", back.Endpoints[i], want)
 		}
 	}

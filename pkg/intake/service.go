@@ -3,6 +3,7 @@ package intake
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -44,6 +45,7 @@ func Service(in *corev1.Service) *model.Service {
 	}
 	out.Published = published(in, out.ClusterIPs)
 	out.Local = ptr.Deref(in.Spec.InternalTrafficPolicy, "") == corev1.ServiceInternalTrafficPolicyLocal
+	out.Prefers = preference(in)
 	if in.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		out.Affinity = corev1.DefaultClientIPServiceAffinitySeconds
 		if c := in.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
@@ -51,6 +53,22 @@ func Service(in *corev1.Service) *model.Service {
 		}
 	}
 	return out
+}
+
+// preference is which endpoints a Service's clients are to reach first: what has Kubernetes put hints into its slices.
+func preference(in *corev1.Service) model.Preference {
+	switch ptr.Deref(in.Spec.TrafficDistribution, "") {
+	case corev1.ServiceTrafficDistributionPreferSameNode:
+		return model.PrefersNode
+	case corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferClose:
+		return model.PrefersZone
+	}
+	for _, key := range []string{corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints} {
+		if strings.EqualFold(in.Annotations[key], "auto") {
+			return model.PrefersZone
+		}
+	}
+	return model.PrefersNone
 }
 
 // published are the addresses of a Service's load balancer that lead past it, straight to the endpoints, as kube-proxy has it: not
@@ -117,6 +135,14 @@ func endpointOf(namespace string, in discoveryv1.Endpoint) (model.Endpoint, bool
 		// A slice that says nothing of serving means the same as of ready.
 		Serving:  ptr.Deref(in.Conditions.Serving, ready),
 		Hostname: ptr.Deref(in.Hostname, ""), Node: ptr.Deref(in.NodeName, ""),
+	}
+	if hints := in.Hints; hints != nil {
+		for _, zone := range hints.ForZones {
+			out.ForZones = append(out.ForZones, zone.Name)
+		}
+		for _, node := range hints.ForNodes {
+			out.ForNodes = append(out.ForNodes, node.Name)
+		}
 	}
 	if ref := in.TargetRef; ref != nil && ref.Kind == "Pod" {
 		if ref.Namespace != "" && ref.Namespace != namespace {

@@ -29,7 +29,7 @@ func sliceKey(namespace, name string) model.SliceKey {
 }
 
 func sameService(a, b *model.Service) bool {
-	return a.Key == b.Key && a.UID == b.UID && a.Created.Equal(b.Created) && a.Affinity == b.Affinity && a.Local == b.Local &&
+	return a.Key == b.Key && a.UID == b.UID && a.Created.Equal(b.Created) && a.Affinity == b.Affinity && a.Local == b.Local && a.Prefers == b.Prefers &&
 		slices.Equal(a.ClusterIPs, b.ClusterIPs) && slices.Equal(a.Ports, b.Ports) && maps.Equal(a.Selector, b.Selector) && slices.Equal(a.Published, b.Published) &&
 		slices.Equal(a.Wanted, b.Wanted) && a.WantedError == b.WantedError && sameServiceAddresses(a.Assigned, b.Assigned)
 }
@@ -44,7 +44,7 @@ func sameServiceAddresses(a, b *model.ServiceAddresses) bool {
 
 func sameSlice(a, b *model.Slice) bool {
 	return a.Key == b.Key && a.UID == b.UID && a.Service == b.Service &&
-		slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Endpoints, b.Endpoints)
+		slices.Equal(a.Ports, b.Ports) && slices.EqualFunc(a.Endpoints, b.Endpoints, model.Endpoint.Equal)
 }
 
 // ServiceEvent tells the Service's owner what is wrong; see PodEvent.

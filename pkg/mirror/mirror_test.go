@@ -69,7 +69,7 @@ func TestOf(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("mirrors (-want +got):\n%s", diff)
 	}
-	if len(slice.Endpoints) != before || slice.Endpoints[0] != one {
+	if len(slice.Endpoints) != before || !slice.Endpoints[0].Equal(one) {
 		t.Error("the slice was changed")
 	}
 	if none := mirror.Of(model.Slice{}, func(model.Endpoint) (mirror.Place, bool) { return mirror.Place{}, true }); none != nil {

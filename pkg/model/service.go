@@ -2,6 +2,7 @@ package model
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -47,7 +48,22 @@ type Service struct {
 	Published []netip.Addr
 	// Local: clients are to reach endpoints of their own node only (internalTrafficPolicy).
 	Local bool
+	// Prefers says which endpoints clients reach first, as far as the slices' hints name them.
+	Prefers Preference
 }
+
+// Preference is which endpoints of a Service its clients reach first.
+type Preference string
+
+// The preferences of Services: those that the hints of slices name for the client's zone, or for its node and then for its zone.
+const (
+	PrefersNone Preference = ""
+	PrefersZone Preference = "zone"
+	PrefersNode Preference = "node"
+)
+
+// LabelZone on a Node is the zone that it is in. (Kubernetes: Well-Known Labels.)
+const LabelZone = "topology.kubernetes.io/zone"
 
 // ServicePort is a port of a Service's virtual addresses.
 type ServicePort struct {
@@ -85,4 +101,12 @@ type Endpoint struct {
 	Ready, Serving bool
 	// Hostname is the first label of its name in the DNS; empty when it has none of its own. Node is where it runs.
 	Hostname, Node string
+	// ForZones and ForNodes are the zones and nodes whose clients are to reach it first: hints.
+	ForZones, ForNodes []string
+}
+
+// Equal reports whether two endpoints are the same.
+func (e Endpoint) Equal(o Endpoint) bool {
+	return e.Address == o.Address && e.Pod == o.Pod && e.PodUID == o.PodUID && e.Ready == o.Ready && e.Serving == o.Serving &&
+		e.Hostname == o.Hostname && e.Node == o.Node && slices.Equal(e.ForZones, o.ForZones) && slices.Equal(e.ForNodes, o.ForNodes)
 }
