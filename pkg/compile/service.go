@@ -15,6 +15,8 @@ type Backends struct {
 	Layout Layout
 	// Ports: for each port of the Service, by its place there, the endpoints that take new connections.
 	Ports [][]netip.AddrPort
+	// Near: for each port, what leads clients of some places elsewhere than others, in place of Ports, which has all of them; nil where nothing does.
+	Near []NearByFamily
 	// VIPs are further virtual addresses that the Service has there.
 	VIPs []netip.Addr
 	// Left: for each port, endpoints by UDP that take none any more, and that nodes are to forget when they are not named here
@@ -39,10 +41,12 @@ func Service(s model.Service, known []Backends) nb.Facts {
 			if byProtocol[protocol] == nil {
 				byProtocol[protocol] = map[string]string{}
 			}
-			byProtocol[protocol][v.address.String()] = backendsOf(v.address.Addr().Is4(), b.Ports[v.port])
+			if b.near(v) == nil {
+				byProtocol[protocol][v.address.String()] = backendsOf(v.address.Addr().Is4(), b.Ports[v.port])
+			}
 		}
 		for _, protocol := range []model.Protocol{model.TCP, model.UDP, model.SCTP} {
-			if len(byProtocol[protocol]) == 0 {
+			if byProtocol[protocol] == nil {
 				continue
 			}
 			lb := loadBalancer(s, b.Layout, protocol)
@@ -51,6 +55,9 @@ func Service(s model.Service, known []Backends) nb.Facts {
 				clear(byProtocol[protocol])
 			}
 			facts.Members = append(facts.Members, balanced(b.Layout, lb, byProtocol[protocol])...)
+			if s.Local || s.Prefers != model.PrefersNone {
+				facts.Add(nearBalancers(s, b, protocol))
+			}
 		}
 	}
 	return facts

@@ -367,6 +367,9 @@ func (h *history) drawNode(t *rapid.T) (n model.Node, same bool) {
 	n = node(rapid.SampledFrom(someNodes).Draw(t, "node"), rapid.Int64Range(1, 3).Draw(t, "age"))
 	n.UID = fmt.Sprintf("%s-%d", n.UID, h.serial)
 	n.Labels = map[string]string{"zone": rapid.SampledFrom([]string{"one", "two"}).Draw(t, "zone")}
+	if zone := rapid.SampledFrom([]string{"", "one", "two"}).Draw(t, "topology"); zone != "" {
+		n.Labels[model.LabelZone] = zone
+	}
 	for _, a := range []string{"192.168.0.1", "192.168.0.2", "10.0.1.6", "10.5.0.2", "100.64.0.2"} {
 		if rapid.IntRange(0, 3).Draw(t, a) == 0 {
 			n.Addresses = append(n.Addresses, at(a))
@@ -398,6 +401,7 @@ func (h *history) drawService(t *rapid.T, ns string) model.Service {
 		s.Published = []netip.Addr{at(rapid.SampledFrom(somePublished).Draw(t, "at"))}
 	}
 	s.Local = rapid.IntRange(0, 4).Draw(t, "local") == 0
+	s.Prefers = rapid.SampledFrom([]model.Preference{model.PrefersNone, model.PrefersNone, model.PrefersZone, model.PrefersNode}).Draw(t, "prefers")
 	return s
 }
 
@@ -421,6 +425,11 @@ func drawSlice(t *rapid.T, ns, name string) model.Slice {
 		e := endpoint(ns, name, address)
 		if e.Ready = rapid.Bool().Draw(t, "ready"); !e.Ready {
 			e.Serving = rapid.Bool().Draw(t, "serving")
+		}
+		e.Node = rapid.SampledFrom(someNodes).Draw(t, "on")
+		if rapid.IntRange(0, 3).Draw(t, "hints") > 0 {
+			e.ForZones = []string{rapid.SampledFrom([]string{"one", "two", "three"}).Draw(t, "for zone")}
+			e.ForNodes = []string{rapid.SampledFrom(someNodes).Draw(t, "for node")}
 		}
 		s.Endpoints = append(s.Endpoints, e)
 	}

@@ -279,7 +279,7 @@ func unambiguous(t *rapid.T, how string, w *world) {
 		if ref.Table != nb.TableLogicalSwitch {
 			continue
 		}
-		held := map[string]string{}
+		held, dialled := map[string]string{}, map[string]string{}
 		for _, group := range w.graph.Elements(nb.Set{Row: ref, Column: nb.ColumnLoadBalancerGroups}) {
 			in := nb.Ref{Table: nb.TableLoadBalancerGroup, UUID: group}
 			for _, uuid := range w.graph.Elements(nb.Set{Row: in, Column: nb.ColumnLoadBalancers}) {
@@ -296,8 +296,33 @@ func unambiguous(t *rapid.T, how string, w *world) {
 						t.Fatalf("%s: %s is in %s and in %s", how, place, other, lb.Name)
 					}
 					held[place] = lb.Name
+					// What leads clients of some places alone is not beside what leads everybody.
+					if near := lb.Options[nb.OptionTemplate]; lb.Options["address-family"] != "ipv6" && !strings.HasSuffix(lb.Name, ":former") && !slices.Contains(somePublished, host) {
+						_, number, _ := strings.Cut(vip, ":")
+						if near == "true" {
+							number = portOf(w, number)
+						}
+						place := ptr.Deref(lb.Protocol, "") + " " + host + " " + number
+						if other, taken := dialled[place]; taken && (other == "true") != (near == "true") {
+							t.Fatalf("%s: %s leads everybody somewhere, and clients of some places, too", how, place)
+						}
+						dialled[place] = near
+					}
 				}
 			}
 		}
 	}
+}
+
+// portOf is the port that a variable stands for, on whatever node has it; the variable itself when none has.
+func portOf(w *world, variable string) string {
+	for name := range w.nodes {
+		facts, _ := w.graph.Facts(nb.PlaceOwner(name))
+		for _, m := range facts.Members {
+			if key, value := nb.SplitPair(m.Value); nb.TemplateMark+key == variable {
+				return value
+			}
+		}
+	}
+	return variable
 }

@@ -72,10 +72,16 @@ func northd(b testing.TB, c *ovn.Central, args ...string) string {
 	return out
 }
 
-// northdCPU is the processor time that ovn-northd has used. (proc_pid_stat(5).)
+// northdCPU is the processor time that ovn-northd has used.
 func northdCPU(b testing.TB, c *ovn.Central) time.Duration {
 	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", c.PID("northd")))
+	return processorTime(b, c.PID("northd"))
+}
+
+// processorTime is what a process has used. (proc_pid_stat(5).)
+func processorTime(b testing.TB, pid int) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
 	if err != nil {
 		b.Fatal(err)
 	}

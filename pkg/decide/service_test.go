@@ -274,33 +274,6 @@ func TestATenantsServiceAnswersForNames(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsNotKeptIsSaidOnce(t *testing.T) {
-	w, p, slice := servedWorld(t)
-	s := service("r", "web", "10.96.0.5")
-	told := func() int { return len(w.eventsOf("service r/web")) }
-	w.setService(s)
-	w.settle()
-	if n := told(); n != 0 {
-		t.Fatalf("%d Events about a Service whose policy is kept", n)
-	}
-	s.Local = true
-	w.setService(s)
-	w.settle()
-	w.deletePod(p.Key)
-	slice.Endpoints = nil
-	w.setSlice(slice)
-	w.settle()
-	if got := w.eventsOf("service r/web"); len(got) != 1 || got[0].Reason != model.ReasonLocalPolicyIgnored {
-		t.Fatalf("Events %+v, want one of %s", got, model.ReasonLocalPolicyIgnored)
-	}
-	s.UID = "another"
-	w.setService(s)
-	w.settle()
-	if n := told(); n != 2 {
-		t.Errorf("%d Events after it was made anew, want 2", n)
-	}
-}
-
 // TestAddressesOfALoadBalancer: they lead to the Service inside its Network, as long as they mean nothing else there, and never in
 // the default one.
 func TestAddressesOfALoadBalancer(t *testing.T) {

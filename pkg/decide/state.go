@@ -132,7 +132,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		Home: defaults.Network, Subnets: s.subnets, Faces: s.faces, Networks: s.networks, Graph: g, Sink: sink,
 	}, nodes.Stages{Blocks: at(stageBlocks), Places: at(stageNodes), Leaves: at(stageLeaves)})
 	s.services = services.New(services.World{
-		Cluster: s.cluster, Catalog: s.catalog, Virtual: s.virtual, Quotas: s.serviceQuotas, Balancers: s.balancers, Networks: servicesView{s}, Pods: servicesView{s},
+		Cluster: s.cluster, Catalog: s.catalog, Virtual: s.virtual, Quotas: s.serviceQuotas, Balancers: s.balancers, Graph: g, Networks: servicesView{s}, Pods: servicesView{s},
 		NetworkChanged: s.networks.Served, PodChanged: s.pods.Plugged, FaceGiven: s.pods.FaceGiven,
 		InfrastructureChanged: s.networks.InfrastructureChanged,
 	}, sink, at(stageClaims), at(stageServices))

@@ -186,7 +186,6 @@ const (
 	ReasonServiceIPsInvalid     = "InvalidServiceIPs"
 	ReasonAddressOutsideRange   = "AddressOutsideServiceCIDR"
 	ReasonAddressChanged        = "ServiceAddressChanged"
-	ReasonLocalPolicyIgnored    = "InternalTrafficPolicyIgnored"
 	ReasonNoIPv6                = "NoAddressOfIPv6"
 	ReasonAddressConflict       = "AddressConflict"
 	ReasonTooManyJoined         = "TooManyJoined"

@@ -38,12 +38,21 @@ func whole(g *graph.Graph, ref nb.Ref, row nb.Row) nb.Row {
 		return &out
 	case *nb.LoadBalancer:
 		out := *row
-		out.Vips = map[string]string{}
-		for _, pair := range elements("vips") {
-			key, value := nb.SplitPair(pair)
-			out.Vips[key] = value
-		}
+		out.Vips = pairs(elements("vips"))
+		return &out
+	case *nb.ChassisVariables:
+		out := *row
+		out.Variables = pairs(elements("variables"))
 		return &out
 	}
 	return row
+}
+
+func pairs(elements []string) map[string]string {
+	out := make(map[string]string, len(elements))
+	for _, pair := range elements {
+		key, value := nb.SplitPair(pair)
+		out[key] = value
+	}
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -27,8 +28,31 @@ func (db *Database) Balancer(port *nb.LogicalSwitchPort, dialled netip.AddrPort,
 		if text, has := lb.Vips[dialled.String()]; has {
 			return lb, endpointsOf(text), true
 		}
+		if lb.Options[nb.OptionTemplate] == "true" {
+			if text, has := near(lb, dialled, db.variables[db.chassisOf(port.Name)]); has {
+				return lb, endpointsOf(text), true
+			}
+		}
 	}
 	return nil, nil, false
+}
+
+// near is where a load balancer with variables leads from a node. What names a variable that the node has not is nothing there.
+func near(lb *nb.LoadBalancer, dialled netip.AddrPort, variables map[string]string) (backends string, has bool) {
+	value := func(text string) string {
+		if name, is := strings.CutPrefix(text, nb.TemplateMark); is {
+			return variables[name]
+		}
+		return text
+	}
+	for vip, text := range lb.Vips {
+		address, number, _ := strings.Cut(vip, ":")
+		a, err := netip.ParseAddr(value(address))
+		if p, wrong := strconv.ParseUint(value(number), 10, 16); err == nil && wrong == nil && netip.AddrPortFrom(a, uint16(p)) == dialled {
+			return text, true
+		}
+	}
+	return "", false
 }
 
 // Instead is the address that a port's switch makes of one that it sends to, whatever the protocol: of a face in its Network the pod's own, of an own

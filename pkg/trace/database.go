@@ -20,6 +20,7 @@ type Database struct {
 	groupNames map[string]*nb.PortGroup
 	acls       map[string]*nb.ACL
 	balancers  map[string]*nb.LoadBalancer
+	variables  map[string]map[string]string
 	shared     map[string]*nb.LoadBalancerGroup
 	written    map[string]*nb.AddressSet
 	// joints are what leads from each Network to those that are joined to it.
@@ -46,12 +47,12 @@ const ValuesOfWork = 16
 func New(read func(nb.Table) []nb.Row) *Database {
 	db := &Database{
 		ports: map[string]*nb.LogicalSwitchPort{}, portByID: map[string]*nb.LogicalSwitchPort{}, switches: map[string]*nb.LogicalSwitch{},
-		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{},
+		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{}, variables: map[string]map[string]string{},
 		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, joints: map[string][]joint{}, sets: map[string][]value{},
 		faces: map[netip.Addr]place{}, matches: map[string]matching{}, asked: map[asking][]*nb.ACL{}, spend: func(int) error { return nil },
 	}
 	for _, table := range []nb.Table{
-		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet, nb.TableStaticRoute,
+		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet, nb.TableStaticRoute, nb.TableChassisVariables,
 	} {
 		for _, row := range read(table) {
 			db.add(row)
@@ -76,6 +77,8 @@ func (db *Database) add(row nb.Row) {
 	case *nb.LoadBalancer:
 		db.balancers[row.UUID] = row
 		db.addFaces(row)
+	case *nb.ChassisVariables:
+		db.variables[row.Chassis] = row.Variables
 	case *nb.LoadBalancerGroup:
 		db.shared[row.UUID] = row
 	case *nb.AddressSet:

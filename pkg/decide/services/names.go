@@ -105,15 +105,15 @@ func (l look) byService(n Network, rows *compile.NameService, now *answering) (g
 		return nil
 	}
 	now.From = from(n, home, offered, endpoints)
-	lead, left := l.backends(*service, n, home.Space, endpoints)
+	b := l.backends(*service, n, home.Space, endpoints)
 	for _, i := range compile.DNSPorts(*service) {
 		protocol := service.Ports[i].Protocol
 		if protocol == model.UDP {
-			rows.UDP, going = lead[i], left[i]
+			rows.UDP, going = b.Ports[i], b.Left[i]
 		} else {
-			rows.TCP = lead[i]
+			rows.TCP = b.Ports[i]
 		}
-		for _, endpoint := range lead[i] {
+		for _, endpoint := range b.Ports[i] {
 			now.Answers = append(now.Answers, Answer{endpoint, protocol})
 		}
 	}

@@ -24,11 +24,10 @@ func (l look) offer(service *model.Service, ns model.Namespace, home Network, en
 		apart = home.Consumers
 	}
 	for _, way := range home.Ways {
-		b := compile.Backends{Layout: way, Idle: idle}
-		if !way.ByClusterIPs() {
+		b := l.backends(*service, known(home, way), "", endpoints)
+		if b.Idle = idle; !way.ByClusterIPs() {
 			b.VIPs = l.offeredIn(home)
 		}
-		b.Ports, b.Left = l.backends(*service, known(home, way), "", endpoints)
 		shared = append(shared, b)
 	}
 	return apart, shared
@@ -78,6 +77,5 @@ func (s *Stage) OfferedEndpoints(service *model.Service, port int, network strin
 	if ns == nil || !n.Serves || !n.offers() || !s.admits(n, *ns) || s.world.Quotas.Beyond(service.Key) != nil {
 		return nil
 	}
-	lead, _ := s.backends(*service, known(n, way), "", s.look(service.Key).resolve(*ns))
-	return lead[port]
+	return s.backends(*service, known(n, way), "", s.look(service.Key).resolve(*ns)).Ports[port]
 }

@@ -28,9 +28,9 @@ type Stage struct {
 	answers map[string]answering
 	// told is what the owners of Services know is wrong with their addresses.
 	told map[model.ServiceKey]told
-	// local are those whose owners have been told that clients reach endpoints of other nodes, too, by their UIDs; foreign those
-	// that have no address of the IP family of their Network.
-	local, foreign map[model.ServiceKey]string
+	// foreign are those whose owners have been told that they have no address of the IP family of their Network, by their UIDs.
+	foreign map[model.ServiceKey]string
+	places  places
 }
 
 // New makes a stage that knows no Service. It claims addresses in the stage claims, and makes rows in the stage rows, when they have
@@ -40,7 +40,7 @@ func New(w World, sink Sink, claims, rows pass.Stage) *Stage {
 		Compiled: pass.NewTopic[model.ServiceKey](rows), Answering: pass.NewTopic[string](rows),
 		world: w, sink: sink, queue: pass.NewQueue[model.ServiceKey](claims), rows: pass.NewQueue[model.ServiceKey](rows),
 		asking: pass.NewQueue[string](rows), answers: map[string]answering{}, told: map[model.ServiceKey]told{},
-		local: map[model.ServiceKey]string{}, foreign: map[model.ServiceKey]string{},
+		foreign: map[model.ServiceKey]string{}, places: newPlaces(),
 	}
 	s.reads = newReads(s.queue, w)
 	w.Catalog.ServiceChanged.Follow(claims, s.queue.Mark)
@@ -55,6 +55,7 @@ func New(w World, sink Sink, claims, rows pass.Stage) *Stage {
 		}
 	}
 	w.NetworkChanged.Follow(rows, s.asking.Mark)
+	w.Cluster.NodeChanged.Follow(rows, func(node string) { s.places.changed[node] = struct{}{} })
 	w.Virtual.Granted.Follow(rows, mark)
 	w.Balancers.Elapsed.Follow(rows, mark)
 	return s
@@ -69,6 +70,7 @@ func ownerOf(key model.ServiceKey) nb.Owner { return nb.ServiceOwner(key.Namespa
 // Compile makes the rows of the Services that something has changed about, or that were granted addresses. Their pods' places are
 // looked up each time: there is no second copy to keep right.
 func (s *Stage) Compile() {
+	s.seeNodes()
 	keys := s.rows.Take()
 	mirrors := make(map[model.ServiceKey][]model.Mirror, len(keys))
 	for key := range keys {
@@ -83,6 +85,7 @@ func (s *Stage) Compile() {
 	for network := range s.asking.Take() {
 		s.answer(network)
 	}
+	s.writePlaces()
 	s.sink.WriteMirrors(mirrors)
 }
 
@@ -97,10 +100,10 @@ func (s *Stage) Refused(owner nb.Owner, problem model.Problem) {
 func (l look) serve() {
 	service, ns := l.world.Catalog.Service(l.service), l.namespace(l.service.Namespace)
 	if service == nil {
-		delete(l.local, l.service)
 		delete(l.foreign, l.service)
 	}
 	if ns == nil || !l.world.Catalog.Known(l.service) {
+		l.places.note(l.service, nil)
 		l.world.Balancers.Delete(ownerOf(l.service))
 		return
 	}
@@ -122,27 +125,28 @@ func (l look) serve() {
 			// At its address another one answers there.
 			continue
 		}
-		b := compile.Backends{Layout: n.Layout, VIPs: slices.Concat(l.addressesIn(n), l.publishedIn(*service, n))}
+		b := l.backends(*service, n, home.Space, endpoints)
+		b.VIPs = slices.Concat(l.addressesIn(n), l.publishedIn(*service, n))
 		if slices.Contains(consumers, name) {
 			if b.VIPs = nil; n.Ranged(home.Name) {
 				b.VIPs = l.offeredIn(home)
 			}
 		}
-		b.Ports, b.Left = l.backends(*service, n, home.Space, endpoints)
 		known = append(known, b)
 		if n.Guard != nil {
 			guarded = l.guardPlaces(*service, n, b, endpoints)
 		}
 	}
 	if len(known) == 0 {
+		l.places.note(l.service, nil)
 		l.world.Balancers.Delete(ownerOf(l.service))
 		return
 	}
+	l.places.note(l.service, compile.Variables(*service, known))
 	l.drain(*service, known)
 	facts := compile.Service(*service, known)
 	facts.Members = append(facts.Members, guarded...)
 	l.world.Balancers.Set(ownerOf(l.service), facts)
-	l.warnOfLocal(service)
 	l.warnOfFamily(service, home)
 }
 
@@ -209,13 +213,6 @@ func (l look) guardPlaces(service model.Service, home Network, b compile.Backend
 	return compile.ServicePlaces(*home.Guard, who[0], slices.DeleteFunc(slices.Clone(service.ClusterIPs), func(vip netip.Addr) bool {
 		return !slices.ContainsFunc(leads, func(endpoint netip.AddrPort) bool { return endpoint.Addr().Is4() == vip.Is4() })
 	}))
-}
-
-// warnOfLocal tells a Service's owner, once, that pods reach endpoints of other nodes than their own: a load balancer is the
-// same on all nodes. (OVN 26.03 can keep to a node: option "distributed" of ovn-nb(5).)
-func (s *Stage) warnOfLocal(service *model.Service) {
-	s.warnOnce(s.local, service, service.Local, model.Problemf(model.ReasonLocalPolicyIgnored,
-		"internalTrafficPolicy Local is not kept for pods: they reach ready endpoints on any node. Clients on nodes themselves reach those of their own"))
 }
 
 // warnOfFamily tells a Service's owner, once, that the pods of its Network cannot dial it: they have addresses of IPv6 alone, and

@@ -58,10 +58,12 @@ func newWorld() *world {
 	first, stage := order.Stage("cluster"), order.Stage("services")
 	w := &world{order: order, networks: map[string]services.Network{}, pods: map[model.PodKey]services.Pod{}}
 	c := cluster.New(cluster.Settings{Network: "default"}, first)
+	g := graph.New()
 	w.World = services.World{
+		Graph:   g,
 		Cluster: c, Quotas: ledger.NewQuotas[model.ServiceKey]("services", c, func(t *model.Tenant) model.Quota { return t.Services }, first),
 		Catalog: cluster.NewCatalog(first),
-		Virtual: ledger.NewVirtual(ledger.Shared{}, first, order.Stage("grants")), Balancers: drain.NewBalancers(graph.New(), first), Networks: w, Pods: w,
+		Virtual: ledger.NewVirtual(ledger.Shared{}, first, order.Stage("grants")), Balancers: drain.NewBalancers(g, first), Networks: w, Pods: w,
 		NetworkChanged: pass.NewTopic[string](first), PodChanged: pass.NewTopic[model.PodKey](first),
 		FaceGiven: pass.NewTopic[netip.Addr](first), InfrastructureChanged: pass.NewTopic[struct{}](first),
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/mirror"
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -119,12 +120,13 @@ func behind(endpoints []resolved, network string) bool {
 
 // backends are the endpoints that a Service's ports lead to for clients in a Network, and those that have been left. Those
 // that are going serve when nobody else does. home is the Network that addresses are in which are no pod's.
-func (s *Stage) backends(service model.Service, n Network, home string, endpoints []resolved) (lead, left [][]netip.AddrPort) {
-	network := n.Name
-	lead, left = make([][]netip.AddrPort, len(service.Ports)), make([][]netip.AddrPort, len(service.Ports))
+func (s *Stage) backends(service model.Service, n Network, home string, endpoints []resolved) compile.Backends {
+	network, out := n.Name, compile.Backends{
+		Layout: n.Layout, Ports: make([][]netip.AddrPort, len(service.Ports)), Left: make([][]netip.AddrPort, len(service.Ports)),
+	}
 	for i, port := range service.Ports {
-		among := func(counts func(resolved) bool) []netip.AddrPort {
-			var own, faces []netip.AddrPort
+		among := func(counts func(resolved) bool) []led {
+			var own, faces []led
 			for _, e := range endpoints {
 				number, has := e.port(port)
 				if !has || !counts(e) {
@@ -132,15 +134,15 @@ func (s *Stage) backends(service model.Service, n Network, home string, endpoint
 				}
 				switch {
 				case e.network == network, e.network == "" && network == home:
-					own = append(own, netip.AddrPortFrom(e.own, number))
+					own = append(own, led{netip.AddrPortFrom(e.own, number), e})
 				case e.network != "" && network == s.world.Cluster.Network:
 					// The infrastructure reaches pods of every Network by their faces.
-					faces = append(faces, netip.AddrPortFrom(e.Address, number))
+					faces = append(faces, led{netip.AddrPortFrom(e.Address, number), e})
 				case e.network != "" && n.uses(e.network) && n.joined(e.network):
-					own = append(own, netip.AddrPortFrom(e.own, number))
+					own = append(own, led{netip.AddrPortFrom(e.own, number), e})
 				case e.network != "" && n.uses(e.network) && s.world.Pods.MayBeFace(e.Address):
 					// So do pods of other Networks where they may, and they do not prefer their own.
-					own = append(own, netip.AddrPortFrom(e.Address, number))
+					own = append(own, led{netip.AddrPortFrom(e.Address, number), e})
 				}
 			}
 			if len(own) > 0 {
@@ -148,12 +150,19 @@ func (s *Stage) backends(service model.Service, n Network, home string, endpoint
 			}
 			return faces
 		}
-		lead[i], left[i] = among(resolved.ready), among(resolved.going)
-		if len(lead[i]) == 0 {
-			lead[i], left[i] = left[i], nil
+		ready, going := among(resolved.ready), among(resolved.going)
+		var near compile.NearByFamily
+		out.Ports[i], near = s.places.lead(service, ready, going)
+		if service.Local || service.Prefers != model.PrefersNone {
+			out.Near = append(out.Near, near)
+		}
+		for _, e := range going {
+			if !slices.Contains(out.Ports[i], e.AddrPort) {
+				out.Left[i] = append(out.Left[i], e.AddrPort)
+			}
 		}
 	}
-	return lead, left
+	return out
 }
 
 // Endpoints are those that a port of a Service, by its place there, would lead to in a Network.
@@ -163,8 +172,7 @@ func (s *Stage) Endpoints(service *model.Service, port int, network string) []ne
 		return nil
 	}
 	l := s.look(service.Key)
-	lead, _ := s.backends(*service, n, l.network(s.world.Cluster.HomeOf(*ns)).Space, l.resolve(*ns))
-	return lead[port]
+	return s.backends(*service, n, l.network(s.world.Cluster.HomeOf(*ns)).Space, l.resolve(*ns)).Ports[port]
 }
 
 // mirrors are those of the Service's slices: one for each slice and Network with addresses of its own. In a flat

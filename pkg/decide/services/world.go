@@ -8,6 +8,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/decide/drain"
 	"github.com/atoll-net/atoll/pkg/decide/ledger"
 	"github.com/atoll-net/atoll/pkg/decide/pass"
+	"github.com/atoll-net/atoll/pkg/graph"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/visible"
 )
@@ -19,6 +20,7 @@ type World struct {
 	Virtual   *ledger.Virtual
 	Quotas    *ledger.Quotas[model.ServiceKey]
 	Balancers *drain.Balancers
+	Graph     *graph.Graph
 	Networks  Networks
 	Pods      Pods
 	// NetworkChanged tells of Networks that serve other subnets or service ranges, or admit others, PodChanged of pods that came, or
