@@ -141,8 +141,9 @@ func (e *explainer) outsideToService(from *party, key model.ServiceKey) ([]Way, 
 	if s == nil {
 		return nil, fmt.Errorf("there is no Service %s with an address. Next: kubectl get service -n %s %s", key, key.Namespace, key.Name)
 	}
-	dialled := s.ClusterIPs
+	dialled, node := s.ClusterIPs, from.node
 	if from.host == "" {
+		node = ""
 		if dialled = s.Published; len(dialled) == 0 {
 			return nil, fmt.Errorf("the Service %s has no address of a load balancer that leads straight to its endpoints, and which node ports it has Atoll does not read. Next: kubectl get service -n %s %s -o wide; ask from node/NAME for the way from the node on", key, key.Namespace, key.Name)
 		}
@@ -152,12 +153,12 @@ func (e *explainer) outsideToService(from *party, key model.ServiceKey) ([]Way, 
 		return []Way{w}, nil
 	}
 	// Of a family without endpoints a client takes the other one.
-	if served := slices.DeleteFunc(slices.Clone(dialled), func(a netip.Addr) bool { return len(e.endpoints(key, e.q.Protocol, e.q.Port, a.Is4())) == 0 }); len(served) > 0 {
+	if served := slices.DeleteFunc(slices.Clone(dialled), func(a netip.Addr) bool { return len(e.endpoints(key, e.q.Protocol, e.q.Port, a.Is4(), node)) == 0 }); len(served) > 0 {
 		dialled = served
 	}
 	var out []Way
 	for _, a := range dialled {
-		endpoints := e.endpoints(key, e.q.Protocol, e.q.Port, a.Is4())
+		endpoints := e.endpoints(key, e.q.Protocol, e.q.Port, a.Is4(), node)
 		p := packet{dst: a, port: e.q.Port, protocol: e.q.Protocol}
 		if len(endpoints) == 0 {
 			w := Way{Dialled: p.String(), There: []Hop{{Layer: LayerBalancer, Node: from.node, OK: true, What: fmt.Sprintf("%s dials Service %s at %s", from, key, p)}}}

@@ -73,10 +73,23 @@ func (e *explainer) balanced(first Way, from *party, dialled packet, lb *nb.Load
 		if n := len(endpoints); n > 1 {
 			which = fmt.Sprintf("endpoint %d of %d, of which one is chosen for each connection", i+1, n)
 		}
+		which += e.near(from, lb)
 		way.ok(LayerBalancer, from.node, from.network, "row %s leads %s to %s, %s%s", lb.Name, dialled, p, which, e.leaving(lb, to.Addr()))
 		out = append(out, e.onwards(way, from, dialled, p)...)
 	}
 	return out
+}
+
+// near says of a load balancer that leads clients of some places elsewhere than others why it leads the sender there.
+func (e *explainer) near(from *party, lb *nb.LoadBalancer) string {
+	if lb.Options[nb.OptionTemplate] != "true" {
+		return ""
+	}
+	owner, _ := nb.ParseOwner(lb.ExternalIDs[nb.KeyOwner])
+	if s := e.objects.Services[model.ServiceKey{Namespace: owner.Namespace, Name: owner.Name}]; s != nil && s.Local {
+		return fmt.Sprintf("; for clients on node %s: internalTrafficPolicy is Local", from.node)
+	}
+	return fmt.Sprintf("; for clients on node %s, by the hints of its EndpointSlices", from.node)
 }
 
 // leaving says of an endpoint that it is there no more for new connections, as far as the objects say.

@@ -134,6 +134,9 @@ func (e *explainer) unserved(from *party, p packet) (Hop, bool) {
 	case !has:
 		h.What = e.noPort(key, s)
 		h.Next = fmt.Sprintf("dial a port that it has, or add one to spec.ports: kubectl get service -n %s %s", key.Namespace, key.Name)
+	case (own || offered) && s.Local && e.onlyElsewhere(key, from.node):
+		h.What = fmt.Sprintf("internalTrafficPolicy of Service %s is Local, and none of its endpoints is on node %s: it has %s", key, from.node, e.nodesBehind(key))
+		h.Next = fmt.Sprintf("run its pods on every node (a DaemonSet), or let clients reach other nodes: kubectl patch service -n %s %s -p '{\"spec\":{\"internalTrafficPolicy\":\"Cluster\"}}'", key.Namespace, key.Name)
 	case own || offered:
 		h.What = fmt.Sprintf("Service %s should be known in Network %s, and no row leads %s anywhere", key, from.network, p)
 		h.Next = "atoll check names the row that is missing; does a controller lead (kubectl -n atoll-system get lease atoll-controller)?"
@@ -157,6 +160,35 @@ func (e *explainer) unserved(from *party, p packet) (Hop, bool) {
 		}
 	}
 	return h, true
+}
+
+// onlyElsewhere reports whether a Service has endpoints that serve, and none on a node.
+func (e *explainer) onlyElsewhere(key model.ServiceKey, node string) bool {
+	nodes := e.nodesOf(key)
+	return len(nodes) > 0 && !slices.Contains(nodes, node)
+}
+
+// nodesOf are the nodes with endpoints of a Service that serve, in order.
+func (e *explainer) nodesOf(key model.ServiceKey) (out []string) {
+	for _, s := range e.slicesOf[key] {
+		for _, end := range s.Endpoints {
+			if (end.Ready || end.Serving) && end.Node != "" {
+				out = append(out, end.Node)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// nodesBehind names the first of these nodes.
+func (e *explainer) nodesBehind(key model.ServiceKey) string {
+	const named = 3
+	nodes := e.nodesOf(key)
+	if more := len(nodes) - named; more > 0 {
+		return fmt.Sprintf("some on %s and %d more", strings.Join(nodes[:named], ", "), more)
+	}
+	return "some on " + strings.Join(nodes, ", ")
 }
 
 // serviceAt is the Service that an address means in the sender's Network.

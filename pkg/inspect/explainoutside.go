@@ -176,10 +176,10 @@ func (e *explainer) outward(from *party, p packet) netip.Addr {
 
 // kubeProxy follows a connection that the node's kube-proxy leads to an endpoint of a Service: those that are ready, else those that still serve.
 func (e *explainer) kubeProxy(way *Way, from *party, p packet, key model.ServiceKey) {
-	endpoints := e.endpoints(key, p.protocol, p.port, p.dst.Is4())
+	endpoints := e.endpoints(key, p.protocol, p.port, p.dst.Is4(), from.node)
 	if len(endpoints) == 0 {
 		way.stop(Hop{
-			Layer: LayerBalancer, Node: from.node, What: fmt.Sprintf("kube-proxy has no ready endpoint of Service %s for %s port %d", key, p.protocol, p.port),
+			Layer: LayerBalancer, Node: from.node, What: fmt.Sprintf("kube-proxy has no ready endpoint of Service %s for %s port %d%s", key, p.protocol, p.port, e.onNode(key, from.node)),
 			Next: fmt.Sprintf("kubectl get endpointslices -n %s -l kubernetes.io/service-name=%s -o yaml", key.Namespace, key.Name),
 		})
 		return
@@ -222,10 +222,19 @@ func (e *explainer) led(way *Way, from *party, p packet, key model.ServiceKey, t
 	e.toFlat(way, from, p)
 }
 
-// endpoints are those behind a port of a Service, by the addresses that Kubernetes knows.
-func (e *explainer) endpoints(key model.ServiceKey, protocol model.Protocol, port uint16, v4 bool) (out []netip.AddrPort) {
-	name, named := "", false
+// onNode says that endpoints of one node alone count; empty where others do, too.
+func (e *explainer) onNode(key model.ServiceKey, node string) string {
+	if s := e.objects.Services[key]; s == nil || !s.Local || node == "" {
+		return ""
+	}
+	return fmt.Sprintf(" on node %s: its internalTrafficPolicy is Local", node)
+}
+
+// endpoints are those behind a port of a Service, by the addresses that Kubernetes knows, for clients on a node; without one, for clients from outside.
+func (e *explainer) endpoints(key model.ServiceKey, protocol model.Protocol, port uint16, v4 bool, node string) (out []netip.AddrPort) {
+	name, named, local := "", false, false
 	if s := e.objects.Services[key]; s != nil {
+		local = s.Local && node != ""
 		for _, sp := range s.Ports {
 			if sp.Protocol == protocol && sp.Port == port {
 				name, named = sp.Name, true
@@ -241,7 +250,7 @@ func (e *explainer) endpoints(key model.ServiceKey, protocol model.Protocol, por
 			for _, end := range s.Endpoints {
 				at := netip.AddrPortFrom(end.Address, sp.Port)
 				switch {
-				case end.Address.Is4() != v4:
+				case end.Address.Is4() != v4, local && end.Node != node:
 				case end.Ready:
 					out = append(out, at)
 				case end.Serving:

@@ -123,6 +123,8 @@ func (c *addressCheck) checkBalancers(rows northbound) {
 			a, err := netip.ParseAddr(vip)
 			if p, hasPort := netip.ParseAddrPort(vip); hasPort == nil {
 				a, err = p.Addr(), nil
+			} else if host, _, near := strings.Cut(vip, ":"+nb.TemplateMark); near {
+				a, err = netip.ParseAddr(host)
 			}
 			// What is kept for a while is at addresses that nobody has: see compile.RetainedBackends.
 			if err == nil && !a.IsLoopback() && !discard.Contains(a) && !slices.Contains(addresses, a) {
