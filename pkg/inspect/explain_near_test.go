@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
@@ -62,6 +64,42 @@ func TestExplainNearEndpoints(t *testing.T) {
 		}
 		if len(got.Drift) > 0 {
 			t.Errorf("%s: drift where all is as it should be: %+v", test.ask, got.Drift[0])
+		}
+	}
+}
+
+// TestExplainNearEndpointsOfAnotherChassis: a node whose chassis has another name has no variables, so that such a Service leads nobody on it anywhere. Controls: a plain Service, and a node whose chassis has its name.
+func TestExplainNearEndpointsOfAnotherChassis(t *testing.T) {
+	t.Parallel()
+	w := townWorld(t)
+	web := w.objects.Pods[model.PodKey{Namespace: "red", Name: "web"}]
+	ports := []model.ServicePort{{Name: "web", Protocol: model.TCP, Port: 80}}
+	w.serve("red", "each", 20, ports, web).Local = true
+	w.serve("red", "plain", 21, ports, web)
+	w.settle()
+	named := followed(7, 7, 7, 7)
+	named[tableChassis] = []ovsdb.Row{{"name": "n1", "hostname": "n1"}, {"name": "n2", "hostname": "n2"}}
+	for _, test := range []struct {
+		service string
+		chassis numbers
+		reached bool
+	}{
+		{"each", followed(7, 7, 7, 7), false},
+		{"plain", followed(7, 7, 7, 7), true},
+		{"each", named, true},
+	} {
+		q, err := asked("red/friend svc/red/" + test.service + " tcp 80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := w.explainable()
+		in.lagging = readLagging(t.Context(), test.chassis, test.chassis)
+		e, err := Explain(in, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Reached != test.reached || !e.Reached && !strings.Contains(e.Verdict(), "OVN knows node n1 as chassis c1") {
+			t.Errorf("%s: %s", test.service, e.Verdict())
 		}
 	}
 }

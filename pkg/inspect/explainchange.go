@@ -20,6 +20,8 @@ type lagging struct {
 	northd bool
 	// nodes have not applied what is there.
 	nodes map[string]bool
+	// called are the names of chassis that are not those of their nodes, by node.
+	called map[string]string
 }
 
 // lagging asks both databases. What is not told is not known, and nothing is said of it.
@@ -43,10 +45,13 @@ func readLagging(ctx context.Context, northbound, southbound Selector) (out lagg
 		return out
 	}
 	reached := ovn.Number(south[0][0], "nb_cfg")
-	out.northd, out.nodes = reached < ovn.Number(north[0][0], "nb_cfg"), map[string]bool{}
+	out.northd, out.nodes, out.called = reached < ovn.Number(north[0][0], "nb_cfg"), map[string]bool{}, map[string]string{}
 	node := map[string]string{}
 	for _, row := range south[1] {
-		node[ovn.Text(row, "name")] = ovn.Text(row, "hostname")
+		name, host := ovn.Text(row, "name"), ovn.Text(row, "hostname")
+		if node[name] = host; name != host {
+			out.called[host] = name
+		}
 	}
 	for _, row := range south[2] {
 		if name := node[ovn.Text(row, "name")]; name != "" && ovn.Number(row, "nb_cfg") < reached {

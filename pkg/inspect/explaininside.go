@@ -63,6 +63,14 @@ func (e *explainer) meetBalancer(lb *nb.LoadBalancer) {
 
 // balanced are the ways to each endpoint.
 func (e *explainer) balanced(first Way, from *party, dialled packet, lb *nb.LoadBalancer, endpoints []netip.AddrPort) (out []Way) {
+	if name, is := e.lagging.called[from.node]; is && lb.Options[nb.OptionTemplate] == "true" {
+		first.stop(Hop{
+			Layer: LayerBalancer, Node: from.node, Network: from.network,
+			What: fmt.Sprintf("row %s leads by the client's node, and OVN knows node %s as chassis %s: it gives variables to a chassis that has the node's name", lb.Name, from.node, name),
+			Next: fmt.Sprintf("let external_ids:system-id in the node's Open vSwitch database be %s, and start its ovn-controller again", from.node),
+		})
+		return []Way{first}
+	}
 	for i, to := range endpoints {
 		way := first
 		way.There = slices.Clone(first.There)
