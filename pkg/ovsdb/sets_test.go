@@ -99,6 +99,7 @@ func TestChangesOfAMap(t *testing.T) {
 		{"one comes and one goes", of("a", "1"), of("b", "1"), []string{nb.Pair("a", "1"), nb.Pair("b", "1")}},
 	} {
 		c := newGathering()
+		c.whole(nil)
 		var old nb.Row
 		if test.old != nil {
 			old = test.old
