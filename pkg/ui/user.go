@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // unknownUser is who is at the other end where the kernel does not tell.
@@ -49,17 +50,28 @@ func userOf(r *http.Request) (int, error) {
 	return unknownUser, errors.New("the request came by no connection")
 }
 
-// socketUser is the owner of the socket of this machine at an end of a connection (sock_diag(7)).
+// socketUser is the owner of the socket of this machine at an end of a connection (sock_diag(7)). All sockets are read: the kernel tells some twice when it is asked for those of two ports.
 func socketUser(local, remote net.Addr) (int, error) {
-	s, err := netlink.SocketGet(local, remote)
-	if err != nil {
-		return unknownUser, fmt.Errorf("ask the kernel for the socket at %s: %w", local, err)
-	}
-	// The kernel looks at ports alone.
 	l, isTCP := local.(*net.TCPAddr)
 	r, areTCP := remote.(*net.TCPAddr)
-	if !isTCP || !areTCP || !s.ID.Source.Equal(l.IP) || !s.ID.Destination.Equal(r.IP) {
-		return unknownUser, fmt.Errorf("the kernel has another socket, of %s to %s, where %s to %s was asked for", s.ID.Source, s.ID.Destination, local, remote)
+	if !isTCP || !areTCP {
+		return unknownUser, fmt.Errorf("%s is no end of a TCP connection", local)
 	}
-	return int(s.UID), nil
+	families := []uint8{unix.AF_INET6}
+	if l.IP.To4() != nil {
+		// A socket of IPv6 may have an address of IPv4.
+		families = []uint8{unix.AF_INET, unix.AF_INET6}
+	}
+	var problems []error
+	for _, family := range families {
+		sockets, err := netlink.SocketDiagTCP(family)
+		for _, s := range sockets {
+			// One that has ended has no owner any more, and is told as root's.
+			if s.State != netlink.TCP_TIME_WAIT && int(s.ID.SourcePort) == l.Port && int(s.ID.DestinationPort) == r.Port && s.ID.Source.Equal(l.IP) && s.ID.Destination.Equal(r.IP) {
+				return int(s.UID), nil
+			}
+		}
+		problems = append(problems, err)
+	}
+	return unknownUser, errors.Join(append(problems, fmt.Errorf("the kernel tells of no socket at %s that is connected to %s", local, remote))...)
 }
