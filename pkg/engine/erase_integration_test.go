@@ -51,6 +51,7 @@ const ourRows = `--id=@port create Logical_Switch_Port name=our-port MARK
 -- create Logical_Router name=our-router ports=@leg static_routes=@route policies=@policy load_balancer_group=@group load_balancer=@lb MARK
 -- create Port_Group name=our_group ports=@port acls=@acl MARK
 -- create Address_Set name=our_set addresses=10.0.0.2 MARK
+-- create Chassis_Template_Var chassis=n1 MARK
 -- --id=@band create Meter_Band action=drop rate=10 MARK
 -- create Meter name=our-meter unit=pktps bands=@band MARK
 -- add Logical_Switch theirs ports @stray

@@ -86,8 +86,8 @@ func told(t *testing.T, server, params string) {
 // TestASamplerEndsInTheMiddle: one that is told to end while it writes, writes nothing more, however much is left. The control is that it writes all when it is not.
 func TestASamplerEndsInTheMiddle(t *testing.T) {
 	central := ovn.Start(t, false)
-	// The Sampler writes 500 at a time.
-	const groups, each, transactions = 4, 400, 4
+	// The Sampler writes 500 at a time: the one that ends has written 500, and 3 transactions are left for the control.
+	const groups, each, transactions = 4, 400, 3
 	server := strings.TrimPrefix(central.NBAddress(), "unix:")
 	if out, err := central.NBCtl(t.Context(), "set", "NB_Global", ".", "external_ids:"+nb.KeyEpoch+"=e"); err != nil {
 		t.Fatal(out, err)
