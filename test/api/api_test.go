@@ -43,6 +43,7 @@ func TestAPI(t *testing.T) {
 	t.Run("mirrors", func(t *testing.T) { testMirrors(t, s) })
 	t.Run("stolen controller", func(t *testing.T) { testStolenController(t, s) })
 	t.Run("services", func(t *testing.T) { testServices(t, s) })
+	t.Run("nodes", func(t *testing.T) { testNodes(t, s) })
 	t.Run("node reports", func(t *testing.T) { testNodeReports(t, s) })
 	t.Run("shut out", func(t *testing.T) { testShutOut(t, s) })
 	t.Run("keys", func(t *testing.T) { testKeys(t, s) })

@@ -232,6 +232,7 @@ func stolenSlices(t *testing.T, admin, thief kubernetes.Interface) {
 		{"where kube-dns leads", only, update("kube-system", "stolen", lead)},
 		{"a slice made a mirror", only, update("kube-system", "stolen", func(s *discoveryv1.EndpointSlice) { s.Labels = mirror("x", same).Labels })},
 		{"a mirror made a Service's", only, update("stolen", there.Name, of("web"))},
+		{"a mirror that does not go", only, create("stolen", func(s *discoveryv1.EndpointSlice) { s.Finalizers = []string{"a.b/c"} })},
 		{"a slice less", only, remove("kube-system", "stolen")},
 		{"a mirror", "", create("stolen", same)},
 		{"an empty mirror", "", create("stolen", func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil })},
