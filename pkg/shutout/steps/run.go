@@ -97,19 +97,14 @@ func (r *Runner) list(ctx context.Context) (_ string, err error) {
 	return "", err
 }
 
-// authorities are those that have signed for the node.
-func (r *Runner) authorities() []certs.Kind {
-	out := []certs.Kind{certs.Node, certs.Agent}
-	if len(r.plan.Databases) > 0 {
-		out = append(out, certs.Central)
-	}
-	return out
-}
+// authorities are all that may have signed for the node. It may have had a member of the databases, or a controller, which nothing tells any more: the member goes as soon as the node is listed,
+// and whoever has the rights of one can take it out of the record before.
+func authorities() []certs.Kind { return []certs.Kind{certs.Node, certs.Agent, certs.Central} }
 
 // distrust deletes authorities that are older than the list's entry: the controller makes others.
 func (r *Runner) distrust(ctx context.Context) (string, error) {
 	secrets := r.Client.CoreV1().Secrets(shutout.Namespace)
-	for _, kind := range r.authorities() {
+	for _, kind := range authorities() {
 		secret, err := secrets.Get(ctx, kind.Secret(), meta.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && !secret.CreationTimestamp.Time.Before(r.since) {
 			continue
@@ -155,7 +150,7 @@ func (r *Runner) published(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read ConfigMap %s/%s: %w", shutout.Namespace, certs.ConfigMapName, err)
 	}
-	for _, kind := range r.authorities() {
+	for _, kind := range authorities() {
 		secret, err := r.Client.CoreV1().Secrets(shutout.Namespace).Get(ctx, kind.Secret(), meta.GetOptions{})
 		made := !apierrors.IsNotFound(err)
 		if err != nil && made {

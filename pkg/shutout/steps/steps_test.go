@@ -157,6 +157,34 @@ func (o *others) act(t *testing.T, said string) {
 	}
 }
 
+// TestRunAfterTheMemberHasGone: whoever was interrupted after the node was listed, or whose thief took the node out of the record of the databases, has the central authority made anew all the same: the node has
+// its certificates.
+func TestRunAfterTheMemberHasGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := cluster(t, "n1", "n2")
+		o := &others{client: client, chassis: []string{"n1", "n2"}}
+		plan, err := Look(t.Context(), client, "n3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Runner{Client: client, Chassis: func(context.Context) ([]string, error) { return []string{"n1", "n2"}, nil }, Say: func(p Progress) {
+			if !p.Done {
+				o.act(t, p.Text)
+			}
+		}}
+		if err := r.Run(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []certs.Kind{certs.Central, certs.Node, certs.Agent} {
+			now, err := client.CoreV1().Secrets(shutout.Namespace).Get(t.Context(), kind.Secret(), meta.GetOptions{})
+			if err != nil || string(now.Data["tls.crt"]) == "old" {
+				t.Errorf("authority %s is the one of before: %v", kind, err)
+			}
+		}
+	})
+}
+
 // TestRun: each stage waits for what it is about, the list is written before anything is taken away, and all is done once more without harm.
 func TestRun(t *testing.T) {
 	t.Parallel()
