@@ -199,6 +199,8 @@ func (s *Signer) answer(ctx context.Context, name string) error {
 	if answered(request) {
 		return nil
 	}
+	// Those of before it is decided: an authority that was made anew meanwhile signs for nobody who was not shut out yet.
+	all := s.authorities.Load()
 	grant, public, err := s.decide(ctx, &request.Spec)
 	if refusal, ok := errors.AsType[*RefusalError](err); ok {
 		s.config.Log.Warn("a certificate is refused", "request", name, "requester", request.Spec.Username, "reason", refusal.Reason, "message", refusal.Message)
@@ -208,7 +210,6 @@ func (s *Signer) answer(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	all := s.authorities.Load()
 	if all == nil {
 		return errors.New("the authorities are not known")
 	}
