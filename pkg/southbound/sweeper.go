@@ -111,7 +111,8 @@ func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable, o
 	}
 	for _, c := range chassis {
 		_, name := out[c.Name]
-		if _, host := out[c.Hostname]; c.Remote || !name && !host {
+		// That it is another zone's, a node may say of itself.
+		if _, host := out[c.Hostname]; !name && !host {
 			continue
 		}
 		if err := table.Delete(ctx, c.Name); err != nil {
