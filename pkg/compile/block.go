@@ -53,6 +53,7 @@ func (in Around) withHosts(b model.Block, prefixes []netip.Prefix, v4 bool) []ne
 	if !b.CIDR.IsValid() || b.CIDR.Addr().Is4() != v4 {
 		return prefixes
 	}
+	var less []netip.Prefix
 	for _, h := range in.Hosts {
 		if !h.Concerns(b) {
 			continue
@@ -68,11 +69,18 @@ func (in Around) withHosts(b model.Block, prefixes []netip.Prefix, v4 bool) []ne
 			case means:
 				prefixes = append(prefixes, one)
 			default:
-				prefixes = subtract(prefixes, one)
+				less = append(less, one)
 			}
 		}
 	}
-	return prefixes
+	if len(less) == 0 {
+		return prefixes
+	}
+	var out []netip.Prefix
+	for _, p := range prefixes {
+		out = carve(out, p, less)
+	}
+	return out
 }
 
 // hidden reports whether a node's address is one of the Network's own: a pod's. Who comes from there has the porthole's address.

@@ -161,7 +161,9 @@ type policyCompiler struct {
 	direction model.Direction
 	index     int
 	rule      model.Rule
-	facts     *nb.Facts
+	// meant are the pods that the rule's peers are, by their texts, where it is compiled for names.
+	meant map[string]bool
+	facts *nb.Facts
 }
 
 // side is the pod's side of the match, and peer the field with the other's address.
@@ -233,9 +235,7 @@ func familyOf(v4 bool) string {
 
 // meansAll reports whether the rule means all of these pods, whatever their addresses.
 func (c policyCompiler) meansAll(pods match.Pods) bool {
-	return c.rule.AnyPeer || slices.ContainsFunc(c.rule.Peers, func(peer model.Peer) bool {
-		return peer.Pods != nil && peer.Pods.String() == pods.String()
-	})
+	return c.rule.AnyPeer || c.meant[pods.String()]
 }
 
 // peerElements are the address sets and prefixes of one IP family that the rule's peers are; all: these are all addresses.
@@ -343,13 +343,24 @@ func numbered(ports []model.PolicyPort) []protocolMatch {
 
 // compileNamed makes the ACLs of ports that are names: for each number that pods give to the name.
 func (c policyCompiler) compileNamed() {
-	done := map[string]bool{}
+	c.meant = map[string]bool{}
+	for _, peer := range c.rule.Peers {
+		if peer.Pods != nil {
+			c.meant[peer.Pods.String()] = true
+		}
+	}
+	done, asked, all := map[string]bool{}, map[NamedPorts]bool{}, namers(c.policy, c.direction, c.rule)
 	for _, port := range c.rule.Ports {
 		if port.Name == "" {
 			continue
 		}
-		for _, pods := range namers(c.policy, c.direction, c.rule) {
+		for _, pods := range all {
 			ask := NamedPorts{pods.String(), port.Name, port.Protocol}
+			// A rule may say the same many times.
+			if asked[ask] {
+				continue
+			}
+			asked[ask] = true
 			for _, named := range c.around.Named[ask] {
 				c.addNamed(pods, named, NamedGroup(pods, named), done)
 			}

@@ -13,37 +13,30 @@ func blockPrefixes(b model.Block, v4 bool) []netip.Prefix {
 	if !b.CIDR.IsValid() || b.CIDR.Addr().Is4() != v4 {
 		return nil
 	}
-	out := []netip.Prefix{b.CIDR.Masked()}
-	for _, except := range b.Except {
-		out = subtract(out, except.Masked())
+	var except []netip.Prefix
+	for _, e := range b.Except {
+		except = append(except, e.Masked())
 	}
-	return out
+	return carve(nil, b.CIDR.Masked(), except)
 }
 
-// subtract takes a range out of prefixes.
-func subtract(prefixes []netip.Prefix, except netip.Prefix) []netip.Prefix {
-	var rest []netip.Prefix
-	for _, p := range prefixes {
-		rest = append(rest, without(p, except)...)
-	}
-	return rest
-}
-
-// without divides a prefix in halves for as long as they hold a part of except, and leaves that part away.
-func without(p, except netip.Prefix) []netip.Prefix {
-	if !p.Overlaps(except) {
-		return []netip.Prefix{p}
-	}
-	var out []netip.Prefix
-	for p.Bits() < except.Bits() {
-		low, high := halves(p)
-		if low.Overlaps(except) {
-			p, out = low, append(out, high)
-		} else {
-			p, out = high, append(out, low)
+// carve appends the prefixes that are left of one without exceptions: it is divided in halves for as long as they hold a part of one. Each exception is looked at once for each length.
+func carve(out []netip.Prefix, p netip.Prefix, except []netip.Prefix) []netip.Prefix {
+	var inside []netip.Prefix
+	for _, e := range except {
+		if !e.Overlaps(p) {
+			continue
 		}
+		if e.Bits() <= p.Bits() {
+			return out
+		}
+		inside = append(inside, e)
 	}
-	return out
+	if len(inside) == 0 {
+		return append(out, p)
+	}
+	low, high := halves(p)
+	return carve(carve(out, low, inside), high, inside)
 }
 
 // halves are the two halves of a prefix that is longer than one address.

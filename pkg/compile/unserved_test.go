@@ -48,7 +48,7 @@ func TestUnserved(t *testing.T) {
 		"nodes in service ranges of its own": {
 			cidrs: prefixes("10.0.0.0/24"), services: prefixes("172.20.0.0/29", "fd00:8::/126"),
 			virtual: compile.Virtual{Hosts: []netip.Addr{netip.MustParseAddr("172.20.0.1"), netip.MustParseAddr("fd00:8::2")}},
-			want:    []string{"reject " + udp + "(ip4.dst == {172.20.0.4/30, 172.20.0.2/31, 172.20.0.0} || ip6.dst == {fd00:8::/127, fd00:8::3})"},
+			want:    []string{"reject " + udp + "(ip4.dst == {172.20.0.0, 172.20.0.2/31, 172.20.0.4/30} || ip6.dst == {fd00:8::/127, fd00:8::3})"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

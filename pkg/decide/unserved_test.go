@@ -57,7 +57,7 @@ func TestNodesInOwnServiceRanges(t *testing.T) {
 	w.setNetwork(red)
 	host := node("host", 2)
 	for _, test := range []struct{ address, refused string }{
-		{"192.0.2.9", "10.8.0.0/30"}, {"10.8.0.1", "{10.8.0.2/31, 10.8.0.0}"}, {"10.8.0.2", "{10.8.0.0/31, 10.8.0.3}"}, {"192.0.2.9", "10.8.0.0/30"},
+		{"192.0.2.9", "10.8.0.0/30"}, {"10.8.0.1", "{10.8.0.0, 10.8.0.2/31}"}, {"10.8.0.2", "{10.8.0.0/31, 10.8.0.3}"}, {"192.0.2.9", "10.8.0.0/30"},
 	} {
 		host.Addresses = []netip.Addr{at(test.address)}
 		w.setNode(host)

@@ -20,6 +20,10 @@ const (
 	maxPolicyRules = 1024
 	maxRulePeers   = 1024
 	maxRulePorts   = 1024
+	// maxPolicyExceptions are the ranges that all ipBlocks of a policy leave out: each divides its block into as many prefixes as its length differs.
+	maxPolicyExceptions = 1024
+	// maxPolicyNamed are the ports with a name of each rule, times its peers, of all rules: each pair has its own rows for each number that pods give to the name.
+	maxPolicyNamed = 4096
 )
 
 // NetworkPolicy reads a NetworkPolicy. What of it cannot be understood allows nothing and is named in Problems; when it is
@@ -68,6 +72,8 @@ func NetworkPolicy(in *networkingv1.NetworkPolicy) *model.Policy {
 type policyReader struct {
 	namespace string
 	problems  []model.Problem
+	// exceptions and named are those read so far: maxPolicyExceptions, maxPolicyNamed.
+	exceptions, named int
 }
 
 // maxPolicyProblems bounds how much is said of one policy.
@@ -107,6 +113,15 @@ func (r *policyReader) rule(where string, peers []networkingv1.NetworkPolicyPeer
 		r.problem("%s: %d peers and %d ports; at most %d and %d are read", where, len(peers), len(ports), maxRulePeers, maxRulePorts)
 		return out.Nothing()
 	}
+	for _, p := range ports {
+		if p.Port != nil && p.Port.Type == intstr.String {
+			r.named += max(1, len(peers))
+		}
+	}
+	if r.named > maxPolicyNamed {
+		r.problem("%s: ports with a name, times peers, are %d in the policy so far; at most %d are read", where, r.named, maxPolicyNamed)
+		return out.Nothing()
+	}
 	for i, p := range peers {
 		peer, err := r.peer(p)
 		if err != nil {
@@ -132,6 +147,9 @@ func (r *policyReader) peer(in networkingv1.NetworkPolicyPeer) (model.Peer, erro
 	case in.IPBlock != nil && selects:
 		return model.Peer{}, fmt.Errorf("ipBlock stands beside a selector")
 	case in.IPBlock != nil:
+		if r.exceptions += len(in.IPBlock.Except); r.exceptions > maxPolicyExceptions {
+			return model.Peer{}, fmt.Errorf("the exceptions of the policy's ipBlocks are %d so far; at most %d are read", r.exceptions, maxPolicyExceptions)
+		}
 		return blockPeer(in.IPBlock.CIDR, in.IPBlock.Except)
 	case !selects:
 		return model.Peer{}, fmt.Errorf("it has nothing that this version knows")

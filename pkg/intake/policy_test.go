@@ -6,6 +6,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -65,6 +66,60 @@ func TestPoliciesAreBounded(t *testing.T) {
 		}
 		if len(p.Problems) > maxPolicyProblems || words > maxPolicyProblems*maxErrorLength {
 			t.Errorf("%s: it is said in %d problems of %d bytes", what, len(p.Problems), words)
+		}
+	}
+}
+
+// TestProductsOfPoliciesAreBounded: what is small by itself and large together is bounded together: exceptions of all blocks, and ports with a name times peers. What is beyond allows nothing; the controls are policies at their bounds.
+func TestProductsOfPoliciesAreBounded(t *testing.T) {
+	t.Parallel()
+	excepting := func(blocks, each int) *networkingv1.NetworkPolicy {
+		in := &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
+		for range blocks {
+			block := &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}
+			for i := range each {
+				block.Except = append(block.Except, fmt.Sprintf("10.%d.%d.1/32", i/256, i%256))
+			}
+			in.Spec.Ingress = append(in.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: []networkingv1.NetworkPolicyPeer{{IPBlock: block}}})
+		}
+		return in
+	}
+	naming := func(rules, ports, peers int) *networkingv1.NetworkPolicy {
+		in := &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
+		for range rules {
+			var rule networkingv1.NetworkPolicyIngressRule
+			for range ports {
+				rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Port: new(intstr.FromString("web"))})
+			}
+			for range peers {
+				rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{}})
+			}
+			in.Spec.Ingress = append(in.Spec.Ingress, rule)
+		}
+		return in
+	}
+	for what, c := range map[string]struct {
+		policy *networkingv1.NetworkPolicy
+		allow  int
+	}{
+		"as many exceptions as are read":            {excepting(1, maxPolicyExceptions), 1},
+		"one exception more":                        {excepting(1, maxPolicyExceptions+1), 0},
+		"as many together":                          {excepting(4, maxPolicyExceptions/4), 4},
+		"one block too many":                        {excepting(5, maxPolicyExceptions/4), 4},
+		"as many named ports and peers as are read": {naming(1, maxPolicyNamed/64, 64), 1},
+		"one named port more":                       {naming(1, maxPolicyNamed/64+1, 64), 0},
+		"named ports for everybody":                 {naming(1, maxRulePorts, 0), 1},
+		"as many rules of them":                     {naming(4, maxPolicyNamed/64, 16), 4},
+		"one rule of them too many":                 {naming(5, maxPolicyNamed/64, 16), 4},
+	} {
+		p, allow := NetworkPolicy(c.policy), 0
+		for _, r := range p.Rules[model.PolicyIngress] {
+			if (r.AnyPeer || len(r.Peers) > 0) && (r.AnyPort || len(r.Ports) > 0) {
+				allow++
+			}
+		}
+		if said := len(p.Problems) > 0; allow != c.allow || said != (allow < len(c.policy.Spec.Ingress)) {
+			t.Errorf("%s: %d of %d rules allow something, want %d; it says %v", what, allow, len(c.policy.Spec.Ingress), c.allow, p.Problems)
 		}
 	}
 }
