@@ -49,7 +49,7 @@ type Variable struct {
 // name is the variable's on the nodes of a place.
 func (v Variable) name(p Place) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{p.Node, p.Zone, strconv.FormatBool(v.ByZone), v.Value}, "\x00")))
-	return "atoll_" + hex.EncodeToString(sum[:8])
+	return "atoll_" + hex.EncodeToString(sum[:16])
 }
 
 // nearKey is a virtual address for clients in one place.

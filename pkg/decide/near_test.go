@@ -128,6 +128,20 @@ func TestInternalTrafficPolicyLocal(t *testing.T) {
 			t.Errorf("the default Network's clients on n%s are led to %s, want the face that ends in %s", want, got, last)
 		}
 	}
+	s.Endpoints[1].Node = "nowhere"
+	w.setSlice(s)
+	w.wantNear(t, "the only one of n2 is said to be on a node that there is not", "2", "none", "4", "none")
+	facts, _ := w.graph.Facts(nb.ServiceOwner("r", "web"))
+	led := 0
+	for _, row := range facts.Rows {
+		if lb, is := row.(*nb.LoadBalancer); is && lb.ExternalIDs[nb.KeyNetwork] == "red" && strings.HasSuffix(lb.Name, ":near:ipv4") {
+			led += len(w.graph.Elements(nb.Set{Row: nb.RefOf(lb), Column: nb.ColumnVips}))
+		}
+	}
+	if led != 4 {
+		t.Errorf("%d pairs lead clients of places, want those of n1 and n3 by both protocols", led)
+	}
+	s.Endpoints[1].Node = "n2"
 	s.Endpoints[1].Ready = false
 	w.setSlice(s)
 	w.wantNear(t, "the only one of n2 is going", "2", "3", "4", "none")

@@ -54,7 +54,7 @@ func addresses(list []led) []netip.AddrPort {
 // clients reach all. (k8s.io/kubernetes/pkg/proxy, CategorizeEndpoints.)
 func (p *places) lead(service model.Service, ready, going []led) (lead []netip.AddrPort, near compile.NearByFamily) {
 	if service.Local {
-		near = compile.NearByFamily{IPv4: local(ready, going, true), IPv6: local(ready, going, false)}
+		near = compile.NearByFamily{IPv4: p.local(ready, going, true), IPv6: p.local(ready, going, false)}
 		for _, list := range [][]led{ready, going} {
 			for _, e := range list {
 				if by := near.Of(e.Addr().Is4()); slices.Contains(by[compile.Place{Node: e.endpoint.Node}], e.AddrPort) {
@@ -73,13 +73,14 @@ func (p *places) lead(service model.Service, ready, going []led) (lead []netip.A
 	return addresses(ready), near
 }
 
-// local are the endpoints of each node; nil when there are none.
-func local(ready, going []led, v4 bool) compile.Near {
+// local are the endpoints of each node; nil when there are none. Whoever writes a slice may name nodes that there are not.
+func (p *places) local(ready, going []led, v4 bool) compile.Near {
 	var out compile.Near
 	for _, list := range [][]led{ready, going} {
 		of := compile.Near{}
 		for _, e := range list {
-			if place := (compile.Place{Node: e.endpoint.Node}); e.endpoint.Node != "" && e.Addr().Is4() == v4 && out[place] == nil {
+			_, known := p.zones[e.endpoint.Node]
+			if place := (compile.Place{Node: e.endpoint.Node}); known && e.Addr().Is4() == v4 && out[place] == nil {
 				of[place] = append(of[place], e.AddrPort)
 			}
 		}
