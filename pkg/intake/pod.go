@@ -107,13 +107,16 @@ func namedPorts(spec corev1.PodSpec) []model.PodPort {
 // maxErrorLength bounds what is said of an annotation that cannot be read, in bytes: it may quote what a tenant wrote.
 const maxErrorLength = 512
 
-// bounded cuts a text at the bound, between two characters.
-func bounded(text string) string {
-	if len(text) <= maxErrorLength {
+// bounded cuts a text at the bound.
+func bounded(text string) string { return cut(text, maxErrorLength) }
+
+// cut cuts a text that has more bytes than most, between two characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
 	const more = " ..."
-	return strings.ToValidUTF8(text[:maxErrorLength-len(more)], "") + more
+	return strings.ToValidUTF8(text[:most-len(more)], "") + more
 }
 
 // wireNIC is NICRequest as text, so that a bad value can be named to its owner.

@@ -97,12 +97,15 @@ func isolated(in *v1alpha1.Isolation) model.Hardness {
 	return model.Hardness(in.Overall)
 }
 
+// maxConditionMessage is in bytes. The API server takes 32,768, and refuses a whole status for one message that has more: what a tenant names goes into messages.
+const maxConditionMessage = 4096
+
 func condition(old []metav1.Condition, c model.Condition, generation int64, now metav1.Time) metav1.Condition {
 	out := metav1.Condition{
 		Type:               c.Type,
 		Status:             metav1.ConditionFalse,
 		Reason:             c.Reason,
-		Message:            c.Message,
+		Message:            cut(c.Message, maxConditionMessage),
 		ObservedGeneration: generation,
 		LastTransitionTime: now,
 	}

@@ -1,8 +1,10 @@
 package intake
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,6 +58,17 @@ func TestNetworkStatusKeepsTransitionTimes(t *testing.T) {
 	}
 	if got.Conditions[1].LastTransitionTime != later {
 		t.Errorf("a new status must have a new time: %+v", got.Conditions[1])
+	}
+}
+
+// TestMessagesOfConditionsAreBounded: what a tenant names a hundred times leaves the status one that the API server takes.
+func TestMessagesOfConditionsAreBounded(t *testing.T) {
+	long := strings.Repeat("é", 40_000)
+	got := NetworkStatus(v1alpha1.NetworkStatus{}, model.NetworkStatus{
+		Conditions: []model.Condition{{Type: model.ConditionSubnetsValid, Reason: "A", Message: long}},
+	}, metav1.Now())
+	if message := got.Conditions[0].Message; len(message) > maxConditionMessage || !utf8.ValidString(message) || !strings.HasSuffix(message, "é ...") {
+		t.Errorf("it has %d bytes, and ends with %q", len(message), message[max(0, len(message)-8):])
 	}
 }
 
