@@ -63,12 +63,8 @@ func (e *explainer) meetBalancer(lb *nb.LoadBalancer) {
 
 // balanced are the ways to each endpoint.
 func (e *explainer) balanced(first Way, from *party, dialled packet, lb *nb.LoadBalancer, endpoints []netip.AddrPort) (out []Way) {
-	if name, is := e.lagging.called[from.node]; is && lb.Options[nb.OptionTemplate] == "true" {
-		first.stop(Hop{
-			Layer: LayerBalancer, Node: from.node, Network: from.network,
-			What: fmt.Sprintf("row %s leads by the client's node, and OVN knows node %s as chassis %s: it gives variables to a chassis that has the node's name", lb.Name, from.node, name),
-			Next: fmt.Sprintf("let external_ids:system-id in the node's Open vSwitch database be %s, and start its ovn-controller again", from.node),
-		})
+	if h, is := e.misnamed(from, lb); is {
+		first.stop(h)
 		return []Way{first}
 	}
 	for i, to := range endpoints {
@@ -86,18 +82,6 @@ func (e *explainer) balanced(first Way, from *party, dialled packet, lb *nb.Load
 		out = append(out, e.onwards(way, from, dialled, p)...)
 	}
 	return out
-}
-
-// near says of a load balancer that leads clients of some places elsewhere than others why it leads the sender there.
-func (e *explainer) near(from *party, lb *nb.LoadBalancer) string {
-	if lb.Options[nb.OptionTemplate] != "true" {
-		return ""
-	}
-	owner, _ := nb.ParseOwner(lb.ExternalIDs[nb.KeyOwner])
-	if s := e.objects.Services[model.ServiceKey{Namespace: owner.Namespace, Name: owner.Name}]; s != nil && s.Local {
-		return fmt.Sprintf("; for clients on node %s: internalTrafficPolicy is Local", from.node)
-	}
-	return fmt.Sprintf("; for clients on node %s, by the hints of its EndpointSlices", from.node)
 }
 
 // leaving says of an endpoint that it is there no more for new connections, as far as the objects say.

@@ -162,35 +162,6 @@ func (e *explainer) unserved(from *party, p packet) (Hop, bool) {
 	return h, true
 }
 
-// onlyElsewhere reports whether a Service has endpoints that serve, and none on a node.
-func (e *explainer) onlyElsewhere(key model.ServiceKey, node string) bool {
-	nodes := e.nodesOf(key)
-	return len(nodes) > 0 && !slices.Contains(nodes, node)
-}
-
-// nodesOf are the nodes with endpoints of a Service that serve, in order.
-func (e *explainer) nodesOf(key model.ServiceKey) (out []string) {
-	for _, s := range e.slicesOf[key] {
-		for _, end := range s.Endpoints {
-			if (end.Ready || end.Serving) && end.Node != "" {
-				out = append(out, end.Node)
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// nodesBehind names the first of these nodes.
-func (e *explainer) nodesBehind(key model.ServiceKey) string {
-	const named = 3
-	nodes := e.nodesOf(key)
-	if more := len(nodes) - named; more > 0 {
-		return fmt.Sprintf("some on %s and %d more", strings.Join(nodes[:named], ", "), more)
-	}
-	return "some on " + strings.Join(nodes, ", ")
-}
-
 // serviceAt is the Service that an address means in the sender's Network.
 func (e *explainer) serviceAt(from *party, a netip.Addr) (model.ServiceKey, *model.Service) {
 	for key, s := range e.objects.Services {
