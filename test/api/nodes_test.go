@@ -62,7 +62,7 @@ func testNodes(t *testing.T, s *apiserver.Server) {
 		}
 	}
 	onNode := func(p *corev1.Pod) { p.Spec.HostNetwork = true }
-	const inNone = "a static pod is not in a Network"
+	const inNone = "a static pod is in no Network"
 	t.Run("static pods", func(t *testing.T) {
 		tries(t, admin, "atoll-static-pods", []theft{
 			{"in a Network's namespace", inNone, static("node-red", nil)},
