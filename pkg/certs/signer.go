@@ -199,7 +199,7 @@ func (s *Signer) answer(ctx context.Context, name string) error {
 	if answered(request) {
 		return nil
 	}
-	// Those of before it is decided: an authority that was made anew meanwhile signs for nobody who was not shut out yet.
+	// They are loaded before the list of nodes that are shut out is read: an authority that is made anew because of a node does not sign for that node.
 	all := s.authorities.Load()
 	grant, public, err := s.decide(ctx, &request.Spec)
 	if refusal, ok := errors.AsType[*RefusalError](err); ok {
