@@ -20,7 +20,7 @@ func blockPrefixes(b model.Block, v4 bool) []netip.Prefix {
 	return carve(nil, b.CIDR.Masked(), except)
 }
 
-// carve appends the prefixes that are left of one without exceptions: it is divided in halves for as long as they hold a part of one. Each exception is looked at once for each length.
+// carve appends what is left of a prefix without its exceptions, as prefixes in order. A prefix that holds a part of an exception is divided in halves.
 func carve(out []netip.Prefix, p netip.Prefix, except []netip.Prefix) []netip.Prefix {
 	var inside []netip.Prefix
 	for _, e := range except {

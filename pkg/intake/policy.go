@@ -20,9 +20,9 @@ const (
 	maxPolicyRules = 1024
 	maxRulePeers   = 1024
 	maxRulePorts   = 1024
-	// maxPolicyExceptions are the ranges that all ipBlocks of a policy leave out: each divides its block into as many prefixes as its length differs.
+	// maxPolicyExceptions bounds the exceptions of all ipBlocks of a policy. Each one divides its block into up to 32 prefixes, or 128 by IPv6.
 	maxPolicyExceptions = 1024
-	// maxPolicyNamed are the ports with a name of each rule, times its peers, of all rules: each pair has its own rows for each number that pods give to the name.
+	// maxPolicyNamed bounds a product: a rule's ports with a name, times its peers, added up over all rules. Each such pair has rows of its own.
 	maxPolicyNamed = 4096
 )
 

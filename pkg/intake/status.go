@@ -97,7 +97,7 @@ func isolated(in *v1alpha1.Isolation) model.Hardness {
 	return model.Hardness(in.Overall)
 }
 
-// maxConditionMessage is in bytes. The API server takes 32,768, and refuses a whole status for one message that has more: what a tenant names goes into messages.
+// maxConditionMessage bounds a condition's message, in bytes. The API server refuses a whole status for one message of more than 32,768, and tenants' names are in messages.
 const maxConditionMessage = 4096
 
 func condition(old []metav1.Condition, c model.Condition, generation int64, now metav1.Time) metav1.Condition {

@@ -23,7 +23,8 @@ func newChanges() Changes {
 	return Changes{Rows: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}}
 }
 
-// changes gathers them. libovsdb tells of the rows that the database holds at first as of rows that come, and goes on to do so while the mirror is in use already: those are no news.
+// changes gathers them. libovsdb reports the rows that the database holds at first in the same way as new ones, and goes on to do so after the mirror is whole. Those count as no
+// changes.
 type changes struct {
 	mu    sync.Mutex
 	now   Changes

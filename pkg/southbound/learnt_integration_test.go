@@ -195,7 +195,7 @@ func TestAChassisOfANodeThatIsShutOutGoes(t *testing.T) {
 		sweep("")
 		do("chassis-add", "n1", "geneve", "192.0.2.1")
 	}
-	// Its node may write there that it is of another zone.
+	// The node may write to its own row that the chassis is of another zone.
 	do("set", "Chassis", "n1", "other_config:is-remote=true")
 	sweep("")
 	do("chassis-add", "n1", "geneve", "192.0.2.1")

@@ -111,7 +111,7 @@ func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable, o
 	}
 	for _, c := range chassis {
 		_, name := out[c.Name]
-		// That it is another zone's, a node may say of itself.
+		// A node may claim that its chassis is of another zone.
 		if _, host := out[c.Hostname]; !name && !host {
 			continue
 		}

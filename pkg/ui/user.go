@@ -18,7 +18,7 @@ const unknownUser = -1
 // connectionKey is the key of the connection in the context of its requests.
 type connectionKey struct{}
 
-// connection is one to a user of this machine. A browser shows its cookies to every port of the loopback interface, at which others may listen, so that a cookie alone does not say who has it.
+// connection is a client's. A browser shows its cookies to every port of the loopback interface, and other users may listen there. So a cookie alone does not say who has it.
 type connection struct {
 	local, remote net.Addr
 	mu            sync.Mutex
@@ -50,7 +50,8 @@ func userOf(r *http.Request) (int, error) {
 	return unknownUser, errors.New("the request came by no connection")
 }
 
-// socketUser is the owner of the socket of this machine at an end of a connection (sock_diag(7)). All sockets are read: the kernel tells some twice when it is asked for those of two ports.
+// socketUser is the number of the user who owns a socket of this machine, by both ends of its connection (sock_diag(7)). It reads all sockets: when the kernel was asked for those of
+// two ports it named several on a busy machine, and netlink returned an error.
 func socketUser(local, remote net.Addr) (int, error) {
 	l, isTCP := local.(*net.TCPAddr)
 	r, areTCP := remote.(*net.TCPAddr)

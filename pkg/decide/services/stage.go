@@ -28,7 +28,7 @@ type Stage struct {
 	answers map[string]answering
 	// told is what the owners of Services know is wrong with their addresses.
 	told map[model.ServiceKey]told
-	// foreign are those whose owners have been told that they have no address of the IP family of their Network, by their UIDs.
+	// foreign has the UIDs of Services that have no address of their Network's IP family. Their owners have been told.
 	foreign map[model.ServiceKey]string
 	places  places
 }

@@ -97,8 +97,8 @@ func (r *Runner) list(ctx context.Context) (_ string, err error) {
 	return "", err
 }
 
-// authorities are all that may have signed for the node. It may have had a member of the databases, or a controller, which nothing tells any more: the member goes as soon as the node is listed,
-// and whoever has the rights of one can take it out of the record before.
+// authorities are all that may have signed for the node. Nothing says later whether the node had a member of the databases, or a controller: the other members remove its member as soon
+// as the node is listed, and a thief with a member's rights can take the node out of the record before that.
 func authorities() []certs.Kind { return []certs.Kind{certs.Node, certs.Agent, certs.Central} }
 
 // distrust deletes authorities that are older than the list's entry: the controller makes others.

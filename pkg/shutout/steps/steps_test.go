@@ -157,8 +157,8 @@ func (o *others) act(t *testing.T, said string) {
 	}
 }
 
-// TestRunAfterTheMemberHasGone: whoever was interrupted after the node was listed, or whose thief took the node out of the record of the databases, has the central authority made anew all the same: the node has
-// its certificates.
+// TestRunAfterTheMemberHasGone: the central authority is made anew although the record of the databases does not name the node any more. The command was cut short after the node was
+// listed, or the thief took the node out of the record.
 func TestRunAfterTheMemberHasGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
