@@ -120,7 +120,7 @@ func (c *Cluster) load(text string) {
 		if len(object.Object) == 0 {
 			continue
 		}
-		// Each is younger than the one before: who came first has the first address.
+		// Each is younger than the one before: of pods of one node, who came first has the first address.
 		object.SetCreationTimestamp(meta.NewTime(time.Now().Add(-2*time.Hour + time.Duration(i)*time.Second)))
 		_, err := c.objects.create(placeOf(object), object, false)
 		c.must(err)
