@@ -36,13 +36,7 @@ const (
 )
 
 // over is when a group is kept no longer: at a full second, so that what many Services leave goes in one transaction.
-func (f former) over() time.Time {
-	at := f.since.Add(keepFormer)
-	if full := at.Truncate(time.Second); full.Before(at) {
-		return full.Add(time.Second)
-	}
-	return at
-}
+func (f former) over() time.Time { return fullSecond(f.since.Add(keepFormer)) }
 
 // look notes which groups an owner needed and needs now, and returns those to be kept.
 func (r *retained) look(owner nb.Owner, was, now map[compile.SelectGroup]struct{}, at time.Time) []compile.SelectGroup {

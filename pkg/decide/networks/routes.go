@@ -47,6 +47,9 @@ func (s *Stage) routeNetwork(n *Network) {
 	layout.Virtual = s.virtual(n)
 	facts := compile.Network(layout, s.Cluster.Faces)
 	facts.Add(s.peerRows(n))
+	if n.Default {
+		facts.Add(compile.VanishedEndpoints(n.Layout))
+	}
 	if s.guard.layout != nil && (s.guards(n) || n.Layout.Home != nil) {
 		facts.Add(compile.WayPlaces(n.Layout))
 		if len(s.flats.ranges) > 0 {

@@ -146,6 +146,7 @@ func (l look) serve() {
 	l.drain(*service, known)
 	facts := compile.Service(*service, known)
 	facts.Members = append(facts.Members, guarded...)
+	facts.Members = append(facts.Members, l.vanish(*service, endpoints)...)
 	l.world.Balancers.Set(ownerOf(l.service), facts)
 	l.warnOfFamily(service, home)
 }
@@ -184,6 +185,40 @@ func (s *Stage) drain(service model.Service, known []compile.Backends) {
 			}
 		}
 	}
+}
+
+// vanish has nodes forget connections by TCP to pods that were behind the Service, and that have vanished: whoever only leaves it keeps his own. Each is
+// known to clients by its own address or by its face.
+func (l look) vanish(service model.Service, endpoints []resolved) []nb.Member {
+	now := map[drain.Backend]bool{}
+	for _, port := range service.Ports {
+		if port.Protocol != model.TCP {
+			continue
+		}
+		for _, e := range endpoints {
+			number, has := e.port(port)
+			if !has || e.pod.Name == "" {
+				continue
+			}
+			p, _ := l.pod(e.pod)
+			for _, a := range []netip.Addr{e.own, e.Address} {
+				b := drain.Backend{Pod: e.pod, UID: p.UID, Port: port.Port, Address: netip.AddrPortFrom(a, number)}
+				now[b] = now[b] || e.going()
+			}
+		}
+	}
+	there := func(b drain.Backend) bool {
+		p, known := l.pod(b.Pod)
+		return known && p.UID == b.UID
+	}
+	vanished := map[uint16][]netip.AddrPort{}
+	for _, b := range l.world.Balancers.Vanish(ownerOf(service.Key), now, there) {
+		vanished[b.Port] = append(vanished[b.Port], b.Address)
+	}
+	if home := l.network(l.world.Cluster.Network); home.Serves {
+		return compile.Vanished(home.Layout, service, vanished)
+	}
+	return nil
 }
 
 // guardPlaces are the places of a Service's virtual addresses in the guard of the default Network, when all that it leads to from

@@ -14,8 +14,9 @@ import (
 // resolved is an endpoint and where it is.
 type resolved struct {
 	model.Endpoint
-	// network of the pod; empty for an address that is no pod's.
+	// network of the pod, and the pod; empty for an address that is no pod's.
 	network string
+	pod     model.PodKey
 	// own is the address there.
 	own   netip.Addr
 	ports []model.SlicePort
@@ -46,7 +47,7 @@ func (l look) resolve(ns model.Namespace) []resolved {
 				continue
 			}
 			if r.network != "" {
-				r.network = l.network(r.network).Space
+				r.network, r.pod = l.network(r.network).Space, l.podOf(e, ns)
 			}
 			out = append(out, r)
 		}
