@@ -48,9 +48,9 @@ func (b *Balancers) Leave(owner nb.Owner, leads, serving map[Endpoint]struct{}) 
 }
 
 // Vanish notes which pods an owner's virtual addresses lead to by TCP now, and whether each is ending, and returns those that have gone without a word,
-// which nodes are to forget. there reports whether the pod of one that they do not lead to any more is there.
-func (b *Balancers) Vanish(owner nb.Owner, now map[Backend]bool, there func(Backend) bool) []Backend {
-	return b.vanished.look(owner, now, there, b.now)
+// which nodes are to forget. They count for the tenant. there reports whether the pod of one that they do not lead to any more is there.
+func (b *Balancers) Vanish(owner nb.Owner, tenant string, now map[Backend]bool, there func(Backend) bool) []Backend {
+	return b.vanished.look(owner, tenant, now, there, b.now)
 }
 
 // Set wants an owner's load balancers, and keeps for a while the backends that these replace. It reports whether that makes work.

@@ -20,9 +20,42 @@ import (
 type vanished struct {
 	owners map[nb.Owner]map[Backend]parting
 	timers *pass.Timers[nb.Owner]
-	// goes counts the backends of each owner that have gone, and going those of all.
-	goes  map[nb.Owner]int
-	going int
+	places places
+}
+
+// places counts the backends that have gone, which nodes are to forget: those of each owner, those of each tenant, and all.
+type places struct {
+	owners  map[nb.Owner]placesOf
+	tenants map[string]int
+	all     int
+}
+
+// placesOf are an owner's places, which count for a tenant.
+type placesOf struct {
+	tenant string
+	taken  int
+}
+
+// take takes a place for an owner, and reports whether there was one. With force there always is one.
+func (p *places) take(owner nb.Owner, tenant string, force bool) bool {
+	taken := p.tenants[tenant]
+	if !force && (taken >= maxVanishedOfTenant || p.all >= maxVanished || taken > 0 && p.all >= maxVanished-keptForFirst) {
+		return false
+	}
+	p.owners[owner] = placesOf{tenant, p.owners[owner].taken + 1}
+	p.tenants[tenant]++
+	p.all++
+	return true
+}
+
+// leave gives back all places of an owner.
+func (p *places) leave(owner nb.Owner) {
+	of := p.owners[owner]
+	delete(p.owners, owner)
+	p.all -= of.taken
+	if p.tenants[of.tenant] -= of.taken; p.tenants[of.tenant] == 0 {
+		delete(p.tenants, of.tenant)
+	}
 }
 
 // Backend is a pod's address that a port of virtual addresses leads to by TCP. A pod that is made anew has another UID.
@@ -52,7 +85,7 @@ type parting struct {
 }
 
 func newVanished() vanished {
-	return vanished{owners: map[nb.Owner]map[Backend]parting{}, timers: pass.NewTimers[nb.Owner](), goes: map[nb.Owner]int{}}
+	return vanished{owners: map[nb.Owner]map[Backend]parting{}, timers: pass.NewTimers[nb.Owner](), places: places{owners: map[nb.Owner]placesOf{}, tenants: map[string]int{}}}
 }
 
 // What a backend goes through that has vanished, by the time since: it is in the load balancer until it is forgotten, and once more, for
@@ -63,9 +96,15 @@ const (
 	forgottenLate  = 5 * time.Second
 )
 
-// maxVanished bounds what all owners have in the load balancer, or will have once more, at a time. For each of them each node looks at all connections
-// that it tracks, which takes Open vSwitch 30 ms with 70,000. Others wait until there is room.
-const maxVanished = 64
+// How many backends are in the load balancer, or will be once more, at a time: of all tenants, and of one. For each of them each node looks at all connections
+// that it tracks, which takes Open vSwitch 30 ms with 70,000. Others wait until there is room. The last places are for tenants that have none.
+const (
+	maxVanished         = 64
+	maxVanishedOfTenant = 16
+	keptForFirst        = 32
+	// maxWaiting is how many backends of an owner wait for a place. Clients of those beyond need another port, as they would if nodes forgot nobody.
+	maxWaiting = 256
+)
 
 // fullSecond is the first full second that does not come before a time.
 func fullSecond(at time.Time) time.Time {
@@ -87,8 +126,8 @@ func (p parting) stands(at time.Time) (in bool, until time.Time) {
 }
 
 // look notes which backends an owner's virtual addresses have now, and whether they are ending, and returns those that nodes are to forget.
-// there reports whether a backend's pod is still there, which leaves its connections to it.
-func (v *vanished) look(owner nb.Owner, now map[Backend]bool, there func(Backend) bool, at time.Time) []Backend {
+// They count for the tenant. there reports whether a backend's pod is still there, which leaves its connections to it.
+func (v *vanished) look(owner nb.Owner, tenant string, now map[Backend]bool, there func(Backend) bool, at time.Time) []Backend {
 	was, next := v.owners[owner], make(map[Backend]parting, len(now))
 	used := map[reached]bool{}
 	for b, ending := range now {
@@ -113,28 +152,30 @@ func (v *vanished) look(owner nb.Owner, now map[Backend]bool, there func(Backend
 		}
 		return a.compare(b)
 	})
-	v.going -= v.goes[owner]
-	delete(v.goes, owner)
+	v.places.leave(owner)
 	var list []Backend
 	var due time.Time
+	waiting := 0
 	for _, b := range leaving {
 		p := was[b]
 		if used[b.reached()] {
 			continue
 		}
-		if !p.gone && v.going >= maxVanished {
-			next[b], due = p, pass.Earlier(due, fullSecond(at.Add(forgottenFirst)))
-			continue
-		}
-		if !p.gone {
+		first := !p.gone
+		if first {
 			p.gone, p.since = true, at
 		}
 		in, until := p.stands(at)
 		if until.IsZero() {
 			continue
 		}
-		v.going++
-		v.goes[owner]++
+		if !v.places.take(owner, tenant, !first) {
+			if waiting++; waiting > maxWaiting {
+				continue
+			}
+			next[b], due = was[b], pass.Earlier(due, fullSecond(at.Add(forgottenFirst)))
+			continue
+		}
 		next[b], due = p, pass.Earlier(due, until)
 		used[b.reached()] = true
 		if in {
@@ -155,7 +196,6 @@ func (v *vanished) note(owner nb.Owner, backends map[Backend]parting, due time.T
 
 // forget drops an owner that has no virtual addresses any more.
 func (v *vanished) forget(owner nb.Owner) {
-	v.going -= v.goes[owner]
-	delete(v.goes, owner)
+	v.places.leave(owner)
 	v.note(owner, nil, time.Time{})
 }

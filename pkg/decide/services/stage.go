@@ -212,13 +212,21 @@ func (l look) vanish(service model.Service, endpoints []resolved) []nb.Member {
 		return known && p.UID == b.UID
 	}
 	vanished := map[uint16][]netip.AddrPort{}
-	for _, b := range l.world.Balancers.Vanish(ownerOf(service.Key), now, there) {
+	for _, b := range l.world.Balancers.Vanish(ownerOf(service.Key), l.share(service.Key.Namespace), now, there) {
 		vanished[b.Port] = append(vanished[b.Port], b.Address)
 	}
 	if home := l.network(l.world.Cluster.Network); home.Serves {
 		return compile.Vanished(home.Layout, service, vanished)
 	}
 	return nil
+}
+
+// share is whose places of what is counted per tenant a namespace's objects take: its tenant's, or those of the namespace itself if it is no tenant's.
+func (l look) share(namespace string) string {
+	if ns := l.world.Cluster.Namespaces[namespace]; ns != nil && ns.Tenant() != "" {
+		return "tenant " + ns.Tenant()
+	}
+	return "namespace " + namespace
 }
 
 // guardPlaces are the places of a Service's virtual addresses in the guard of the default Network, when all that it leads to from
