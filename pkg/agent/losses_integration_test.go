@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -97,7 +98,7 @@ func TestANodeThatLosesItsNode(t *testing.T) {
 			must(t, a.sweep(t.Context()))
 		}
 	}
-	a.world.DropNode(testNode)
+	a.world.DropNode(testNode, time.Time{})
 	check("the Node has gone")
 	bare := givenTo(testNode, 1)
 	bare.UID, bare.Assigned = "uid-again", nil

@@ -25,6 +25,7 @@ func (a *Agent) sweepForever(ctx context.Context) error {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for first, said := true, ""; ; {
+		a.world.Expire(time.Now())
 		err := a.ready(ctx)
 		if err == nil {
 			err = a.sweep(ctx)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -54,7 +55,7 @@ func (a *Agent) watchNodes(ctx context.Context, client kubernetes.Interface) err
 	const what = "Nodes"
 	follow.Kind[*corev1.Node, string, model.Node]{
 		Name: what, Lister: follow.List(client, client.CoreV1().Nodes(), follow.Options{Failed: a.failed(what)}),
-		Key: follow.ByName, Read: intake.Node, Sink: sees(a, world.Nodes, a.world.SetNode, a.world.DropNode),
+		Key: follow.ByName, Read: intake.Node, Sink: sees(a, world.Nodes, a.world.SetNode, func(name string) { a.world.DropNode(name, time.Now()) }),
 	}.Source().Run(ctx)
 	return nil
 }

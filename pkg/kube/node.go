@@ -36,7 +36,7 @@ func (w *Writer) NodeEvent(name, uid string, p model.Problem) {
 
 // A kubelet reports its node's conditions again and again; sameNode is what keeps that from the controller.
 func sameNode(a, b *model.Node) bool {
-	return a.Name == b.Name && a.UID == b.UID && a.Created.Equal(b.Created) &&
+	return a.Name == b.Name && a.UID == b.UID && a.Gone == b.Gone && a.Created.Equal(b.Created) &&
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addresses, b.Addresses) && sameNodeNetwork(a.Assigned, b.Assigned)
 }
 

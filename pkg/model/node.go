@@ -2,6 +2,7 @@ package model
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -21,7 +22,12 @@ type Node struct {
 	// Assigned is what an earlier decision wrote on the node; nil when there is none, none that can be read, or
 	// one of another Node.
 	Assigned *NodeNetwork
+	// Gone: there is no such Node any more, and what was known of it is kept for a while.
+	Gone bool
 }
+
+// KeepNode is how long what a Node has is kept for the pods of a node whose Node has gone, when it does not come again: as long as the node's chassis.
+const KeepNode = 5 * time.Minute
 
 // FaceBlockBits is the size of a node's block of faces, as the number of its bits: 512 addresses, more than a kubelet runs pods.
 const FaceBlockBits = 9
@@ -43,6 +49,19 @@ type NodeNetwork struct {
 	Flat []netip.Prefix `json:"flat,omitempty"`
 	// Faces are the blocks that the node's pods get their faces from: one per IP family.
 	Faces []netip.Prefix `json:"faces"`
+}
+
+// Shares reports whether two nodes were given the same faces, or an address of the same Network.
+func (n *NodeNetwork) Shares(with *NodeNetwork) bool {
+	return slices.ContainsFunc(n.Faces, func(block netip.Prefix) bool { return slices.ContainsFunc(with.Faces, block.Overlaps) }) ||
+		n.NetworkUID == with.NetworkUID && slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool {
+			return slices.ContainsFunc(with.Addresses, func(other netip.Prefix) bool { return p.Addr() == other.Addr() })
+		})
+}
+
+// ShutOut is the list of nodes that somebody has taken over, and that get nothing, sorted.
+type ShutOut struct {
+	Nodes []string
 }
 
 // NodePortName is the name of the logical switch port of a node's interface in the default Network. Names of pods'

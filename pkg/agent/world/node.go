@@ -1,8 +1,7 @@
 package world
 
 import (
-	"net/netip"
-	"slices"
+	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -13,6 +12,7 @@ import (
 // pods go on, and would lose faces, the API and the way out with the node's address.
 func (w *World) SetNode(n *model.Node) {
 	w.update(func() bool {
+		delete(w.gone, n.Name)
 		if n.Name == w.self {
 			last := w.nodes[n.Name]
 			if w.remembered = n.Assigned == nil; w.remembered && last != nil {
@@ -24,14 +24,36 @@ func (w *World) SetNode(n *model.Node) {
 	})
 }
 
-// DropNode forgets a node that has gone, but the node itself.
-func (w *World) DropNode(name string) {
+// DropNode notes that a Node has gone. Another node's is kept until Expire ends it, since its pods and its kubelet often go on; the node's own without an end.
+func (w *World) DropNode(name string, now time.Time) {
 	w.update(func() bool {
 		if name != w.self {
-			return forget(w.nodes, name)
+			if _, already := w.gone[name]; !already && w.nodes[name] != nil {
+				w.gone[name] = now.Add(model.KeepNode)
+			}
+			return false
 		}
 		w.remembered = true
 		return w.giveUp()
+	})
+}
+
+// Expire forgets the Nodes that have gone long enough ago, and what their agents said.
+func (w *World) Expire(now time.Time) {
+	w.update(func() (news bool) {
+		for name, until := range w.gone {
+			if !until.After(now) {
+				delete(w.gone, name)
+				news = forget(w.nodes, name) || news
+			}
+		}
+		for name, until := range w.unsaid {
+			if !until.After(now) {
+				delete(w.unsaid, name)
+				news = forget(w.reports, name) || news
+			}
+		}
+		return news
 	})
 }
 
@@ -42,7 +64,7 @@ func (w *World) giveUp() (news bool) {
 		return false
 	}
 	for name, other := range w.nodes {
-		if name != w.self && other.Assigned != nil && shares(self.Assigned, other.Assigned) {
+		if _, gone := w.gone[name]; !gone && name != w.self && other.Assigned != nil && self.Assigned.Shares(other.Assigned) {
 			w.nodes[w.self] = given(self, nil)
 			return true
 		}
@@ -55,13 +77,4 @@ func given(n *model.Node, a *model.NodeNetwork) *model.Node {
 	out := *n
 	out.Assigned = a
 	return &out
-}
-
-// shares reports whether two nodes were given the same faces, or an address of the same Network.
-func shares(a, b *model.NodeNetwork) bool {
-	return slices.ContainsFunc(a.Faces, func(block netip.Prefix) bool { return slices.ContainsFunc(b.Faces, block.Overlaps) }) ||
-		a.NetworkUID == b.NetworkUID && slices.ContainsFunc(a.Addresses, func(p netip.Prefix) bool {
-			// Whatever the subnet was then.
-			return slices.ContainsFunc(b.Addresses, func(o netip.Prefix) bool { return o.Addr() == p.Addr() })
-		})
 }

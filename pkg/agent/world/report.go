@@ -12,10 +12,23 @@ import (
 
 // SetReport records what a node's agent says of it.
 func (w *World) SetReport(r *model.NodeReport) {
-	w.update(func() bool { return record(w.reports, r.Node, r) })
+	w.update(func() bool {
+		delete(w.unsaid, r.Node)
+		return record(w.reports, r.Node, r)
+	})
 }
 
-func (w *World) DropReport(node string) { w.update(func() bool { return forget(w.reports, node) }) }
+// DropReport notes that a report has gone. Kubernetes deletes it along with its Node: then it is kept as long as that.
+func (w *World) DropReport(node string) {
+	w.update(func() bool {
+		until, gone := w.gone[node]
+		if !gone || w.reports[node] == nil {
+			return forget(w.reports, node)
+		}
+		w.unsaid[node] = until
+		return false
+	})
+}
 
 // Report is what this node has to say of itself, and whether that is news: nothing is before it is known what was said before, what the
 // node is, and what the AtollConfig says.

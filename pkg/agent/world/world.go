@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/compile"
@@ -76,6 +77,8 @@ type World struct {
 	remembered bool
 	// reports are what the nodes' agents say of them, by node.
 	reports map[string]*model.NodeReport
+	// gone are nodes whose Nodes have gone, and unsaid those whose reports have gone with these: each is kept until then.
+	gone, unsaid map[string]time.Time
 	// api are the addresses of the Service, servers those of its endpoints, by slice.
 	api     []netip.AddrPort
 	servers map[string][]netip.AddrPort
@@ -98,6 +101,8 @@ func New(self string) *World {
 		networks: map[string]*model.Network{},
 		nodes:    map[string]*model.Node{},
 		reports:  map[string]*model.NodeReport{},
+		gone:     map[string]time.Time{},
+		unsaid:   map[string]time.Time{},
 		servers:  map[string][]netip.AddrPort{},
 		machines: map[string][]netip.Addr{},
 		missing:  map[Kind]bool{},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -84,12 +85,12 @@ func TestWhoMayHaveAPorthole(t *testing.T) {
 		},
 		{
 			name: "a Node that has gone", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
-			change: func(w *World) { w.DropNode("n1") },
+			change: func(w *World) { w.DropNode("n1", time.Time{}) },
 		},
 		{
 			name: "a Node that has gone, whose faces another node has", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
 			change: func(w *World) {
-				w.DropNode("n1")
+				w.DropNode("n1", time.Time{})
 				w.SetNode(&model.Node{Name: "n3", Assigned: &model.NodeNetwork{Faces: []netip.Prefix{netip.MustParsePrefix("100.64.1.0/24")}}})
 			},
 			lacks: "has not given node n1",
@@ -288,9 +289,11 @@ func TestWhatIsAsItWasIsNoNews(t *testing.T) {
 			}
 		}
 	}
-	w.DropNode("n9")
+	w.DropNode("n9", time.Time{})
+	w.Expire(time.Time{}.Add(model.KeepNode))
 	<-w.changed
-	w.DropNode("n9")
+	w.DropNode("n9", time.Time{})
+	w.Expire(time.Time{}.Add(2 * model.KeepNode))
 	if len(w.changed) > 0 {
 		t.Error("a node that is not there goes")
 	}
