@@ -187,7 +187,7 @@ type side struct {
 
 // open begins to read the cluster, for one engine: each takes everything once.
 func (p *process) open(ctx context.Context) (*side, error) {
-	feed, err := kube.NewFeed(p.cluster, kube.Options{Logger: p.log, Registerer: p.registry})
+	feed, err := kube.NewFeed(p.cluster, kube.Options{Logger: p.log, Registerer: p.registry, ShutOut: true})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package compile
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -47,6 +49,31 @@ func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 		facts.Members = append(facts.Members, routerRef(l).Holds(nb.ColumnStaticRoutes, route.UUID))
 	}
 	return facts
+}
+
+// NodeOf is what a node has in the default Network, as far as its rows say, which Node made. It is false without a port in the Network of that UID.
+func NodeOf(networkUID, node string, rows []nb.Row) (n model.NodeNetwork, ok bool) {
+	for _, row := range rows {
+		switch row := row.(type) {
+		case *nb.LogicalSwitchPort:
+			if row.UUID != nodePortUUID(Layout{UID: networkUID}, node) || len(row.Addresses) != 1 {
+				continue
+			}
+			words := strings.Fields(row.Addresses[0])
+			for _, word := range words[min(1, len(words)):] {
+				if a, err := netip.ParseAddr(word); err == nil {
+					n.Addresses = append(n.Addresses, netip.PrefixFrom(a, a.BitLen()))
+				}
+			}
+			n.NodeUID, n.Network, n.NetworkUID = row.ExternalIDs[nb.KeyUID], row.ExternalIDs[nb.KeyNetwork], networkUID
+		case *nb.StaticRoute:
+			if block, err := netip.ParsePrefix(row.IPPrefix); err == nil {
+				n.Faces = append(n.Faces, block)
+			}
+		}
+	}
+	slices.SortFunc(n.Faces, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+	return n, len(n.Addresses) > 0
 }
 
 func nodePortUUID(l Layout, node string) string {

@@ -25,6 +25,7 @@ type cluster struct {
 	namespaces map[string]map[string]string
 	nodes      map[string]*model.Node
 	told       map[string]*model.NodeReport
+	shutOut    *model.ShutOut
 	services   map[model.ServiceKey]*model.Service
 	slices     map[model.SliceKey]*model.Slice
 	classes    map[string]*model.GatewayClass
@@ -108,6 +109,7 @@ func (c *cluster) replay(namespaces map[string]map[string]string) {
 		maps.Copy(c.changes.Tenants, c.tenants.objects)
 		maps.Copy(c.changes.Nodes, c.nodes)
 		maps.Copy(c.changes.Reports, c.told)
+		c.changes.ShutOut["list"] = c.shutOut
 		maps.Copy(c.changes.Services, c.services)
 		maps.Copy(c.changes.Slices, c.slices)
 		maps.Copy(c.changes.Classes, c.classes)
@@ -292,6 +294,10 @@ func (c *cluster) setNode(n model.Node) {
 
 func (c *cluster) setReport(r model.NodeReport) {
 	c.change(func() { c.told[r.Node] = &r; c.changes.Reports[r.Node] = &r })
+}
+
+func (c *cluster) setShutOut(nodes ...string) {
+	c.change(func() { c.shutOut = &model.ShutOut{Nodes: nodes}; c.changes.ShutOut["list"] = c.shutOut })
 }
 
 func (c *cluster) deleteReport(node string) {

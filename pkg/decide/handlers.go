@@ -20,8 +20,9 @@ func (s *State) Committed(owner nb.Owner) {
 	}
 }
 
-// Connected says that what the database holds is compared anew as a whole.
-func (s *State) Connected() {
+// Connected says that what the database holds, those rows, is compared anew as a whole.
+func (s *State) Connected(rows func(nb.Table) []nb.Row) {
+	s.absent.Connected(rows)
 	s.policies.Connected()
 	s.writePorts()
 }

@@ -133,8 +133,12 @@ func (w *world) begin(c *cluster) {
 	clear(w.views)
 	clear(w.mirrors)
 	clear(w.tenants.roles)
+	left := w.graph
 	w.graph, w.reached = graph.New(), map[string]int64{}
 	w.state = decide.NewState(w.settings, w.graph, w.cluster)
+	if left != nil {
+		w.state.Connected(rowsOf(left))
+	}
 	w.Take()
 	w.replay(w.namespaces)
 	w.state.Hold()

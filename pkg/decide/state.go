@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/absent"
 	"github.com/atoll-net/atoll/pkg/decide/attach"
 	"github.com/atoll-net/atoll/pkg/decide/cluster"
 	"github.com/atoll-net/atoll/pkg/decide/database"
@@ -81,6 +82,7 @@ type State struct {
 	database *database.Knowledge
 	cluster  *cluster.Cluster
 	catalog  *cluster.Catalog
+	absent   *absent.Nodes
 	// subnets, faces and virtual are the ledger.
 	subnets *ledger.Subnets
 	faces   *ledger.Faces
@@ -142,6 +144,7 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 	s.views = views.New(s.cluster, seen, seen, sink, at(stageStatuses), s.networks.Changed, s.networks.Seen, s.pods.Changed)
 	s.tenants = s.newTenants(sink)
 	s.handlers, s.steps = s.newHandlers(), s.newSteps()
+	s.absent = absent.New(defaults.Network, s.pods, s.nodes)
 	// Some read results of stages that are made after them, in a later stage of theirs.
 	s.networks.Pods, s.networks.Resolvers = s.pods, resolvers{s.services}
 	s.pods.Nodes, s.pods.Policies = s.nodes, s.policies
@@ -191,12 +194,13 @@ func (s *State) newHandlers() map[nb.Kind]handler {
 // Turn moves time on: what the next Apply decides is of that moment. Some of it changes by nothing but time.
 func (s *State) Turn(now time.Time) {
 	s.database.Now = now
+	s.absent.Turn(now)
 	s.balancers.Turn(now)
 }
 
 // Due is when something changes by itself next; false when nothing does.
 func (s *State) Due() (time.Time, bool) {
-	due := s.balancers.Next()
+	due := pass.Earlier(s.balancers.Next(), s.absent.Next())
 	if !s.database.Held {
 		due = pass.Earlier(due, s.views.Due())
 	}
@@ -296,7 +300,8 @@ func (s *State) takeIn(c model.Changes) {
 	s.catalog.Take(c.Services, c.Slices)
 	s.networks.Take(c.Networks)
 	s.pods.Take(c.Namespaces, c.Pods)
-	s.cluster.TakeNodes(c.Nodes)
+	s.incoming.Nodes = s.absent.Take(c)
+	s.cluster.TakeNodes(s.incoming.Nodes)
 	s.cluster.TakeReports(c.Reports)
 }
 

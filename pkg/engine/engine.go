@@ -81,9 +81,9 @@ type Decider interface {
 	Committed(owner nb.Owner)
 	Refused(owner nb.Owner, why string)
 	// Hold has what is told wait for Compared, or Disconnected: until then it is not known what the database holds. Connected says
-	// that it is compared anew as a whole.
+	// that it is compared anew as a whole: these are its rows, before anything is removed of them.
 	Hold()
-	Connected()
+	Connected(rows func(nb.Table) []nb.Row)
 	Compared()
 	// Disconnected says that the database has been away since then.
 	Disconnected(since time.Time)
@@ -225,7 +225,11 @@ func (e *Engine) doWithout(ctx context.Context, since time.Time) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		e.beat.Store(time.Now().UnixNano())
-		e.absorb()
+		// Rows tell what nobody saw going (Decider.Connected), and before it is known others would get it: the first decisions wait for them, but not for a database
+		// that is away.
+		if e.primed || time.Since(since) >= awayAfter {
+			e.absorb()
+		}
 		if now := time.Now(); e.primed && now.Sub(since) >= awayAfter {
 			e.state.Disconnected(since)
 			e.state.TellWaiting(now)
@@ -318,7 +322,7 @@ func (r *round) uphold(ctx context.Context) error {
 func (r *round) serve(ctx context.Context) error {
 	r.graph.TouchAll()
 	r.state.Hold()
-	r.state.Connected()
+	r.state.Connected(r.session.Rows)
 	look, again, turn, all := time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTicker(compareAllEvery)
 	defer look.Stop()
 	defer again.Stop()

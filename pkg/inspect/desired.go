@@ -76,9 +76,10 @@ type desired struct {
 	compared bool
 }
 
-func compileAll(defaults decide.Defaults, objects model.Changes) desired {
+func compileAll(defaults decide.Defaults, objects model.Changes, rows func(nb.Table) []nb.Row) desired {
 	w := desired{objects: objects, graph: graph.New(), decided: newRecorder(), pending: map[nb.Owner]bool{}}
 	w.state = decide.NewState(defaults, w.graph, w.decided)
+	w.state.Connected(rows)
 	w.state.Apply(objects)
 	for key := range w.decided.attachments {
 		owner := nb.PodOwner(key.Namespace, key.Name)

@@ -48,7 +48,7 @@ func (w *world) addNode(name string, i int) {
 func (w *world) settle() {
 	w.t.Helper()
 	for range 4 {
-		all := compileAll(w.settings, w.objects)
+		all := compileAll(w.settings, w.objects, w.rows.Rows)
 		for key, list := range all.decided.attachments {
 			w.objects.Pods[key].Assigned = list
 		}

@@ -247,7 +247,7 @@ func (w *World) resolvers() []netip.Addr {
 // desired is what the objects ask for.
 func (w *World) desired() *desired {
 	if w.wanted == nil {
-		all := compileAll(defaultsof.Of(w.settings), w.whole)
+		all := compileAll(defaultsof.Of(w.settings), w.whole, w.rows.Rows)
 		w.wanted = &all
 	}
 	return w.wanted

@@ -44,7 +44,7 @@ func (s *sources) look(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	w := compileAll(s.defaults, s.objects)
+	w := compileAll(s.defaults, s.objects, have.Rows)
 	report := Report{
 		Networks: len(s.objects.Networks), Pods: len(s.objects.Pods), Rows: len(w.graph.Refs()), Refused: w.refused(),
 	}

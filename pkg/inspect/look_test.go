@@ -71,7 +71,7 @@ func TestAddressesOfServices(t *testing.T) {
 			ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.5")},
 		}
 	}
-	got := compileAll(defaults, w.objects).compareServices()
+	got := compileAll(defaults, w.objects, w.rows.Rows).compareServices()
 	slices.SortFunc(got, compareDifferences)
 	const object = "annotation atoll.dev/service-addresses"
 	text := func(network, uid, ip string) string {

@@ -147,7 +147,7 @@ func TestTraceBetweenJoined(t *testing.T) {
 		}
 	}
 	red.CompatibleWith = []model.CompatiblePeer{{Network: "blue", Mode: model.Routed}}
-	for key, list := range compileAll(defaults, w.objects).decided.attachments {
+	for key, list := range compileAll(defaults, w.objects, w.rows.Rows).decided.attachments {
 		w.objects.Pods[key].Assigned = list
 	}
 	w.rows = database{}
@@ -191,7 +191,7 @@ func peeredWorld(t *testing.T) *world {
 	p.Key.Name, p.UID, p.Log = "db-from-blue", "uid-db-from-blue", false
 	p.Rules = [2][]model.Rule{{{Verdict: model.Allow, Peers: []model.Peer{{Pods: &peer}}, Ports: []model.PolicyPort{{Protocol: model.TCP, First: 5432, Last: 5432}}}}}
 	w.objects.Policies[p.Key] = &p
-	for key, list := range compileAll(w.settings, w.objects).decided.attachments {
+	for key, list := range compileAll(w.settings, w.objects, w.rows.Rows).decided.attachments {
 		w.objects.Pods[key].Assigned = list
 	}
 	db := w.objects.Pods[model.PodKey{Namespace: "red", Name: "web-1"}]
@@ -250,7 +250,7 @@ func TestTraceToAnotherNetworksOwnAddress(t *testing.T) {
 		}
 	}
 	w.objects.Networks["red"].CompatibleWith[0].Addresses = true
-	for key, list := range compileAll(w.settings, w.objects).decided.attachments {
+	for key, list := range compileAll(w.settings, w.objects, w.rows.Rows).decided.attachments {
 		w.objects.Pods[key].Assigned = list
 	}
 	clear(w.rows)

@@ -95,7 +95,7 @@ func worldOf(t testing.TB, networks []string, pods int) *world {
 			w.addPod(name, fmt.Sprintf("web-%d", i), fmt.Sprintf("n%d", i%2+1))
 		}
 	}
-	for key, list := range compileAll(defaults, w.objects).decided.attachments {
+	for key, list := range compileAll(defaults, w.objects, w.rows.Rows).decided.attachments {
 		w.objects.Pods[key].Assigned = list
 	}
 	w.write(pods)
@@ -113,7 +113,7 @@ func (w *world) addPod(namespace, name, node string) *model.Pod {
 
 // write brings databases and statuses to what the objects ask for; each Network has that many pods.
 func (w *world) write(pods int) {
-	all := compileAll(w.settings, w.objects)
+	all := compileAll(w.settings, w.objects, w.rows.Rows)
 	for _, ref := range all.graph.Refs() {
 		row, _ := all.graph.Row(ref)
 		for _, column := range nb.MemberColumns(ref.Table) {

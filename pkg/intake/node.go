@@ -66,5 +66,10 @@ func NodeNetwork(text, uid string) *model.NodeNetwork {
 	return &n
 }
 
+// ShutOut reads the list of nodes that are shut out, whatever it says of each.
+func ShutOut(in *corev1.ConfigMap) *model.ShutOut {
+	return &model.ShutOut{Nodes: slices.Sorted(maps.Keys(in.Data))}
+}
+
 // NodeAnnotation is the text of AnnotationNode.
 func NodeAnnotation(n model.NodeNetwork) string { return jsonOf(n) }

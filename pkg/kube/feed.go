@@ -20,6 +20,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/shutout"
 )
 
 // podSelector leaves away, at the API server, the pods that intake.Pod leaves away: not scheduled, on the
@@ -30,6 +31,8 @@ const podSelector = "spec.nodeName!=,spec.hostNetwork=false,status.phase!=Succee
 type Options struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
+	// ShutOut: it also reads which nodes are shut out. Few may.
+	ShutOut bool
 }
 
 // Feed gathers what happens to pods, namespaces, Networks, nodes and their reports, Services and their endpoints until somebody takes it;
@@ -111,6 +114,11 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 			policyKey(model.NetworkPolicy), intake.NetworkPolicy, changedPolicies),
 		watched(f, events, "clusternetworkpolicies", clusterPoliciesOf(c.policy), newGathered[model.PolicyKey](same[model.Policy]),
 			policyKey(model.ClusterNetworkPolicy), intake.ClusterNetworkPolicy, changedPolicies),
+	}
+	if opts.ShutOut {
+		lister := cache.NewListWatchFromClient(core, "configmaps", shutout.Namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, shutout.Name))
+		f.kinds = append(f.kinds, watched(f, events, "configmaps", lister, newGathered[string](same[model.ShutOut]), byName, intake.ShutOut,
+			func(c *model.Changes) *map[string]*model.ShutOut { return &c.ShutOut }))
 	}
 	f.gateways = newGatewayFeed(f, c.gateway, events)
 	return f, nil

@@ -75,7 +75,7 @@ func TestADomainIsKnownToFewFiles(t *testing.T) {
 
 // stages are the packages below pkg/decide. Each may import those before it and no others.
 var stages = []string{
-	"pass", "database", "cluster", "ledger", "drain", "networks", "attach", "nodes", "services", "gateways", "policies", "views", "tenants",
+	"pass", "database", "absent", "cluster", "ledger", "drain", "networks", "attach", "nodes", "services", "gateways", "policies", "views", "tenants",
 }
 
 // TestStagesKnowOnlyEarlierOnes: imports go one way, from what is decided later to what is decided earlier.

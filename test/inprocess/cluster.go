@@ -168,7 +168,7 @@ func (c *Cluster) run(listener net.Listener, database database, o Options) {
 	c.must(err)
 	dynamics, err := dynamic.NewForConfig(as)
 	c.must(err)
-	c.feed, err = kube.NewFeed(as, kube.Options{Logger: log})
+	c.feed, err = kube.NewFeed(as, kube.Options{Logger: log, ShutOut: true})
 	c.must(err)
 	// Whoever only looks on does not share what is taken.
 	looking, err := kube.NewFeed(as, kube.Options{Logger: log})

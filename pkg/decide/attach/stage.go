@@ -76,6 +76,8 @@ type Stage struct {
 	World
 	pods  map[model.PodKey]*pod
 	books map[string]*book
+	// on counts the pods of nodes.
+	on map[string]int
 	// onNode are the pods that hold faces of a node, or wait for it.
 	onNode pass.Index[string, model.PodKey]
 	// queue has the pods that are to be decided about, ports those whose ports are to be written.
@@ -129,7 +131,7 @@ func New(w World, stages Stages) *Stage {
 		PortChanged: pass.NewTopic[model.PodKey](stages.Refills), Plugged: pass.NewTopic[model.PodKey](stages.Refills),
 		FaceGiven: pass.NewTopic[netip.Addr](stages.Refills), NodeChanged: pass.NewTopic[string](stages.Blocks),
 		HeldChanged: pass.NewTopic[string](stages.Refills), quotas: quotas{pass.Index[lodging, model.PodKey]{}, pass.Index[string, model.PodKey]{}, pass.Index[string, string]{}},
-		pods: map[model.PodKey]*pod{}, books: map[string]*book{}, onNode: pass.Index[string, model.PodKey]{},
+		pods: map[model.PodKey]*pod{}, books: map[string]*book{}, on: map[string]int{}, onNode: pass.Index[string, model.PodKey]{},
 		queue: pass.NewQueue[model.PodKey](stages.Refills), ports: pass.NewQueue[model.PodKey](stages.Leaves),
 		warned: map[string]warnings{}, unwritten: map[model.PodKey]time.Time{},
 	}
@@ -232,6 +234,16 @@ func (s *Stage) Pod(key model.PodKey) *model.Pod {
 	return nil
 }
 
+// On reports whether a node has pods.
+func (s *Stage) On(node string) bool { return s.on[node] > 0 }
+
+// housed notes that a node has a pod more, or fewer.
+func (s *Stage) housed(node string, more int) {
+	if s.on[node] += more; s.on[node] == 0 {
+		delete(s.on, node)
+	}
+}
+
 // Where is the Network that a pod belongs to, and what it has there: nil while it has no port. Waiting: it is to have one.
 func (s *Stage) Where(key model.PodKey) (network string, a *model.Attachment, waiting bool) {
 	p := s.pods[key]
@@ -271,6 +283,7 @@ func (s *Stage) take(key model.PodKey, p *model.Pod) {
 		s.leave(old)
 		s.tally(old, true)
 		delete(s.pods, key)
+		s.housed(old.Node, -1)
 		s.Cluster.PodsIn.Drop(key.Namespace, key)
 		old = nil
 	}
@@ -285,7 +298,11 @@ func (s *Stage) take(key model.PodKey, p *model.Pod) {
 		old = &pod{}
 		s.pods[key] = old
 		s.Cluster.PodsIn.Add(key.Namespace, key)
-	} else if old.echoes(p) {
+	} else {
+		s.housed(old.Node, -1)
+	}
+	s.housed(p.Node, 1)
+	if old.Pod != nil && old.echoes(p) {
 		old.Pod = p
 		return
 	}

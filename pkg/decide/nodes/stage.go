@@ -173,6 +173,9 @@ func (s *Stage) Give() {
 	}
 }
 
+// Lacks reports whether a node that is there lacks anything.
+func (s *Stage) Lacks() bool { return len(s.lacking) > 0 }
+
 // Seen are the addresses that a node has in the default Network: those that the controller gave it, whatever its Node object says.
 func (s *Stage) Seen(name string) []netip.Addr {
 	if n := s.nodes[name]; n != nil {
@@ -190,9 +193,10 @@ func (n *node) assignedIn(home *networks.Network) bool {
 	return a != nil && a.NetworkUID == home.Model.UID && len(a.Addresses) > 0
 }
 
-// compare orders nodes: those with blocks first, older before younger.
+// compare orders nodes: those that are there first, and of these those with blocks, older before younger.
 func compare(a, b *node) int {
 	return cmp.Or(
+		first(!a.model.Gone, !b.model.Gone),
 		first(a.model.Assigned != nil, b.model.Assigned != nil),
 		a.model.Created.Compare(b.model.Created),
 		cmp.Compare(a.name, b.name),
@@ -211,10 +215,10 @@ func first(a, b bool) int {
 }
 
 // Serves reports whether pods of a node can get faces: its blocks are written on it, so that another controller would
-// give it the same.
+// give it the same. One that has gone gets no new pods.
 func (s *Stage) Serves(name string) bool {
 	n := s.nodes[name]
-	return n != nil && n.model.Assigned != nil && len(s.Faces.Pools(name)) > 0 && slices.Equal(n.model.Assigned.Faces, s.Faces.Blocks(name))
+	return n != nil && !n.model.Gone && n.model.Assigned != nil && len(s.Faces.Pools(name)) > 0 && slices.Equal(n.model.Assigned.Faces, s.Faces.Blocks(name))
 }
 
 // keepBlocks has a node keep the blocks that are written on it.
@@ -224,9 +228,13 @@ func (s *Stage) keepBlocks(n *node) {
 	}
 }
 
-// giveBlocks gives a node a block of each range: the one written on it, else the next.
+// giveBlocks gives a node a block of each range: the one written on it, else the next. One that has gone keeps what it has, here and in giveAddresses, and
+// gets nothing else.
 func (s *Stage) giveBlocks(n *node) {
 	s.keepBlocks(n)
+	if n.model.Gone {
+		return
+	}
 	for _, full := range s.Faces.Give(n.name) {
 		s.say(n, model.Problemf(model.ReasonNoFaces,
 			"no block is free in %s: pods of this node's Networks cannot start; the range is for fewer nodes (faceCIDRs of the AtollConfig)", full))
@@ -318,7 +326,7 @@ func (s *Stage) place(home *networks.Network, n *node) {
 		n.have = have
 	}
 	s.ports.Mark(n.name)
-	if n.model.Assigned == nil || !reflect.DeepEqual(*n.model.Assigned, have) {
+	if !n.model.Gone && (n.model.Assigned == nil || !reflect.DeepEqual(*n.model.Assigned, have)) {
 		s.Sink.WriteNode(n.name, n.model.UID, have)
 	}
 }
@@ -350,7 +358,10 @@ func (s *Stage) giveAddresses(home *networks.Network, n *node) {
 				continue
 			}
 		}
-		a, ok := pool.Next(holder)
+		a, ok := netip.Addr{}, false
+		if !n.model.Gone {
+			a, ok = pool.Next(holder)
+		}
 		if !ok {
 			ledger.Release(pools, taken, holder)
 			n.network, n.subnet, n.addresses = "", "", nil
@@ -368,6 +379,9 @@ func (s *Stage) giveAddresses(home *networks.Network, n *node) {
 
 // say tells a node's owner once what it lacks; it is tried again when something comes free.
 func (s *Stage) say(n *node, p model.Problem) {
+	if n.model.Gone {
+		return
+	}
 	s.lacking[n.name] = struct{}{}
 	if n.told.uid != n.model.UID || n.told.problem != p {
 		n.told.uid, n.told.problem = n.model.UID, p
