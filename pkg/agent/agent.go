@@ -247,6 +247,7 @@ func (a *Agent) start(ctx context.Context, config Config, api follow.Clients, re
 	part("watch pods", func(ctx context.Context) error { return a.watchPods(ctx, api.Metadata, config.Node) })
 	part("watch Networks", func(ctx context.Context) error { return a.watchNetworks(ctx, api.Networks) })
 	part("watch nodes", func(ctx context.Context) error { return a.watchNodes(ctx, api.Kube) })
+	part("watch which nodes are shut out", func(ctx context.Context) error { return a.watchShutOut(ctx, api.Kube) })
 	part("watch NodeReports", func(ctx context.Context) error { return a.watchReports(ctx, api.Networks) })
 	part("report the node", func(ctx context.Context) error { return a.reportForever(ctx, reportsOf(api.Networks)) })
 	part("watch the API's Service", func(ctx context.Context) error { return a.watchAPIService(ctx, api.Kube) })

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"reflect"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,6 +81,11 @@ func TestReportIsWrittenWhenItChanges(t *testing.T) {
 	}
 	a.world.DropReport("n1")
 	writes("when it was deleted", 1)
+	a.world.DropNode("n1", time.Now())
+	a.world.DropReport("n1")
+	writes("when there is no Node, with which Kubernetes deletes it", 0)
+	a.world.SetNode(&model.Node{Name: "n1", UID: "uid-n1-third"})
+	writes("when the Node is there again", 1)
 }
 
 // testWorld is a cluster of two nodes and two Networks, as one of the nodes sees it.

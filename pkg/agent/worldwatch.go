@@ -19,6 +19,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/follow"
 	"github.com/atoll-net/atoll/pkg/intake"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/shutout"
 )
 
 // The Service by which pods know the Kubernetes API. (kubernetes.default.svc)
@@ -56,6 +57,20 @@ func (a *Agent) watchNodes(ctx context.Context, client kubernetes.Interface) err
 	follow.Kind[*corev1.Node, string, model.Node]{
 		Name: what, Lister: follow.List(client, client.CoreV1().Nodes(), follow.Options{Failed: a.failed(what)}),
 		Key: follow.ByName, Read: intake.Node, Sink: sees(a, world.Nodes, a.world.SetNode, func(name string) { a.world.DropNode(name, time.Now()) }),
+	}.Source().Run(ctx)
+	return nil
+}
+
+// watchShutOut follows which nodes are shut out.
+func (a *Agent) watchShutOut(ctx context.Context, client kubernetes.Interface) error {
+	const what = "the list of nodes that are shut out"
+	follow.Kind[*corev1.ConfigMap, string, model.ShutOut]{
+		Name: what, Lister: follow.List(client, client.CoreV1().ConfigMaps(shutout.Namespace), follow.Options{
+			Fields: fields.OneTermEqualSelector(metav1.ObjectNameField, shutout.Name).String(), Failed: a.failed(what),
+		}),
+		Key: follow.ByName, Read: intake.ShutOut, Sink: &follow.Each[string, model.ShutOut]{
+			Seen: a.world.SetShutOut, Gone: func(string) { a.world.SetShutOut(&model.ShutOut{}) }, Synced: a.world.ShutOutRead,
+		},
 	}.Source().Run(ctx)
 	return nil
 }

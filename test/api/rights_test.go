@@ -70,6 +70,7 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{agent, request{group: "certificates.k8s.io", resource: "signers", name: "atoll.dev/ovn-reader"}, nil, []string{"approve", "sign"}},
 		{agent, request{group: "certificates.k8s.io", resource: "certificatesigningrequests"}, []string{"create", "get"}, []string{"list", "watch", "update", "patch", "delete"}},
 		{agent, request{resource: "configmaps", namespace: "atoll-system", name: "atoll-ca"}, []string{"get", "list", "watch"}, []string{"update", "patch", "delete"}},
+		{agent, request{resource: "configmaps", namespace: "atoll-system", name: "atoll-nodes-shut-out"}, []string{"get", "list", "watch"}, []string{"update", "patch", "delete"}},
 		{controller, request{resource: "configmaps", namespace: "atoll-system", name: "atoll-nodes-shut-out"}, []string{"get", "list", "watch"}, []string{"update", "patch", "delete"}},
 		{agent, request{group: "inspect.atoll.dev", resource: "pods", subresource: "ping", namespace: "team"}, nil, []string{"create"}},
 		{agent, request{group: "inspect.atoll.dev", resource: "pods", subresource: "capture", namespace: "team"}, nil, []string{"create"}},

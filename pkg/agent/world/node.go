@@ -1,6 +1,8 @@
 package world
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -14,6 +16,7 @@ func (w *World) SetNode(n *model.Node) {
 	w.update(func() bool {
 		delete(w.gone, n.Name)
 		if n.Name == w.self {
+			w.unregistered = false
 			last := w.nodes[n.Name]
 			if w.remembered = n.Assigned == nil; w.remembered && last != nil {
 				n = given(n, last.Assigned)
@@ -24,18 +27,54 @@ func (w *World) SetNode(n *model.Node) {
 	})
 }
 
-// DropNode notes that a Node has gone. Another node's is kept until Expire ends it, since its pods and its kubelet often go on; the node's own without an end.
+// DropNode notes that a Node has gone. Another node's is kept until Expire ends it, since its pods and its kubelet often go on, unless it is shut out, or nobody
+// knows who is; the node's own without an end.
 func (w *World) DropNode(name string, now time.Time) {
 	w.update(func() bool {
 		if name != w.self {
+			if w.shutOut == nil || slices.Contains(w.shutOut.Nodes, name) {
+				return w.forgetNode(name)
+			}
 			if _, already := w.gone[name]; !already && w.nodes[name] != nil {
 				w.gone[name] = now.Add(model.KeepNode)
 			}
 			return false
 		}
-		w.remembered = true
+		w.remembered, w.unregistered = true, true
 		return w.giveUp()
 	})
+}
+
+// SetShutOut says which nodes are shut out. Of those that have gone nothing is kept.
+func (w *World) SetShutOut(list *model.ShutOut) {
+	w.update(func() (news bool) {
+		w.shutOut = list
+		for _, name := range list.Nodes {
+			if _, gone := w.gone[name]; gone {
+				news = w.forgetNode(name) || news
+			}
+		}
+		return news
+	})
+}
+
+// ShutOutRead says that the list of who is shut out has been read. Without one nobody is.
+func (w *World) ShutOutRead() {
+	w.update(func() bool {
+		w.shutOut = cmp.Or(w.shutOut, &model.ShutOut{})
+		return false
+	})
+}
+
+// forgetNode forgets a node that has gone, and what its agent said.
+func (w *World) forgetNode(name string) bool {
+	delete(w.gone, name)
+	news := forget(w.nodes, name)
+	if _, unsaid := w.unsaid[name]; unsaid {
+		delete(w.unsaid, name)
+		news = forget(w.reports, name) || news
+	}
+	return news
 }
 
 // Expire forgets the Nodes that have gone long enough ago, and what their agents said.

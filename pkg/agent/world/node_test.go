@@ -82,3 +82,38 @@ func TestANodeThatHasGoneTakesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is kept of a node that is shut out, whether it is listed before its Node goes or afterwards, nor while nobody knows who is.
+func TestNothingIsKeptOfANodeThatIsShutOut(t *testing.T) {
+	t.Parallel()
+	host, tunnel := netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("203.0.113.77")
+	list := &model.ShutOut{Nodes: []string{"n7"}}
+	goes := func(w *World) {
+		w.DropNode("n7", time.Unix(1000, 0))
+		w.DropReport("n7")
+	}
+	for name, c := range map[string]struct {
+		does func(*World)
+		kept bool
+	}{
+		"it is listed before":            {func(w *World) { w.SetShutOut(list); goes(w) }, false},
+		"it is listed afterwards":        {func(w *World) { goes(w); w.SetShutOut(list) }, false},
+		"another one is listed":          {func(w *World) { w.SetShutOut(&model.ShutOut{Nodes: []string{"n8"}}); goes(w) }, true},
+		"there is no list":               {goes, true},
+		"the list has not been read yet": {func(w *World) { w.shutOut = nil; goes(w) }, false},
+	} {
+		w := testWorld()
+		w.SetNode(&model.Node{Name: "n7", Addresses: []netip.Addr{host}})
+		w.SetReport(&model.NodeReport{Node: "n7", Tunnels: []netip.Addr{host, tunnel}})
+		c.does(w)
+		spec, err := w.Porthole(uidOf("red"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range []netip.Addr{host, tunnel} {
+			if got := slices.Contains(spec.Cluster.Infra, netip.PrefixFrom(a, 32)); got != c.kept {
+				t.Errorf("%s: %s is infrastructure: %t, want %t", name, a, got, c.kept)
+			}
+		}
+	}
+}

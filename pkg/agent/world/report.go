@@ -31,12 +31,12 @@ func (w *World) DropReport(node string) {
 }
 
 // Report is what this node has to say of itself, and whether that is news: nothing is before it is known what was said before, what the
-// node is, and what the AtollConfig says.
+// node is, and what the AtollConfig says. Without a Node there is none either: Kubernetes would delete it again and again.
 func (w *World) Report(addresses []netip.Addr) (r model.NodeReport, news bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	self := w.nodes[w.self]
-	if self == nil || w.missing[Reports] || w.missing[Settings] || !w.wired {
+	if self == nil || w.unregistered || w.missing[Reports] || w.missing[Settings] || !w.wired {
 		return r, false
 	}
 	sorted := func(list []netip.Addr) []netip.Addr {

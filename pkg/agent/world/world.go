@@ -79,6 +79,10 @@ type World struct {
 	reports map[string]*model.NodeReport
 	// gone are nodes whose Nodes have gone, and unsaid those whose reports have gone with these: each is kept until then.
 	gone, unsaid map[string]time.Time
+	// unregistered: the node's own Node has gone.
+	unregistered bool
+	// shutOut are the nodes that are shut out; nil: nobody knows.
+	shutOut *model.ShutOut
 	// api are the addresses of the Service, servers those of its endpoints, by slice.
 	api     []netip.AddrPort
 	servers map[string][]netip.AddrPort

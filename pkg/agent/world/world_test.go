@@ -41,6 +41,7 @@ func testWorld() *World {
 	}
 	w.SetAPI([]netip.AddrPort{netip.MustParseAddrPort("10.96.0.1:443")})
 	w.SetServers("kubernetes", []netip.AddrPort{netip.MustParseAddrPort("192.0.2.9:6443")})
+	w.ShutOutRead()
 	w.SetLocal([]netip.Addr{addr("203.0.113.1")})
 	return w
 }
