@@ -68,7 +68,6 @@ func (a *absence) rows() string {
 
 // TestANodeThatIsRegisteredAgainKeepsItsRows: while a Node is away whose pods go on, nobody's rows change, whether a controller begins meanwhile or not.
 func TestANodeThatIsRegisteredAgainKeepsItsRows(t *testing.T) {
-	t.Parallel()
 	for _, successor := range []bool{false, true} {
 		a := absent("10.244.0.0/24")
 		if !successor {
@@ -120,7 +119,6 @@ func TestANodeThatIsRegisteredAgainKeepsItsRows(t *testing.T) {
 
 // TestWhatAGoneNodeHadGoes: there is an end to what is kept for a node that does not come again, each with what it is kept for and without.
 func TestWhatAGoneNodeHadGoes(t *testing.T) {
-	t.Parallel()
 	list := func(names ...string) func(*absence) {
 		return func(a *absence) { a.setShutOut(names...); a.settle() }
 	}
@@ -171,7 +169,6 @@ func TestWhatAGoneNodeHadGoes(t *testing.T) {
 
 // TestALiveNodeWins: nothing that is kept of a node stands against one that is there.
 func TestALiveNodeWins(t *testing.T) {
-	t.Parallel()
 	t.Run("it has the machine's address", func(t *testing.T) {
 		a := absent("10.244.0.0/24")
 		a.deleteNode("n1")
@@ -244,7 +241,6 @@ func TestALiveNodeWins(t *testing.T) {
 
 // TestAGoneNodeGetsNothing: pods that are bound to it while it is away wait for it.
 func TestAGoneNodeGetsNothing(t *testing.T) {
-	t.Parallel()
 	a := absent("10.244.0.0/24")
 	a.deleteNode("n1")
 	late := pod("a", "late", "red")
