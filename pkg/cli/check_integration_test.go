@@ -190,7 +190,7 @@ func (l *lab) found(args ...string) []string {
 // 3 rows, 8 pods, a node with a port and a route, a route more of each kind in the default Network, which has IPv6 too, the load balancers of the
 // Kubernetes API and of kube-dns over UDP and TCP, 4 of faces in the two Networks that have them, and the guard of faces: 2 port groups, 19 ACLs and 8
 // address sets. And the load balancer of Service atoll-inspect.
-const allIsWell = "0 differences in 3 Networks, 8 pods, 105 rows"
+const allIsWell = "0 differences in 3 Networks, 8 pods, 109 rows"
 
 func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 	l := newLab(t)
