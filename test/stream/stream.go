@@ -18,7 +18,7 @@ type Place func(func() error) error
 
 // Stream sends numbered datagrams until it is ended.
 type Stream struct {
-	sent              atomic.Int64
+	sent, newest      atomic.Int64
 	seen              sync.Map
 	arriving, leaving *net.UDPConn
 	end               chan struct{}
@@ -71,7 +71,9 @@ func (s *Stream) take() {
 			return
 		}
 		if err == nil && n == len(packet) {
-			s.seen.Store(int64(binary.BigEndian.Uint64(packet)), true)
+			number := int64(binary.BigEndian.Uint64(packet))
+			s.seen.Store(number, true)
+			s.newest.Store(max(number, s.newest.Load()))
 		}
 	}
 }
@@ -97,18 +99,36 @@ func (s *Stream) Sent() int64 { return s.sent.Load() }
 
 // Wait waits until that many more are sent.
 func (s *Stream) Wait(more int64) error {
+	until := s.Sent() + more
+	if !s.until(func() bool { return s.Sent() >= until }) {
+		return fmt.Errorf("send %d datagrams: only %d were in a minute", more, more-until+s.Sent())
+	}
+	return nil
+}
+
+// Drain waits until one has arrived that was sent after it was called: what was sent before, on the same way, has arrived by then, or is lost.
+func (s *Stream) Drain() error {
+	from := s.Sent() + 1
+	if !s.until(func() bool { return s.newest.Load() >= from }) {
+		return errors.New("drain a stream: none arrived in a minute")
+	}
+	return nil
+}
+
+// until waits for a minute at most until a condition holds, and reports whether it does.
+func (s *Stream) until(holds func() bool) bool {
 	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	ticks := time.NewTicker(s.pace)
 	defer ticks.Stop()
-	for until := s.Sent() + more; s.Sent() < until; {
+	for !holds() {
 		select {
 		case <-ticks.C:
 		case <-deadline.C:
-			return fmt.Errorf("send %d datagrams: only %d were in a minute", more, more-until+s.Sent())
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // End ends it, once what is on its way had time to arrive, and gives the numbers of those that did not.

@@ -115,3 +115,9 @@ func Context(t testing.TB, patience time.Duration) context.Context {
 	t.Cleanup(stop)
 	return ctx
 }
+
+// AfterTest returns a context for what is cleaned up when the test's own context has ended. It ends when the machine has given patience.
+func AfterTest(patience time.Duration) (context.Context, context.CancelFunc) {
+	ctx, _, stop := here.begin(context.Background(), patience)
+	return ctx, stop
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // Subnet is a subnet of one range.
@@ -83,10 +84,8 @@ func (c *Cluster) TryChangeNetwork(ctx context.Context, name string, change func
 	return err
 }
 
-// AfterTest is a context for cleaning up, when the test's own has ended.
-func AfterTest() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), time.Minute)
-}
+// AfterTest is a context for cleaning up, when the test's own has ended. It ends when the machine has given a minute.
+func AfterTest() (context.Context, context.CancelFunc) { return wait.AfterTest(time.Minute) }
 
 // Namespace makes a namespace whose pods join a Network (none if empty), ready for pods. It is deleted when the
 // test ends.
