@@ -18,7 +18,7 @@ var vanishedEnds = [2]netip.Addr{netip.MustParseAddr("169.254.102.1"), netip.Mus
 // One is enough, since ovn-controller has Open vSwitch forget a virtual address with its endpoint in all zones of connection tracking. ovn-controller
 // knows the load balancers of what hangs together with a node's own ports, and the node has one in the default Network l. So the load balancer
 // is at a router that is joined to that Network's. No packet comes there: the only addresses that lead there are those of the port. At the default Network's
-// own router, packets that no switch has translated would be led to what a tenant calls his endpoint, past all walls.
+// own router, packets that no switch has translated would be led to an address that a tenant wrote as an endpoint, past all walls.
 func VanishedEndpoints(l Layout) nb.Facts {
 	key := func(name string) string { return l.UID + "/:vanished/" + name }
 	protocol := string(model.TCP)

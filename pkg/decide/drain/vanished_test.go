@@ -82,8 +82,8 @@ func TestAPodThatVanishes(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatNodesKeep: a pod that left keeps its connections while it is there; one that was seen to end has told its clients; and what another pod
-// has the address of is that one's.
+// TestConnectionsThatNodesKeep: a pod that left the Service keeps its connections while it is there. A pod that was seen to end has told its clients. An address that
+// another pod of the Service has by now is not forgotten.
 func TestConnectionsThatNodesKeep(t *testing.T) {
 	t.Parallel()
 	v, p := newVanishing(), backend("p", 1)

@@ -187,8 +187,8 @@ func (s *Stage) drain(service model.Service, known []compile.Backends) {
 	}
 }
 
-// vanish has nodes forget connections by TCP to pods that were behind the Service, and that have vanished: whoever only leaves it keeps his own. Each is
-// known to clients by its own address or by its face.
+// vanish has nodes forget connections by TCP to pods that were behind the Service and have vanished. A pod that only leaves the Service keeps its connections.
+// Clients know a pod by its own address or by its face.
 func (l look) vanish(service model.Service, endpoints []resolved) []nb.Member {
 	now := map[drain.Backend]bool{}
 	for _, port := range service.Ports {
@@ -221,7 +221,7 @@ func (l look) vanish(service model.Service, endpoints []resolved) []nb.Member {
 	return nil
 }
 
-// share is whose places of what is counted per tenant a namespace's objects take: its tenant's, or those of the namespace itself if it is no tenant's.
+// share names what a namespace counts as where tenants share places: its tenant, or the namespace itself if it has none.
 func (l look) share(namespace string) string {
 	if ns := l.world.Cluster.Namespaces[namespace]; ns != nil && ns.Tenant() != "" {
 		return "tenant " + ns.Tenant()
