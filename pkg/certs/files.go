@@ -21,6 +21,8 @@ const (
 	FileCA = "ca.crt"
 	// FileCentralCA is the central CAs alone.
 	FileCentralCA = "central-ca.crt"
+	// FileAgentCA is the CAs of agents, for atoll-inspect alone.
+	FileAgentCA = "agent-ca.crt"
 
 	// current is a link to the directory that holds the files; the files' own names are links through it.
 	current = "..current"

@@ -56,7 +56,7 @@ func newAPI(t *testing.T) *api {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"atoll-ovn-central", "atoll-ovn-node", "other"} {
+	for _, name := range []string{"atoll-ovn-central", "atoll-ovn-node", InspectName, "other"} {
 		_, err := a.admin.CoreV1().ServiceAccounts(Namespace).Create(t.Context(), &core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func (a *api) answerTo(t *testing.T, name string) *certificates.CertificateSigni
 
 func requestFor(t *testing.T, key *ecdsa.PrivateKey, signer, name string, addresses ...string) *certificates.CertificateSigningRequest {
 	t.Helper()
-	template := x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}
+	template := x509.CertificateRequest{Subject: pkix.Name{CommonName: name}, DNSNames: grantOf(signer, "").Names}
 	for _, address := range addresses {
 		template.IPAddresses = append(template.IPAddresses, net.ParseIP(address))
 	}
@@ -174,6 +174,7 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 		"agent":    a.on(t, "n1", "atoll-agent"),
 		"member":   a.on(t, "n1", "atoll-ovn-central"),
 		"other":    a.on(t, "n1", "other"),
+		"inspect":  a.on(t, "n1", InspectName),
 		"tenant":   clientOf(t, a.As("tenant", "atoll.dev:node:n1", "system:authenticated")),
 		"stranger": clientOf(t, a.As("stranger", "system:authenticated")),
 	}
@@ -200,6 +201,14 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 		{"agent", SignerCentral, "atoll-ovn-central:n1", nil, reasonAsker},
 		{"member", SignerCentral, "atoll-ovn-central:n2", nil, reasonName},
 		{"member", SignerCentral, "atoll-ovn-central:n1", []string{"192.0.2.2"}, reasonAddress},
+		{"inspect", SignerInspect, "atoll-inspect:n1", nil, ""},
+		{"inspect", SignerInspect, "atoll-inspect:n2", nil, reasonName},
+		{"inspect", SignerInspect, ControllerName, nil, reasonName},
+		{"inspect", SignerCentral, "atoll-ovn-central:n1", nil, reasonAsker},
+		{"inspect", SignerInspectServer, InspectName, nil, ""},
+		{"agent", SignerInspect, "atoll-inspect:n1", nil, reasonAsker},
+		{"agent", SignerInspectServer, InspectName, nil, reasonAsker},
+		{"tenant", SignerInspect, "atoll-inspect:n1", nil, reasonAsker},
 		{"other", SignerNode, "n1", nil, reasonAsker},
 		{"tenant", SignerNode, "n1", nil, reasonAsker},
 	} {
@@ -226,7 +235,7 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 	if _, _, err := a.ask(t, askers["stranger"], SignerNode, "n1"); !apierrors.IsForbidden(err) {
 		t.Errorf("somebody without the right makes a request: %v", err)
 	}
-	t.Run("shut out", func(t *testing.T) { testShutOut(t, a, askers["node"]) })
+	t.Run("shut out", func(t *testing.T) { testShutOut(t, a, askers) })
 	t.Run("approved by hand", func(t *testing.T) { testApprovedByHand(t, a, askers["node"]) })
 	t.Run("rights", func(t *testing.T) { testSignersRights(t, a) })
 
@@ -246,7 +255,7 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 }
 
 // A node that is shut out gets no certificate, although its token is good. Before and after it does: these are the controls.
-func testShutOut(t *testing.T, a *api, node kubernetes.Interface) {
+func testShutOut(t *testing.T, a *api, askers map[string]kubernetes.Interface) {
 	list := func(data map[string]string) {
 		t.Helper()
 		object := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: shutout.Name}, Data: data}
@@ -268,12 +277,16 @@ func testShutOut(t *testing.T, a *api, node kubernetes.Interface) {
 		{nil, ""},
 	} {
 		list(c.listed)
-		request, _, err := a.ask(t, node, SignerNode, "n1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if signed := len(request.Status.Certificate) > 0; signed != (c.reason == "") || !signed && request.Status.Conditions[0].Reason != c.reason {
-			t.Errorf("with the list %v: %+v; want the reason %q", c.listed, request.Status, c.reason)
+		for _, one := range []struct{ who, signer, name string }{
+			{"node", SignerNode, "n1"}, {"inspect", SignerInspect, "atoll-inspect:n1"}, {"inspect", SignerInspectServer, InspectName},
+		} {
+			request, _, err := a.ask(t, askers[one.who], one.signer, one.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if signed := len(request.Status.Certificate) > 0; signed != (c.reason == "") || !signed && request.Status.Conditions[0].Reason != c.reason {
+				t.Errorf("%s, with the list %v: %+v; want the reason %q", one.signer, c.listed, request.Status, c.reason)
+			}
 		}
 	}
 }

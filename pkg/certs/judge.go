@@ -25,6 +25,10 @@ const (
 	SignerAgent = "atoll.dev/agent"
 	// SignerReader is the signer of the certificates with which nodes' agents read the southbound database.
 	SignerReader = "atoll.dev/ovn-reader"
+	// SignerInspect is the signer of the certificates that atoll-inspect shows to OVN's databases and to nodes' agents.
+	SignerInspect = "atoll.dev/inspect"
+	// SignerInspectServer is the signer of the certificates that atoll-inspect shows to the API server.
+	SignerInspectServer = "atoll.dev/inspect-server"
 
 	// Namespace holds the authorities, and the ServiceAccounts that may ask.
 	Namespace = "atoll-system"
@@ -36,6 +40,10 @@ const (
 	ReaderPrefix = "atoll-agent:"
 	// ControllerName is the CN of controllers' certificates.
 	ControllerName = "atoll-controller"
+	// InspectPrefix is before the node's name in the CN of the certificate that atoll-inspect shows to databases and agents.
+	InspectPrefix = "atoll-inspect:"
+	// InspectName is the ServiceAccount of atoll-inspect, its Service, and the CN of the certificate that it shows to the API server.
+	InspectName = "atoll-inspect"
 
 	// tokenNode is where the API server tells which node a token is bound to, in spec.extra.
 	tokenNode = "authentication.kubernetes.io/node-name"
@@ -49,6 +57,15 @@ var askers = map[string][]string{
 	SignerNode:    {"atoll-ovn-node"},
 	SignerAgent:   {"atoll-agent"},
 	SignerReader:  {"atoll-agent"},
+
+	SignerInspect:       {InspectName},
+	SignerInspectServer: {InspectName},
+}
+
+// inspectNames are the DNS names by which the API server calls the Service of atoll-inspect.
+func inspectNames() []string {
+	host := InspectName + "." + Namespace + ".svc"
+	return []string{host, host + ".cluster.local"}
 }
 
 // Grant is what a certificate says. Nothing else of a request gets into one.
@@ -71,6 +88,11 @@ func grantOf(signer, node string) Grant {
 		return Grant{CommonName: node, Server: true}
 	case SignerReader:
 		return Grant{CommonName: ReaderPrefix + node, Client: true}
+	case SignerInspect:
+		// It is never a server's: with the central authority's signature, it could pose as a database.
+		return Grant{CommonName: InspectPrefix + node, Client: true}
+	case SignerInspectServer:
+		return Grant{CommonName: InspectName, Names: inspectNames(), Server: true}
 	}
 	return Grant{CommonName: node, Client: true}
 }
@@ -163,7 +185,7 @@ func Judge(spec *certificates.CertificateSigningRequestSpec, node *core.Node) (G
 		return Grant{}, nil, refuse(reasonName, "the request is for %q; the requester, on node %s, gets a certificate with the subject \"CN=%s\" and no other",
 			request.Subject.String(), name, grant.CommonName)
 	}
-	if grant.Addresses, err = judgeNames(request, node, spec.SignerName, grant.Server); err != nil {
+	if grant.Addresses, err = judgeNames(request, node, spec.SignerName, grant); err != nil {
 		return Grant{}, nil, err
 	}
 	return grant, key, nil
@@ -202,17 +224,24 @@ func judgeUsages(usages, want []certificates.KeyUsage) error {
 // extensionNames is the extension of alternative names.
 var extensionNames = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// judgeNames takes addresses of the requester's own node, of a server, and no other names or extensions.
-func judgeNames(request *x509.CertificateRequest, node *core.Node, signer string, server bool) ([]netip.Addr, error) {
+// judgeNames takes addresses of the requester's own node, of a server, and no other names or extensions. A server that is called by names has
+// exactly these, and no addresses.
+func judgeNames(request *x509.CertificateRequest, node *core.Node, signer string, grant Grant) ([]netip.Addr, error) {
 	for _, extension := range request.Extensions {
 		if !extension.Id.Equal(extensionNames) {
-			return nil, refuse(reasonRequest, "the request asks for extension %s; it may ask for addresses only", extension.Id)
+			return nil, refuse(reasonRequest, "the request asks for extension %s; it may ask for alternative names only", extension.Id)
 		}
 	}
-	if len(request.DNSNames)+len(request.EmailAddresses)+len(request.URIs) > 0 {
+	if len(request.EmailAddresses)+len(request.URIs) > 0 || len(grant.Names) == 0 && len(request.DNSNames) > 0 {
 		return nil, refuse(reasonName, "the request asks for alternative names other than addresses")
 	}
-	if !server && len(request.Extensions) > 0 {
+	if !slices.Equal(slices.Sorted(slices.Values(request.DNSNames)), slices.Sorted(slices.Values(grant.Names))) {
+		return nil, refuse(reasonName, "the request asks for the names %q; certificates of %s have %q", request.DNSNames, signer, grant.Names)
+	}
+	if len(grant.Names) > 0 && len(request.IPAddresses) > 0 {
+		return nil, refuse(reasonAddress, "the request asks for addresses; certificates of %s have names only", signer)
+	}
+	if !grant.Server && len(request.Extensions) > 0 {
 		return nil, refuse(reasonAddress, "the request asks for alternative names; certificates of %s have none", signer)
 	}
 	own := map[netip.Addr]bool{}

@@ -114,6 +114,21 @@ func TestJudge(t *testing.T) {
 			change(w)
 		})
 	}
+	inspect := func(change func(*wish)) wish {
+		return node(func(w *wish) {
+			w.signer, w.user = SignerInspect, "system:serviceaccount:atoll-system:atoll-inspect"
+			w.template.Subject.CommonName = "atoll-inspect:n1"
+			change(w)
+		})
+	}
+	server := []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth}
+	inspectServer := func(change func(*wish)) wish {
+		return inspect(func(w *wish) {
+			w.signer, w.usages = SignerInspectServer, server
+			w.template.Subject.CommonName, w.template.DNSNames = "atoll-inspect", inspectNames()
+			change(w)
+		})
+	}
 	basic, err := asn1.Marshal(struct{ CA bool }{true})
 	if err != nil {
 		t.Fatal(err)
@@ -122,28 +137,53 @@ func TestJudge(t *testing.T) {
 		wish   wish
 		reason string
 	}{
-		"a node":                   {node(func(*wish) {}), ""},
-		"a reader":                 {reader(func(*wish) {}), ""},
-		"an agent as a node":       {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
-		"a node as a reader":       {reader(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-node" }), reasonAsker},
-		"a reader as a chassis":    {reader(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
-		"another node's reader":    {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-agent:n2" }), reasonName},
-		"a reader as a member":     {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
-		"a reader as a server":     {reader(func(w *wish) { w.usages = both }), reasonUsage},
-		"a reader's address":       {reader(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
-		"a reader of no node":      {reader(func(w *wish) { w.token = nil }), reasonNode},
-		"by a client certificate":  {node(func(w *wish) { w.token, w.groups = nil, []string{"x", "atoll.dev:node:n1"} }), ""},
-		"twice the same node":      {node(func(w *wish) { w.groups = []string{"atoll.dev:node:n1"} }), ""},
-		"P-384":                    {node(func(w *wish) { w.key = p384 }), ""},
-		"usages in another order":  {node(func(w *wish) { w.usages = []certificates.KeyUsage{client[1], client[0], client[1]} }), ""},
-		"ten minutes":              {node(func(w *wish) { w.expire = ptr.To[int32](600) }), ""},
-		"a member":                 {member(func(*wish) {}), ""},
-		"a member without address": {member(func(w *wish) { w.template.IPAddresses = nil }), ""},
-		"an agent":                 {agent(func(*wish) {}), ""},
-		"another node's name":      {node(func(w *wish) { w.template.Subject.CommonName = "n2" }), reasonName},
-		"a member's name":          {node(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
-		"no name":                  {node(func(w *wish) { w.template.Subject.CommonName = "" }), reasonName},
-		"an organization":          {node(func(w *wish) { w.template.Subject.Organization = []string{"system:masters"} }), reasonName},
+		"a node":                          {node(func(*wish) {}), ""},
+		"a reader":                        {reader(func(*wish) {}), ""},
+		"an agent as a node":              {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
+		"a node as a reader":              {reader(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-node" }), reasonAsker},
+		"a reader as a chassis":           {reader(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
+		"another node's reader":           {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-agent:n2" }), reasonName},
+		"a reader as a member":            {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"a reader as a server":            {reader(func(w *wish) { w.usages = both }), reasonUsage},
+		"a reader's address":              {reader(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
+		"a reader of no node":             {reader(func(w *wish) { w.token = nil }), reasonNode},
+		"inspection":                      {inspect(func(*wish) {}), ""},
+		"inspection on another node":      {inspect(func(w *wish) { w.template.Subject.CommonName = "atoll-inspect:n2" }), reasonName},
+		"inspection as a controller":      {inspect(func(w *wish) { w.template.Subject.CommonName = ControllerName }), reasonName},
+		"inspection as a member":          {inspect(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"inspection as a database":        {inspect(func(w *wish) { w.usages = both }), reasonUsage},
+		"inspection as a server alone":    {inspect(func(w *wish) { w.usages = server }), reasonUsage},
+		"inspection with an address":      {inspect(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
+		"inspection with a name":          {inspect(func(w *wish) { w.template.DNSNames = inspectNames() }), reasonName},
+		"inspection of no node":           {inspect(func(w *wish) { w.token = nil }), reasonNode},
+		"inspection asks for a member":    {inspect(func(w *wish) { w.signer = SignerCentral }), reasonAsker},
+		"inspection asks for an agent":    {inspect(func(w *wish) { w.signer = SignerAgent }), reasonAsker},
+		"an agent as inspection":          {inspect(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
+		"a controller as inspection":      {inspect(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-controller" }), reasonAsker},
+		"a tenant as inspection":          {inspect(func(w *wish) { w.user = "system:serviceaccount:acme:atoll-inspect" }), reasonAsker},
+		"inspection's server":             {inspectServer(func(*wish) {}), ""},
+		"its names in another order":      {inspectServer(func(w *wish) { slices.Reverse(w.template.DNSNames) }), ""},
+		"a server with one name more":     {inspectServer(func(w *wish) { w.template.DNSNames = append(w.template.DNSNames, "kubernetes.default.svc") }), reasonName},
+		"a server with one name less":     {inspectServer(func(w *wish) { w.template.DNSNames = w.template.DNSNames[:1] }), reasonName},
+		"a server with another name":      {inspectServer(func(w *wish) { w.template.DNSNames[0] = "kubernetes.default.svc" }), reasonName},
+		"a server with an address":        {inspectServer(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
+		"a server as its node's agent":    {inspectServer(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
+		"a server as a client":            {inspectServer(func(w *wish) { w.usages = both }), reasonUsage},
+		"a server of no node":             {inspectServer(func(w *wish) { w.token = nil }), reasonNode},
+		"an agent as inspection's server": {inspectServer(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
+		"a tenant as inspection's server": {inspectServer(func(w *wish) { w.user = "system:serviceaccount:acme:atoll-inspect" }), reasonAsker},
+		"by a client certificate":         {node(func(w *wish) { w.token, w.groups = nil, []string{"x", "atoll.dev:node:n1"} }), ""},
+		"twice the same node":             {node(func(w *wish) { w.groups = []string{"atoll.dev:node:n1"} }), ""},
+		"P-384":                           {node(func(w *wish) { w.key = p384 }), ""},
+		"usages in another order":         {node(func(w *wish) { w.usages = []certificates.KeyUsage{client[1], client[0], client[1]} }), ""},
+		"ten minutes":                     {node(func(w *wish) { w.expire = ptr.To[int32](600) }), ""},
+		"a member":                        {member(func(*wish) {}), ""},
+		"a member without address":        {member(func(w *wish) { w.template.IPAddresses = nil }), ""},
+		"an agent":                        {agent(func(*wish) {}), ""},
+		"another node's name":             {node(func(w *wish) { w.template.Subject.CommonName = "n2" }), reasonName},
+		"a member's name":                 {node(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"no name":                         {node(func(w *wish) { w.template.Subject.CommonName = "" }), reasonName},
+		"an organization":                 {node(func(w *wish) { w.template.Subject.Organization = []string{"system:masters"} }), reasonName},
 		"two names": {node(func(w *wish) {
 			w.template.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "n2"}}
 		}), reasonName},
@@ -196,13 +236,19 @@ func TestJudge(t *testing.T) {
 		grant, public, err := Judge(test.wish.spec(t), nodes[test.wish.node])
 		refusal, refused := errors.AsType[*RefusalError](err)
 		switch {
-		case test.reason == "" && (err != nil || public == nil || grant.CommonName != test.wish.template.Subject.CommonName || grant.Server != (test.wish.signer != SignerNode && test.wish.signer != SignerReader) || grant.Client != (test.wish.signer != SignerAgent)):
+		case test.reason == "" && (err != nil || public == nil || grant.CommonName != test.wish.template.Subject.CommonName ||
+			grant.Server != slices.Contains(test.wish.usages, certificates.UsageServerAuth) || grant.Client != slices.Contains(test.wish.usages, certificates.UsageClientAuth)):
 			t.Errorf("%s: %v, %+v", name, err, grant)
 		case test.reason != "" && (!refused || refusal.Reason != test.reason || refusal.Message == ""):
 			t.Errorf("%s: %v; want a refusal: %s", name, err, test.reason)
 		case err != nil && (public != nil || grant.CommonName != ""):
 			t.Errorf("%s: a refusal comes with a grant", name)
 		}
+	}
+	// The names of a server are those of the signer, in the signer's order.
+	reversed := inspectServer(func(w *wish) { slices.Reverse(w.template.DNSNames) })
+	if grant, _, err := Judge(reversed.spec(t), nodes["n1"]); err != nil || !slices.Equal(grant.Names, inspectNames()) || len(grant.Addresses) > 0 {
+		t.Errorf("inspection's server is granted %v, %v: %v", grant.Names, grant.Addresses, err)
 	}
 	grant, _, err := Judge(member(func(*wish) {}).spec(t), nodes["n1"])
 	if err != nil || !slices.Equal(grant.Addresses, []netip.Addr{netip.MustParseAddr("192.0.2.1")}) {

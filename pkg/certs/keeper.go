@@ -214,9 +214,12 @@ func (k *Keeper) renew(ctx context.Context, bundle *core.ConfigMap) error {
 	if _, err := readCertificates([]byte(trusted)); err != nil {
 		return fmt.Errorf("read ConfigMap %s: %w", ConfigMapName, err)
 	}
-	if err := writeFiles(k.config.Dir, files{
-		FileKey: have.private, FileCertificate: have.certificate, FileCA: []byte(trusted), FileCentralCA: []byte(bundle.Data[KeyCentral]),
-	}); err != nil {
+	all := files{FileKey: have.private, FileCertificate: have.certificate, FileCA: []byte(trusted), FileCentralCA: []byte(bundle.Data[KeyCentral])}
+	if k.config.Signer == SignerInspect {
+		// It asks agents.
+		all[FileAgentCA] = []byte(bundle.Data[KeyAgent])
+	}
+	if err := writeFiles(k.config.Dir, all); err != nil {
 		return fmt.Errorf("write certificate: %w", err)
 	}
 	k.set(have)
@@ -227,8 +230,13 @@ func (k *Keeper) renew(ctx context.Context, bundle *core.ConfigMap) error {
 	return nil
 }
 
-// fits says whether a certificate has the addresses that are wanted.
+// fits says whether a certificate has the addresses and names that are wanted.
 func (k *Keeper) fits(have *pair) bool {
+	for _, name := range k.grant().Names {
+		if !slices.Contains(have.leaf.DNSNames, name) {
+			return false
+		}
+	}
 	for _, address := range k.config.Addresses {
 		if !slices.ContainsFunc(have.leaf.IPAddresses, func(ip net.IP) bool { return ip.Equal(net.IP(address.AsSlice())) }) {
 			return false
@@ -247,7 +255,7 @@ func (k *Keeper) ask(ctx context.Context) (*pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: k.commonName()}}
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: k.commonName()}, DNSNames: k.grant().Names}
 	for _, address := range k.config.Addresses {
 		template.IPAddresses = append(template.IPAddresses, net.IP(address.AsSlice()))
 	}

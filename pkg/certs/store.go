@@ -33,11 +33,11 @@ type Kind string
 
 // The authorities.
 const (
-	// Central signs for members and controllers; all trust it.
+	// Central signs for members, controllers, and atoll-inspect as a client; all trust it.
 	Central Kind = "central"
 	// Node signs for nodes as clients; the southbound database trusts it.
 	Node Kind = "node"
-	// Agent signs for nodes' agents as servers; controllers trust it, and nobody else. It is not Node: the servers of the southbound database believe
+	// Agent signs for nodes' agents and for atoll-inspect as servers; atoll-inspect trusts it for agents, and the API server for atoll-inspect. It is not Node: the servers of the southbound database believe
 	// each other by the CAs of clients, too, and a node that had a server's certificate of these could pose as one of them.
 	Agent Kind = "agent"
 )
@@ -52,7 +52,9 @@ func (k Kind) Secret() string { return "atoll-ca-" + string(k) }
 func (k Kind) Bundle() string { return string(k) + ".crt" }
 
 // kindOf is the authority behind each signer.
-var kindOf = map[string]Kind{SignerCentral: Central, SignerNode: Node, SignerAgent: Agent, SignerReader: Node}
+var kindOf = map[string]Kind{
+	SignerCentral: Central, SignerNode: Node, SignerAgent: Agent, SignerReader: Node, SignerInspect: Central, SignerInspectServer: Agent,
+}
 
 // Authorities are all of them, as they are kept.
 type Authorities map[Kind]Authority
