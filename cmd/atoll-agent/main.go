@@ -79,7 +79,7 @@ func command() *cobra.Command {
 	flags.IntVar(&config.ControllerRate, "max-controller-rate", 1000, "how many packets of all pods ovn-controller is asked about a second, ports taking turns; more are dropped (0: any number)")
 	flags.IntVar(&config.MTU, "mtu", 0, "MTU of pods; 0: that of the tunnel's interface less what Geneve takes")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9411", "address for /metrics, /verdicts, /healthz and /readyz; empty: none")
-	flags.StringVar(&config.InspectAddress, "inspect-address", "", "where controllers ask about pods of this node, by certificates: an address of this node, with a port or without (9414); empty: nowhere")
+	flags.StringVar(&config.InspectAddress, "inspect-address", "", "where atoll-inspect asks about this node and its pods, by certificates: an address of this node, with a port or without (9414); empty: nowhere")
 	flags.StringVar(&config.ScrapeAddress, "scrape-address", "", "where /metrics alone is served to others, over TLS and to whoever may get /metrics by RBAC: an address of this node, with a port or without (9411); empty: nowhere")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	cmd.AddCommand(cleanCommand())

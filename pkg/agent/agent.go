@@ -238,7 +238,7 @@ func (a *Agent) start(ctx context.Context, config Config, api follow.Clients, re
 	}
 	if config.InspectAddress != "" {
 		part("keep the agent's certificate", func(ctx context.Context) error { return a.keepCertificate(ctx, config, api.Kube) })
-		part("answer controllers", func(ctx context.Context) error { return a.serveControllers(ctx, config) })
+		part("answer atoll-inspect", func(ctx context.Context) error { return a.serveInspection(ctx, config) })
 	}
 	part("keep the certificate for the southbound database", func(ctx context.Context) error {
 		return a.bindings.southbound.keep(ctx, config.Node, api.Kube)

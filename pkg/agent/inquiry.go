@@ -22,7 +22,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/ping"
 )
 
-// inquiry answers what controllers ask about pods of this node (docs/design/inspect.md).
+// inquiry answers what atoll-inspect asks about pods of this node (docs/design/inspect.md).
 type inquiry struct {
 	*Agent
 	captures *capture.Keeper
@@ -37,21 +37,21 @@ func certificateDir(config Config) string { return filepath.Join(config.RunDir, 
 func (a *Agent) keepCertificate(ctx context.Context, config Config, client kubernetes.Interface) error {
 	address, err := netip.ParseAddrPort(nodeapi.ListenAddress(config.InspectAddress))
 	if err != nil {
-		return fmt.Errorf("read the address for controllers: %w", err)
+		return fmt.Errorf("read the address for atoll-inspect: %w", err)
 	}
 	return certs.Keep(ctx, certs.KeeperConfig{
 		Client: client, Log: a.log, Signer: certs.SignerAgent, Node: config.Node, Addresses: []netip.Addr{address.Addr().Unmap()}, Dir: certificateDir(config),
 	})
 }
 
-// serveControllers answers controllers until ctx ends.
-func (a *Agent) serveControllers(ctx context.Context, config Config) error {
+// serveInspection answers atoll-inspect until ctx ends.
+func (a *Agent) serveInspection(ctx context.Context, config Config) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", nodeapi.ListenAddress(config.InspectAddress))
 	if err != nil {
-		return fmt.Errorf("listen for controllers: %w", err)
+		return fmt.Errorf("listen for atoll-inspect: %w", err)
 	}
 	server := nodeapi.Server(nodeapi.Handler(a.inquiry(), a.log), a.log)
-	server.TLSConfig = certs.AgentServer(certificateDir(config))
+	server.TLSConfig = certs.AgentServer(certificateDir(config), a.world.ShutOut)
 	return daemon.Serve(ctx, server, listener, 0)
 }
 

@@ -67,33 +67,35 @@ func meet(t *testing.T, server, client *tls.Config) (serves, asks error) {
 	return <-served, asks
 }
 
-// TestAgentsAndControllersKnowEachOther: an agent answers controllers and nobody else, and a controller takes nobody else for a node's agent.
-func TestAgentsAndControllersKnowEachOther(t *testing.T) {
+// TestAgentsAndInspectionKnowEachOther: an agent answers atoll-inspect, of nodes that are not shut out, and controllers of the version before, and nobody else;
+// and atoll-inspect takes nobody else for a node's agent.
+func TestAgentsAndInspectionKnowEachOther(t *testing.T) {
 	t.Parallel()
 	now, loopback := time.Now(), netip.MustParseAddr("127.0.0.1")
 	central, node, agents := newAuthority(t, string(Central), now), newAuthority(t, string(Node), now), newAuthority(t, string(Agent), now)
-	leads := NewSigner(SignerConfig{})
-	leads.authorities.Store(&Authorities{Central: central, Node: node, Agent: agents})
-	follows := NewSigner(SignerConfig{})
-	follows.seen.Store(&central)
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(agents.Bundle())
-	follows.seenAgents.Store(pool)
-	agentOf := func(authority Authority, g Grant) *tls.Config {
-		_, all := show(t, authority, g)
-		all[FileCentralCA] = central.Bundle()
+	dirWith := func(all files) string {
+		t.Helper()
 		dir := t.TempDir()
 		if err := writeFiles(dir, all); err != nil {
 			t.Fatal(err)
 		}
-		return AgentServer(dir)
+		return dir
+	}
+	inspection := grantOf(SignerInspect, "n3")
+	_, kept := show(t, central, inspection)
+	kept[FileCentralCA], kept[FileAgentCA] = central.Bundle(), agents.Bundle()
+	asker := AgentClient(dirWith(kept), "n1")(loopback)
+	out := map[string]bool{"n9": true}
+	shutOut := func(node string) bool { return out[node] }
+	agentOf := func(authority Authority, g Grant) *tls.Config {
+		_, all := show(t, authority, g)
+		all[FileCentralCA] = central.Bundle()
+		return AgentServer(dirWith(all), shutOut)
 	}
 	good := Grant{CommonName: "n1", Server: true, Addresses: []netip.Addr{loopback}}
 	agent := agentOf(agents, good)
-	for name, signer := range map[string]*Signer{"the one that leads": leads, "one that follows": follows} {
-		if serves, asks := meet(t, agent, signer.AgentClient("n1")(loopback)); serves != nil || asks != nil {
-			t.Errorf("%s: %v, %v", name, serves, asks)
-		}
+	if serves, asks := meet(t, agent, asker); serves != nil || asks != nil {
+		t.Errorf("%v, %v", serves, asks)
 	}
 	trusting := func(shown ...tls.Certificate) *tls.Config {
 		return &tls.Config{InsecureSkipVerify: true, Certificates: shown}
@@ -107,18 +109,26 @@ func TestAgentsAndControllersKnowEachOther(t *testing.T) {
 	if serves, asks := meet(t, agent, client(central, controller)); serves != nil || asks != nil {
 		t.Errorf("a controller's certificate by itself: %v, %v", serves, asks)
 	}
+	if serves, asks := meet(t, agent, client(central, inspection)); serves != nil || asks != nil {
+		t.Errorf("inspection's certificate by itself: %v, %v", serves, asks)
+	}
 	for name, test := range map[string]struct {
 		client *tls.Config
 		says   string
 	}{
-		"nobody":                     {trusting(), "didn't provide a certificate"},
-		"a member":                   {client(central, Grant{CommonName: MemberPrefix + "n1", Client: true, Server: true}), "not of a controller"},
-		"inspection's own server":    {client(central, Grant{CommonName: "atoll-inspect", Server: true}), "incompatible key usage"},
-		"a controller as a server":   {client(central, Grant{CommonName: ControllerName, Server: true}), "incompatible key usage"},
-		"a node":                     {client(node, Grant{CommonName: "n2", Client: true}), "unknown authority"},
-		"a node with a name of ours": {client(node, controller), "unknown authority"},
-		"another agent":              {client(agents, Grant{CommonName: ControllerName, Client: true}), "unknown authority"},
-		"a stranger":                 {client(newAuthority(t, string(Central), now), controller), "unknown authority"},
+		"nobody":                      {trusting(), "didn't provide a certificate"},
+		"a member":                    {client(central, Grant{CommonName: MemberPrefix + "n1", Client: true, Server: true}), "not of atoll-inspect"},
+		"a controller's server":       {client(central, Grant{CommonName: "atoll-inspect", Server: true}), "incompatible key usage"},
+		"inspection's own server":     {client(agents, grantOf(SignerInspectServer, "n3")), "unknown authority"},
+		"inspection of no node":       {client(central, grantOf(SignerInspect, "")), "not of atoll-inspect"},
+		"inspection that is shut out": {client(central, grantOf(SignerInspect, "n9")), "shut out"},
+		"a node as inspection":        {client(node, inspection), "unknown authority"},
+		"an agent as inspection":      {client(agents, inspection), "unknown authority"},
+		"a controller as a server":    {client(central, Grant{CommonName: ControllerName, Server: true}), "incompatible key usage"},
+		"a node":                      {client(node, Grant{CommonName: "n2", Client: true}), "unknown authority"},
+		"a node with a name of ours":  {client(node, controller), "unknown authority"},
+		"another agent":               {client(agents, Grant{CommonName: ControllerName, Client: true}), "unknown authority"},
+		"a stranger":                  {client(newAuthority(t, string(Central), now), controller), "unknown authority"},
 	} {
 		if serves, asks := meet(t, agent, test.client); asks == nil || serves == nil || !strings.Contains(serves.Error(), test.says) {
 			t.Errorf("%s is answered: the agent says %v, it %v", name, serves, asks)
@@ -131,15 +141,21 @@ func TestAgentsAndControllersKnowEachOther(t *testing.T) {
 		"another node's agent":   {agentOf(agents, Grant{CommonName: "n2", Server: true, Addresses: good.Addresses}), `of the agent of node "n2"`},
 		"the agent elsewhere":    {agentOf(agents, Grant{CommonName: "n1", Server: true, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}), "192.0.2.1"},
 		"a node's own authority": {agentOf(node, good), "unknown authority"},
+		"inspection":             {agentOf(agents, grantOf(SignerInspectServer, "n1")), "not of \"n1\""},
 		"a member":               {agentOf(central, Grant{CommonName: "n1", Server: true, Client: true, Addresses: good.Addresses}), "unknown authority"},
 		"a client's certificate": {agentOf(agents, Grant{CommonName: "n1", Client: true, Addresses: good.Addresses}), "incompatible key usage"},
 	} {
-		if _, asks := meet(t, test.agent, leads.AgentClient("n1")(loopback)); asks == nil || !strings.Contains(asks.Error(), test.says) {
+		if _, asks := meet(t, test.agent, asker); asks == nil || !strings.Contains(asks.Error(), test.says) {
 			t.Errorf("%s is taken for the agent of n1: %v", name, asks)
 		}
 	}
-	if serves, asks := meet(t, AgentServer(t.TempDir()), leads.AgentClient("n1")(loopback)); serves == nil || asks == nil {
+	if serves, asks := meet(t, AgentServer(t.TempDir(), shutOut), asker); serves == nil || asks == nil {
 		t.Errorf("without a certificate an agent serves: %v, %v", serves, asks)
+	}
+	// A node may have any name: what inspection serves with is for no address.
+	called := AgentClient(dirWith(kept), InspectName)(loopback)
+	if _, asks := meet(t, agentOf(agents, grantOf(SignerInspectServer, "n1")), called); asks == nil || !strings.Contains(asks.Error(), "127.0.0.1") {
+		t.Errorf("inspection is taken for the agent of a node of its name: %v", asks)
 	}
 	// No member, and nobody who believes members or nodes, takes an agent for one.
 	shown, _ := show(t, agents, good)

@@ -58,6 +58,13 @@ func (w *World) SetShutOut(list *model.ShutOut) {
 	})
 }
 
+// ShutOut reports whether a node is known to be shut out.
+func (w *World) ShutOut(node string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.shutOut != nil && slices.Contains(w.shutOut.Nodes, node)
+}
+
 // ShutOutRead says that the list of who is shut out has been read. Without one nobody is.
 func (w *World) ShutOutRead() {
 	w.update(func() bool {

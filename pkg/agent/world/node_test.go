@@ -117,3 +117,19 @@ func TestNothingIsKeptOfANodeThatIsShutOut(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoIsShutOut: a node is shut out when the list says so, and while nobody knows the list none is.
+func TestWhoIsShutOut(t *testing.T) {
+	t.Parallel()
+	w := New("n1")
+	if w.ShutOut("n7") {
+		t.Error("a node is shut out before the list was read")
+	}
+	w.SetShutOut(&model.ShutOut{Nodes: []string{"n7"}})
+	if !w.ShutOut("n7") || w.ShutOut("n8") {
+		t.Error("the list is not heeded")
+	}
+	if w.SetShutOut(&model.ShutOut{}); w.ShutOut("n7") {
+		t.Error("a node that was admitted is shut out")
+	}
+}
