@@ -13,7 +13,7 @@ export GOWORK := off
 export GOFLAGS := -trimpath
 export CGO_ENABLED := 0
 
-PROGRAMS := atoll-controller atoll-agent atoll-dns atoll-cni atoll-ovn atoll-probe atoll-sandbox atoll
+PROGRAMS := atoll-controller atoll-inspect atoll-agent atoll-dns atoll-cni atoll-ovn atoll-probe atoll-sandbox atoll
 FUZZTIME ?= 5s
 SCALE    ?= -soak=60s
 TENANTS  ?=

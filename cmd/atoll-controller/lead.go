@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/decide"
 	"github.com/atoll-net/atoll/pkg/engine"
+	"github.com/atoll-net/atoll/pkg/inspectapi/announce"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/pkg/southbound"
@@ -51,9 +51,6 @@ type process struct {
 	signer *certs.Signer
 	// engine is the newest of this process, once it leads.
 	engine atomic.Pointer[controller.Controller]
-	// feed is the newest of this process, leading: it leads.
-	feed    atomic.Pointer[kube.Feed]
-	leading atomic.Bool
 }
 
 // healthy reports whether the engine works; a process that waits to lead has none, and is well.
@@ -100,8 +97,6 @@ func (p *process) lead(ctx context.Context, first *side) error {
 // cluster as it is equals what any history would have led to, so that no setting needs to change under way. Its predecessor has written its last
 // word by then. Rows that stay as they are are not touched.
 func (p *process) reign(ctx context.Context, epoch string, first *side) error {
-	p.leading.Store(true)
-	defer p.leading.Store(false)
 	ctx, stop := context.WithCancel(ctx)
 	settings := make(chan decide.Defaults, 1)
 	var keeping sync.WaitGroup
@@ -110,6 +105,10 @@ func (p *process) reign(ctx context.Context, epoch string, first *side) error {
 	if p.signer != nil {
 		// The databases' servers need certificates before there is a database to write to.
 		keeping.Go(func() { p.signer.Run(ctx) })
+		// Without its CAs the API server does not believe atoll-inspect, and ends no deletion of a namespace.
+		keeping.Go(func() {
+			announce.Run(ctx, announce.Config{Objects: p.settings, Bundle: p.signer.InspectBundle, Log: p.log})
+		})
 	}
 	sampling := controller.NewSampling(p.database, epoch, p.log)
 	keeping.Go(func() { sampling.Run(ctx) })
@@ -199,21 +198,5 @@ func (p *process) open(ctx context.Context) (*side, error) {
 	var running sync.WaitGroup
 	running.Go(func() { _ = feed.Run(ctx) }) // It ends with ctx alone.
 	running.Go(func() { writer.Run(ctx) })
-	p.feed.Store(feed)
 	return &side{feed, writer, func() { stop(); running.Wait() }}, nil
-}
-
-// findDatabase says where a database's servers are now.
-func findDatabase(records central.Store, kind central.Kind, port uint16) func(context.Context) ([]string, error) {
-	return func(ctx context.Context) ([]string, error) {
-		record, err := records.Get(ctx, kind)
-		if err != nil {
-			return nil, err
-		}
-		remotes := record.Remotes(port)
-		if remotes == "" {
-			return nil, fmt.Errorf("ConfigMap %s names no server of it yet", central.RecordName)
-		}
-		return strings.Split(remotes, ","), nil
-	}
 }

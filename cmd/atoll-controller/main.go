@@ -34,8 +34,6 @@ type options struct {
 	nbAddresses    string
 	nbRecord       bool
 	goneAfter      time.Duration
-	sbAddresses    string
-	inspectAddress string
 	leaderElect    bool
 	leaseNamespace string
 	metricsAddress string
@@ -75,12 +73,10 @@ func command() *cobra.Command {
 	f.StringVar(&o.nbAddresses, "nb-address", "unix:/var/run/ovn/ovnnb_db.sock", "servers of the northbound database, separated by commas")
 	f.BoolVar(&o.nbRecord, "nb-record", false, "in place of --nb-address: the servers that ConfigMap "+central.RecordName+" names, by TLS")
 	f.DurationVar(&o.goneAfter, "chassis-gone-after", 5*time.Minute, "with --nb-record: how long a chassis must have no Node object until it is deleted from the southbound database")
-	f.StringVar(&o.sbAddresses, "sb-address", "unix:/var/run/ovn/ovnsb_db.sock", "servers of the southbound database, separated by commas: for inspection alone; with --nb-record those that the ConfigMap names")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "write only while holding a Lease")
 	f.StringVar(&o.leaseNamespace, "leader-elect-namespace", "atoll-system", "namespace of the Lease")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
 	f.StringVar(&o.scrapeAddress, "scrape-address", "", "where /metrics alone is served to others, over TLS and to whoever may get /metrics by RBAC: an address of this machine, with a port or without (9410) (empty: nowhere)")
-	f.StringVar(&o.inspectAddress, "inspect-address", "", "where the API inspect.atoll.dev is served to the API server: an address of this machine, with a port or without (9413) (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
 	f.IntVar(&o.burst, "kube-api-burst", 4000, "requests to the API server that may come at once")
@@ -128,20 +124,16 @@ func run(ctx context.Context, o options) error {
 	if o.clean {
 		return clean(ctx, p.database, p.signer, log)
 	}
-	p.southbound = ovsdb.Config{Addresses: strings.Split(o.sbAddresses, ","), TLS: p.database.TLS, Log: log}
 	if o.nbRecord {
 		if !o.signs {
 			return errors.New("--nb-record needs --sign-certificates: the controller signs its own certificate, too")
 		}
 		p.records = central.Store{Client: reviews, Namespace: o.leaseNamespace}
-		p.database.Find = findDatabase(p.records, central.Northbound, central.Northbound.ClientPort())
-		p.southbound.Find = findDatabase(p.records, central.Southbound, central.FullPort)
+		p.database.Find = p.records.Servers(central.Northbound, central.Northbound.ClientPort())
+		p.southbound = ovsdb.Config{TLS: p.database.TLS, Log: log, Find: p.records.Servers(central.Southbound, central.FullPort)}
 		p.shown = &southbound.Certificates{Records: p.records, TLS: p.database.TLS, Log: log}
 		registry.MustRegister(p.shown)
 		p.learnt = southbound.NewLearnt(registry)
-	}
-	if err := checkInspection(o); err != nil {
-		return err
 	}
 	registry.MustRegister(build.Collector("atoll_controller"), controller.NewCapacityCollector(p.engine.Load))
 	group, ctx := errgroup.WithContext(ctx)
@@ -155,9 +147,6 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.pprofAddress != "" {
 		group.Go(func() error { return servePprof(ctx, o.pprofAddress) })
-	}
-	if o.inspectAddress != "" {
-		group.Go(func() error { return p.serveInspection(ctx, reviews) })
 	}
 	group.Go(func() error { return p.run(ctx) })
 	return group.Wait()

@@ -50,7 +50,7 @@ func TestImages(t *testing.T) {
 			c.run(t, tree)
 		}
 		if b.name == "atoll" && b.version != unknown {
-			for _, program := range []string{"atoll", "atoll-agent", "atoll-cni", "atoll-controller", "atoll-dns"} {
+			for _, program := range []string{"atoll", "atoll-agent", "atoll-cni", "atoll-controller", "atoll-dns", "atoll-inspect"} {
 				command{65532, program + " version " + b.version + "\n", "", []string{"/usr/local/bin/" + program, "--version"}}.run(t, tree)
 			}
 		}
@@ -119,6 +119,7 @@ var commands = map[string][]command{
 	"atoll": {
 		{65532, "check", "", []string{"/usr/local/bin/atoll", "--help"}},
 		{65532, "--nb-address", "", []string{"/usr/local/bin/atoll-controller", "--help"}},
+		{65532, "--inspect-address", "", []string{"/usr/local/bin/atoll-inspect", "--help"}},
 		{65532, "--node-name", "", []string{"/usr/local/bin/atoll-agent", "--help"}},
 		{65532, "--probe-socket", "", []string{"/usr/local/bin/atoll-dns", "--help"}},
 		{65532, "supportedVersions", `{"cniVersion":"1.0.0"}`, []string{"/usr/local/bin/atoll-cni"}},

@@ -60,7 +60,7 @@ type Config struct {
 	LeaseNamespace string
 	// NamesSocket is where the node's DNS program is told of portholes; empty when nobody answers for names.
 	NamesSocket string
-	// InspectAddress is where controllers ask about pods, with a port or without; empty: nowhere.
+	// InspectAddress is where atoll-inspect asks about the node and its pods, with a port or without; empty: nowhere.
 	InspectAddress string
 	// ScrapeAddress serves /metrics alone, to whoever may read them; empty does not.
 	ScrapeAddress string

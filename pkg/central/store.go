@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,6 +93,21 @@ func (s Store) Swap(ctx context.Context, kind Kind, from, to Database) error {
 		return fmt.Errorf("write ConfigMap %s: %w", RecordName, err)
 	}
 	return nil
+}
+
+// Servers says where a database's servers are now, by the record: what ovsdb.Config.Find asks.
+func (s Store) Servers(kind Kind, port uint16) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		record, err := s.Get(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		remotes := record.Remotes(port)
+		if remotes == "" {
+			return nil, fmt.Errorf("ConfigMap %s names no server of it yet", RecordName)
+		}
+		return strings.Split(remotes, ","), nil
+	}
 }
 
 // Open lets a southbound database that was held serve nodes.

@@ -122,38 +122,6 @@ func AgentClient(dir, node string) func(netip.Addr) *tls.Config {
 	}
 }
 
-// AgentClient is how a controller reaches the agent of a node at an address of the node: nobody else is taken for it.
-func (s *Signer) AgentClient(node string) func(netip.Addr) *tls.Config {
-	return func(address netip.Addr) *tls.Config { return s.agentClient(node, address) }
-}
-
-func (s *Signer) agentClient(node string, address netip.Addr) *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		// VerifyConnection does all of it, for each connection, by the CAs of now.
-		InsecureSkipVerify: true, //nolint:gosec // See there.
-		VerifyConnection: func(state tls.ConnectionState) error {
-			agents, err := s.agents()
-			if err != nil {
-				return err
-			}
-			return verifyAgent(state.PeerCertificates, agents, node, address)
-		},
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.own() },
-	}
-}
-
-// agents are the CAs of agents.
-func (s *Signer) agents() (*x509.CertPool, error) {
-	if all := s.authorities.Load(); all != nil {
-		return (*all)[Agent].pool(), nil
-	}
-	if seen := s.seenAgents.Load(); seen != nil {
-		return seen, nil
-	}
-	return nil, errors.New("the authority of agents is not known yet")
-}
-
 // verifyAgent is an error unless somebody is the agent of a node.
 func verifyAgent(shown []*x509.Certificate, agents *x509.CertPool, node string, address netip.Addr) error {
 	if len(shown) == 0 {

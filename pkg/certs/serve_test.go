@@ -2,55 +2,47 @@ package certs
 
 import (
 	"crypto/x509"
-	"slices"
 	"testing"
 	"time"
 )
 
-// TestServerTLS: a server's certificate is for its names and for nothing else, is kept for half of its life, and is made anew when another CA signs.
-func TestServerTLS(t *testing.T) {
+// TestInspectBundle: the API server believes atoll-inspect, and controllers of the version before, by the names of the Service, and neither an agent nor a
+// member, whose certificates have addresses alone.
+func TestInspectBundle(t *testing.T) {
 	t.Parallel()
-	now := epoch
-	s := NewSigner(SignerConfig{Now: func() time.Time { return now }, Life: 24 * time.Hour})
-	config := s.ServerTLS("atoll-inspect", "atoll-inspect.atoll-system.svc")
-	if _, err := config.GetCertificate(nil); err == nil || s.CentralBundle() != nil {
-		t.Fatal("there is a certificate before there is an authority")
+	now := time.Now()
+	s := NewSigner(SignerConfig{})
+	if s.InspectBundle() != nil {
+		t.Fatal("there are CAs before there is an authority")
 	}
-	authority := newAuthority(t, string(Central), now)
-	s.seen.Store(&authority)
-	shown := func() *x509.Certificate {
-		t.Helper()
-		c, err := config.GetCertificate(nil)
-		if err != nil {
-			t.Fatal(err)
+	all := Authorities{Central: newAuthority(t, string(Central), now), Node: newAuthority(t, string(Node), now), Agent: newAuthority(t, string(Agent), now)}
+	s.authorities.Store(&all)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(s.InspectBundle())
+	inspection := grantOf(SignerInspectServer, "n1")
+	for _, test := range []struct {
+		name     string
+		kind     Kind
+		grant    Grant
+		believed bool
+	}{
+		{"atoll-inspect", Agent, inspection, true},
+		{"a controller of the version before", Central, inspection, true},
+		{"one with a node's authority", Node, inspection, false},
+		{"an agent", Agent, grantOf(SignerAgent, "n1"), false},
+		{"a member", Central, grantOf(SignerCentral, "n1"), false},
+		{"a client", Central, grantOf(SignerInspect, "n1"), false},
+	} {
+		shown, _ := show(t, all[test.kind], test.grant)
+		for _, name := range inspectNames() {
+			_, err := shown.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: name})
+			if (err == nil) != test.believed {
+				t.Errorf("%s is believed as %s: %v", test.name, name, err)
+			}
 		}
-		pool := x509.NewCertPool()
-		pool.AppendCertsFromPEM(s.CentralBundle())
-		if _, err := c.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "atoll-inspect.atoll-system.svc", CurrentTime: now}); err != nil {
-			t.Fatal(err)
+		// Nobody takes any of them but a member for a database.
+		if err := verifyMember([]*x509.Certificate{shown.Leaf}, all[Central].pool()); (err == nil) != (test.name == "a member") {
+			t.Errorf("%s is taken for a member: %v", test.name, err)
 		}
-		return c.Leaf
-	}
-	first := shown()
-	if !slices.Equal(first.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) {
-		t.Errorf("it may be used for %v", first.ExtKeyUsage)
-	}
-	if err := verifyMember([]*x509.Certificate{first}, authority.pool()); err == nil {
-		t.Error("it is taken for a member's")
-	}
-	now = now.Add(11 * time.Hour)
-	if !shown().Equal(first) {
-		t.Error("another is made before half of its life")
-	}
-	now = now.Add(2 * time.Hour)
-	second := shown()
-	if second.Equal(first) {
-		t.Error("it is shown past half of its life")
-	}
-	// Somebody has deleted the Secret: nobody trusts the CA of before.
-	anew := newAuthority(t, string(Central), now)
-	s.seen.Store(&anew)
-	if shown().Equal(second) {
-		t.Error("it is shown although another CA signs")
 	}
 }

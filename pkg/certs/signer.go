@@ -2,7 +2,6 @@ package certs
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,11 +49,9 @@ type Signer struct {
 	// authorities are what store has said last. While it has said nothing, or an error, nothing is signed.
 	authorities atomic.Pointer[Authorities]
 	// seen is the central one, as a controller that does not sign has read it last.
-	seen atomic.Pointer[Authority]
-	// seenAgents are the CAs of agents, in the same way.
-	seenAgents atomic.Pointer[x509.CertPool]
-	known      chan struct{}
-	once       sync.Once
+	seen  atomic.Pointer[Authority]
+	known chan struct{}
+	once  sync.Once
 	// judge is Judge; tests show what goes through without.
 	judge   func(*certificates.CertificateSigningRequestSpec, *core.Node) (Grant, key, error)
 	signed  *prometheus.CounterVec

@@ -38,10 +38,10 @@ type (
 	askConnect = func(ctx context.Context, on inspect.Sender, q nodeapi.ConnectQuestion) (net.Conn, error)
 )
 
-// AgentsBy asks them with a controller's certificate.
-func AgentsBy(signer *certs.Signer) Agents {
+// AgentsBy asks them with the certificate of atoll-inspect that certs.Keep has put into a directory.
+func AgentsBy(dir string) Agents {
 	client := func(on inspect.Sender) nodeapi.Client {
-		return nodeapi.Client{Node: on.Node, Addresses: on.Addresses, TLS: signer.AgentClient(on.Node)}
+		return nodeapi.Client{Node: on.Node, Addresses: on.Addresses, TLS: certs.AgentClient(dir, on.Node)}
 	}
 	return Agents{
 		Ping: func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error {

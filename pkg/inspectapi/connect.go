@@ -42,7 +42,7 @@ var (
 	errTakenAway = errors.New("its user may not have it any more")
 )
 
-// connector connects users to the databases, by the controller's own certificate: whoever is let through here may do there what the controller may, as
+// connector connects users to the databases, by the certificate of atoll-inspect: whoever is let through here may do there what atoll-inspect may, as
 // far as the gate lets him.
 type connector struct {
 	*handler

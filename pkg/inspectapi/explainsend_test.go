@@ -156,9 +156,9 @@ func TestWhoMaySend(t *testing.T) {
 func TestSendsWithoutAgents(t *testing.T) {
 	t.Parallel()
 	w, s, a := proving(t)
-	a.broken["n2"] = &nodeapi.RefusedError{What: "node n2: it does not know the question: it is older than the controller"}
+	a.broken["n2"] = &nodeapi.RefusedError{What: "node n2: it does not know the question: it is older than atoll-inspect"}
 	status, told := w.send(t, w.client, "operator", http.MethodPost, "/explanations", sendQuestion)
-	if status != http.StatusCreated || a.pings != 1 || len(s.judged) != 2 || !strings.Contains(s.judged[1].Problem, "older than the controller") || s.judged[0].Problem != "" {
+	if status != http.StatusCreated || a.pings != 1 || len(s.judged) != 2 || !strings.Contains(s.judged[1].Problem, "older than atoll-inspect") || s.judged[0].Problem != "" {
 		t.Errorf("without n2: %d %s, judged is %+v", status, told, s.judged)
 	}
 	a.pings, a.broken = 0, map[string]error{"n1": errors.New("it is away")}

@@ -26,10 +26,10 @@ type FlowPlans interface {
 // FlowAgents asks the agent of a node for flows.
 type FlowAgents func(ctx context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error
 
-// FlowAgentsBy asks them with a controller's certificate.
-func FlowAgentsBy(signer *certs.Signer) FlowAgents {
+// FlowAgentsBy asks them with the certificate of atoll-inspect that certs.Keep has put into a directory.
+func FlowAgentsBy(dir string) FlowAgents {
 	return func(ctx context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
-		return nodeapi.Client{Node: on.Name, Addresses: on.Addresses, TLS: signer.AgentClient(on.Name)}.Flows(ctx, q, each)
+		return nodeapi.Client{Node: on.Name, Addresses: on.Addresses, TLS: certs.AgentClient(dir, on.Name)}.Flows(ctx, q, each)
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/config/defaults"
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspectapi/announce"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nodeapi"
@@ -38,8 +39,12 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// controllerUser is what all of ours runs as: with its rights and no others.
-const controllerUser = "system:serviceaccount:atoll-system:atoll-controller"
+// controllerUser and inspectUser are what ours run as: with their rights and no others. inspectNode is where inspection says that it runs.
+const (
+	controllerUser = "system:serviceaccount:atoll-system:atoll-controller"
+	inspectUser    = "system:serviceaccount:atoll-system:atoll-inspect"
+	inspectNode    = "inspects"
+)
 
 // lab is an API server that aggregates, OVN's databases, a controller, and inspection.
 type lab struct {
@@ -136,16 +141,23 @@ func (l *lab) checkNode(_ context.Context, _ inspect.FlowNode, q nodeapi.CheckQu
 	return out, nil
 }
 
-// run has a controller lead, and serve inspection, until stop is called.
+// run has a controller lead, and inspection served beside it, until stop is called.
 func (l *lab) run() {
 	l.t.Helper()
+	// Certificates are given on nodes alone.
+	l.apply("{apiVersion: v1, kind: Node, metadata: {name: " + inspectNode + "}}")
 	log := slog.New(slog.NewTextHandler(l.t.Output(), nil))
 	as := l.server.As(controllerUser, "system:serviceaccounts")
 	client, err := kubernetes.NewForConfig(as)
 	l.must(err)
 	objects, err := dynamic.NewForConfig(as)
 	l.must(err)
-	feed, err := kube.NewFeed(as, kube.Options{Logger: log})
+	feed, err := kube.NewFeed(as, kube.Options{Logger: log, ShutOut: true})
+	l.must(err)
+	looks := l.server.As(inspectUser, "system:serviceaccounts", "atoll.dev:node:"+inspectNode)
+	inspecting, err := kubernetes.NewForConfig(looks)
+	l.must(err)
+	looking, err := kube.NewFeed(looks, kube.Options{Logger: log, ShutOut: true})
 	l.must(err)
 	writer, err := kube.NewWriter(as, feed, kube.WriterOptions{Logger: log})
 	l.must(err)
@@ -163,8 +175,8 @@ func (l *lab) run() {
 	north := ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase}
 	south := ovsdb.Asker{Config: ovsdb.Config{Addresses: []string{l.central.SBAddress()}, Log: log}, Database: ovsdb.SouthboundDatabase}
 	inquirer := inspect.Inquirer{
-		Source: "the controller of the test", Client: client,
-		Held:       func() (inspect.Held, error) { return inspect.HeldBy(feed, settings) },
+		Source: "inspection of the test", Client: inspecting,
+		Held:       func() (inspect.Held, error) { return inspect.HeldBy(looking, settings) },
 		Northbound: &north, Southbound: &south,
 	}
 	inquirer.Mirror, inquirer.Settings = inspect.NewMirror(northbound), func() (config.Settings, error) {
@@ -176,8 +188,15 @@ func (l *lab) run() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { _ = feed.Run(ctx) })
+	running.Go(func() { _ = looking.Run(ctx) })
 	running.Go(func() { writer.Run(ctx) })
 	running.Go(func() { signer.Run(ctx) })
+	running.Go(func() { announce.Run(ctx, announce.Config{Objects: objects, Bundle: signer.InspectBundle, Log: log}) })
+	asks, serves := l.t.TempDir(), l.t.TempDir()
+	for name, dir := range map[string]string{certs.SignerInspect: asks, certs.SignerInspectServer: serves} {
+		keeper := certs.NewKeeper(certs.KeeperConfig{Client: inspecting, Log: log, Signer: name, Node: inspectNode, Dir: dir})
+		running.Go(func() { _ = keeper.Run(ctx) })
+	}
 	running.Go(func() {
 		if err := engine.Run(ctx); err != nil {
 			l.t.Error(err)
@@ -188,8 +207,9 @@ func (l *lab) run() {
 	running.Go(func() {
 		defer close(served)
 		err := ServeOn(serving, listener, Config{
-			Client: client, Objects: objects, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(signer), Flows: inquirer, FlowAgents: FlowAgentsBy(signer), AllNodes: &machines{names: []string{"n1"}}, CheckAgents: l.checkNode, Databases: Databases(north, south), Signer: signer, Log: log,
-			Leads: func() bool { return true },
+			Client: inspecting, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(asks), Flows: inquirer, FlowAgents: FlowAgentsBy(asks),
+			AllNodes: &machines{names: []string{"n1"}}, CheckAgents: l.checkNode, Databases: Databases(north, south),
+			TLS: certs.InspectServer(serves), Log: log,
 		})
 		if err != nil {
 			l.t.Error(err)
@@ -200,9 +220,9 @@ func (l *lab) run() {
 	// The API server finds the Service by its name, since an endpoint cannot be a loopback address.
 	_, port, err := net.SplitHostPort(l.address)
 	l.must(err)
-	l.kubectl("patch", "service", "-n", "atoll-system", ServiceName, "--type=merge", "-p",
+	l.kubectl("patch", "service", "-n", "atoll-system", certs.InspectName, "--type=merge", "-p",
 		`{"spec":{"type":"ExternalName","externalName":"localhost","clusterIP":null,"clusterIPs":null,"selector":null}}`)
-	l.kubectl("patch", "apiservice", APIServiceName(), "--type=merge", "-p", fmt.Sprintf(`{"spec":{"service":{"port":%s}}}`, port))
+	l.kubectl("patch", "apiservice", announce.APIServiceName(), "--type=merge", "-p", fmt.Sprintf(`{"spec":{"service":{"port":%s}}}`, port))
 	l.available("True")
 }
 
@@ -210,7 +230,7 @@ func (l *lab) run() {
 func (l *lab) available(status string) {
 	l.t.Helper()
 	l.eventually("the APIService to be available: "+status, func() error {
-		have := l.kubectl("get", "apiservice", APIServiceName(), "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status}{" "}{.status.conditions[?(@.type=="Available")].message}`)
+		have := l.kubectl("get", "apiservice", announce.APIServiceName(), "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status}{" "}{.status.conditions[?(@.type=="Available")].message}`)
 		if !strings.HasPrefix(have, status+" ") {
 			return fmt.Errorf("it says %s", have)
 		}

@@ -26,10 +26,10 @@ type AllNodes interface {
 // CheckAgents asks the agent of a node whether what is on it is what should be.
 type CheckAgents func(ctx context.Context, on inspect.FlowNode, q nodeapi.CheckQuestion) (model.NodeCheck, error)
 
-// CheckAgentsBy asks them with a controller's certificate.
-func CheckAgentsBy(signer *certs.Signer) CheckAgents {
+// CheckAgentsBy asks them with the certificate of atoll-inspect that certs.Keep has put into a directory.
+func CheckAgentsBy(dir string) CheckAgents {
 	return func(ctx context.Context, on inspect.FlowNode, q nodeapi.CheckQuestion) (model.NodeCheck, error) {
-		return nodeapi.Client{Node: on.Name, Addresses: on.Addresses, TLS: signer.AgentClient(on.Name)}.Check(ctx, q)
+		return nodeapi.Client{Node: on.Name, Addresses: on.Addresses, TLS: certs.AgentClient(dir, on.Name)}.Check(ctx, q)
 	}
 }
 

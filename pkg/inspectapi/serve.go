@@ -11,20 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/daemon"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
-)
-
-// The Service by which the API server calls.
-const (
-	// ServiceName is its name, in certs.Namespace.
-	ServiceName = "atoll-inspect"
-	// commonName is the certificate's.
-	commonName = "atoll-inspect"
 )
 
 // answerTime bounds an answer, with all that is asked for it.
@@ -32,9 +22,7 @@ const answerTime = 30 * time.Second
 
 // Config says what is served, and how.
 type Config struct {
-	Client kubernetes.Interface
-	// Objects reads and writes the APIService.
-	Objects dynamic.Interface
+	Client  kubernetes.Interface
 	Answers Answers
 	// Nodes and Agents are by whom packets are sent from pods, and captured.
 	Nodes  Nodes
@@ -47,10 +35,9 @@ type Config struct {
 	CheckAgents CheckAgents
 	// Databases are those that users may be connected to, by their names in the API.
 	Databases map[string]ovsdb.Asker
-	Signer    *certs.Signer
-	Log       *slog.Logger
-	// Leads reports whether this process leads: only such a one writes the APIService.
-	Leads func() bool
+	// TLS has the certificate by which the API server tells who answers.
+	TLS *tls.Config
+	Log *slog.Logger
 }
 
 // Serve serves at address until ctx ends.
@@ -64,9 +51,9 @@ func Serve(ctx context.Context, address string, c Config) error {
 
 // ServeOn is Serve at a listener, which it closes.
 func ServeOn(ctx context.Context, listener net.Listener, c Config) error {
-	if c.Signer == nil {
+	if c.TLS == nil {
 		_ = listener.Close()
-		return errors.New("serve inspection: without certificates (--sign-certificates) the API server cannot tell who answers")
+		return errors.New("serve inspection: without a certificate the API server cannot tell who answers")
 	}
 	authn := newAuthenticator(c.Client, c.Log)
 	h := &handler{answers: c.Answers, authn: authn, authz: newAuthorizer(c.Client), log: c.Log, places: newPlaces()}
@@ -74,11 +61,8 @@ func ServeOn(ctx context.Context, listener net.Listener, c Config) error {
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	running.Go(func() { c.Signer.Follow(ctx) })
 	running.Go(func() { authn.follow(ctx) })
-	running.Go(func() { announce(ctx, c) })
-	host := ServiceName + "." + certs.Namespace + ".svc"
-	config := c.Signer.ServerTLS(commonName, host, host+".cluster.local")
+	config := c.TLS.Clone()
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
 	flower, checker := newFlower(h, c.Flows, c.FlowAgents), newChecker(h, c.AllNodes, c.CheckAgents)

@@ -39,7 +39,7 @@ func newPlaces() places {
 	}
 }
 
-// newWork leaves half of the processors to what else the controller does. Where there are few, there is one for whoever asks, and one for an operator.
+// newWork leaves half of the processors to what else runs on the node. Where there are few, there is one for whoever asks, and one for an operator.
 func newWork() *turns.Turns {
 	return turns.New("explanations and trials", turns.Bounds{Every: max(2, runtime.GOMAXPROCS(0)/2), Each: 1, Kept: 1})
 }

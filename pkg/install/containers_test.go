@@ -94,7 +94,7 @@ func TestWhatContainersMayDo(t *testing.T) {
 // vSwitch have none: their size is the cluster's, and they would be as large again after a restart (docs/sizing.md).
 func TestMemoryOfContainers(t *testing.T) {
 	t.Parallel()
-	limits := map[string]string{"atoll-controller/controller": "2Gi", "atoll-agent/agent": "1Gi", "atoll-dns/dns": "1Gi", "atoll-dns/portholes": "128Mi"}
+	limits := map[string]string{"atoll-controller/controller": "2Gi", "atoll-inspect/inspect": "2Gi", "atoll-agent/agent": "1Gi", "atoll-dns/dns": "1Gi", "atoll-dns/portholes": "128Mi"}
 	for _, source := range sources {
 		for name, pod := range podsOf(t, source) {
 			for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {

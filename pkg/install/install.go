@@ -203,7 +203,9 @@ func (c *Cluster) roll(ctx context.Context, p *Plan, o Options, how Manner, step
 	workloads := p.workloads()
 	if how == OneByOne {
 		rest := split(p.Objects)[programs]
-		rest = slices.DeleteFunc(rest, isWorkload)
+		rest = slices.DeleteFunc(rest, func(o *unstructured.Unstructured) bool {
+			return isWorkload(o) || slices.ContainsFunc(workloads, func(w *unstructured.Unstructured) bool { return leadsTo(o, w) })
+		})
 		if err := steps.Do(stageTitles[programs], func() error {
 			all, err = c.applyAll(ctx, rest)
 			return err
@@ -213,21 +215,24 @@ func (c *Cluster) roll(ctx context.Context, p *Plan, o Options, how Manner, step
 		slices.SortStableFunc(workloads, func(a, b *unstructured.Unstructured) int { return turn(a) - turn(b) })
 	}
 	for _, w := range workloads {
-		step := func() error {
-			if how == OneByOne {
-				outcomes, err := c.applyAll(ctx, []*unstructured.Unstructured{w})
-				all = append(all, outcomes...)
-				if err != nil {
-					return err
-				}
-			}
-			if !o.Wait {
+		apply := func(objects ...*unstructured.Unstructured) error {
+			if how == AtOnce {
 				return nil
 			}
-			if err := c.waitRolledOut(ctx, steps, w); err != nil {
-				return fmt.Errorf("wait for %s: %w", nameOf(w), err)
+			outcomes, err := c.applyAll(ctx, objects)
+			all = append(all, outcomes...)
+			return err
+		}
+		step := func() error {
+			if err := apply(w); err != nil {
+				return err
 			}
-			return nil
+			if o.Wait {
+				if err := c.waitRolledOut(ctx, steps, w); err != nil {
+					return fmt.Errorf("wait for %s: %w", nameOf(w), err)
+				}
+			}
+			return apply(slices.DeleteFunc(slices.Clone(p.Objects), func(one *unstructured.Unstructured) bool { return !leadsTo(one, w) })...)
 		}
 		if how == AtOnce && !o.Wait {
 			break

@@ -11,6 +11,7 @@ const system = "atoll-system"
 const (
 	centralName    = "atoll-ovn-central"
 	controllerName = "atoll-controller"
+	inspectName    = "atoll-inspect"
 	ovnNodeName    = "atoll-ovn-node"
 	agentName      = "atoll-agent"
 	dnsName        = "atoll-dns"
@@ -67,8 +68,14 @@ func isWorkload(o *unstructured.Unstructured) bool {
 }
 
 // upgradeOrder is in which order the programs are brought to another version; each is waited for before the next. A program that is not named
-// comes last.
-var upgradeOrder = []string{centralName, controllerName, ovnNodeName, agentName, dnsName}
+// comes last. Inspection has its certificates from the controller that leads.
+var upgradeOrder = []string{centralName, controllerName, inspectName, ovnNodeName, agentName, dnsName}
+
+// leadsTo reports whether an object is the Service of a workload, which has the workload's name. In an upgrade it is applied when the workload's
+// pods are ready: until then it leads to those that answered before, which may be another workload's.
+func leadsTo(o, workload *unstructured.Unstructured) bool {
+	return isKind(o, "", "Service") && o.GetName() == workload.GetName() && o.GetNamespace() == workload.GetNamespace()
+}
 
 // split sorts objects into stages, keeping their order in each.
 func split(objects []*unstructured.Unstructured) [stages][]*unstructured.Unstructured {

@@ -15,6 +15,7 @@ const (
 	controller = "system:serviceaccount:atoll-system:atoll-controller"
 	agent      = "system:serviceaccount:atoll-system:atoll-agent"
 	names      = "system:serviceaccount:atoll-system:atoll-dns"
+	inspection = "system:serviceaccount:atoll-system:atoll-inspect"
 )
 
 // testRights asks RBAC what the programs may do: all that they need, and none of what would make them worth taking over.
@@ -29,6 +30,7 @@ func testRights(t *testing.T, s *apiserver.Server) {
 	gateways := request{group: "gateway.networking.k8s.io", resource: "gateways"}
 	gatewayStatus := request{group: "gateway.networking.k8s.io", resource: "gateways", subresource: "status"}
 	status := request{group: "atoll.dev", resource: "networks", subresource: "status"}
+	writes := []string{"create", "update", "patch", "delete", "deletecollection"}
 	for _, rule := range []struct {
 		user    string
 		request request
@@ -44,11 +46,11 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{agent, tenants, nil, []string{"get", "list", "watch", "create", "update", "patch", "delete", "administer"}},
 		{names, tenants, nil, []string{"get", "list", "watch", "create", "update", "patch", "delete", "administer"}},
 		{controller, status, []string{"update", "patch"}, nil},
-		{controller, request{resource: "events"}, []string{"create", "patch", "list"}, []string{"delete"}},
+		{controller, request{resource: "events"}, []string{"create", "patch"}, []string{"list", "delete"}},
 		{controller, request{group: "apiregistration.k8s.io", resource: "apiservices", name: "v1alpha1.inspect.atoll.dev"}, []string{"get", "patch"}, []string{"create", "delete"}},
 		{controller, request{group: "apiregistration.k8s.io", resource: "apiservices", name: "v1."}, nil, []string{"get", "patch", "update"}},
-		{controller, request{resource: "configmaps", namespace: "kube-system", name: "extension-apiserver-authentication"}, []string{"get"}, []string{"update", "patch"}},
-		{controller, request{group: "apps", resource: "deployments", namespace: "atoll-system"}, []string{"list"}, []string{"create", "update", "patch", "delete"}},
+		{controller, request{resource: "configmaps", namespace: "kube-system", name: "extension-apiserver-authentication"}, nil, []string{"get", "update", "patch"}},
+		{controller, request{group: "apps", resource: "deployments", namespace: "atoll-system"}, nil, []string{"list", "create", "update", "patch", "delete"}},
 		{controller, request{group: "atoll.dev", resource: "networks", subresource: "finalizers"}, []string{"update"}, nil},
 		{controller, request{group: "atoll.dev", resource: "networkviews", namespace: "team"}, []string{"get", "list", "watch", "create", "update", "delete"}, []string{"deletecollection"}},
 		{agent, request{group: "atoll.dev", resource: "networkviews", namespace: "team"}, nil, []string{"get", "list", "watch", "create", "update", "delete"}},
@@ -101,6 +103,45 @@ func testRights(t *testing.T, s *apiserver.Server) {
 		{agent, request{group: "coordination.k8s.io", resource: "leases", namespace: "kube-system"}, nil, []string{"get", "list", "watch"}},
 		{agent, slices, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{agent, request{resource: "secrets", namespace: "atoll-system"}, nil, []string{"get", "list"}},
+		{inspection, networks, []string{"get", "list", "watch"}, writes},
+		{inspection, status, nil, writes},
+		{inspection, tenants, []string{"get", "list", "watch"}, append([]string{"administer"}, writes...)},
+		{inspection, settings, []string{"get", "list", "watch"}, writes},
+		{inspection, request{group: "atoll.dev", resource: "nodereports"}, []string{"get", "list", "watch"}, writes},
+		{inspection, request{group: "atoll.dev", resource: "networkviews", namespace: "team"}, nil, append([]string{"get", "list"}, writes...)},
+		{inspection, pods, []string{"get", "list", "watch"}, writes},
+		{inspection, request{resource: "pods", subresource: "status"}, nil, writes},
+		{inspection, request{resource: "pods", subresource: "exec", namespace: "team"}, nil, writes},
+		{inspection, request{resource: "nodes"}, []string{"get", "list", "watch"}, writes},
+		{inspection, request{resource: "nodes", subresource: "proxy"}, nil, append([]string{"get"}, writes...)},
+		{inspection, request{resource: "services"}, []string{"get", "list", "watch"}, writes},
+		{inspection, request{resource: "namespaces"}, []string{"get", "list", "watch"}, writes},
+		{inspection, slices, []string{"get", "list", "watch"}, writes},
+		{inspection, gateways, []string{"get", "list", "watch"}, writes},
+		{inspection, gatewayStatus, nil, writes},
+		{inspection, request{group: "networking.k8s.io", resource: "networkpolicies"}, []string{"get", "list", "watch"}, writes},
+		{inspection, request{group: "policy.networking.k8s.io", resource: "clusternetworkpolicies"}, []string{"get", "list", "watch"}, writes},
+		{inspection, request{resource: "events", namespace: "team"}, []string{"list"}, writes},
+		{inspection, request{group: "apps", resource: "deployments", namespace: "atoll-system"}, []string{"list"}, writes},
+		{inspection, request{group: "coordination.k8s.io", resource: "leases", name: "atoll-controller", namespace: "atoll-system"}, []string{"get"}, writes},
+		{inspection, request{resource: "configmaps", namespace: "atoll-system", name: "atoll-ovn"}, []string{"get"}, writes},
+		{inspection, request{resource: "configmaps", namespace: "atoll-system", name: "atoll-ca"}, []string{"get", "list", "watch"}, writes},
+		{inspection, request{resource: "configmaps", namespace: "atoll-system", name: "atoll-nodes-shut-out"}, []string{"get", "list", "watch"}, writes},
+		{inspection, request{resource: "configmaps", namespace: "kube-system", name: "extension-apiserver-authentication"}, []string{"get"}, writes},
+		{inspection, request{resource: "secrets", namespace: "atoll-system", name: "atoll-ca-central"}, nil, append([]string{"get", "list"}, writes...)},
+		{inspection, request{resource: "secrets", namespace: "team"}, nil, append([]string{"get", "list"}, writes...)},
+		{inspection, request{resource: "serviceaccounts", subresource: "token", namespace: "atoll-system"}, nil, writes},
+		{inspection, request{resource: "users"}, nil, []string{"impersonate"}},
+		{inspection, clusterRoles, nil, append([]string{"escalate", "bind"}, writes...)},
+		{inspection, request{group: "apiregistration.k8s.io", resource: "apiservices", name: "v1alpha1.inspect.atoll.dev"}, nil, writes},
+		{inspection, request{group: "inspect.atoll.dev", resource: "databases", subresource: "proxy"}, nil, append([]string{"get"}, writes...)},
+		{inspection, request{group: "authentication.k8s.io", resource: "tokenreviews"}, []string{"create"}, nil},
+		{inspection, request{group: "authorization.k8s.io", resource: "subjectaccessreviews"}, []string{"create"}, nil},
+		{inspection, request{group: "certificates.k8s.io", resource: "certificatesigningrequests"}, []string{"create", "get"}, []string{"list", "watch", "update", "patch", "delete"}},
+		{inspection, request{group: "certificates.k8s.io", resource: "certificatesigningrequests", subresource: "approval"}, nil, writes},
+		{inspection, request{group: "certificates.k8s.io", resource: "signers", name: "atoll.dev/inspect"}, nil, []string{"approve", "sign"}},
+		{controller, request{group: "certificates.k8s.io", resource: "signers", name: "atoll.dev/inspect"}, []string{"approve", "sign"}, nil},
+		{controller, request{group: "certificates.k8s.io", resource: "signers", name: "atoll.dev/inspect-server"}, []string{"approve", "sign"}, nil},
 		{names, networks, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{names, request{resource: "namespaces"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},
 		{names, request{resource: "services"}, []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}},

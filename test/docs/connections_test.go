@@ -19,7 +19,7 @@ var (
 	// flagPort is the port of an address that a program listens at unless it is told another.
 	flagPort = regexp.MustCompile(`"127\.0\.0\.1:(\d+)", "[^"]*/metrics`)
 	// signer is one that the controller may sign for.
-	signer = regexp.MustCompile(`atoll\.dev/(?:ovn-[a-z]+|agent)\b`)
+	signer = regexp.MustCompile(`atoll\.dev/(?:ovn-[a-z]+|agent|inspect(?:-server)?)\b`)
 	port   = regexp.MustCompile(`\b\d{4,5}\b`)
 )
 
@@ -78,7 +78,7 @@ func TestConnectionsAreListed(t *testing.T) {
 			known[string(found[1])] = path
 		}
 	}
-	if len(known) < 16 || len(signers) < 4 {
+	if len(known) < 17 || len(signers) < 6 {
 		t.Fatalf("only the ports %v and the signers %v were found", known, signers)
 	}
 	listed := map[string]bool{}

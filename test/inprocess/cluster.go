@@ -26,7 +26,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -166,8 +165,6 @@ func (c *Cluster) run(listener net.Listener, database database, o Options) {
 	as := c.config(controllerUser)
 	client, err := kubernetes.NewForConfig(as)
 	c.must(err)
-	dynamics, err := dynamic.NewForConfig(as)
-	c.must(err)
 	c.feed, err = kube.NewFeed(as, kube.Options{Logger: log, ShutOut: true})
 	c.must(err)
 	// Whoever only looks on does not share what is taken.
@@ -187,7 +184,7 @@ func (c *Cluster) run(listener net.Listener, database database, o Options) {
 	north, south := ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase}, ovsdb.Asker{Config: northbound, Database: ovsdb.SouthboundDatabase}
 	c.northbound = north
 	inquirer := inspect.Inquirer{
-		Source: "the controller in process", Client: client, Held: func() (inspect.Held, error) { return inspect.HeldBy(looking, settings) },
+		Source: "inspection in process", Client: client, Held: func() (inspect.Held, error) { return inspect.HeldBy(looking, settings) },
 		Northbound: &north, Southbound: &south, Mirror: inspect.NewMirror(northbound), Settings: func() (config.Settings, error) { return settings, nil },
 	}
 	c.agents = &agents{held: looking.Held, ill: o.Ill, mute: o.Mute}
@@ -198,8 +195,8 @@ func (c *Cluster) run(listener net.Listener, database database, o Options) {
 		func() error { return engine.Run(ctx) },
 		func() error {
 			return inspectapi.ServeOn(ctx, listener, inspectapi.Config{
-				Client: client, Objects: dynamics, Answers: inquirer, Nodes: inquirer, Agents: c.agents.all(), Flows: inquirer, FlowAgents: c.agents.flows, AllNodes: inquirer,
-				CheckAgents: c.agents.check, Databases: inspectapi.Databases(north, south), Signer: signer, Log: log, Leads: func() bool { return true },
+				Client: client, Answers: inquirer, Nodes: inquirer, Agents: c.agents.all(), Flows: inquirer, FlowAgents: c.agents.flows, AllNodes: inquirer,
+				CheckAgents: c.agents.check, Databases: inspectapi.Databases(north, south), TLS: &tls.Config{Certificates: c.served.TLS.Certificates}, Log: log,
 			})
 		},
 	} {

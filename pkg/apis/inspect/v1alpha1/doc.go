@@ -1,4 +1,4 @@
-// Package v1alpha1 has the objects of the API group inspect.atoll.dev: what a running cluster is, as atoll-controller sees it. They are made when
+// Package v1alpha1 has the objects of the API group inspect.atoll.dev: what a running cluster is, as atoll-inspect sees it. They are made when
 // somebody asks, are kept nowhere, and cannot be written; an Explanation and a PolicyTrial are created to ask, and have the answer.
 //
 // +kubebuilder:skip

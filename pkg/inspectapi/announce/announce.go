@@ -1,4 +1,5 @@
-package inspectapi
+// Package announce tells the API server by which CAs atoll-inspect is known: in the APIService, which the controller that leads writes.
+package announce
 
 import (
 	"bytes"
@@ -6,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
@@ -20,6 +23,8 @@ import (
 const (
 	// announceEvery is how often the APIService is looked at, announceRetry while there is no authority, or it cannot be read.
 	announceEvery, announceRetry = 30 * time.Second, time.Second
+	// askTime bounds one try.
+	askTime = 5 * time.Second
 )
 
 // APIServiceName is the name of the APIService.
@@ -29,27 +34,32 @@ func apiServices() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 }
 
-// announce has the APIService say by which CAs we are known, while this process leads, until ctx ends. It makes none: a cluster whose APIService
-// somebody has deleted wants none.
-func announce(ctx context.Context, c Config) {
+// Config says what is announced, and to whom.
+type Config struct {
+	// Objects reads and writes the APIService.
+	Objects dynamic.Interface
+	// Bundle is the CAs in PEM; nil while they are not known.
+	Bundle func() []byte
+	Log    *slog.Logger
+}
+
+// Run keeps the CAs in the APIService until ctx ends. It makes no APIService: a cluster whose APIService somebody has deleted wants none. One
+// process runs it at a time, the one that leads.
+func Run(ctx context.Context, c Config) {
 	var said []byte
 	var last string
 	for {
 		wait := announceEvery
-		bundle := c.Signer.CentralBundle()
-		switch {
-		case bundle == nil || !c.Leads():
+		bundle := c.Bundle()
+		if bundle == nil {
 			wait = announceRetry
-		default:
-			err := writeBundle(ctx, c, bundle)
-			if err != nil && ctx.Err() == nil {
-				wait = announceRetry
-				if err.Error() != last {
-					c.Log.Warn("the APIService does not say by which CA inspection is known", "error", err)
-				}
-				last = err.Error()
-				break
+		} else if err := writeBundle(ctx, c.Objects, bundle); err != nil {
+			wait = announceRetry
+			if err.Error() != last && ctx.Err() == nil {
+				c.Log.Warn("the APIService does not say by which CA inspection is known", "error", err)
 			}
+			last = err.Error()
+		} else {
 			if !bytes.Equal(said, bundle) {
 				c.Log.Info("the APIService says by which CA inspection is known", "apiservice", APIServiceName())
 			}
@@ -64,10 +74,10 @@ func announce(ctx context.Context, c Config) {
 	}
 }
 
-func writeBundle(ctx context.Context, c Config, bundle []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, reviewTime)
+func writeBundle(ctx context.Context, objects dynamic.Interface, bundle []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	services := c.Objects.Resource(apiServices())
+	services := objects.Resource(apiServices())
 	object, err := services.Get(ctx, APIServiceName(), meta.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
