@@ -59,15 +59,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	registry := daemon.NewRegistry()
-	registry.MustRegister(build.Collector("atoll_inspect"), certificates{p.asks, p.serves}, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "atoll_inspect_ready", Help: "1 while this process has a certificate by which the API server believes it.",
-	}, func() float64 {
-		if p.ready() != nil {
-			return 0
-		}
-		return 1
-	}))
+	registry := p.registry()
 	return daemon.Run(ctx, func(_ context.Context, part daemon.Part) error {
 		if o.metricsAddress != "" {
 			part("serve metrics", func(ctx context.Context) error { return p.serveMetrics(ctx, registry) })
@@ -88,6 +80,19 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		part("answer", p.serve)
 		return nil
 	})
+}
+
+// registry has the metrics of this process.
+func (p *program) registry() *prometheus.Registry {
+	registry := daemon.NewRegistry()
+	ready := prometheus.GaugeOpts{Name: "atoll_inspect_ready", Help: "1 while this process has a certificate by which the API server believes it."}
+	registry.MustRegister(build.Collector("atoll_inspect"), certificates{p.asks, p.serves}, prometheus.NewGaugeFunc(ready, func() float64 {
+		if p.ready() != nil {
+			return 0
+		}
+		return 1
+	}))
+	return registry
 }
 
 func newProgram(cluster *rest.Config, o options, log *slog.Logger) (*program, error) {
