@@ -47,6 +47,7 @@ func TestUsed(t *testing.T) {
 		"atoll_agent_policy_packets_total":  "panel What policies decided",
 		"atoll_controller_build_info":       "panel Versions",
 		"atoll_agent_build_info":            "alert AtollVersionsDiffer",
+		"atoll_inspect_build_info":          "alert AtollVersionsDiffer",
 		"atoll_agent_add_seconds_bucket":    "alert AtollPodsStartSlowly",
 		"atoll_agent_add_phase_seconds_sum": "panel What pods wait for",
 	} {
