@@ -296,7 +296,7 @@ func TestClusterGolden(t *testing.T) {
 			return ovn.ServerStatus{Address: fmt.Sprintf("ssl:192.0.2.%d:6641", n), Clustered: true, Connected: true, Leader: leads, Index: index}
 		}
 		return clusterFacts{
-			source: "atoll-controller n1", now: began.Add(time.Hour),
+			source: "atoll-inspect n1", now: began.Add(time.Hour),
 			lease: &coordination.Lease{Spec: coordination.LeaseSpec{
 				HolderIdentity: new("n1_4711"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &meta.MicroTime{Time: began}, RenewTime: &meta.MicroTime{Time: began.Add(time.Hour - 2*time.Second)},
 			}},

@@ -58,8 +58,8 @@ func (r *Remote) Cluster(ctx context.Context) (api.Cluster, string, error) {
 		out.Status.Healthy = false
 		out.Status.Problems = append(out.Status.Problems, api.Problem{
 			Object:  "APIService/" + api.Version + "." + api.GroupName,
-			Message: "no controller answers for this API: until one does, no namespace of the cluster can be deleted, because Kubernetes asks each API what is in it",
-			Next:    "kubectl -n atoll-system get pods -l app.kubernetes.io/name=atoll-controller",
+			Message: "no atoll-inspect answers for this API: until one does, no namespace of the cluster can be deleted, because Kubernetes asks each API what is in it",
+			Next:    "kubectl -n atoll-system get pods -l app.kubernetes.io/name=atoll-inspect",
 		})
 	}
 	return out, note(), err

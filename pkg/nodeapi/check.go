@@ -27,7 +27,7 @@ const (
 type CheckQuestion struct {
 	// User is on whose account, for the log.
 	User string `json:"user"`
-	// Repair: what differs is to be put right. A controller has seen to it that the user may have that done.
+	// Repair: what differs is to be put right. atoll-inspect has seen to it that the user may have that done.
 	Repair bool `json:"repair,omitempty"`
 }
 

@@ -56,7 +56,7 @@ func TestChecksAreTold(t *testing.T) {
 		t.Errorf("who refuses: %v", err)
 	}
 	older := serving(t, http.NotFoundHandler())
-	if _, err := older.Check(t.Context(), CheckQuestion{User: "jo"}); err == nil || !strings.Contains(err.Error(), "older than the controller") {
+	if _, err := older.Check(t.Context(), CheckQuestion{User: "jo"}); err == nil || !strings.Contains(err.Error(), "older than atoll-inspect") {
 		t.Errorf("an agent that does not know the question: %v", err)
 	}
 	long := serving(t, Handler(checks{check: func(context.Context, bool) (model.NodeCheck, error) {

@@ -91,7 +91,7 @@ func refusal(node string, answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxLine))
 	what := strings.TrimSpace(string(text))
 	if answer.StatusCode == http.StatusNotFound {
-		what = "it does not know the question: it is older than the controller"
+		what = "it does not know the question: it is older than atoll-inspect"
 	}
 	temporary := answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable
 	return &RefusedError{What: fmt.Sprintf("node %s: %s", node, what), Temporary: temporary}

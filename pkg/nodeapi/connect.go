@@ -25,11 +25,11 @@ const (
 	upgrade = "atoll-socket"
 	// maxConnections is how many an agent has at the same time.
 	maxConnections = 8
-	// connectionTime is how long one lasts at most: a controller ends it before.
+	// connectionTime is how long one lasts at most: atoll-inspect ends it before.
 	connectionTime = time.Hour + time.Minute
 )
 
-// connectionBounds are those at the agent's end. A controller has the same.
+// connectionBounds are those at the agent's end. atoll-inspect has the same.
 var connectionBounds = gate.Bounds{Idle: 5 * time.Minute, Stuck: 30 * time.Second}
 
 // The sockets of a node, beside those of the daemons that take commands (unixctl.Daemons).
@@ -45,7 +45,7 @@ func Sockets() []string {
 	return append([]string{SocketDatabase, SocketOpenFlow}, unixctl.Daemons()...)
 }
 
-// ConnectQuestion asks for a connection to a socket of the node's Open vSwitch or OVN. A controller has seen to it that the user may have it.
+// ConnectQuestion asks for a connection to a socket of the node's Open vSwitch or OVN. atoll-inspect has seen to it that the user may have it.
 type ConnectQuestion struct {
 	// User is on whose account, for the log.
 	User   string `json:"user"`

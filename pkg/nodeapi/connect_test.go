@@ -100,7 +100,7 @@ func TestConnections(t *testing.T) {
 		t.Error("somebody is connected who has gone")
 	}
 	older := serving(t, http.NotFoundHandler())
-	if _, err := older.Connect(t.Context(), connectQuestion()); err == nil || !strings.Contains(err.Error(), "older than the controller") {
+	if _, err := older.Connect(t.Context(), connectQuestion()); err == nil || !strings.Contains(err.Error(), "older than atoll-inspect") {
 		t.Errorf("an agent that does not know the question: %v", err)
 	}
 	odd := serving(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))

@@ -20,7 +20,7 @@ const (
 	pathFlows = "/flows"
 	// maxFlowsAtOnce is how many questions about flows an agent answers at the same time, maxFollowers how many of them follow. They take no turns of the others.
 	maxFlowsAtOnce, maxFollowers = 24, 16
-	// followTime is how long one follows at most. A controller asks again, and misses nothing; its own bound is less.
+	// followTime is how long one follows at most. atoll-inspect asks again, and misses nothing; its own bound is less.
 	followTime = 11 * time.Minute
 	// MaxAgain is how far back somebody may hear again what was told to those who followed.
 	MaxAgain = 30 * time.Second
@@ -30,7 +30,7 @@ const (
 	beatEvery, silence = 2 * time.Second, 8 * time.Second
 )
 
-// FlowsQuestion asks for flows of the agent's node. A controller has seen to it that the user may hear of them.
+// FlowsQuestion asks for flows of the agent's node. atoll-inspect has seen to it that the user may hear of them.
 type FlowsQuestion struct {
 	// User is on whose account, for the log.
 	User string `json:"user"`

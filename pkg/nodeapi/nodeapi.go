@@ -1,4 +1,4 @@
-// Package nodeapi is how controllers ask the agents of nodes about pods: HTTP over TLS, by certificates that package certs gives to both. A question is JSON,
+// Package nodeapi is how atoll-inspect asks the agents of nodes about pods: HTTP over TLS, by certificates that package certs gives to both. A question is JSON,
 // its answer is a line of JSON for each thing that becomes known, and a last one that says that it is whole.
 //
 //	inspectapi ── Client ── POST /ping: Question ──▶ Handler ── Agent: the pod's network namespace
@@ -11,7 +11,7 @@
 //	           ── Client ── POST /connect: ConnectQuestion ──▶ Handler ── Gate ── a socket of the node's Open vSwitch or OVN
 //	                     ◀──────────── bytes, both ways ──────────────▶
 //
-// What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, for each share that a controller names (package turns), and each in time and in
+// What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, for each share that atoll-inspect names (package turns), and each in time and in
 // bytes, at both ends: neither believes the other that it keeps to that. No connection leads to a socket but by a gate, which stands beside it.
 package nodeapi
 
@@ -77,7 +77,7 @@ func (q Question) by() turns.Who { return share(q.Account, q.User) }
 type Question struct {
 	// User is on whose account, for the log.
 	User string `json:"user"`
-	// Account is whose turns it takes; a user's own where no controller says it.
+	// Account is whose turns it takes; a user's own where nobody says it.
 	Account turns.Who `json:"account,omitzero"`
 	Pod     Pod       `json:"pod"`
 	Ping    ping.Spec `json:"ping"`
@@ -127,7 +127,7 @@ type UnreachableError struct {
 
 // Error implements error.
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("the agent of node %s cannot be asked at port %d: %v. Next: does its atoll-agent run, is it as new as the controller, and do firewalls let the control plane's nodes to that port?", e.Node, Port, e.Err)
+	return fmt.Sprintf("the agent of node %s cannot be asked at port %d: %v. Next: does its atoll-agent run, is it as new as atoll-inspect, and do firewalls let the control plane's nodes to that port?", e.Node, Port, e.Err)
 }
 
 // Unwrap implements errors.Unwrap.

@@ -132,7 +132,7 @@ func TestRefusalsAreTold(t *testing.T) {
 		t.Errorf("%d replies, then %v", told, err)
 	}
 	older := serving(t, http.NotFoundHandler())
-	if err := older.Ping(t.Context(), question(), func(ping.Reply) error { return nil }); err == nil || !strings.Contains(err.Error(), "older than the controller") {
+	if err := older.Ping(t.Context(), question(), func(ping.Reply) error { return nil }); err == nil || !strings.Contains(err.Error(), "older than atoll-inspect") {
 		t.Errorf("an agent that does not know the question: %v", err)
 	}
 	nobody := Client{Node: "n1", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: 1, TLS: older.TLS}

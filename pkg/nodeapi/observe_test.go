@@ -137,7 +137,7 @@ func TestObserversAreNotBelieved(t *testing.T) {
 		}
 	}
 	older := serving(t, http.NotFoundHandler())
-	if err := older.Observe(t.Context(), observation(t), func(ObserveLine) error { return nil }); err == nil || !strings.Contains(err.Error(), "older than the controller") {
+	if err := older.Observe(t.Context(), observation(t), func(ObserveLine) error { return nil }); err == nil || !strings.Contains(err.Error(), "older than atoll-inspect") {
 		t.Errorf("an older agent: %v", err)
 	}
 }
