@@ -209,15 +209,16 @@ func brokenSetups() []broken {
 		{
 			what: "deleted row", ask: dialling("ex-a/p0", "ex-a/p3"), says: []string{"pod ex-a/p3 has no port in OVN", "and it should: the objects ask for it", "Logical_Switch_Port ex-a/p3", "does a controller lead"}, database: true,
 			brk: func(t *testing.T) func() {
-				d := cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"}
-				start := env.Stop(t, d)
+				lead := env.Stop(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
+				answer := env.Stop(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-inspect"})
 				env.NBCtl(t, "lsp-del", "ex-a/p3")
 				// Who has the kubeconfig alone, is told that, and what Kubernetes knows.
 				_, err := env.atoll(t.Context(), env.Box.Kubeconfig(), append([]string{"explain"}, dialling("ex-a/p0", "ex-a/p3")...)...)
 				if err == nil || !strings.Contains(err.Error(), "does not answer") || !strings.Contains(err.Error(), "ex-a/p3: ") {
 					t.Errorf("without the API: %v", err)
 				}
-				return start
+				// Inspection has its certificates from a controller.
+				return func() { lead(); answer() }
 			},
 		},
 		{

@@ -41,7 +41,7 @@ const (
 )
 
 // TestMonitoring: the API server takes dist/monitoring by the operator's own definitions. A Prometheus with the configuration that dist ships, but for who it is when it looks for
-// its targets, and with a ServiceAccount's token scrapes the controller and all agents; each metric that alerts and the dashboard ask for is among what it gets;
+// its targets, and with a ServiceAccount's token scrapes the controller, inspection and all agents; each metric that alerts and the dashboard ask for is among what it gets;
 // no rule fails; and when the controller is away, the alert says so.
 //
 // It runs alone: it takes the controller away.
@@ -256,7 +256,7 @@ func allUp(ctx context.Context) error {
 	if err := askPrometheus(ctx, "query?query="+url.QueryEscape("up == 1"), &got); err != nil {
 		return err
 	}
-	if want := 1 + len(env.Box.Nodes()); len(got.Result) != want {
+	if want := 2 + len(env.Box.Nodes()); len(got.Result) != want {
 		return fmt.Errorf("%d targets of %d are up: %v", len(got.Result), want, got.Result)
 	}
 	return nil

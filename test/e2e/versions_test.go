@@ -17,7 +17,7 @@ import (
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	version := ""
-	for _, program := range []string{"atoll", "atoll-agent", "atoll-cni", "atoll-controller", "atoll-dns", "atoll-sandbox"} {
+	for _, program := range []string{"atoll", "atoll-agent", "atoll-cni", "atoll-controller", "atoll-dns", "atoll-inspect", "atoll-sandbox"} {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(env.Options.Bin, program), "--version").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", program, err, out)
@@ -31,6 +31,7 @@ func TestVersions(t *testing.T) {
 	}
 	for program, at := range map[string]struct{ place, address string }{
 		"atoll_controller": {"n1", "127.0.0.1:9410"}, "atoll_agent": {"n1", "127.0.0.1:9411"}, "atoll_dns": {"n1", "127.0.0.1:9412"},
+		"atoll_inspect": {"n1", "127.0.0.1:9421"},
 	} {
 		client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return env.DialFrom(ctx, at.place, network, address)

@@ -183,7 +183,7 @@ func (c *Cluster) crashes() error {
 func (c *Cluster) logs() ([]string, error) {
 	var paths []string
 	for _, node := range c.Box.Nodes() {
-		for _, program := range []string{"atoll-controller", "atoll-agent", "atoll-dns"} {
+		for _, program := range []string{"atoll-controller", "atoll-inspect", "atoll-agent", "atoll-dns"} {
 			found, err := filepath.Glob(filepath.Join(c.Box.PodLogs(node), System+"_"+program+"-*", "*", "*.log"))
 			if err != nil {
 				return nil, fmt.Errorf("find logs: %w", err)

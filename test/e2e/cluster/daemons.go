@@ -41,6 +41,7 @@ type container struct {
 // containers are where Atoll's and OVN's programs run, by the names that tests give them.
 var containers = map[string]container{
 	"atoll-controller": {"atoll-controller", "controller", true},
+	"atoll-inspect":    {"atoll-inspect", "inspect", true},
 	"atoll-agent":      {"atoll-agent", "agent", true},
 	"atoll-dns":        {"atoll-dns", "dns", true},
 	"ovsdb-server":     {"atoll-ovn-node", "ovsdb-server", false},

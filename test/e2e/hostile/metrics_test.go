@@ -56,7 +56,7 @@ func scrapes(at netip.AddrPort, token string) attempt {
 	}
 }
 
-// TestMetricsAreForScrapers: who reaches a node, and has a token of a pod, asks for the metrics of controller and agents; pods of a Network do not reach
+// TestMetricsAreForScrapers: who reaches a node, and has a token of a pod, asks for the metrics of controller, inspection and agents; pods of a Network do not reach
 // them.
 func TestMetricsAreForScrapers(t *testing.T) {
 	token, err := env.Clients.Kube.CoreV1().ServiceAccounts("attackers").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -64,7 +64,8 @@ func TestMetricsAreForScrapers(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent := netip.AddrPortFrom(env.NodeAddresses(t, "n2")[0], 9411)
-	places := map[string]netip.AddrPort{"an agent": agent, "the controller": netip.AddrPortFrom(env.NodeAddresses(t, "n1")[0], 9410)}
+	central := env.NodeAddresses(t, "n1")[0]
+	places := map[string]netip.AddrPort{"an agent": agent, "the controller": netip.AddrPortFrom(central, 9410), "inspection": netip.AddrPortFrom(central, 9421)}
 	var attacks []attack
 	for who, at := range places {
 		attacks = append(attacks, attack{"a tenant's token, shown to " + who, scrapes(at, token.Status.Token)})

@@ -63,7 +63,7 @@ patches:
 	}
 	// In the order in which programs depend on each other.
 	last := -1
-	for _, title := range []string{"DaemonSet atoll-ovn-central", "Deployment atoll-controller", "DaemonSet atoll-ovn-node", "DaemonSet atoll-agent", "DaemonSet atoll-dns"} {
+	for _, title := range []string{"DaemonSet atoll-ovn-central", "Deployment atoll-controller", "Deployment atoll-inspect", "DaemonSet atoll-ovn-node", "DaemonSet atoll-agent", "DaemonSet atoll-dns"} {
 		at := strings.Index(out, title)
 		if at <= last {
 			t.Errorf("%s is not where it belongs:\n%s", title, out)
