@@ -51,14 +51,14 @@ func TestRun(t *testing.T) {
 					text, _, _ := unstructured.NestedString(all.Items[0].Object, "spec", "caBundle")
 					return text
 				}
-				time.Sleep(2 * announceRetry)
+				<-time.After(2 * announceRetry)
 				if said := says(); said != "" {
 					t.Errorf("without a CA it says %q", said)
 				}
 				for _, ca := range []string{"one", "two"} {
 					text := []byte(ca)
 					bundle.Store(&text)
-					time.Sleep(2 * announceEvery)
+					<-time.After(2 * announceEvery)
 					if want := base64.StdEncoding.EncodeToString(text); len(objects) > 0 && says() != want {
 						t.Errorf("it says %q, want %q", says(), want)
 					}
