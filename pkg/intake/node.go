@@ -14,7 +14,8 @@ import (
 // maxNodeAnnotation bounds AnnotationNode, in bytes.
 const maxNodeAnnotation = 4 << 10
 
-// Node reads a node. An annotation that is not of this very Node, or cannot be read, counts as none.
+// Node reads a node. An annotation that is not of this very Node, or cannot be read, counts as none. Of the addresses the first
+// model.MaxNodeAddresses count that a machine can have as its own: each one becomes an element of every porthole's rules, on every node.
 func Node(in *corev1.Node) *model.Node {
 	out := &model.Node{
 		Name:     in.Name,
@@ -27,11 +28,16 @@ func Node(in *corev1.Node) *model.Node {
 		if a.Type != corev1.NodeInternalIP && a.Type != corev1.NodeExternalIP {
 			continue
 		}
-		if address, err := parseAddr(a.Address); err == nil && !slices.Contains(out.Addresses, address) {
-			out.Addresses = append(out.Addresses, address)
+		address, err := parseAddr(a.Address)
+		if err != nil || !address.IsGlobalUnicast() {
+			continue
+		}
+		if out.Addresses = append(out.Addresses, address); len(out.Addresses) == model.MaxNodeAddresses {
+			break
 		}
 	}
 	slices.SortFunc(out.Addresses, netip.Addr.Compare)
+	out.Addresses = slices.Compact(out.Addresses)
 	return out
 }
 

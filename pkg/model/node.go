@@ -17,7 +17,7 @@ type Node struct {
 	Created time.Time
 	// Labels are all labels; policies ask for them.
 	Labels map[string]string
-	// Addresses are the node's own, internal and external, sorted.
+	// Addresses are the node's own, internal and external, sorted: MaxNodeAddresses at most.
 	Addresses []netip.Addr
 	// Assigned is what an earlier decision wrote on the node; nil when there is none, none that can be read, or
 	// one of another Node.
@@ -25,6 +25,9 @@ type Node struct {
 	// Gone: there is no such Node any more, and what was known of it is kept for a while.
 	Gone bool
 }
+
+// MaxNodeAddresses is how many addresses of a Node's status count. A kubelet writes them, and Kubernetes bounds nothing but the object's size.
+const MaxNodeAddresses = 64
 
 // KeepNode is how long what a Node has is kept for the pods of a node whose Node has gone, when it does not come again: as long as the node's chassis.
 const KeepNode = 5 * time.Minute
