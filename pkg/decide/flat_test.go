@@ -76,11 +76,74 @@ func TestFlatNetworksShareASpace(t *testing.T) {
 		t.Errorf("after the older Network has gone, the younger serves %q", got)
 	}
 	n := node("n2", 2)
-	n.Addresses = []netip.Addr{at("10.246.0.7")}
+	n.Addresses = []netip.Addr{at("10.247.0.7")}
 	w.setNode(n)
+	w.setNetwork(flat("late", 11, "a", "10.247.0.0/24", "b", "10.248.0.0/24"))
 	w.settle()
-	if got := served("young"); got != "10.245.0.0/25" {
-		t.Errorf("with a node at 10.246.0.7 it serves %q", got)
+	if got := served("late"); got != "10.248.0.0/24" {
+		t.Errorf("with a node at 10.247.0.7 a new Network serves %q", got)
+	}
+}
+
+// TestANodesClaimTakesNoFlatNetwork: a kubelet writes its Node's addresses. One in a range that a flat Network serves takes nothing from its pods, and no new pod
+// gets it.
+func TestANodesClaimTakesNoFlatNetwork(t *testing.T) {
+	w := newWorldOf(withFaces("100.64.0.0/10"))
+	w.setNetwork(flat("default", 1, "pods", "10.244.0.0/24"))
+	w.setNetwork(flat("team", 5, "old", "10.245.0.0/24", "new", "10.246.0.0/24"))
+	w.setNetwork(flat("tiny", 6, "a", "10.248.0.0/30"))
+	w.setNode(node("n1", 1))
+	w.setNamespace("team", map[string]string{model.LabelNetwork: "team"})
+	w.setNamespace("tiny", map[string]string{model.LabelNetwork: "tiny"})
+	first := pod("team", "first", "")
+	w.setPod(first)
+	w.settle()
+	before := *w.attachment(first.Key)
+	claims := func(addresses ...netip.Addr) {
+		n := node("n2", 2)
+		n.Addresses = addresses
+		w.setNode(n)
+		w.settle()
+	}
+	check := func(when string) {
+		t.Helper()
+		if c := w.condition("team", model.ConditionSubnetsValid); !c.Status && c.Reason != model.ReasonSubnetInUse {
+			t.Errorf("%s: %+v", when, c)
+		}
+		if a := w.attachment(first.Key); !w.hasPort(first) || a == nil || a.Addresses[0] != before.Addresses[0] {
+			t.Errorf("%s: the pod has a port: %t, and %+v", when, w.hasPort(first), a)
+		}
+		if c := w.condition("team", model.ConditionCIDRConflict); !c.Status || !strings.Contains(c.Message, "is served all the same") {
+			t.Errorf("%s: %+v", when, c)
+		}
+	}
+	next := before.Addresses[0].Addr().Next()
+	claims(before.Addresses[0].Addr(), next, at("10.248.0.2"))
+	check("with a node there")
+	second, waits := pod("team", "second", ""), pod("tiny", "waits", "")
+	w.setPod(second)
+	w.setPod(waits)
+	w.settle()
+	if a := w.attachment(second.Key); a == nil || a.Addresses[0].Addr() != next.Next() {
+		t.Errorf("a new pod has %+v, want the address after that of the node, %s", a, next)
+	}
+	if a := w.attachment(waits.Key); a != nil {
+		t.Errorf("a new pod has %+v, where a node has the only address", a)
+	}
+	w.restart("100.64.0.0/10")
+	w.setNamespace("team", map[string]string{model.LabelNetwork: "team"})
+	w.setNamespace("tiny", map[string]string{model.LabelNetwork: "tiny"})
+	w.settle()
+	check("after a restart")
+	w.subnetsNow(t, "team", "new", "10.246.0.0/24")
+	check("with its subnet not listed any more")
+
+	claims()
+	if a := w.attachment(waits.Key); a == nil || a.Addresses[0].Addr() != at("10.248.0.2") {
+		t.Errorf("a pod that waits for the node's address has %+v after the claim", a)
+	}
+	if c := w.condition("team", model.ConditionCIDRConflict); c.Status {
+		t.Errorf("after the claim: %+v", c)
 	}
 }
 

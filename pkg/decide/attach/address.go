@@ -56,7 +56,7 @@ func sharesNumber(pools []*ledger.Pool, wanted netip.Addr) bool {
 	return slices.ContainsFunc(pools, func(p *ledger.Pool) bool { return p.SharesNumber(wanted) })
 }
 
-// next gives a holder the next free address of a pool that no Service has. Those of Services are passed over.
+// next gives a holder the next free address of a pool that no Service has, and in a space that nodes share no Node either. Those are passed over.
 func (s *Stage) next(n *networks.Network, pool *ledger.Pool, holder nb.Owner) (netip.Addr, bool) {
 	var passed []netip.Addr
 	defer func() {
@@ -66,7 +66,8 @@ func (s *Stage) next(n *networks.Network, pool *ledger.Pool, holder nb.Owner) (n
 	}()
 	for {
 		a, ok := pool.Next(holder)
-		if has := s.Catalog.HasClusterIP(a); !ok || !has || n.Default {
+		has := s.Catalog.HasClusterIP(a) || n.Faceless() && s.Cluster.IsNode(a)
+		if !ok || !has || n.Default {
 			return a, ok
 		}
 		passed = append(passed, a)

@@ -137,7 +137,8 @@ func New(w World, stages Stages) *Stage {
 	}
 	w.Cluster.NamespaceChanged.Follow(stages.Refills, func(name string) { s.queue.MarkAll(w.Cluster.PodsIn[name]) })
 	w.Cluster.TenantChanged.Follow(stages.Refills, func(name string) { s.queue.MarkAll(s.quotas.refused[name]) })
-	w.Catalog.AddressFreed.Follow(stages.Refills, s.clusterIPFreed)
+	w.Catalog.AddressFreed.Follow(stages.Refills, s.addressFreed)
+	w.Cluster.HostChanged.Follow(stages.Refills, s.addressFreed)
 	w.Networks.Replaced.Follow(stages.Refills, func(name string) {
 		if b := s.books[name]; b != nil {
 			s.queue.MarkAll(b.Attached)
@@ -179,8 +180,8 @@ func (s *Stage) placesChanged(network string) {
 	}
 }
 
-// clusterIPFreed has pods looked at again that wait for an address which a Service has had.
-func (s *Stage) clusterIPFreed(a netip.Addr) {
+// addressFreed has pods looked at again that wait for an address which a Service or a Node has had.
+func (s *Stage) addressFreed(a netip.Addr) {
 	for name, waiting := range s.Subnets.Waiting {
 		if n := s.Networks.Get(name); n != nil && n.Layout.Holds(a) {
 			s.queue.MarkAll(waiting)

@@ -12,16 +12,17 @@ import (
 )
 
 // conflicting says what a user will see of conflicts. The Network is served all the same.
-func conflicting(conflicts []string) model.Condition {
-	texts := conflicts[:min(len(conflicts), named)]
+func (n *Network) conflicting() model.Condition {
+	texts := n.conflicts[:min(len(n.conflicts), named)]
 	message := strings.Join(texts, "; ")
-	if more := len(conflicts) - len(texts); more > 0 {
+	if more := len(n.conflicts) - len(texts); more > 0 {
 		message += fmt.Sprintf("; and %d more", more)
 	}
-	return model.Condition{
-		Type: model.ConditionCIDRConflict, Status: true, Reason: model.ReasonOverlapsInfra,
-		Message: message + ". All else works; clients of the infrastructure with addresses of the Network's own are seen as its porthole",
+	rest := ". All else works; clients of the infrastructure with addresses of the Network's own are seen as its porthole"
+	if n.hangs() {
+		rest = ". The Network is served all the same, and nodes route its ranges to its pods"
 	}
+	return model.Condition{Type: model.ConditionCIDRConflict, Status: true, Reason: model.ReasonOverlapsInfra, Message: message + rest}
 }
 
 // findConflicts compares the Networks that changed with the infrastructure, or all if that did.

@@ -47,7 +47,8 @@ type flatPlan struct {
 }
 
 // PlanFlats decides what flat Networks serve, the older before the younger: their addresses are those of one space, with the nodes', the
-// faces and the cluster's Services. What overlaps is left out, and says so.
+// faces and the cluster's Services. What overlaps is left out, and says so. A range that is served already stays when a Node has an address in it, since
+// a kubelet writes its Node's addresses: it would take the Network from all its pods.
 func (s *Stage) PlanFlats() {
 	if !s.flats.stale {
 		return
@@ -78,7 +79,7 @@ func (s *Stage) PlanFlats() {
 				if subnet.Former != former {
 					continue
 				}
-				if problem := s.unroutable(subnet, held, len(ranges)); problem != nil {
+				if problem := s.unroutable(n, subnet, held, len(ranges)); problem != nil {
 					if !former {
 						plan.problems = append(plan.problems, *problem)
 					}
@@ -127,7 +128,7 @@ func (s *Stage) PlanFlats() {
 }
 
 // unroutable says why a subnet cannot be part of the space that flat Networks share; nil when it can.
-func (s *Stage) unroutable(subnet compile.SubnetLayout, held []taken, ranges int) *model.Problem {
+func (s *Stage) unroutable(n *Network, subnet compile.SubnetLayout, held []taken, ranges int) *model.Problem {
 	refuse := func(reason, format string, args ...any) *model.Problem {
 		return &model.Problem{Reason: reason, Message: fmt.Sprintf("subnet %q is not served: ", subnet.Name) + fmt.Sprintf(format, args...)}
 	}
@@ -145,11 +146,27 @@ func (s *Stage) unroutable(subnet compile.SubnetLayout, held []taken, ranges int
 				return refuse(model.ReasonSubnetsOverlap, "%s overlaps %s, the cluster's own range of Services; give it other addresses", r.CIDR, services)
 			}
 		}
-		if a, many := s.Cluster.NodesWithin(r.CIDR); many > 0 {
+		if a, many := s.Cluster.NodesWithin(r.CIDR); many > 0 && !n.servesRange(r.CIDR) {
 			return refuse(model.ReasonSubnetsOverlap, "%s holds %s, the address of a node; give it other addresses", r.CIDR, a)
 		}
 	}
 	return nil
+}
+
+// servesRange reports whether an earlier decision had the Network serve a range: its status says so, or its layout while that is not written yet.
+func (n *Network) servesRange(cidr netip.Prefix) bool {
+	if slices.ContainsFunc(n.Model.Served, func(r model.ServedRange) bool { return r.CIDR == cidr }) {
+		return true
+	}
+	if n.Layout.UID != n.Model.UID {
+		return false
+	}
+	for _, r := range n.Layout.Ranges() {
+		if r.CIDR == cidr {
+			return true
+		}
+	}
+	return false
 }
 
 // houseFlats has flat Networks get their rows, or lose them, with the default one.

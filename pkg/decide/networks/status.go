@@ -42,7 +42,7 @@ func (s *Stage) Report() {
 func (s *Stage) whole(n *Network) model.NetworkStatus {
 	status := s.status(n)
 	if len(n.conflicts) > 0 {
-		status.Conditions = append(status.Conditions, conflicting(n.conflicts))
+		status.Conditions = append(status.Conditions, n.conflicting())
 	}
 	if c, has := s.dnsReady(n); has {
 		status.Conditions = append(status.Conditions, c)
