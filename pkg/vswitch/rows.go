@@ -83,6 +83,9 @@ const (
 	keyDatapath = "ovn-bridge-datapath-type"
 )
 
+// keyChassis in the external_ids of a tunnel's port names the chassis at its other end, as ovn-controller writes it: NAME@ADDRESS.
+const keyChassis = "ovn-chassis-id"
+
 // userspace is the datapath that needs no kernel module.
 const userspace = "netdev"
 

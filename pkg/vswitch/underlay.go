@@ -14,6 +14,8 @@ import (
 type Underlay struct {
 	// Own are the addresses of this node's tunnels, Peers those of the other nodes' with which it has tunnels.
 	Own, Peers []netip.Addr
+	// Chassis names whose tunnel a peer's address is. The southbound database takes an address of one kind of tunnel from one chassis only.
+	Chassis map[netip.Addr]string
 	// Ports are the UDP ports on which nodes take tunnels.
 	Ports []uint16
 	// Southbound are the servers of the southbound database, those that are named by an address.
@@ -57,6 +59,11 @@ func (c *Client) Underlay(ctx context.Context) (Underlay, error) {
 	if err := c.ovs.List(ctx, &rows); err != nil {
 		return u, fmt.Errorf("list interfaces: %w", err)
 	}
+	var ports []portRow
+	if err := c.ovs.List(ctx, &ports); err != nil {
+		return u, fmt.Errorf("list ports: %w", err)
+	}
+	u.Chassis = chassisOf(rows, ports)
 	for _, row := range rows {
 		port, tunnel := tunnelPorts[row.Type]
 		if !tunnel {
@@ -80,6 +87,25 @@ func (c *Client) Underlay(ctx context.Context) (Underlay, error) {
 	slices.SortFunc(u.Ports, cmp.Compare[uint16])
 	u.Ports = slices.Compact(u.Ports)
 	return u, c.synced(ctx)
+}
+
+// chassisOf names whose tunnel an address is. Where chassis have tunnels of several kinds there, that of Geneve counts, since OVN prefers it.
+func chassisOf(rows []interfaceRow, ports []portRow) map[netip.Addr]string {
+	names := make(map[string]string, len(ports))
+	for _, port := range ports {
+		names[port.Name], _, _ = strings.Cut(port.ExternalIDs[keyChassis], "@")
+	}
+	out := map[netip.Addr]string{}
+	for _, kind := range []string{"vxlan", "geneve"} {
+		for _, row := range rows {
+			a, err := netip.ParseAddr(row.Options["remote_ip"])
+			// OVN calls a tunnel's port as its interface.
+			if name := names[row.Name]; err == nil && row.Type == kind && name != "" {
+				out[a.Unmap()] = name
+			}
+		}
+	}
+	return out
 }
 
 // Servers are those of a database's servers that a list, separated by commas, names by an address: tcp:10.0.0.1:6642, ssl:[fd00::1]:6642.

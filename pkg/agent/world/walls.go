@@ -34,15 +34,30 @@ func (w *World) SetUnderlay(u vswitch.Underlay, links map[netip.Addr]string) {
 	})
 }
 
-// shown are the nodes' addresses in the API: whoever has direct access reaches those. It is called with the lock held.
+// shown are the nodes' addresses in the API: whoever has direct access reaches those. A kubelet writes its Node's addresses: one at which OVN has
+// another node's tunnel does not count, since a stolen node would open that tunnel's address to pods. It is called with the lock held.
 func (w *World) shown() map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
-	for _, n := range w.nodes {
+	for name, n := range w.nodes {
 		for _, a := range n.Addresses {
-			out[a] = true
+			if of := w.tunnelOf(a); of == "" || of == name {
+				out[a] = true
+			}
 		}
 	}
 	return out
+}
+
+// tunnelOf is the node whose tunnel has an address, as OVN has it and not as nodes' agents say: these could close another node's own address. Empty when it
+// is no tunnel's, or that of a chassis which has no Node of its name. It is called with the lock held.
+func (w *World) tunnelOf(a netip.Addr) string {
+	if slices.Contains(w.underlay.Own, a) {
+		return w.self
+	}
+	if name := w.underlay.Chassis[a]; w.nodes[name] != nil {
+		return name
+	}
+	return ""
 }
 
 // closed is what no Network's pods reach, whatever access it has: tunnels' addresses and the machines of the databases, but for those by which the

@@ -246,6 +246,39 @@ func TestWorldKnowsItsWalls(t *testing.T) {
 	}
 }
 
+// TestANodesClaimOpensNoTunnel: a kubelet writes its Node's addresses. A tunnel's address is open to direct access only if the API knows the node by it whose
+// tunnel it is.
+func TestANodesClaimOpensNoTunnel(t *testing.T) {
+	t.Parallel()
+	addr := netip.MustParseAddr
+	own, other, foreign, single := addr("198.18.0.1"), addr("198.18.0.2"), addr("198.18.0.3"), addr("192.0.2.2")
+	w := testWorld()
+	w.SetUnderlay(vswitch.Underlay{
+		Own: []netip.Addr{own}, Peers: []netip.Addr{single, other, foreign}, Ports: []uint16{6081},
+		Chassis: map[netip.Addr]string{single: "n2", other: "n2", foreign: "a-chassis-of-another-name"},
+	}, nil)
+	closed := func(when string, want map[netip.Addr]bool) {
+		t.Helper()
+		spec, err := w.Porthole(uidOf("red"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for a, closed := range want {
+			if got := slices.Contains(spec.Cluster.Closed, netip.PrefixFrom(a, a.BitLen())); got != closed {
+				t.Errorf("%s: %s is closed: %t", when, a, got)
+			}
+		}
+	}
+	closed("nobody claims them", map[netip.Addr]bool{own: true, other: true, foreign: true, single: false})
+	w.SetNode(&model.Node{Name: "n9", UID: "uid-n9", Addresses: []netip.Addr{single, own, other, foreign}})
+	// It closes nothing either by what its agent says.
+	w.SetReport(&model.NodeReport{Node: "n9", Tunnels: []netip.Addr{single, own, other}})
+	// Of a chassis that is not called as a node nobody knows which Node is its.
+	closed("another node claims them", map[netip.Addr]bool{own: true, other: true, foreign: false, single: false})
+	w.SetNode(&model.Node{Name: "n2", UID: "uid-n2", Addresses: []netip.Addr{single, other}})
+	closed("the API knows the node by it", map[netip.Addr]bool{own: true, other: false})
+}
+
 // TestWhatIsAsItWasIsNoNews: heartbeats of nodes, and the status of Networks, which changes with every pod of the cluster.
 func TestWhatIsAsItWasIsNoNews(t *testing.T) {
 	t.Parallel()
