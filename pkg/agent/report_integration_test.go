@@ -72,6 +72,7 @@ func TestReportedAddressesAreInfrastructure(t *testing.T) {
 		}
 	}
 	open("before the report")
+	a.world.SetNode(&model.Node{Name: "node2", UID: "uid-node2"})
 	a.world.SetReport(&report)
 	must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
 	for _, address := range at(storage, storage6, beyond.v4, tunnel) {

@@ -18,7 +18,9 @@ func TestDNSReady(t *testing.T) {
 	w.state = decide.NewState(settings, w.graph, w.cluster)
 	w.setNamespace("a", map[string]string{model.LabelNetwork: "red"})
 	w.setNamespace("kube-system", nil)
-	w.setNode(node("n1", 1))
+	for _, name := range []string{"n1", "n2", "n3", "n4", "n5"} {
+		w.setNode(node(name, 1))
+	}
 	dns := model.ServiceKey{Namespace: "a", Name: "dns"}
 	red := network("red", "front", "10.0.0.0/24")
 	red.DNS, red.DNSService = model.DNSService, model.ServiceRef(dns)

@@ -157,6 +157,10 @@ func (w *World) holdings() (out []holding) {
 		}
 	}
 	for _, r := range w.objects.Reports {
+		// As agents have it, a report counts while its node does.
+		if w.objects.Nodes[r.Node] == nil {
+			continue
+		}
 		single("node "+r.Node, slices.Concat(r.Addresses, r.Tunnels)...)
 	}
 	for _, server := range w.apiServers() {

@@ -4,6 +4,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -77,9 +79,26 @@ func testNodeReports(t *testing.T, s *apiserver.Server) {
 		}
 	}
 	stolen := writers["an agent's pod on node 1"]
-	err = without(t, admin, func(ctx context.Context) error { return writeReport(ctx, stolen, "report-2") }, "atoll-node-reports")
+	// It goes with its Node, and its agent cannot have it stay.
+	const goes = "belongs to the Node of its name"
+	stays := reportsThatStay()
+	for what, metadata := range stays {
+		if err := writeReportOf(t.Context(), stolen, "report-1", metadata); err == nil || !strings.Contains(err.Error(), goes) {
+			t.Errorf("an agent's report with %s: %v; want a refusal that says %q", what, err, goes)
+		}
+	}
+	if err := writeReportOf(t.Context(), writers["who owns the cluster"], "report-1", map[string]any{}); err != nil {
+		t.Errorf("who owns the cluster writes a report without owner: %v", err)
+	}
+	err = without(t, admin, func(ctx context.Context) error {
+		errs := []error{writeReport(ctx, stolen, "report-2")}
+		for _, metadata := range stays {
+			errs = append(errs, writeReportOf(ctx, stolen, "report-1", metadata))
+		}
+		return errors.Join(errs...)
+	}, "atoll-node-reports")
 	if err != nil {
-		t.Errorf("the control: without the policy an agent's pod on node 1 writes the report of node 2: %v", err)
+		t.Errorf("the control: without the policy an agent's pod on node 1 writes the report of node 2, and one that stays: %v", err)
 	}
 	// What it says of its own node is bounded.
 	var many []any
@@ -90,6 +109,20 @@ func testNodeReports(t *testing.T, s *apiserver.Server) {
 		if err := writeReport(t.Context(), stolen, "report-1", addresses...); err == nil || !strings.Contains(err.Error(), "status.addresses") {
 			t.Errorf("a report with %s: %v; want a refusal that names the field", what, err)
 		}
+	}
+}
+
+// reportsThatStay are the metadata of reports that would outlive their Node.
+func reportsThatStay() map[string]map[string]any {
+	owners := func(of ...any) map[string]any { return map[string]any{"ownerReferences": of} }
+	owner := func(kind, name string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": kind, "name": name, "uid": "1"}
+	}
+	held := owners(owner("Node", "report-1"))
+	held["finalizers"] = []any{"a.example/b"}
+	return map[string]map[string]any{
+		"no owner": {}, "another Node": owners(owner("Node", "report-2")), "another kind": owners(owner("Pod", "report-1")),
+		"two owners": owners(owner("Node", "report-1"), owner("Node", "report-2")), "a finalizer": held,
 	}
 }
 
@@ -121,10 +154,19 @@ func reporterFor(t *testing.T, config *rest.Config) dynamic.Interface {
 	return client
 }
 
-// writeReport asks the API server what it would say to a report.
+// writeReport asks the API server what it would say to a report that belongs to its Node.
 func writeReport(ctx context.Context, client dynamic.Interface, node string, addresses ...any) error {
+	return writeReportOf(ctx, client, node, map[string]any{
+		"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "Node", "name": node, "uid": "1"}},
+	}, addresses...)
+}
+
+// writeReportOf asks the same of a report with other metadata.
+func writeReportOf(ctx context.Context, client dynamic.Interface, node string, metadata map[string]any, addresses ...any) error {
+	metadata = maps.Clone(metadata)
+	metadata["name"] = node
 	_, err := client.Resource(v1alpha1.SchemeGroupVersion.WithResource("nodereports")).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeReport", "metadata": map[string]any{"name": node},
+		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeReport", "metadata": metadata,
 		"status": map[string]any{"addresses": addresses},
 	}}, metav1.CreateOptions{DryRun: dry.DryRun})
 	return err

@@ -87,20 +87,25 @@ func TestANodeThatHasGoneTakesNothing(t *testing.T) {
 func TestNothingIsKeptOfANodeThatIsShutOut(t *testing.T) {
 	t.Parallel()
 	host, tunnel := netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("203.0.113.77")
-	list := &model.ShutOut{Nodes: []string{"n7"}}
+	list, gone := &model.ShutOut{Nodes: []string{"n7"}}, time.Unix(1000, 0)
 	goes := func(w *World) {
-		w.DropNode("n7", time.Unix(1000, 0))
+		w.DropNode("n7", gone)
 		w.DropReport("n7")
 	}
 	for name, c := range map[string]struct {
 		does func(*World)
 		kept bool
 	}{
-		"it is listed before":            {func(w *World) { w.SetShutOut(list); goes(w) }, false},
-		"it is listed afterwards":        {func(w *World) { goes(w); w.SetShutOut(list) }, false},
-		"another one is listed":          {func(w *World) { w.SetShutOut(&model.ShutOut{Nodes: []string{"n8"}}); goes(w) }, true},
-		"there is no list":               {goes, true},
-		"the list has not been read yet": {func(w *World) { w.shutOut = nil; goes(w) }, false},
+		"it is listed before":     {func(w *World) { w.SetShutOut(list); goes(w) }, false},
+		"it is listed afterwards": {func(w *World) { goes(w); w.SetShutOut(list) }, false},
+		// Its agent has written that the report belongs to nobody, or has a finalizer.
+		"its report stays, it is listed before":     {func(w *World) { w.SetShutOut(list); w.DropNode("n7", gone) }, false},
+		"its report stays, it is listed afterwards": {func(w *World) { w.DropNode("n7", gone); w.SetShutOut(list) }, false},
+		"its report stays for a while":              {func(w *World) { w.DropNode("n7", gone) }, true},
+		"its report stays for long":                 {func(w *World) { w.DropNode("n7", gone); w.Expire(gone.Add(model.KeepNode)) }, false},
+		"another one is listed":                     {func(w *World) { w.SetShutOut(&model.ShutOut{Nodes: []string{"n8"}}); goes(w) }, true},
+		"there is no list":                          {goes, true},
+		"the list has not been read yet":            {func(w *World) { w.shutOut = nil; goes(w) }, false},
 	} {
 		w := testWorld()
 		w.SetNode(&model.Node{Name: "n7", Addresses: []netip.Addr{host}})

@@ -30,6 +30,18 @@ func (w *World) DropReport(node string) {
 	})
 }
 
+// heard are the reports that count: those of nodes whose Nodes do. Kubernetes deletes a report along with its Node only if the report says that it is the Node's,
+// which the node's agent writes. It is called with the lock held.
+func (w *World) heard() []*model.NodeReport {
+	out := make([]*model.NodeReport, 0, len(w.reports))
+	for node, r := range w.reports {
+		if w.nodes[node] != nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // Report is what this node has to say of itself, and whether that is news: nothing is before it is known what was said before, what the
 // node is, and what the AtollConfig says. Without a Node there is none either: Kubernetes would delete it again and again.
 func (w *World) Report(addresses []netip.Addr) (r model.NodeReport, news bool) {

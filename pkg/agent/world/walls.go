@@ -78,7 +78,7 @@ func (w *World) isolated() []netip.Addr {
 	for _, server := range w.underlay.Southbound {
 		out = append(out, server.Addr())
 	}
-	for _, r := range w.reports {
+	for _, r := range w.heard() {
 		out = append(out, r.Tunnels...)
 	}
 	return out

@@ -414,7 +414,7 @@ func (w *World) cluster() porthole.Cluster {
 	for _, a := range slices.Concat(w.local, w.isolated()) {
 		single(a)
 	}
-	for _, r := range w.reports {
+	for _, r := range w.heard() {
 		for _, a := range r.Addresses {
 			single(a)
 		}

@@ -47,8 +47,14 @@ func TestOnlyWhatChangesIsTold(t *testing.T) {
 		{func() { c.TakeNodes(node("192.0.2.1")) }, nil},
 		{func() { c.TakeNodes(node("192.0.2.2")) }, []string{"addresses", "host 192.0.2.1", "host 192.0.2.2", "node n1"}},
 		{func() { c.TakeReports(report(netip.MustParseAddr("198.51.100.7"))) }, []string{"addresses"}},
-		{func() { c.TakeReports(map[string]*model.NodeReport{"n2": {}}) }, []string{"nameless"}},
-		{func() { c.TakeReports(map[string]*model.NodeReport{"n2": nil}) }, []string{"nameless"}},
+		// What is said of a node that is not there counts with its Node, and no longer.
+		{func() { c.TakeReports(map[string]*model.NodeReport{"n2": {}}) }, nil},
+		{func() { c.TakeNodes(map[string]*model.Node{"n2": {Name: "n2"}}) }, []string{"nameless", "node n2"}},
+		{func() {
+			c.TakeReports(map[string]*model.NodeReport{"n2": {Tunnels: []netip.Addr{netip.MustParseAddr("198.51.100.8")}}})
+		}, []string{"addresses"}},
+		{func() { c.TakeNodes(map[string]*model.Node{"n2": nil}) }, []string{"addresses", "nameless", "node n2"}},
+		{func() { c.TakeReports(map[string]*model.NodeReport{"n2": nil}) }, nil},
 		{func() { c.TakeNamespaces(map[string]*model.Namespace{"team": nil}) }, []string{"namespace team"}},
 	} {
 		told = nil

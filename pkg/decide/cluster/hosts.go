@@ -14,16 +14,26 @@ func (c *Cluster) TakeNodes(changed map[string]*model.Node) {
 	if len(changed) == 0 {
 		return
 	}
+	reporting := false
 	for name, node := range changed {
 		if !sameNode(c.nodes[name], node) {
 			c.NodeChanged.Changed(name)
 		}
+		reporting = reporting || (c.nodes[name] == nil) != (node == nil) && c.reports[name] != nil
 		if node == nil {
 			delete(c.nodes, name)
 		} else {
 			c.nodes[name] = node
 		}
 	}
+	if reporting {
+		c.readReports()
+	}
+	c.noteHosts()
+}
+
+// noteHosts compares the nodes' addresses with those of before.
+func (c *Cluster) noteHosts() {
 	now := map[netip.Addr]struct{}{}
 	for _, node := range c.nodes {
 		for _, a := range node.Addresses {
@@ -81,9 +91,18 @@ func (c *Cluster) TakeReports(changed map[string]*model.NodeReport) {
 			c.reports[node] = report
 		}
 	}
+	c.readReports()
+}
+
+// readReports notes what the reports say whose Nodes are there. Kubernetes deletes a report along with its Node only if the report says that it is the Node's,
+// which the node's agent writes.
+func (c *Cluster) readReports() {
 	addresses, nameless := map[netip.Addr]struct{}{}, []string(nil)
 	for _, node := range slices.Sorted(maps.Keys(c.reports)) {
 		report := c.reports[node]
+		if c.nodes[node] == nil {
+			continue
+		}
 		for _, a := range slices.Concat(report.Addresses, report.Tunnels) {
 			addresses[a] = struct{}{}
 		}
