@@ -109,15 +109,15 @@ func (s *Signer) Run(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
+	queue := newQueue()
 	for signer := range kindOf {
 		factory := informers.NewSharedInformerFactoryWithOptions(s.config.Client, 0, informers.WithTweakListOptions(func(o *meta.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.signerName", signer).String()
-		}))
+		}), informers.WithTransform(slim))
 		informer := factory.Certificates().V1().CertificateSigningRequests().Informer()
 		add := func(o any) {
 			if request, ok := o.(*certificates.CertificateSigningRequest); ok && !answered(request) {
-				queue.Add(request.Name)
+				queue.Add(waitingOf(request))
 			}
 		}
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, o any) { add(o) }})
@@ -131,6 +131,17 @@ func (s *Signer) Run(ctx context.Context) {
 	}
 	<-ctx.Done()
 	queue.ShutDown()
+}
+
+// newQueue makes a queue in which nodes take turns.
+func newQueue() workqueue.TypedRateLimitingInterface[waiting] {
+	inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[waiting]{Queue: &turns{lines: map[string][]waiting{}}})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[waiting](time.Second, time.Minute),
+		workqueue.TypedRateLimitingQueueConfig[waiting]{
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[waiting]{Queue: inner}),
+		},
+	)
 }
 
 // reread keeps the authorities until ctx ends.
@@ -164,22 +175,22 @@ func (s *Signer) refresh(ctx context.Context) error {
 }
 
 // next answers one request. It says whether there may be more.
-func (s *Signer) next(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string]) bool {
-	name, end := queue.Get()
+func (s *Signer) next(ctx context.Context, queue workqueue.TypedRateLimitingInterface[waiting]) bool {
+	request, end := queue.Get()
 	if end {
 		return false
 	}
-	defer queue.Done(name)
+	defer queue.Done(request)
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	if err := s.answer(ctx, name); err != nil {
+	if err := s.answer(ctx, request.name); err != nil {
 		if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
-			s.config.Log.Error("a CertificateSigningRequest waits for its answer", "request", name, "error", err)
+			s.config.Log.Error("a CertificateSigningRequest waits for its answer", "request", request.name, "error", err)
 		}
-		queue.AddRateLimited(name)
+		queue.AddRateLimited(request)
 		return true
 	}
-	queue.Forget(name)
+	queue.Forget(request)
 	return true
 }
 
