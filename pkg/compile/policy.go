@@ -52,6 +52,8 @@ func PolicyOwner(policy model.PolicyKey, network string) nb.Owner {
 // of another Network cannot be judged, and one of a Network that has nothing to do with this one cannot be meant.
 func Policy(p model.Policy, in Around) nb.Facts {
 	var facts nb.Facts
+	b := in.bound(p)
+	p = b.Policy
 	c := policyCompiler{
 		policy: p, around: in, group: PodsGroup(p.Subject), facts: &facts,
 		aclBuilder: aclBuilder{
@@ -61,7 +63,7 @@ func Policy(p model.Policy, in Around) nb.Facts {
 	}
 	for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
 		for i, r := range p.Rules[d] {
-			c.direction, c.index, c.rule = d, i, r
+			c.direction, c.index, c.rule, c.named = d, i, r, b.named[d][i]
 			c.place(strconv.Itoa(i))
 			c.compile()
 		}
@@ -83,13 +85,15 @@ type Members struct {
 
 // Groups are the port groups that a policy's rows need.
 func Groups(p model.Policy, in Around) map[Group]Members {
+	b := in.bound(p)
+	p = b.Policy
 	subject := Members{Selector: p.Subject.String()}
 	groups := map[Group]Members{PodsGroup(p.Subject): subject}
 	for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
 		if p.Isolates[d] {
 			groups[IsolatedGroup(d)] = subject
 		}
-		for _, r := range p.Rules[d] {
+		for i, r := range p.Rules[d] {
 			for _, peer := range r.Peers {
 				if peer.Pods != nil {
 					groups[PodsGroup(*peer.Pods)] = Members{Selector: peer.Pods.String()}
@@ -98,14 +102,14 @@ func Groups(p model.Policy, in Around) map[Group]Members {
 					groups[BlockGroup(*peer.Block)] = Members{Block: *peer.Block}
 				}
 			}
-			for _, port := range r.Ports {
-				for _, pods := range namers(p, d, r) {
-					for _, named := range in.Named[NamedPorts{pods.String(), port.Name, port.Protocol}] {
-						groups[NamedGroup(pods, named)] = Members{Selector: pods.String()}
+			if b.named[d][i].own {
+				for ask, pods := range asks(p, d, r) {
+					for _, port := range in.Named[ask] {
+						groups[NamedGroup(pods, port)] = Members{Selector: pods.String()}
 					}
 				}
 			}
-			remoteGroups(groups, p, d, r, in)
+			remoteGroups(groups, b, d, i, in)
 		}
 	}
 	if p.Judges() {
@@ -119,14 +123,25 @@ func Names(p model.Policy) map[NamedPorts]match.Pods {
 	out := map[NamedPorts]match.Pods{}
 	for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
 		for _, r := range p.Rules[d] {
-			for _, port := range r.Ports {
-				if port.Name == "" {
-					continue
-				}
-				for _, pods := range namers(p, d, r) {
-					out[NamedPorts{pods.String(), port.Name, port.Protocol}] = pods
-				}
-			}
+			maps.Copy(out, asks(p, d, r))
+		}
+	}
+	return out
+}
+
+// asks are the names of ports that a rule asks for, and whose.
+func asks(p model.Policy, d model.Direction, r model.Rule) map[NamedPorts]match.Pods {
+	out := map[NamedPorts]match.Pods{}
+	var all []match.Pods
+	for _, port := range r.Ports {
+		if port.Name == "" {
+			continue
+		}
+		if all == nil {
+			all = namers(p, d, r)
+		}
+		for _, pods := range all {
+			out[NamedPorts{pods.String(), port.Name, port.Protocol}] = pods
 		}
 	}
 	return out
@@ -161,6 +176,8 @@ type policyCompiler struct {
 	direction model.Direction
 	index     int
 	rule      model.Rule
+	// named says which of the rule's ports with a name count.
+	named named
 	// meant are the pods that the rule's peers are, by their texts, where it is compiled for names.
 	meant map[string]bool
 	facts *nb.Facts
@@ -361,10 +378,12 @@ func (c policyCompiler) compileNamed() {
 				continue
 			}
 			asked[ask] = true
-			for _, named := range c.around.Named[ask] {
-				c.addNamed(pods, named, NamedGroup(pods, named), done)
+			if c.named.own {
+				for _, named := range c.around.Named[ask] {
+					c.addNamed(pods, named, NamedGroup(pods, named), done)
+				}
 			}
-			if c.direction == model.PolicyIngress || !c.around.Remote[c.direction] {
+			if c.direction == model.PolicyIngress || !c.around.Remote[c.direction] || !c.named.remote {
 				continue
 			}
 			for _, named := range c.around.RemoteNamed[ask] {

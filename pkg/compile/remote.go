@@ -44,24 +44,23 @@ func (c policyCompiler) withRemote(g Group) []Group {
 }
 
 // remoteGroups adds the groups of pods of other Networks that a rule's peers need, and those of such pods with a port of a name.
-func remoteGroups(groups map[Group]Members, p model.Policy, d model.Direction, r model.Rule, in Around) {
+func remoteGroups(groups map[Group]Members, p bounded, d model.Direction, rule int, in Around) {
 	if !in.Remote[d] {
 		return
 	}
+	r := p.Rules[d][rule]
 	for _, peer := range r.Peers {
 		if peer.Pods != nil {
 			groups[RemoteGroup(d, PodsGroup(*peer.Pods))] = Members{Selector: peer.Pods.String(), Remote: true, Direction: d}
 		}
 	}
-	if d == model.PolicyIngress {
-		// Packets go to the policy's own pods: theirs are the names.
+	if d == model.PolicyIngress || !p.named[d][rule].remote {
+		// What a policy's own pods receive goes to ports that they name themselves.
 		return
 	}
-	for _, port := range r.Ports {
-		for _, pods := range namers(p, d, r) {
-			for _, named := range in.RemoteNamed[NamedPorts{pods.String(), port.Name, port.Protocol}] {
-				groups[RemoteGroup(d, NamedGroup(pods, named))] = Members{Selector: pods.String(), Remote: true, Direction: d}
-			}
+	for ask, pods := range asks(p.Policy, d, r) {
+		for _, port := range in.RemoteNamed[ask] {
+			groups[RemoteGroup(d, NamedGroup(pods, port))] = Members{Selector: pods.String(), Remote: true, Direction: d}
 		}
 	}
 }

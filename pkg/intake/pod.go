@@ -22,6 +22,8 @@ const (
 	maxAttachments     = 16 << 10
 	maxAttachmentCount = 16
 	maxNameLength      = 253
+	// maxPodPorts bounds a pod's ports with a name. Whoever writes a pod decides which of its ports have a name: no policy relies on that.
+	maxPodPorts = 256
 	// maxAnnotations is what Kubernetes stores of an object's annotations, and maxOthers what leaves room for ours.
 	maxAnnotations      = 256 << 10
 	maxOthers           = maxAnnotations - 4<<10
@@ -82,7 +84,7 @@ func annotationsSize(annotations map[string]string) int {
 	return size
 }
 
-// namedPorts are the ports to which the containers that keep running give names, sorted.
+// namedPorts are the ports to which the containers that keep running give names, sorted: the first maxPodPorts.
 func namedPorts(spec corev1.PodSpec) []model.PodPort {
 	var out []model.PodPort
 	read := func(c corev1.Container) {
@@ -101,7 +103,8 @@ func namedPorts(spec corev1.PodSpec) []model.PodPort {
 		}
 	}
 	slices.SortFunc(out, model.PodPort.Compare)
-	return slices.Compact(out)
+	out = slices.Compact(out)
+	return slices.Clone(out[:min(len(out), maxPodPorts)])
 }
 
 // maxErrorLength bounds what is said of an annotation that cannot be read, in bytes: it may quote what a tenant wrote.

@@ -3,6 +3,7 @@ package intake
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,29 @@ func TestPod(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, Pod(in), values); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestNamedPortsOfAPodAreBounded: those of all its containers together, the same ones whatever their order.
+func TestNamedPortsOfAPodAreBounded(t *testing.T) {
+	t.Parallel()
+	read := func(containers int, up bool) []model.PodPort {
+		p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1"}}
+		for i := range containers {
+			number := int32(1000 + i)
+			if !up {
+				number = int32(1000 + containers - 1 - i)
+			}
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Ports: []corev1.ContainerPort{{Name: "x", Protocol: corev1.ProtocolTCP, ContainerPort: number}}})
+		}
+		return Pod(p).Ports
+	}
+	if n := len(read(maxPodPorts, true)); n != maxPodPorts {
+		t.Errorf("the control: %d ports at the bound", n)
+	}
+	up, down := read(1000, true), read(1000, false)
+	if len(up) != maxPodPorts || !slices.Equal(up, down) || up[0].Port != 1000 {
+		t.Errorf("%d ports, and %d in the other order", len(up), len(down))
 	}
 }
 

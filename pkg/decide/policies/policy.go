@@ -22,6 +22,8 @@ type needs struct {
 	wanted, held map[groupKey]struct{}
 	// written: the database has the rows that the graph wants.
 	written bool
+	// beyond: the policy's owner was told that some of it is beyond a bound in the Network.
+	beyond bool
 }
 
 // mentions are the selectors that a policy uses.

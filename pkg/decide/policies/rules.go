@@ -151,6 +151,7 @@ func (s *Stage) compile(p *policy, network string) (nb.Facts, bool) {
 		p.needs[network] = need
 	}
 	around := s.around(p.Policy, n, layout)
+	s.tellBeyond(p.Policy, need, around)
 	need.wanted = map[groupKey]struct{}{}
 	for g, members := range compile.Groups(*p.Policy, around) {
 		key := groupKey{network, n.UID, g}
@@ -165,6 +166,17 @@ func (s *Stage) compile(p *policy, network string) (nb.Facts, bool) {
 		}
 	}
 	return compile.Policy(*p.Policy, around), true
+}
+
+// tellBeyond tells a policy's owner when some of it begins to be beyond a bound in a Network.
+func (s *Stage) tellBeyond(p *model.Policy, need *needs, around compile.Around) {
+	problems := compile.Beyond(*p, around)
+	if !need.beyond {
+		for _, problem := range problems {
+			s.world.Sink.PolicyEvent(p.Key, p.UID, problem)
+		}
+	}
+	need.beyond = len(problems) > 0
 }
 
 // around is what a policy meets in a Network.

@@ -27,8 +27,11 @@ type selector struct {
 	// selected are the pods.
 	selected map[string]map[model.PodKey]struct{}
 	// named counts the pods with a port that is asked for.
-	named map[string]map[model.PodPort]int
+	named map[nameIn]map[model.PodPort]int
 }
+
+// nameIn is a name of ports in a Network.
+type nameIn struct{ network, name string }
 
 // member is what a pod with a port counts for: where, and with which ports, by the texts of selectors.
 type member struct {
@@ -46,8 +49,8 @@ func (sel *selector) asks(p model.PodPort) bool {
 // portsOf are the ports with a name of the selector's pods in a Network, each once, in order.
 func (sel *selector) portsOf(network string, ask compile.NamedPorts) []model.PodPort {
 	var out []model.PodPort
-	for p := range sel.named[network] {
-		if p.Name == ask.Name && (ask.Protocol == "" || ask.Protocol == p.Protocol) {
+	for p := range sel.named[nameIn{network, ask.Name}] {
+		if ask.Protocol == "" || ask.Protocol == p.Protocol {
 			out = append(out, p)
 		}
 	}
@@ -63,7 +66,7 @@ func (s *Stage) selector(pods match.Pods) *selector {
 	}
 	sel := &selector{
 		text: text, pods: pods, group: compile.PodsGroup(pods), users: map[model.PolicyKey]int{}, subjects: map[model.PolicyKey]int{},
-		asked: map[compile.NamedPorts]int{}, selected: map[string]map[model.PodKey]struct{}{}, named: map[string]map[model.PodPort]int{},
+		asked: map[compile.NamedPorts]int{}, selected: map[string]map[model.PodKey]struct{}{}, named: map[nameIn]map[model.PodPort]int{},
 	}
 	s.selectors[text] = sel
 	s.index.Add(pods)
@@ -169,10 +172,11 @@ func (s *Stage) countNames(sel *selector, m *member, by int) {
 		if !sel.asks(p) {
 			continue
 		}
-		counts := sel.named[m.network]
+		at := nameIn{m.network, p.Name}
+		counts := sel.named[at]
 		if counts == nil {
 			counts = map[model.PodPort]int{}
-			sel.named[m.network] = counts
+			sel.named[at] = counts
 		}
 		before := counts[p]
 		tally(counts, p, by)
@@ -184,14 +188,14 @@ func (s *Stage) countNames(sel *selector, m *member, by int) {
 			}
 		}
 		if len(counts) == 0 {
-			delete(sel.named, m.network)
+			delete(sel.named, at)
 		}
 	}
 }
 
 // recount counts the ports with names anew, when other names are asked for.
 func (s *Stage) recount(sel *selector) {
-	sel.named = map[string]map[model.PodPort]int{}
+	sel.named = map[nameIn]map[model.PodPort]int{}
 	for _, keys := range sel.selected {
 		for key := range keys {
 			if m := s.members[key]; slices.ContainsFunc(m.ports, sel.asks) {
