@@ -24,6 +24,10 @@ const (
 	maxPolicyExceptions = 1024
 	// maxPolicyNamed bounds a product: a rule's ports with a name, times its peers, added up over all rules. Each such pair has rows of its own.
 	maxPolicyNamed = 4096
+	// maxPolicySelectors and maxPolicyBlocks bound a policy's peers over all its rules, each counted once. A selector is held with each pod of the
+	// cluster that it selects, and each of them may be a port group, of which OVN makes two address sets.
+	maxPolicySelectors = 256
+	maxPolicyBlocks    = 1024
 )
 
 // NetworkPolicy reads a NetworkPolicy. What of it cannot be understood allows nothing and is named in Problems; when it is
@@ -74,6 +78,8 @@ type policyReader struct {
 	problems  []model.Problem
 	// exceptions and named are those read so far: maxPolicyExceptions, maxPolicyNamed.
 	exceptions, named int
+	// selectors and blocks are the texts of the peers read so far: maxPolicySelectors, maxPolicyBlocks.
+	selectors, blocks map[string]struct{}
 }
 
 // maxPolicyProblems bounds how much is said of one policy.
@@ -128,6 +134,10 @@ func (r *policyReader) rule(where string, peers []networkingv1.NetworkPolicyPeer
 			r.problem("%s, peer %d: %s; it allows nothing", where, i, err)
 			continue
 		}
+		if err := r.count(peer); err != nil {
+			r.problem("%s, peer %d and those after it that are not in the policy before: %s; they allow nothing", where, i, err)
+			continue
+		}
 		out.Peers = append(out.Peers, peer)
 	}
 	for i, p := range ports {
@@ -139,6 +149,28 @@ func (r *policyReader) rule(where string, peers []networkingv1.NetworkPolicyPeer
 		out.Ports = append(out.Ports, port)
 	}
 	return out
+}
+
+// count counts a peer that the policy does not have yet. It is an error when that is one too many.
+func (r *policyReader) count(p model.Peer) error {
+	if r.selectors == nil {
+		r.selectors, r.blocks = map[string]struct{}{}, map[string]struct{}{}
+	}
+	var text string
+	seen, most, kind := r.selectors, maxPolicySelectors, "selectors"
+	if p.Block != nil {
+		seen, most, kind, text = r.blocks, maxPolicyBlocks, "ipBlocks", p.Block.String()
+	} else {
+		text = p.Pods.String()
+	}
+	if _, had := seen[text]; had {
+		return nil
+	}
+	if len(seen) == most {
+		return fmt.Errorf("the policy has more than %d different %s", most, kind)
+	}
+	seen[text] = struct{}{}
+	return nil
 }
 
 func (r *policyReader) peer(in networkingv1.NetworkPolicyPeer) (model.Peer, error) {

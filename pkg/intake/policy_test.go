@@ -123,3 +123,72 @@ func TestProductsOfPoliciesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestPeersOfPoliciesAreBounded: those of all rules together, each counted once. The rest allows nothing, and what is at the bound allows all. A rule whose peers
+// are all beyond it allows nobody.
+func TestPeersOfPoliciesAreBounded(t *testing.T) {
+	t.Parallel()
+	selecting := func(i int) networkingv1.NetworkPolicyPeer {
+		return networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpDoesNotExist},
+		}}}
+	}
+	block := func(i int) networkingv1.NetworkPolicyPeer {
+		return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: fmt.Sprintf("100.64.%d.%d/32", i/256, i%256)}}
+	}
+	with := func(rules, peers, distinct int, peer func(int) networkingv1.NetworkPolicyPeer) *networkingv1.NetworkPolicy {
+		in := &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}}}
+		for i := range rules {
+			var all []networkingv1.NetworkPolicyPeer
+			for k := range peers {
+				all = append(all, peer((i*peers+k)%distinct))
+			}
+			if i%2 == 0 {
+				in.Spec.Ingress = append(in.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: all})
+			} else {
+				in.Spec.Egress = append(in.Spec.Egress, networkingv1.NetworkPolicyEgressRule{To: all})
+			}
+		}
+		return in
+	}
+	for what, c := range map[string]struct {
+		policy   *networkingv1.NetworkPolicy
+		distinct int
+		peers    int
+	}{
+		"30 rules of 1,000 selectors":   {with(30, 1000, 30000, selecting), maxPolicySelectors, maxPolicySelectors},
+		"30 rules of 1,000 blocks":      {with(30, 1000, 30000, block), maxPolicyBlocks, maxPolicyBlocks},
+		"as many selectors as are read": {with(4, maxPolicySelectors/4, maxPolicySelectors, selecting), maxPolicySelectors, maxPolicySelectors},
+		"one more":                      {with(1, maxPolicySelectors+1, maxPolicySelectors+1, selecting), maxPolicySelectors, maxPolicySelectors},
+		"as many blocks as are read":    {with(4, maxPolicyBlocks/4, maxPolicyBlocks, block), maxPolicyBlocks, maxPolicyBlocks},
+		"the same ones in many rules":   {with(40, 100, 100, selecting), 100, 4000},
+	} {
+		p := NetworkPolicy(c.policy)
+		seen, peers, asked := map[string]bool{}, 0, 0
+		for _, r := range append(p.Rules[model.PolicyIngress], p.Rules[model.PolicyEgress]...) {
+			if r.AnyPeer {
+				t.Errorf("%s: a rule that names peers allows everybody", what)
+			}
+			for _, peer := range r.Peers {
+				peers++
+				if peer.Pods != nil {
+					seen[peer.Pods.String()] = true
+				} else {
+					seen[peer.Block.String()] = true
+				}
+			}
+		}
+		for _, r := range c.policy.Spec.Ingress {
+			asked += len(r.From)
+		}
+		for _, r := range c.policy.Spec.Egress {
+			asked += len(r.To)
+		}
+		if len(seen) != c.distinct || peers != c.peers || p.Isolates != [2]bool{true, true} {
+			t.Errorf("%s: %d peers are read, of which %d differ; want %d and %d", what, peers, len(seen), c.peers, c.distinct)
+		}
+		if said := len(p.Problems) > 0; said != (peers < asked) || len(p.Problems) > maxPolicyProblems {
+			t.Errorf("%s: it says %v", what, p.Problems)
+		}
+	}
+}

@@ -58,7 +58,7 @@ func (w *world) PolicyEvent(_ model.PolicyKey, _ string, p model.Problem) {
 type bench struct {
 	*world
 	*policies.Stage
-	t       *testing.T
+	t       testing.TB
 	graph   *graph.Graph
 	cluster *cluster.Cluster
 	ports   *pass.Topic[model.PodKey]
@@ -67,7 +67,7 @@ type bench struct {
 	judging []string
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	order := pass.NewOrder("cluster", "policies")
 	stage := order.Stage("policies")
