@@ -121,13 +121,18 @@ func (s *Stage) enlist(m *model.Policy, by int) {
 			s.tellGroups(pods)
 		}
 	}
+	// A policy may ask for thousands of names of the same pods, which are all pods of the cluster.
+	others := map[*selector]struct{}{}
 	for ask, pods := range compile.Names(*m) {
 		sel := s.selector(pods)
 		had := sel.asked[ask]
 		tally(sel.asked, ask, by)
 		if toggled(had, sel.asked[ask]) {
-			s.recount(sel)
+			others[sel] = struct{}{}
 		}
+	}
+	for sel := range others {
+		s.recount(sel)
 	}
 	for _, pods := range all {
 		s.forgetUnused(pods.String())
