@@ -212,7 +212,7 @@ func (j *judged) WriteNode(name, uid string, n model.NodeNetwork) {
 }
 
 func (j *judged) PodEvent(key model.PodKey, _ string, p model.Problem) { j.complain(key.String(), p) }
-func (j *judged) NetworkEvent(name, _ string, p model.Problem)         { j.complain(name, p) }
+func (j *judged) NetworkEvent(n *model.Network, p model.Problem)       { j.complain(n.Name, p) }
 func (j *judged) NodeEvent(name, _ string, p model.Problem)            { j.complain(name, p) }
 func (j *judged) NamespaceEvent(name, _ string, p model.Problem)       { j.complain(name, p) }
 

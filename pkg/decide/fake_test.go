@@ -268,7 +268,7 @@ func (c *cluster) NamespaceEvent(name, uid string, p model.Problem) {
 	c.event("namespace "+name, uid, p)
 }
 
-func (c *cluster) NetworkEvent(name, uid string, p model.Problem) { c.event(name, uid, p) }
+func (c *cluster) NetworkEvent(n *model.Network, p model.Problem) { c.event(n.Name, n.UID, p) }
 
 func (c *cluster) NodeEvent(name, uid string, p model.Problem) { c.event("node "+name, uid, p) }
 

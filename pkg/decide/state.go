@@ -44,7 +44,7 @@ var _ Sink = Discard{}
 
 func (Discard) WriteNetworkStatus(string, string, model.NetworkStatus) {}
 func (Discard) WriteFinalizer(string, string, bool)                    {}
-func (Discard) NetworkEvent(string, string, model.Problem)             {}
+func (Discard) NetworkEvent(*model.Network, model.Problem)             {}
 
 func (Discard) WriteAttachments(model.PodKey, string, []model.Attachment) {}
 func (Discard) Forget(model.PodKey)                                       {}

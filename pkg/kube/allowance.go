@@ -13,11 +13,11 @@ const (
 	repeatEvents = 5 * time.Minute
 	// rememberEvents is how many are remembered for that at least; at most it is twice as many.
 	rememberEvents = 4096
-	// A namespace's share of Events: enough for all pods of a Deployment that fail at once, and in the long run
+	// A share of Events, of a namespace, a Tenant or the operator (shareOf): enough for all pods of a Deployment that fail at once, and in the long run
 	// a small part of eventsPerSecond, so that a tenant whose pods fail by thousands does not silence the others.
-	namespaceEventsPerSecond, namespaceEventsBurst = 1, 100
-	// rememberNamespaces is of how many namespaces the use of their share is known at least.
-	rememberNamespaces = 1024
+	shareEventsPerSecond, shareEventsBurst = 1, 100
+	// rememberShares is of how many shares the use is known at least.
+	rememberShares = 1024
 )
 
 // said is what was said about whom.
@@ -36,23 +36,22 @@ type allowance struct {
 func newAllowance() *allowance {
 	return &allowance{
 		sent:   recent[said, time.Time]{size: rememberEvents},
-		shares: recent[string, flowcontrol.PassiveRateLimiter]{size: rememberNamespaces},
+		shares: recent[string, flowcontrol.PassiveRateLimiter]{size: rememberShares},
 	}
 }
 
-// take reports whether something may be said now about an object in a namespace: it was not said for a while,
-// and the namespace has not used up its share. What may not be said is not remembered as said.
-func (a *allowance) take(namespace string, s said) bool {
+// take reports whether something may be said now about an object: it was not said for a while, and the share that it is from is not used up. What may not be said is not remembered as said.
+func (a *allowance) take(from string, s said) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
 	if last, there := a.sent.get(s); there && now.Sub(last) < repeatEvents {
 		return false
 	}
-	share, there := a.shares.get(namespace)
+	share, there := a.shares.get(from)
 	if !there {
-		share = flowcontrol.NewTokenBucketPassiveRateLimiter(namespaceEventsPerSecond, namespaceEventsBurst)
-		a.shares.put(namespace, share)
+		share = flowcontrol.NewTokenBucketPassiveRateLimiter(shareEventsPerSecond, shareEventsBurst)
+		a.shares.put(from, share)
 	}
 	if !share.TryAccept() {
 		return false

@@ -44,8 +44,8 @@ func TestNamespacesDoNotSilenceEachOther(t *testing.T) {
 		if !a.take("blue", first) {
 			t.Fatal("blue may not speak")
 		}
-		if got := flood(a, "red", 10*rememberEvents); got != namespaceEventsBurst {
-			t.Errorf("red said %d things at once, want %d", got, namespaceEventsBurst)
+		if got := flood(a, "red", 10*rememberEvents); got != shareEventsBurst {
+			t.Errorf("red said %d things at once, want %d", got, shareEventsBurst)
 		}
 		if a.take("blue", first) {
 			t.Error("red's many Events made blue's be repeated")

@@ -24,7 +24,7 @@ const (
 	maxMessage = 1024
 )
 
-// events sends Events, Warnings unless they tell of something good, as far as each namespace's allowance goes. The recorder behind it joins what
+// events sends Events, Warnings unless they tell of something good, as far as the share goes that each is from. The recorder behind it joins what
 // repeats and drops what comes too fast.
 type events struct {
 	client      corev1client.EventsGetter
@@ -55,12 +55,39 @@ func (e *events) run(ctx context.Context) {
 	e.broadcaster.Shutdown()
 }
 
+// warn sends an Event about an object of a namespace, or about one of the operator's.
 func (e *events) warn(about *corev1.ObjectReference, p model.Problem) {
+	e.send(shareOf(about, ""), about, p)
+}
+
+// warnTenant sends an Event about an object of a Tenant, or of none.
+func (e *events) warnTenant(tenant string, about *corev1.ObjectReference, p model.Problem) {
+	share := shareOf(about, tenant)
+	if p.Reason == model.ReasonIsolationHard || p.Reason == model.ReasonIsolationSoft {
+		// By this an operator hears that a tenant has opened his Networks. Nothing else that he does wrong may silence it.
+		share += "/isolation"
+	}
+	e.send(share, about, p)
+}
+
+// shareOf names the share of Events that one about an object is from: a namespace's or a Tenant's own, else that of all objects of its kind. Who writes
+// Networks of one Tenant takes nothing from others.
+func shareOf(about *corev1.ObjectReference, tenant string) string {
+	switch {
+	case about.Namespace != "":
+		return "namespace/" + about.Namespace
+	case tenant != "":
+		return "tenant/" + tenant
+	}
+	return "kind/" + about.Kind
+}
+
+func (e *events) send(share string, about *corev1.ObjectReference, p model.Problem) {
 	message := p.Message
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
-	if e.allowance.take(about.Namespace, said{uid: about.UID, reason: p.Reason, message: message}) {
+	if e.allowance.take(share, said{uid: about.UID, reason: p.Reason, message: message}) {
 		kind := corev1.EventTypeWarning
 		if p.Reason == model.ReasonIsolationHard {
 			kind = corev1.EventTypeNormal

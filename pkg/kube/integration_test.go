@@ -309,7 +309,7 @@ func TestEventsAreShown(t *testing.T) {
 	for range 3 {
 		l.writer.PodEvent(key("a"), string(p.UID), full)
 	}
-	l.writer.NetworkEvent("red", string(n.UID), full)
+	l.writer.NetworkEvent(&model.Network{Name: "red", UID: string(n.UID)}, full)
 	l.writer.NamespaceEvent("default", string(ns.UID), full)
 	l.writer.TenantEvent("acme", "u", model.Problem{Reason: model.ReasonIsolationHard, Message: full.Message})
 	got := map[string]int32{}

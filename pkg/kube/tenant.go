@@ -116,7 +116,7 @@ func (w *Writer) WriteTenantFinalizer(name, uid string, present bool) {
 
 // TenantEvent tells the Tenant's owner something; see PodEvent.
 func (w *Writer) TenantEvent(name, uid string, p model.Problem) {
-	w.events.warn(tenantReference(name, uid), p)
+	w.events.warnTenant(name, tenantReference(name, uid), p)
 }
 
 func tenantReference(name, uid string) *corev1.ObjectReference {
@@ -160,7 +160,7 @@ func (t *tenantWriter) writeNetwork(ctx context.Context, name string, wish homeW
 		return errGone // The watch tells of it.
 	}
 	if refuses(err) {
-		t.events.warn(tenantReference(name, wish.make.TenantUID), model.Problemf(model.ReasonTemplateRefused,
+		t.events.warnTenant(name, tenantReference(name, wish.make.TenantUID), model.Problemf(model.ReasonTemplateRefused,
 			"the default Network cannot be made from the template: %s. It is tried again; change the Tenant, or the AtollConfig's tenantNetworkTemplate", err))
 	}
 	return wrapped("make network", err)

@@ -176,6 +176,6 @@ func (w *Writer) NamespaceEvent(name, uid string, p model.Problem) {
 }
 
 // NetworkEvent tells the Network's owner what is wrong; see PodEvent.
-func (w *Writer) NetworkEvent(name, uid string, p model.Problem) {
-	w.events.warn(networkReference(name, uid), p)
+func (w *Writer) NetworkEvent(n *model.Network, p model.Problem) {
+	w.events.warnTenant(n.Tenant, networkReference(n.Name, n.UID), p)
 }

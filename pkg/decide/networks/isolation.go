@@ -108,7 +108,7 @@ func (s *Stage) tellIsolation(n *Network, now *model.Isolation) {
 		return
 	}
 	if p := isolation.Changed(cmp.Or(n.isolated, n.Model.Isolated), now); p != nil {
-		s.Sink.NetworkEvent(n.Name, n.Model.UID, *p)
+		s.Sink.NetworkEvent(n.Model, *p)
 	}
 	n.isolated = now.Overall
 }

@@ -28,9 +28,7 @@ func (s *Stage) ServeRanges() {
 		if !slices.Equal(problems, n.rangeProblems) {
 			n.rangeProblems = problems
 			s.unreported.Mark(name)
-			for _, p := range problems {
-				s.Sink.NetworkEvent(name, n.Model.UID, p)
-			}
+			s.tell(n, nil, problems)
 		}
 		s.Virtual.Serve(name, ledger.Serving{UID: n.Model.UID, Own: served, Taken: n.Layout.Taken()})
 	}

@@ -109,7 +109,7 @@ func (s *Stage) Committed(owner nb.Owner) {
 func (s *Stage) Refused(owner nb.Owner, problem model.Problem) {
 	if n := s.Get(owner.Name); n != nil {
 		n.denied = &problem
-		s.Sink.NetworkEvent(n.Name, n.Model.UID, problem)
+		s.Sink.NetworkEvent(n.Model, problem)
 		s.unreported.Mark(n.Name)
 	}
 }

@@ -71,7 +71,7 @@ type Answering struct {
 type Sink interface {
 	WriteNetworkStatus(name, uid string, status model.NetworkStatus)
 	WriteFinalizer(name, uid string, present bool)
-	NetworkEvent(name, uid string, p model.Problem)
+	NetworkEvent(n *model.Network, p model.Problem)
 }
 
 // Stages are where in a pass Networks are decided about.
@@ -383,15 +383,27 @@ func (s *Stage) replan(n *Network) {
 
 // planned says what is wrong with a Network, and gives out addresses of what it serves.
 func (s *Stage) planned(n *Network) {
-	for _, p := range n.Problems {
-		// Its owner has heard of what was wrong before.
-		if n.told.uid != n.Model.UID || !slices.Contains(n.told.problems, p) {
-			s.Sink.NetworkEvent(n.Name, n.Model.UID, p)
-		}
+	// Its owner has heard of what was wrong before.
+	var told []model.Problem
+	if n.told.uid == n.Model.UID {
+		told = n.told.problems
 	}
-	n.told.uid, n.told.problems = n.Model.UID, n.Problems
+	s.tell(n, told, n.Problems)
+	n.told.uid, n.told.problems = n.Model.UID, n.Problems[:min(len(n.Problems), maxTold)]
 	s.Subnets.Serve(n.Name, n.Model.UID, n.Layout.Subnets)
 	s.number(n)
+}
+
+// maxTold bounds of how many problems of one kind a Network's owner is told at a time. The Network's status has all.
+const maxTold = 8
+
+// tell tells a Network's owner of the first problems that the owner was not told before.
+func (s *Stage) tell(n *Network, told, problems []model.Problem) {
+	for _, p := range problems[:min(len(problems), maxTold)] {
+		if !slices.Contains(told, p) {
+			s.Sink.NetworkEvent(n.Model, p)
+		}
+	}
 }
 
 // firstWith is the Network that a vpcID belongs to: the oldest that claims it.

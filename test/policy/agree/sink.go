@@ -42,7 +42,9 @@ func (s *sink) PodEvent(pod model.PodKey, _ string, p model.Problem) {
 	s.problems["pod "+pod.String()] = p.Message
 }
 
-func (s *sink) NetworkEvent(name, _ string, p model.Problem) { s.problems["Network "+name] = p.Message }
+func (s *sink) NetworkEvent(n *model.Network, p model.Problem) {
+	s.problems["Network "+n.Name] = p.Message
+}
 
 func (s *sink) NodeEvent(name, _ string, p model.Problem) { s.problems["node "+name] = p.Message }
 
