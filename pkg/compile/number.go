@@ -6,20 +6,20 @@ import (
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// Numbered is a switch or a router, and the number that it would ask for (nb.TunnelKey).
-type Numbered struct{ UUID, Number string }
+// Numbered is a switch or a router, and the number that it would ask for (nb.TunnelKey). Subnet is the one whose switch it is; empty for what is made of
+// the Network's UID alone.
+type Numbered struct{ UUID, Number, Subnet string }
 
 // Numbers are those of a Network's rows. What is made of its UID alone comes first: whoever names a subnet chooses the number of its switch.
 func Numbers(l Layout) (out []Numbered) {
-	var uuids []string
 	if l.Home == nil {
-		uuids = append(uuids, routerRef(l).UUID, edgeUUID(l))
+		for _, uuid := range []string{routerRef(l).UUID, edgeUUID(l)} {
+			out = append(out, Numbered{UUID: uuid, Number: nb.TunnelKey(uuid)})
+		}
 	}
 	for _, s := range l.Subnets {
-		uuids = append(uuids, switchRef(l, s.Name).UUID)
-	}
-	for _, uuid := range uuids {
-		out = append(out, Numbered{uuid, nb.TunnelKey(uuid)})
+		uuid := switchRef(l, s.Name).UUID
+		out = append(out, Numbered{uuid, nb.TunnelKey(uuid), s.Name})
 	}
 	return out
 }

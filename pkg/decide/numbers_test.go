@@ -69,3 +69,53 @@ func TestTheDefaultNetworkHasItsNumbers(t *testing.T) {
 		t.Errorf("the other's asks for %q, there %t", got, there)
 	}
 }
+
+// TestWhoHasANumberKeepsIt: an older Network gets a subnet whose switch would ask for the number of a younger one's, before its status tells of that subnet and after; and renames one that it has had for
+// longer. A controller that starts decides the same. The control is one that has had the subnet for longer.
+func TestWhoHasANumberKeepsIt(t *testing.T) {
+	const victims, chosen, number = "s2144", "s1252", "3096137"
+	victim, thief := network("red", victims, "10.0.0.0/24"), network("blue", "beside", "10.0.0.0/24")
+	thief.Created, victim.Created = time.Unix(2, 0), time.Unix(3, 0)
+	thief.SubnetSince, victim.SubnetSince = map[string]time.Time{"beside": time.Unix(2, 0)}, map[string]time.Time{victims: time.Unix(3, 0)}
+	taken := network("blue", "beside", "10.0.0.0/24", chosen, "10.9.9.0/24")
+	renamed := network("blue", chosen, "10.0.0.0/24")
+	taken.Created, renamed.Created = thief.Created, thief.Created
+	taken.SubnetSince, renamed.SubnetSince = thief.SubnetSince, thief.SubnetSince
+	noted, before := taken, taken
+	noted.SubnetSince = map[string]time.Time{"beside": time.Unix(2, 0), chosen: time.Unix(9, 0)}
+	before.SubnetSince = map[string]time.Time{"beside": time.Unix(2, 0), chosen: time.Unix(2, 0)}
+	w := newWorld()
+	w.setNetwork(thief)
+	w.setNetwork(victim)
+	w.settle()
+	for _, step := range []struct {
+		what   string
+		blue   model.Network
+		keeps  bool
+		exists bool
+	}{
+		{"a subnet is added", taken, true, true},
+		{"the status tells of it", noted, true, true},
+		{"it goes", thief, true, false},
+		{"a subnet gets another name", renamed, true, true},
+		{"the control", before, false, true},
+	} {
+		w.setNetwork(step.blue)
+		w.settle()
+		fresh := newWorld()
+		for _, n := range []model.Network{*w.networks["red"], *w.networks["blue"]} {
+			fresh.setNetwork(n)
+		}
+		fresh.settle()
+		for how, w := range map[string]*world{"as it is": w, "a fresh start": fresh} {
+			has, there := w.numberOf("red", "red/"+victims)
+			if !there || (has == number) != step.keeps {
+				t.Errorf("%s, %s: red's switch asks for %q", step.what, how, has)
+			}
+			has, there = w.numberOf("blue", "blue/"+chosen)
+			if there != step.exists || there && (has == number) == step.keeps {
+				t.Errorf("%s, %s: blue's asks for %q, there %t", step.what, how, has, there)
+			}
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/match"
@@ -67,6 +68,7 @@ func Network(in *v1alpha1.Network) *model.Network {
 			out.Served = append(out.Served, model.ServedRange{Subnet: s.Name, CIDR: cidr, Gateway: gateway})
 		}
 	}
+	out.SubnetSince = subnetsSince(in)
 	return out
 }
 
@@ -139,6 +141,18 @@ func usedServiceCIDRs(in []v1alpha1.UsedServiceCIDRs) map[string][]netip.Prefix 
 				out[of.Network] = append(out[of.Network], p)
 			}
 		}
+	}
+	return out
+}
+
+// subnetsSince reads when a Network got its subnets. Those of a status from before statuses said so are as old as the Network.
+func subnetsSince(in *v1alpha1.Network) map[string]time.Time {
+	if len(in.Status.Subnets) == 0 {
+		return nil
+	}
+	out := map[string]time.Time{}
+	for _, s := range in.Status.Subnets[:min(len(in.Status.Subnets), 2*maxSubnets)] {
+		out[s.Name] = ptr.Deref(s.Since, in.CreationTimestamp).Time
 	}
 	return out
 }

@@ -83,3 +83,40 @@ func TestRangesKeepTheirAge(t *testing.T) {
 		}
 	}
 }
+
+// A subnet is as old as the first status that tells of its name, whatever its ranges are, and one that comes back is new. Those of an earlier version's status are as old as
+// their Network.
+func TestSubnetsKeepTheirAge(t *testing.T) {
+	t.Parallel()
+	made := time.Unix(100, 0)
+	status := v1alpha1.NetworkStatus{ObservedGeneration: 7, Subnets: []v1alpha1.SubnetStatus{{Name: "old", CIDR: "10.0.0.0/24"}}}
+	ages := func() map[string]int64 {
+		out := map[string]int64{}
+		for name, at := range Network(&v1alpha1.Network{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(made)}, Status: status}).SubnetSince {
+			out[name] = at.Unix()
+		}
+		return out
+	}
+	if got := ages(); !reflect.DeepEqual(got, map[string]int64{"old": 100}) {
+		t.Errorf("the subnets of an earlier version are read as %v", got)
+	}
+	for i, step := range []struct {
+		subnets map[string]string
+		want    map[string]int64
+	}{
+		{map[string]string{"old": "10.0.0.0/24", "a": "10.1.0.0/24"}, map[string]int64{"old": 100, "a": 200}},
+		{map[string]string{"a": "10.2.0.0/24", "renamed": "10.0.0.0/24"}, map[string]int64{"a": 200, "renamed": 201}},
+		{map[string]string{"a": "10.2.0.0/24", "old": "10.0.0.0/24"}, map[string]int64{"a": 200, "old": 202}},
+		{nil, map[string]int64{}},
+		{map[string]string{"a": "10.2.0.0/24"}, map[string]int64{"a": 204}},
+	} {
+		report := model.NetworkStatus{Created: made, ObservedGeneration: 8}
+		for name, cidr := range step.subnets {
+			report.Subnets = append(report.Subnets, model.SubnetStatus{Name: name, CIDR: cidr, Gateway: "10.0.0.1"})
+		}
+		status = NetworkStatus(status, report, metav1.Unix(200+int64(i), 0))
+		if got := ages(); !reflect.DeepEqual(got, step.want) {
+			t.Errorf("step %d: since %v, want %v", i, got, step.want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/model"
@@ -24,8 +25,13 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 	for _, c := range report.Conditions {
 		out.Conditions = append(out.Conditions, condition(old.Conditions, c, report.ObservedGeneration, now))
 	}
+	since := subnetTimes(old, report)
 	for _, s := range report.Subnets {
-		out.Subnets = append(out.Subnets, v1alpha1.SubnetStatus{Name: s.Name, CIDR: s.CIDR, Gateway: s.Gateway, Used: s.Used, Free: s.Free})
+		at, told := since[s.Name]
+		if !told {
+			at = now
+		}
+		out.Subnets = append(out.Subnets, v1alpha1.SubnetStatus{Name: s.Name, CIDR: s.CIDR, Gateway: s.Gateway, Since: &at, Used: s.Used, Free: s.Free})
 	}
 	for _, s := range report.ServiceCIDRs {
 		out.ServiceCIDRs = append(out.ServiceCIDRs, v1alpha1.ServiceCIDRStatus{CIDR: s.CIDR, Used: s.Used, Free: s.Free})
@@ -40,6 +46,16 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityMode(c.Mode), Addresses: c.Addresses, ServiceAddresses: c.ServiceAddresses,
 			State: string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
 		})
+	}
+	return out
+}
+
+// subnetTimes are since when a Network has had the subnets that old tells of. An old that does not say is from before statuses did: these subnets are
+// as old as the Network.
+func subnetTimes(old v1alpha1.NetworkStatus, report model.NetworkStatus) map[string]metav1.Time {
+	out := map[string]metav1.Time{}
+	for _, s := range old.Subnets {
+		out[s.Name] = ptr.Deref(s.Since, metav1.NewTime(report.Created))
 	}
 	return out
 }

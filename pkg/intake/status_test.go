@@ -33,7 +33,7 @@ func TestNetworkStatusKeepsTransitionTimes(t *testing.T) {
 			{Type: "InUse", Status: "True", Reason: "PodsAttached", Message: "4 pods", ObservedGeneration: 2, LastTransitionTime: first},
 			{Type: "Ready", Status: "True", Reason: "Written", ObservedGeneration: 2, LastTransitionTime: first},
 		},
-		Subnets:      []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
+		Subnets:      []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Since: &first, Used: 4, Free: 249}},
 		ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.9.0.0/24", Used: 2, Free: 252}},
 		Isolation:    &v1alpha1.Isolation{Pods: v1alpha1.Soft, DNS: v1alpha1.Hard, Overall: v1alpha1.Soft, Reasons: []v1alpha1.IsolationReason{{Reason: "A", Message: "a"}}},
 	}

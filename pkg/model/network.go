@@ -54,6 +54,8 @@ type Network struct {
 	UsesServiceCIDRs map[string][]netip.Prefix
 	// Since is when it got each of its ranges, of subnets and of Services, as its status says.
 	Since map[netip.Prefix]time.Time
+	// SubnetSince is when it got each of its subnets, by name, as its status says.
+	SubnetSince map[string]time.Time
 	// Served are the ranges of subnets that its status says are served: what an earlier decision made of it.
 	Served []ServedRange
 	// Isolated is the verdict that its status tells; empty: none.

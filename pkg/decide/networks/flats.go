@@ -110,6 +110,8 @@ func (s *Stage) PlanFlats() {
 			n.home, layout.Home = home, &compile.Home{Name: home.Name, UID: home.Model.UID}
 		}
 		if reflect.DeepEqual(n.Layout, layout) && reflect.DeepEqual(n.Problems, problems) && n.told.uid == n.Model.UID {
+			// Its status may tell since when it has its subnets.
+			s.number(n)
 			continue
 		}
 		n.Layout, n.Problems, n.routed = layout, problems, false

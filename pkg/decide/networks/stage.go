@@ -199,7 +199,7 @@ func New(w World, stages Stages) *Stage {
 		networks: map[string]*Network{}, byVPC: pass.Index[string, string]{}, admitting: map[string][]string{},
 		answered: pass.Index[model.ServiceKey, string]{}, former: map[string]struct{}{}, replanned: map[string]struct{}{},
 		guard: guard{faced: map[string]struct{}{}}, flats: flats{names: map[string]struct{}{}},
-		rejoined: map[string]struct{}{}, numbers: numbers{asked: map[string][]compile.Numbered{}, askers: pass.Index[string, string]{}},
+		rejoined: map[string]struct{}{}, numbers: numbers{asked: map[string][]numbered{}, askers: pass.Index[string, string]{}},
 		compatible: compatible.New(compatible.Settings{
 			Faces: w.Cluster.Faces, DefaultSubnet: w.Cluster.Subnet, MaxJoined: w.Cluster.MaxJoined, Default: w.Cluster.Network,
 			Taken: slices.Concat(w.Cluster.Services, w.Cluster.Gateways, w.Cluster.Others),

@@ -171,6 +171,11 @@ type SubnetStatus struct {
 	//
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
+	// Since when the Network has served a subnet of that name without a break. Of two Networks with subnets whose switches would
+	// have one number in OVN, the one that served its subnet first has the number.
+	//
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
 	// The number of addresses that pods hold.
 	//
 	// +required
