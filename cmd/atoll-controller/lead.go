@@ -44,6 +44,7 @@ type process struct {
 	// shown tells of the certificates that their servers show.
 	shown    *southbound.Certificates
 	learnt   *southbound.Learnt
+	claims   *southbound.ClaimMetrics
 	log      *slog.Logger
 	registry prometheus.Registerer
 	metrics  *engine.Metrics
@@ -164,6 +165,8 @@ func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.
 		beside.Go(func() { opener.Run(ctx) })
 		sweeper := southbound.Sweeper{Kube: p.records.Client, Southbound: p.southbound, Learnt: p.learnt, GoneAfter: p.options.goneAfter, Log: p.log}
 		beside.Go(func() { sweeper.Run(ctx) })
+		claims := southbound.Claims{Southbound: p.southbound, Metrics: p.claims, Log: p.log}
+		beside.Go(func() { claims.Run(ctx) })
 		beside.Go(func() { p.shown.Run(ctx) })
 	}
 	done := make(chan error, 1)

@@ -134,6 +134,7 @@ func run(ctx context.Context, o options) error {
 		p.shown = &southbound.Certificates{Records: p.records, TLS: p.database.TLS, Log: log}
 		registry.MustRegister(p.shown)
 		p.learnt = southbound.NewLearnt(registry)
+		p.claims = southbound.NewClaimMetrics(registry)
 	}
 	registry.MustRegister(build.Collector("atoll_controller"), controller.NewCapacityCollector(p.engine.Load))
 	group, ctx := errgroup.WithContext(ctx)

@@ -226,6 +226,11 @@ func TestStolenNode(t *testing.T) {
 		{"the chassis of another's port", []string{"set", "Port_Binding", "p2", "chassis=" + find("Chassis", "name="+name)}, true},
 		{"that another's port is down", []string{"set", "Port_Binding", "p2", "up=false"}, true},
 		{"a neighbour of a router's", []string{"create", "MAC_Binding", "logical_port=p2", "ip=10.0.0.9", "mac=\"0a:00:00:00:00:09\"", "datapath=" + datapath}, true},
+		// pkg/southbound takes it back.
+		{"that another's port is on its chassis as well", []string{
+			"set", "Port_Binding", "p2", "additional_chassis=" + find("Chassis", "name="+name), "additional_encap=" + find("Encap", "chassis_name="+name),
+		}, true},
+		{"a route of a router's", []string{"create", "Learned_Route", "datapath=" + datapath, "logical_port=" + find("Port_Binding", "logical_port=p2"), "ip_prefix=10.0.9.0/24", "nexthop=10.0.0.9"}, false},
 		{"where a MAC address is", []string{"create", "FDB", "mac=\"0a:00:00:00:00:09\"", "dp_key=1", "port_key=1"}, true},
 	}
 	for _, attack := range attacks {

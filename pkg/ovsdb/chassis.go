@@ -62,8 +62,12 @@ func (t *ChassisTable) List(ctx context.Context) ([]Chassis, error) {
 // Delete deletes a chassis and what it wrote of itself; its encapsulations go with it, and ports that it has bound are unbound.
 // One that is not there is no error.
 func (t *ChassisTable) Delete(ctx context.Context, name string) error {
+	return deleteChassis(ctx, t.client, name)
+}
+
+func deleteChassis(ctx context.Context, c client.Client, name string) error {
 	named := []ovsdb.Condition{ovsdb.NewCondition("name", ovsdb.ConditionEqual, name)}
-	if _, err := ask(ctx, t.client, []ovsdb.Operation{
+	if _, err := ask(ctx, c, []ovsdb.Operation{
 		{Op: ovsdb.OperationDelete, Table: tablePrivate, Where: named},
 		{Op: ovsdb.OperationDelete, Table: tableChassis, Where: named},
 	}); err != nil {

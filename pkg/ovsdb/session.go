@@ -158,22 +158,24 @@ func disconnected(c client.Client, stop <-chan struct{}) <-chan struct{} {
 	return lost
 }
 
-// watch ends the connection when the session ends, and the session when the connection does, or when the server no
-// longer answers. Close stops it.
-func (s *Session) watch(lost <-chan struct{}) {
-	defer s.client.Close()
-	defer s.Close()
+// watch ends the connection when the session ends, and the session when the connection does. Close stops it.
+func (s *Session) watch(lost <-chan struct{}) { keepConnection(s.client, lost, s.done, s.Close) }
+
+// keepConnection closes c when done is closed, and calls end when c is lost or its server no longer answers. It returns then.
+func keepConnection(c client.Client, lost, done <-chan struct{}, end func()) {
+	defer c.Close()
+	defer end()
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-s.done:
+		case <-done:
 			return
 		case <-lost:
 			return
 		case <-tick.C:
 			ctx, cancel := context.WithTimeout(context.Background(), probeWait)
-			err := s.client.Echo(ctx)
+			err := c.Echo(ctx)
 			cancel()
 			if err != nil {
 				return

@@ -3,6 +3,7 @@
 //	record (held) + engine (complete) ──▶ Opener ──▶ nb_cfg, sb_cfg ──▶ record (not held)
 //	Nodes + chassis                   ──▶ Sweeper ─▶ chassis deleted, Event
 //	what nodes add to it              ──▶ Sweeper ─▶ rows deleted that nothing uses, metrics
+//	what nodes claim                  ──▶ Claims ──▶ taken back at once, metrics
 //	what servers show                 ──▶ Certificates ─▶ metrics
 //
 // What must stay true:

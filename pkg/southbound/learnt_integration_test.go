@@ -42,6 +42,8 @@ func TestWhatANodePlantsGoes(t *testing.T) {
 	do("create", "FDB", `mac="0a:00:00:00:00:02"`, "dp_key=1", "port_key=1")
 	do("create", "Controller_Event", "event_type=empty_lb_backends", "seq_num=1")
 	do("create", "IGMP_Group", "address=224.0.0.9", "datapath="+datapath, "chassis_name=n1")
+	port := do("create", "Port_Binding", "logical_port=p", "datapath="+datapath, "tunnel_key=1")
+	do("create", "Learned_Route", "datapath="+datapath, "logical_port="+port, "ip_prefix=10.0.0.0/24", "nexthop=10.0.0.9")
 	do("create", "MAC_Binding", "logical_port=p", "ip=10.0.0.9", `mac="0a:00:00:00:00:09"`, "datapath="+datapath)
 	s := Sweeper{
 		Kube: kubefake.NewClientset(), Southbound: ovsdb.Config{Addresses: []string{c.SBAddress()}, Log: slog.New(slog.DiscardHandler)},
@@ -57,7 +59,7 @@ func TestWhatANodePlantsGoes(t *testing.T) {
 			t.Errorf("%s still has %s", table, left)
 		}
 	}
-	for table, want := range map[string]float64{"FDB": 2, "Controller_Event": 1, "IGMP_Group": 1} {
+	for table, want := range map[string]float64{"FDB": 2, "Controller_Event": 1, "IGMP_Group": 1, "Learned_Route": 1} {
 		if got := testutil.ToFloat64(s.Learnt.planted.WithLabelValues(table)); got != want {
 			t.Errorf("of %s %v rows were deleted, want %v", table, got, want)
 		}
