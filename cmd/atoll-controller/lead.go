@@ -165,7 +165,7 @@ func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.
 		beside.Go(func() { opener.Run(ctx) })
 		sweeper := southbound.Sweeper{Kube: p.records.Client, Southbound: p.southbound, Learnt: p.learnt, GoneAfter: p.options.goneAfter, Log: p.log}
 		beside.Go(func() { sweeper.Run(ctx) })
-		claims := southbound.Claims{Southbound: p.southbound, Metrics: p.claims, Log: p.log}
+		claims := southbound.Claims{Kube: p.records.Client, Southbound: p.southbound, Machines: to.feed.Machines, Metrics: p.claims, Log: p.log}
 		beside.Go(func() { claims.Run(ctx) })
 		beside.Go(func() { p.shown.Run(ctx) })
 	}

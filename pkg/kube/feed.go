@@ -49,6 +49,8 @@ type Feed struct {
 	refusals refusals
 	onPod    func(model.PodKey) // told of whatever happens to a pod; may be nil
 	pods     *gathered[model.PodKey, model.Pod]
+	nodes    *gathered[string, model.Node]
+	reports  *gathered[string, model.NodeReport]
 }
 
 // kind is one kind of objects that is gathered.
@@ -78,6 +80,8 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		log: opts.Logger, ready: make(chan struct{}, 1), statuses: newStatuses[string, v1alpha1.NetworkStatus](), refusals: refusals{},
 		tenants: newStatuses[string, v1alpha1.TenantStatus](),
 		pods:    newGathered[model.PodKey](samePod),
+		nodes:   newGathered[string](sameNode),
+		reports: newGathered[string](same[model.NodeReport]),
 	}
 	networks := newGathered[string](sameNetwork)
 	f.pods.gone = func(p *model.Pod) { f.forgiveLocked(p.Key) }
@@ -101,9 +105,9 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 			func(c *model.Changes) *map[string]*model.Network { return &c.Networks }),
 		watched(f, events, "tenants", all(c.network, "tenants"), tenants, byName, f.tenant,
 			func(c *model.Changes) *map[string]*model.Tenant { return &c.Tenants }),
-		watched(f, events, "nodes", all(core, "nodes"), newGathered[string](sameNode), byName, intake.Node,
+		watched(f, events, "nodes", all(core, "nodes"), f.nodes, byName, intake.Node,
 			func(c *model.Changes) *map[string]*model.Node { return &c.Nodes }),
-		watched(f, events, "nodereports", all(c.network, "nodereports"), newGathered[string](same[model.NodeReport]), byName, intake.NodeReport,
+		watched(f, events, "nodereports", all(c.network, "nodereports"), f.reports, byName, intake.NodeReport,
 			func(c *model.Changes) *map[string]*model.NodeReport { return &c.Reports }),
 		watched(f, events, "services", all(core, "services"), newGathered[model.ServiceKey](sameService), serviceKey, intake.Service,
 			func(c *model.Changes) *map[model.ServiceKey]*model.Service { return &c.Services }),
@@ -173,6 +177,14 @@ func (f *Feed) Held() model.Changes {
 		s.held(&c)
 	}
 	return c
+}
+
+// Machines are the Nodes and the reports that the cluster has, by name, as far as they have been gathered; listed is false until all of both have been.
+// The objects are not to be changed.
+func (f *Feed) Machines() (nodes map[string]*model.Node, reports map[string]*model.NodeReport, listed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.nodes.known), maps.Clone(f.reports.known), f.nodes.listed && f.reports.listed
 }
 
 // NetworkStatus is the newest status that the API server is known to hold of the Network with that name and UID; false when none is known.

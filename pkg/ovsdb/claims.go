@@ -47,12 +47,6 @@ func (r *furtherRow) unasked() (chassis, encaps []string) {
 	return chassis, encaps
 }
 
-// endsRow is a chassis.
-type endsRow struct {
-	UUID string `ovsdb:"_uuid"`
-	Name string `ovsdb:"name"`
-}
-
 // FurtherClaim is a port that was said to be on further chassis.
 type FurtherClaim struct {
 	Port string
@@ -60,14 +54,14 @@ type FurtherClaim struct {
 	Chassis []string
 }
 
-// Claims is a connection to the southbound database with a mirror of the names of chassis and of those ports that have further chassis: as a rule none.
+// Claims is a connection to the southbound database with a mirror of chassis, their tunnel ends, and those ports that have further chassis: as a rule none.
 // It needs a connection with all rights.
 type Claims struct {
-	client         client.Client
-	ports, chassis *cache.RowCache
-	portsReady     chan struct{}
-	done           chan struct{}
-	end            sync.Once
+	client                 client.Client
+	ports, chassis, encaps *cache.RowCache
+	portsReady, endsReady  chan struct{}
+	done                   chan struct{}
+	end                    sync.Once
 }
 
 // OpenClaims connects and returns once the mirror is whole.
@@ -78,12 +72,12 @@ func OpenClaims(ctx context.Context, cfg Config) (*Claims, error) {
 			return nil, fmt.Errorf("find %s: %w", southboundName, err)
 		}
 	}
-	port, chassis := &furtherRow{}, &endsRow{}
-	c, err := connectSouthbound(ctx, cfg, map[string]model.Model{tableBinding: port, tableChassis: chassis}, client.WithLeaderOnly(len(cfg.Addresses) > 1))
+	port, chassis, encap := &furtherRow{}, &endsRow{}, &encapRow{}
+	c, err := connectSouthbound(ctx, cfg, map[string]model.Model{tableBinding: port, tableChassis: chassis, tableEncap: encap}, client.WithLeaderOnly(len(cfg.Addresses) > 1))
 	if err != nil {
 		return nil, err
 	}
-	s := &Claims{client: c, portsReady: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &Claims{client: c, portsReady: make(chan struct{}, 1), endsReady: make(chan struct{}, 1), done: make(chan struct{})}
 	lost := disconnected(c, s.done)
 	mirror := c.Cache()
 	if mirror == nil {
@@ -102,7 +96,8 @@ func OpenClaims(ctx context.Context, cfg Config) (*Claims, error) {
 	monitor := c.NewMonitor(
 		client.WithConditionalTable(port, []model.Condition{has(&port.Further), has(&port.Encaps)},
 			&port.LogicalPort, &port.Further, &port.Encaps, &port.Asked, &port.Datapath, &port.TunnelKey),
-		client.WithTable(chassis, &chassis.Name),
+		client.WithTable(chassis, &chassis.Name, &chassis.Hostname, &chassis.Encaps),
+		client.WithTable(encap, &encap.Type, &encap.IP),
 	)
 	// With this method libovsdb ends the connection after an update that does not fit; with the other one it drops the update.
 	monitor.Method = ovsdb.ConditionalMonitorRPC
@@ -110,7 +105,7 @@ func OpenClaims(ctx context.Context, cfg Config) (*Claims, error) {
 		s.abandon()
 		return nil, fmt.Errorf("monitor %s: %w", southboundName, err)
 	}
-	s.ports, s.chassis = mirror.Table(tableBinding), mirror.Table(tableChassis)
+	s.ports, s.chassis, s.encaps = mirror.Table(tableBinding), mirror.Table(tableChassis), mirror.Table(tableEncap)
 	go keepConnection(c, lost, s.done, s.Close) // ends with the connection, or with Close
 	return s, nil
 }
@@ -121,17 +116,22 @@ func (s *Claims) abandon() {
 }
 
 func (s *Claims) wake(table string) {
-	if table != tableBinding {
-		return
+	ready := s.endsReady
+	if table == tableBinding {
+		ready = s.portsReady
 	}
 	select {
-	case s.portsReady <- struct{}{}:
+	case ready <- struct{}{}:
 	default:
 	}
 }
 
-// Ports gets a value when a port may have got a further chassis, and at the beginning if one has.
+// Ports gets a value when a port may have got a further chassis, and Ends when chassis or their tunnel ends may have changed. At the beginning each
+// gets one if there is any such row.
 func (s *Claims) Ports() <-chan struct{} { return s.portsReady }
+
+// Ends is described at Ports.
+func (s *Claims) Ends() <-chan struct{} { return s.endsReady }
 
 // Done is closed when the connection has ended.
 func (s *Claims) Done() <-chan struct{} { return s.done }

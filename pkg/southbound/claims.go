@@ -7,15 +7,23 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
 
 const (
 	// connectAgain is the pause before the database is connected to again.
 	connectAgain = time.Second
-	// lookAgain is how often all is looked at, whether or not anything has changed.
+	// lookAgain is how often ports are looked at, whether or not anything has changed.
 	lookAgain = 30 * time.Second
+	// endsAgain is how often tunnel ends are looked at: Nodes change, too. When chassis change they are looked at at once, but no sooner than endsPause after
+	// the last time, since a look costs as much as there are nodes.
+	endsAgain = 5 * time.Second
+	endsPause = time.Second
+	// settle is how long a node must have had its addresses.
+	settle = 10 * time.Second
 	// claimsTime bounds one look and what follows from it.
 	claimsTime = 30 * time.Second
 	// sayAgain is how long the log says no more of a chassis. Whoever has a node can repeat what they do at any pace.
@@ -24,7 +32,9 @@ const (
 
 // ClaimMetrics count what nodes claim in the southbound database and are not given.
 type ClaimMetrics struct {
-	further *prometheus.CounterVec
+	further, deleted *prometheus.CounterVec
+	// doubtful tells nothing of chassis about which there is no doubt.
+	doubtful *prometheus.GaugeVec
 }
 
 // NewClaimMetrics makes metrics and registers them.
@@ -34,17 +44,30 @@ func NewClaimMetrics(registry prometheus.Registerer) *ClaimMetrics {
 			Name: "atoll_southbound_further_chassis_total",
 			Help: "Claims that a port is on this chassis as well (additional_chassis), which nobody asked for and which were taken back.",
 		}, []string{"chassis"}),
+		deleted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atoll_southbound_false_chassis_total", Help: "Chassis that were deleted because they had an address or a host name of another node.",
+		}, []string{"chassis"}),
+		doubtful: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "atoll_southbound_doubtful_chassis", Help: "Chassis with a tunnel end at an address that another node claims, too, as the leader looked last.",
+		}, []string{"chassis"}),
 	}
-	registry.MustRegister(m.further)
+	registry.MustRegister(m.further, m.deleted, m.doubtful)
 	return m
 }
 
 // Claims takes back what a node claims by OVN's role that Atoll has not given it. It watches the southbound database, and acts at once. The database must be Atoll's alone.
 type Claims struct {
+	Kube kubernetes.Interface
 	// Southbound is reached with all rights.
 	Southbound ovsdb.Config
-	Metrics    *ClaimMetrics
-	Log        *slog.Logger
+	// Machines are the Nodes of the cluster and what their agents report, by name; false until all of both is known.
+	Machines func() (map[string]*model.Node, map[string]*model.NodeReport, bool)
+	// Settle is how long a node must have had its addresses until they count; 0 is 10 seconds.
+	Settle  time.Duration
+	Metrics *ClaimMetrics
+	Log     *slog.Logger
+
+	ends ends
 
 	// said is when the log said something last, by what it says and of which chassis.
 	said map[saying]time.Time
@@ -56,6 +79,11 @@ type saying struct{ what, chassis string }
 // Run watches until ctx ends. A connection that ends is made anew.
 func (c *Claims) Run(ctx context.Context) {
 	c.said = map[saying]time.Time{}
+	if c.Settle == 0 {
+		c.Settle = settle
+	}
+	c.ends = ends{settle: c.Settle, had: map[string]addresses{}}
+	defer c.Metrics.doubtful.Reset() // Whoever leads then tells of them.
 	problem := ""
 	for ctx.Err() == nil {
 		if err := c.watch(ctx); err != nil && ctx.Err() == nil && err.Error() != problem {
@@ -78,9 +106,13 @@ func (c *Claims) watch(ctx context.Context) error {
 		return err
 	}
 	defer session.Close()
-	tick := time.NewTicker(lookAgain)
+	tick, again, pause := time.NewTicker(lookAgain), time.NewTicker(endsAgain), time.NewTimer(endsPause)
 	defer tick.Stop()
+	defer again.Stop()
+	defer pause.Stop()
+	changed := session.Ends()
 	for {
+		look := c.takeBack
 		select {
 		case <-ctx.Done():
 			return nil
@@ -88,8 +120,16 @@ func (c *Claims) watch(ctx context.Context) error {
 			return fmt.Errorf("watch what nodes claim: %w", ovsdb.ErrClosed)
 		case <-session.Ports():
 		case <-tick.C:
+		case <-pause.C:
+			changed = session.Ends()
+			continue
+		case <-changed:
+			changed, look = nil, c.judge
+			pause.Reset(endsPause)
+		case <-again.C:
+			look = c.judge
 		}
-		if err := c.takeBack(ctx, session); err != nil {
+		if err := look(ctx, session); err != nil {
 			return err
 		}
 	}

@@ -4,10 +4,12 @@
 //	Nodes + chassis                   ──▶ Sweeper ─▶ chassis deleted, Event
 //	what nodes add to it              ──▶ Sweeper ─▶ rows deleted that nothing uses, metrics
 //	what nodes claim                  ──▶ Claims ──▶ taken back at once, metrics
+//	Nodes, reports + tunnel ends      ──▶ Claims ──▶ false chassis deleted, Event, metrics
 //	what servers show                 ──▶ Certificates ─▶ metrics
 //
 // What must stay true:
 //
 //   - A southbound database that is held is opened to nodes only when all that the cluster asks for is in it.
-//   - A chassis is deleted only when its Node has been gone for some time, as seen by this process, and is asked for once more right before.
+//   - A chassis is deleted only when its Node has been gone for some time, as seen by this process, and is asked for once more right before;
+//     or when it has what is another node's, and the Nodes of both have had their addresses for some time.
 package southbound

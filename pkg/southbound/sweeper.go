@@ -181,8 +181,15 @@ func (s *Sweeper) delete(ctx context.Context, table *ovsdb.ChassisTable, name st
 
 // tell sends an Event about a node's chassis.
 func (s *Sweeper) tell(ctx context.Context, node, kind, message string) {
+	if err := tellDeleted(ctx, s.Kube, node, kind, message); err != nil {
+		s.Log.Warn("no Event", "error", err)
+	}
+}
+
+// tellDeleted sends an Event that a node's chassis was deleted.
+func tellDeleted(ctx context.Context, kube kubernetes.Interface, node, kind, message string) error {
 	now := metav1.Now()
-	_, err := s.Kube.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
+	_, err := kube.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: "atoll-chassis-", Namespace: metav1.NamespaceDefault},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node},
 		Reason:         "ChassisDeleted",
@@ -192,6 +199,7 @@ func (s *Sweeper) tell(ctx context.Context, node, kind, message string) {
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}, metav1.CreateOptions{})
 	if err != nil {
-		s.Log.Warn("no Event", "error", err)
+		return fmt.Errorf("create Event: %w", err)
 	}
+	return nil
 }
