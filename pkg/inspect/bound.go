@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/pkg/vswitch"
 )
@@ -13,9 +14,7 @@ func (w desired) compareBindings(have map[string]ovsdb.Binding) []Difference {
 			continue
 		}
 		b, there := have[p.name]
-		// The chassis may be called like the node, or its host: ovn-controller takes either for
-		// requested-chassis. (ovn-nb(5).)
-		ours := b.Chassis == p.node || b.Hostname == p.node
+		ours := boundOn(b, p.node, w.objects.Nodes)
 		if there && ours && b.Up {
 			continue
 		}
@@ -35,6 +34,12 @@ func (w desired) compareBindings(have map[string]ovsdb.Binding) []Difference {
 		out = append(out, d)
 	}
 	return out
+}
+
+// boundOn reports whether the chassis that has bound a port is a node's. It may be called like the node, or its host: ovn-controller takes either for requested-chassis.
+// (ovn-nb(5).) The host is what the chassis says of itself, and no word against its name when that is another node's: OVN's role holds names to certificates.
+func boundOn(b ovsdb.Binding, node string, nodes map[string]*model.Node) bool {
+	return b.Chassis == node || b.Hostname == node && nodes[b.Chassis] == nil
 }
 
 // compareInterfaces finds what of the pods of a node is not in its Open vSwitch, and what is there of no pod.

@@ -409,7 +409,7 @@ func (e *explainer) inSwitch(way *Way, p *party) bool {
 		h.What = fmt.Sprintf("the southbound database has no port of %s: ovn-northd is behind", p)
 	case b.Chassis == "":
 		h.What = fmt.Sprintf("no node has bound the port of %s: ovn-controller or the agent of node %s is away, or the pod has not started%s", p, p.node, e.because(p))
-	case b.Chassis != p.node && b.Hostname != p.node:
+	case !boundOn(b, p.node, e.objects.Nodes):
 		h.What = fmt.Sprintf("the port of %s is bound on %s and not on its node %s", p, b.Chassis, p.node)
 	case !b.Up:
 		h.What = fmt.Sprintf("the port of %s is not up: ovn-controller of node %s has not made its flows", p, p.node)

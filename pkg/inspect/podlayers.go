@@ -315,7 +315,7 @@ func (l *layerer) southbound() {
 	switch {
 	case b.Chassis == "":
 		l.add(layerSouthbound, api.LayerMissing, fmt.Sprintf("%s is bound by no chassis", name), fmt.Sprintf("do atoll-agent and ovn-controller run on node %s?", node))
-	case b.Chassis != node && b.Hostname != node:
+	case !boundOn(*b, node, l.Objects.Nodes):
 		l.add(layerSouthbound, api.LayerMissing, fmt.Sprintf("%s is bound by chassis %s, and the pod is on node %s", name, b.Chassis, node), "is the chassis called like its node?")
 	case !b.Up:
 		l.add(layerSouthbound, api.LayerMissing, fmt.Sprintf("%s is bound by node %s and not up", name, node), fmt.Sprintf("what does ovn-controller's log on node %s say?", node))

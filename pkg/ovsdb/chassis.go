@@ -14,10 +14,8 @@ const tablePrivate = "Chassis_Private"
 
 // Chassis is a node as the southbound database knows it.
 type Chassis struct {
-	// Name is the chassis', Hostname that of its machine, which may be empty.
+	// Name is the chassis', which OVN's role holds to the certificate of its node. Hostname is what the node says of its machine; it may be empty.
 	Name, Hostname string
-	// Remote: it is of another availability zone, and nobody here runs it (ovn-ic(8)).
-	Remote bool
 }
 
 // ChassisTable reads chassis of the southbound database, and deletes them. It keeps no mirror. It needs a connection with all rights.
@@ -44,7 +42,7 @@ func (t *ChassisTable) Close() { t.client.Close() }
 // List reads all chassis.
 func (t *ChassisTable) List(ctx context.Context) ([]Chassis, error) {
 	results, err := ask(ctx, t.client, []ovsdb.Operation{{
-		Op: ovsdb.OperationSelect, Table: tableChassis, Columns: []string{"name", "hostname", "other_config"}, Where: []ovsdb.Condition{},
+		Op: ovsdb.OperationSelect, Table: tableChassis, Columns: []string{"name", "hostname"}, Where: []ovsdb.Condition{},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("read chassis: %w", err)
@@ -53,8 +51,7 @@ func (t *ChassisTable) List(ctx context.Context) ([]Chassis, error) {
 	for _, row := range results[0].Rows {
 		name, _ := row["name"].(string)
 		hostname, _ := row["hostname"].(string)
-		config, _ := row["other_config"].(ovsdb.OvsMap)
-		out = append(out, Chassis{Name: name, Hostname: hostname, Remote: config.GoMap["is-remote"] == "true"})
+		out = append(out, Chassis{Name: name, Hostname: hostname})
 	}
 	return out, nil
 }

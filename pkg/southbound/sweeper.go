@@ -110,15 +110,14 @@ func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable, o
 		return err
 	}
 	for _, c := range chassis {
-		_, name := out[c.Name]
-		// A node may claim that its chassis is of another zone.
-		if _, host := out[c.Hostname]; !name && !host {
+		// OVN's role holds the name of a chassis to the certificate of its node. All else is what the node says: its host, and that it is of another zone.
+		if _, is := out[c.Name]; !is {
 			continue
 		}
 		if err := table.Delete(ctx, c.Name); err != nil {
 			return err
 		}
-		s.Log.Info("chassis deleted: its node is shut out", "chassis", c.Name, "host", c.Hostname)
+		s.Log.Info("chassis deleted: its node is shut out", "chassis", c.Name)
 		s.tell(ctx, c.Name, corev1.EventTypeWarning, fmt.Sprintf("node %s is shut out: its chassis is deleted from OVN's southbound database, and other nodes take their tunnels to it away", c.Name))
 	}
 	s.shutOut = out
@@ -138,12 +137,13 @@ func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable, o
 	return nil
 }
 
-// due are the chassis that have had no Node for long enough.
+// due are the chassis that have had no Node for long enough. Whose a chassis is its name alone says: a thief can give theirs the host name of a Node that is there, and
+// say that it is of another availability zone, whose chassis have no Nodes.
 func (s *Sweeper) due(chassis []ovsdb.Chassis, nodes map[string]bool, now time.Time) []string {
 	var out []string
 	seen := map[string]time.Time{}
 	for _, c := range chassis {
-		if c.Remote || nodes[c.Name] || nodes[c.Hostname] {
+		if nodes[c.Name] {
 			continue
 		}
 		since, known := s.gone[c.Name]

@@ -11,7 +11,8 @@ import (
 func TestDue(t *testing.T) {
 	s := &Sweeper{GoneAfter: time.Minute, gone: map[string]time.Time{}}
 	begin := time.Unix(1e9, 0)
-	all := []ovsdb.Chassis{{Name: "n1"}, {Name: "id-2", Hostname: "n2"}, {Name: "n3"}, {Name: "far", Remote: true}}
+	// Whose a chassis is, its name says, and not what its node writes of it.
+	all := []ovsdb.Chassis{{Name: "n1", Hostname: "n3"}, {Name: "n2", Hostname: "n2"}, {Name: "n3", Hostname: "n1"}}
 	three := map[string]bool{"n1": true, "n2": true, "n3": true}
 	two := map[string]bool{"n1": true, "n2": true}
 	for i, c := range []struct {
