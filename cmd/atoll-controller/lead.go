@@ -24,6 +24,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/engine"
 	"github.com/atoll-net/atoll/pkg/inspectapi/announce"
 	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/nb"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 	"github.com/atoll-net/atoll/pkg/southbound"
 )
@@ -153,7 +154,7 @@ func (p *process) reign(ctx context.Context, epoch string, first *side) error {
 func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.Defaults, settings <-chan decide.Defaults) (next *decide.Defaults, err error) {
 	e := controller.New(controller.Config{
 		Database: p.database, Defaults: now, Source: to.feed, Sink: to.writer,
-		Epoch: epoch, Log: p.log, Metrics: p.metrics,
+		Epoch: epoch, Options: p.ownOptions(), Log: p.log, Metrics: p.metrics,
 	})
 	p.engine.Store(e)
 	ctx, stop := context.WithCancel(ctx)
@@ -178,6 +179,15 @@ func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.
 		stop()
 		return &s, <-done
 	}
+}
+
+// ownOptions are the options of OVN as a whole of databases that are Atoll's alone: no node turns OVN into another mode by what it says of its chassis. Databases of others have
+// their own.
+func (p *process) ownOptions() map[string]string {
+	if !p.options.nbRecord {
+		return nil
+	}
+	return map[string]string{nb.OptionVXLAN: nb.OptionOff}
 }
 
 // side is the cluster's side of an engine: what it reads, and where it writes.

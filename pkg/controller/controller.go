@@ -20,7 +20,8 @@ type Config struct {
 	Sink     decide.Sink
 	// Epoch names the term; no other term has the same.
 	Epoch string
-	// MaxBatch is engine.Config's.
+	// Options and MaxBatch are engine.Config's.
+	Options  map[string]string
 	MaxBatch int
 	Log      *slog.Logger
 	Metrics  *engine.Metrics
@@ -38,7 +39,7 @@ func New(cfg Config) *Controller {
 	wanted := graph.New()
 	state := decide.NewState(cfg.Defaults, wanted, cfg.Sink)
 	return &Controller{state: state, Engine: engine.New(engine.Config{
-		Database: cfg.Database, Source: cfg.Source, Graph: wanted, Decider: state, Epoch: cfg.Epoch, MaxBatch: cfg.MaxBatch, Log: cfg.Log, Metrics: cfg.Metrics,
+		Database: cfg.Database, Source: cfg.Source, Graph: wanted, Decider: state, Epoch: cfg.Epoch, Options: cfg.Options, MaxBatch: cfg.MaxBatch, Log: cfg.Log, Metrics: cfg.Metrics,
 	})}
 }
 

@@ -100,6 +100,8 @@ type Config struct {
 	Decider Decider
 	// Epoch names this controller's term of leadership; no other term has the same.
 	Epoch string
+	// Options of OVN as a whole that are kept in NB_Global beside those that rows need. They are for a database that is Atoll's alone.
+	Options map[string]string
 	// MaxBatch is how many rows and elements one transaction changes; 0: 2,000.
 	MaxBatch int
 	Log      *slog.Logger
@@ -299,7 +301,7 @@ func (r *round) takeOver(ctx context.Context) error {
 	if r.reigned && present != "" && present != r.cfg.Epoch {
 		return fmt.Errorf("%w: its epoch is %s", ErrDeposed, present)
 	}
-	if err := enter(ctx, r.session, r.encoder, r.cfg.Epoch, global); err != nil {
+	if err := enter(ctx, r.session, r.encoder.SetEpoch(r.cfg.Epoch, global, r.cfg.Options), r.encoder, global); err != nil {
 		return err
 	}
 	r.reigned = true
@@ -309,7 +311,7 @@ func (r *round) takeOver(ctx context.Context) error {
 // uphold writes what takeOver wrote once more, if somebody has taken it out.
 func (r *round) uphold(ctx context.Context) error {
 	global, ok := r.session.Global()
-	if ok && global.ExternalIDs[nb.KeyEpoch] == r.cfg.Epoch && global.Options[nb.OptionInvalid] == nb.InvalidUnmatched {
+	if ok && upheld(global, r.cfg) {
 		return nil
 	}
 	if err := r.takeOver(ctx); err != nil {
@@ -317,6 +319,16 @@ func (r *round) uphold(ctx context.Context) error {
 	}
 	r.log.Warn("NB_Global had been changed by somebody else; it has our epoch and options again")
 	return nil
+}
+
+// upheld reports whether NB_Global has all that takeOver writes.
+func upheld(global *nb.Global, cfg Config) bool {
+	for key, value := range cfg.Options {
+		if global.Options[key] != value {
+			return false
+		}
+	}
+	return global.ExternalIDs[nb.KeyEpoch] == cfg.Epoch && global.Options[nb.OptionInvalid] == nb.InvalidUnmatched
 }
 
 func (r *round) serve(ctx context.Context) error {

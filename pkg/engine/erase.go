@@ -32,7 +32,7 @@ func (e Erasure) Run(ctx context.Context) (rows int, err error) {
 	defer session.Close()
 	encoder := plan.NewEncoder(session.Schema())
 	global, _ := session.Global()
-	if err := enter(ctx, session, encoder, e.Epoch, global); err != nil {
+	if err := enter(ctx, session, encoder.SetEpoch(e.Epoch, global, nil), encoder, global); err != nil {
 		return 0, err
 	}
 	global, there := session.Global()
@@ -149,8 +149,8 @@ func holdersFirst() (out []nb.Table) {
 	return out
 }
 
-// enter puts the database into an epoch, unless somebody has taken it since we looked. There is no global in a fresh database.
-func enter(ctx context.Context, session *ovsdb.Session, encoder plan.Encoder, epoch string, global *nb.Global) error {
+// enter puts the database into an epoch by ops, unless somebody has taken it since we looked. There is no global in a fresh database.
+func enter(ctx context.Context, session *ovsdb.Session, ops []plan.Operation, encoder plan.Encoder, global *nb.Global) error {
 	var guard []plan.Operation
 	if global != nil && global.ExternalIDs[nb.KeyEpoch] != "" {
 		op, err := encoder.EpochGuard(global.ExternalIDs[nb.KeyEpoch], global.UUID)
@@ -159,7 +159,7 @@ func enter(ctx context.Context, session *ovsdb.Session, encoder plan.Encoder, ep
 		}
 		guard = append(guard, op)
 	}
-	if err := session.Transact(ctx, guard, encoder.SetEpoch(epoch, global)); err != nil {
+	if err := session.Transact(ctx, guard, ops); err != nil {
 		return fmt.Errorf("take the database over: %w", err)
 	}
 	return nil

@@ -101,7 +101,7 @@ func TestErase(t *testing.T) {
 			// Two terms: what the first finds is what was before.
 			for _, epoch := range []string{"1", "2"} {
 				global, _ := session.Global()
-				if err := enter(t.Context(), session, encoder, epoch, global); err != nil {
+				if err := enter(t.Context(), session, encoder.SetEpoch(epoch, global, nil), encoder, global); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -47,12 +48,18 @@ func (e Encoder) EpochGuard(epoch, global string) (ovsdb.Operation, error) {
 }
 
 // SetEpoch gives the operations that put the database into an epoch, with the options of OVN as a whole that our rows need; the
-// NB_Global row is made if a fresh database has none, global is nil. What an option was before is remembered in it.
-func (e Encoder) SetEpoch(epoch string, global *nb.Global) []ovsdb.Operation {
+// NB_Global row is made if a fresh database has none, global is nil. What an option was before is remembered in it. Further options are set, too,
+// and not remembered: they are for a database that is Atoll's alone.
+func (e Encoder) SetEpoch(epoch string, global *nb.Global, further map[string]string) []ovsdb.Operation {
+	options := map[any]any{nb.OptionInvalid: nb.InvalidUnmatched}
 	pairs := []pair{{columnIDs, nb.KeyEpoch, epoch}, {columnOptions, nb.OptionInvalid, nb.InvalidUnmatched}}
+	for _, key := range slices.Sorted(maps.Keys(further)) {
+		options[key] = further[key]
+		pairs = append(pairs, pair{columnOptions, key, further[key]})
+	}
 	if global == nil {
 		return []ovsdb.Operation{{Op: ovsdb.OperationInsert, Table: nb.TableGlobal.String(), UUIDName: "global", Row: ovsdb.Row{
-			columnIDs: pairs[0].asMap(), columnOptions: pairs[1].asMap(),
+			columnIDs: pairs[0].asMap(), columnOptions: ovsdb.OvsMap{GoMap: options},
 		}}}
 	}
 	if before := nb.InvalidBefore(global); before != "" {
