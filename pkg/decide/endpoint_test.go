@@ -1,6 +1,7 @@
 package decide_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,16 +61,25 @@ func TestAFaceWrittenByHandIsThePodOfTheNamespacesOwnNetwork(t *testing.T) {
 
 	// A pod of another namespace in the same Network is one of the Network.
 	w = byHandWorld(t, "100.64.0.2")
-	w.setPod(pod("b", "p", "red"))
+	w.setPod(holding(pod("b", "p", "red"), "10.0.0.3/24", "100.64.0.2"))
 	w.wantLeads(t, "a face of another namespace's pod in the Network", leads{
 		red: "10.0.0.3:8080", infrastructure: "100.64.0.2:8080", mirrors: []string{"red r/web-1 (uid-r-web-1): 10.0.0.3"},
 	})
 }
 
+// holding is a pod of Network red that has its addresses already: new pods do not get a face that a slice names.
+func holding(p model.Pod, own, face string) model.Pod {
+	p.Assigned = []model.Attachment{{
+		PodUID: p.UID, Interface: model.DefaultInterface, Network: "red", NetworkUID: "uid-red", Subnet: "front",
+		Addresses: []netip.Prefix{netip.MustParsePrefix(own)}, Faces: []netip.Addr{at(face)},
+	}}
+	return p
+}
+
 func TestAFaceWrittenByHandFollowsThePod(t *testing.T) {
 	w := byHandWorld(t, "100.64.0.2")
 	w.wantLeads(t, "before there is a pod", asIs("100.64.0.2"))
-	q := pod("r", "q", "")
+	q := holding(pod("r", "q", ""), "10.0.0.3/24", "100.64.0.2")
 	w.setPod(q)
 	there := leads{red: "10.0.0.3:8080", infrastructure: "100.64.0.2:8080", mirrors: []string{"red r/web-1 (uid-r-web-1): 10.0.0.3"}}
 	w.wantLeads(t, "when the pod has come", there)

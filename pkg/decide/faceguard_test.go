@@ -84,6 +84,7 @@ func TestFaceGuard(t *testing.T) {
 	w.setNamespace("proxy", map[string]string{model.LabelInfrastructure: "true"})
 	w.setNamespace("red", map[string]string{model.LabelNetwork: "red", model.LabelInfrastructure: "true"})
 	w.setPod(pod("red", "web", ""))
+	w.settle()
 	w.setService(service("red", "web", "10.96.0.7"))
 	s := slice("red", "web-1", "web")
 	s.Endpoints = []model.Endpoint{endpoint("red", "web", "100.64.0.1")}

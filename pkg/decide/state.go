@@ -126,12 +126,13 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		Objects: at(stageCluster), Layouts: at(stageLayouts), Closings: at(stageClosings), Routers: at(stageRouters), Ranges: at(stageRanges),
 		Statuses: at(stageStatuses),
 	})
+	spare := ledger.Spare{Cluster: s.cluster, Catalog: s.catalog}
 	s.pods = attach.New(attach.World{
-		Cluster: s.cluster, Catalog: s.catalog, Subnets: s.subnets, Faces: s.faces, Networks: s.networks,
+		Cluster: s.cluster, Catalog: s.catalog, Subnets: s.subnets, Faces: s.faces, Spare: spare, Networks: s.networks,
 		Graph: g, Database: s.database, Sink: sink,
 	}, attach.Stages{Blocks: at(stageBlocks), Refills: at(stageRefills), Leaves: at(stageLeaves)})
 	s.nodes = nodes.New(nodes.World{
-		Home: defaults.Network, Subnets: s.subnets, Faces: s.faces, Networks: s.networks, Graph: g, Sink: sink,
+		Home: defaults.Network, Subnets: s.subnets, Faces: s.faces, Spare: spare, Networks: s.networks, Graph: g, Sink: sink,
 	}, nodes.Stages{Blocks: at(stageBlocks), Places: at(stageNodes), Leaves: at(stageLeaves)})
 	s.services = services.New(services.World{
 		Cluster: s.cluster, Catalog: s.catalog, Virtual: s.virtual, Quotas: s.serviceQuotas, Balancers: s.balancers, Graph: g, Networks: servicesView{s}, Pods: servicesView{s},
@@ -196,11 +197,12 @@ func (s *State) Turn(now time.Time) {
 	s.database.Now = now
 	s.absent.Turn(now)
 	s.balancers.Turn(now)
+	s.pods.Turn(now)
 }
 
 // Due is when something changes by itself next; false when nothing does.
 func (s *State) Due() (time.Time, bool) {
-	due := pass.Earlier(s.balancers.Next(), s.absent.Next())
+	due := pass.Earlier(pass.Earlier(s.balancers.Next(), s.absent.Next()), s.pods.Next())
 	if !s.database.Held {
 		due = pass.Earlier(due, s.views.Due())
 	}

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -13,11 +14,11 @@ import (
 )
 
 // fill takes one address of each family of a subnet, wanted among them if it is valid. It returns nothing when
-// the subnet is full.
-func (s *Stage) fill(n *networks.Network, p *pod, subnet compile.SubnetLayout, wanted netip.Addr) ([]netip.Addr, *model.Problem) {
+// the subnet is full. Addresses of Services, and of Nodes in a space that they share, are passed over.
+func (s *Stage) fill(n *networks.Network, p *pod, subnet compile.SubnetLayout, wanted netip.Addr, next choose) ([]netip.Addr, *model.Problem) {
 	pools, holder := s.Subnets.Pools(n.Name, subnet.Name), ledger.Pod(p.Key)
 	if wanted.IsValid() {
-		if problem := s.ofServices(n, subnet, wanted); problem != nil {
+		if problem := cmp.Or(s.ofServices(n, subnet, wanted), s.rests(n, p, wanted)); problem != nil {
 			return nil, problem
 		}
 		if problem := take(pools, (*ledger.Pool).Take, wanted, holder, n.Name, subnet.Name); problem != nil {
@@ -36,7 +37,7 @@ func (s *Stage) fill(n *networks.Network, p *pod, subnet compile.SubnetLayout, w
 			addresses = append(addresses, wanted)
 			continue
 		}
-		a, ok := s.next(n, pool, holder)
+		a, ok := next(pool, holder, func(a netip.Addr) bool { return n.Default || !s.has(n, a) })
 		if !ok {
 			ledger.Release(pools, append(addresses, wanted), holder)
 			return nil, nil
@@ -46,8 +47,8 @@ func (s *Stage) fill(n *networks.Network, p *pod, subnet compile.SubnetLayout, w
 	return addresses, nil
 }
 
-// sharesNumber reports whether an address that is asked for would have its port ask for another one's number. Of a subnet with both families those of IPv4 count, as package compile
-// has it.
+// sharesNumber reports whether an address that is asked for would have its port ask for another one's number. Of a subnet
+// with both families those of IPv4 count, as package compile has it.
 func sharesNumber(pools []*ledger.Pool, wanted netip.Addr) bool {
 	is4 := func(p *ledger.Pool) bool { return p.Prefix().Addr().Is4() }
 	if wanted.Is6() && slices.ContainsFunc(pools, is4) {
@@ -56,23 +57,13 @@ func sharesNumber(pools []*ledger.Pool, wanted netip.Addr) bool {
 	return slices.ContainsFunc(pools, func(p *ledger.Pool) bool { return p.SharesNumber(wanted) })
 }
 
-// next gives a holder the next free address of a pool that no Service has, and in a space that nodes share no Node either. Those are passed over.
-func (s *Stage) next(n *networks.Network, pool *ledger.Pool, holder nb.Owner) (netip.Addr, bool) {
-	var passed []netip.Addr
-	defer func() {
-		for _, a := range passed {
-			pool.Release(a, holder)
-		}
-	}()
-	for {
-		a, ok := pool.Next(holder)
-		has := s.Catalog.HasClusterIP(a) || n.Faceless() && s.Cluster.IsNode(a)
-		if !ok || !has || n.Default {
-			return a, ok
-		}
-		passed = append(passed, a)
-	}
+// has reports whether a Service has an address, or, in a space that nodes share, a Node.
+func (s *Stage) has(n *networks.Network, a netip.Addr) bool {
+	return s.Catalog.HasClusterIP(a) || n.Faceless() && s.Cluster.IsNode(a)
 }
+
+// choose is how an address is chosen among the free ones of a pool: Spare.Next or Spare.Unnamed.
+type choose func(pool *ledger.Pool, holder nb.Owner, passes func(netip.Addr) bool) (netip.Addr, bool)
 
 // ofServices says why a pod cannot have an address of a subnet that the cluster's Services have, or may get; nil when it can.
 func (s *Stage) ofServices(n *networks.Network, subnet compile.SubnetLayout, wanted netip.Addr) *model.Problem {

@@ -205,7 +205,9 @@ func (s *Stage) leave(p *pod) {
 	s.unplug(p)
 	s.Sink.Forget(p.Key)
 	if p.attachment != nil {
-		s.Subnets.Release(network, p.attachment.Subnet, addressesOf(*p.attachment), ledger.Pod(p.Key))
+		addresses := addressesOf(*p.attachment)
+		s.Subnets.Release(network, p.attachment.Subnet, addresses, ledger.Pod(p.Key))
+		s.Catalog.Free(addresses, s.freed(p))
 	}
 	s.clear(p)
 	members := s.Members(network)
@@ -338,14 +340,16 @@ func (s *Stage) assign(n *networks.Network, p *pod) (*model.Attachment, *model.P
 				"address %s is outside of every subnet of Network %q: %s", wish.IP, n.Name, networks.Describe(listed)))
 		}
 	}
-	for _, subnet := range candidates {
-		addresses, problem := s.fill(n, p, subnet, wish.IP)
-		if problem != nil {
-			return nil, problem
-		}
-		if addresses != nil {
-			a := attachment(n, p, subnet.Name, addresses)
-			return &a, nil
+	for _, next := range []choose{s.Spare.Unnamed, s.Spare.Next} {
+		for _, subnet := range candidates {
+			addresses, problem := s.fill(n, p, subnet, wish.IP, next)
+			if problem != nil {
+				return nil, problem
+			}
+			if addresses != nil {
+				a := attachment(n, p, subnet.Name, addresses)
+				return &a, nil
+			}
 		}
 	}
 	return nil, new(model.Problemf(model.ReasonSubnetFull,

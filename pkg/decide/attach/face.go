@@ -55,7 +55,7 @@ func (s *Stage) face(nw *networks.Network, p *pod, a *model.Attachment) (ready b
 			ledger.Release(s.Faces.Pools(p.Node), faces, ledger.Pod(p.Key))
 			return true, &model.Problem{Reason: model.ReasonFaceLost, Message: lostFace(former[i], p.Node, outcome, other)}
 		}
-		face, ok := pool.Next(ledger.Pod(p.Key))
+		face, ok := s.Spare.Next(pool, ledger.Pod(p.Key), nil)
 		if !ok {
 			ledger.Release(s.Faces.Pools(p.Node), faces, ledger.Pod(p.Key))
 			return true, noFaces(p.Node, pool)
@@ -119,6 +119,7 @@ func (s *Stage) unface(p *pod) {
 	s.onNode.Drop(p.faced, p.Key)
 	if p.attachment != nil && len(p.attachment.Faces) > 0 {
 		s.Faces.Release(p.faced, p.attachment.Faces, p.Key)
+		s.Catalog.Free(p.attachment.Faces, s.freed(p))
 	}
 	p.faced = ""
 }

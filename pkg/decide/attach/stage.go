@@ -23,6 +23,7 @@ type World struct {
 	Catalog  *cluster.Catalog
 	Subnets  *ledger.Subnets
 	Faces    *ledger.Faces
+	Spare    ledger.Spare
 	Networks *networks.Stage
 	Nodes    Nodes
 	Policies Policies
@@ -87,6 +88,8 @@ type Stage struct {
 	// unwritten are new pods whose rows are not in the database, each since when.
 	unwritten map[model.PodKey]time.Time
 	quotas    quotas
+	// resting are pods that wait until an address has rested.
+	resting *pass.Timers[model.PodKey]
 }
 
 // Place is a pod in a Network.
@@ -133,7 +136,7 @@ func New(w World, stages Stages) *Stage {
 		HeldChanged: pass.NewTopic[string](stages.Refills), quotas: quotas{pass.Index[lodging, model.PodKey]{}, pass.Index[string, model.PodKey]{}, pass.Index[string, string]{}},
 		pods: map[model.PodKey]*pod{}, books: map[string]*book{}, on: map[string]int{}, onNode: pass.Index[string, model.PodKey]{},
 		queue: pass.NewQueue[model.PodKey](stages.Refills), ports: pass.NewQueue[model.PodKey](stages.Leaves),
-		warned: map[string]warnings{}, unwritten: map[model.PodKey]time.Time{},
+		warned: map[string]warnings{}, unwritten: map[model.PodKey]time.Time{}, resting: pass.NewTimers[model.PodKey](),
 	}
 	w.Cluster.NamespaceChanged.Follow(stages.Refills, func(name string) { s.queue.MarkAll(w.Cluster.PodsIn[name]) })
 	w.Cluster.TenantChanged.Follow(stages.Refills, func(name string) { s.queue.MarkAll(s.quotas.refused[name]) })
@@ -180,7 +183,7 @@ func (s *Stage) placesChanged(network string) {
 	}
 }
 
-// addressFreed has pods looked at again that wait for an address which a Service or a Node has had.
+// addressFreed has pods looked at again that wait for an address which a Service or a Node has had, or a slice has named.
 func (s *Stage) addressFreed(a netip.Addr) {
 	for name, waiting := range s.Subnets.Waiting {
 		if n := s.Networks.Get(name); n != nil && n.Layout.Holds(a) {

@@ -13,7 +13,7 @@ import (
 type Catalog struct {
 	// ServiceChanged tells of Services that came, changed or went, and SlicesChanged of those whose slices did.
 	ServiceChanged, SlicesChanged *pass.Topic[model.ServiceKey]
-	// AddressFreed tells of ClusterIPs that a Service has no more.
+	// AddressFreed tells of ClusterIPs that a Service has no more, and of addresses that no slice names any more.
 	AddressFreed *pass.Topic[netip.Addr]
 
 	services map[model.ServiceKey]*model.Service
@@ -21,6 +21,8 @@ type Catalog struct {
 	// serviceOf finds the Service of a slice, and holders the Service that has a ClusterIP.
 	serviceOf map[model.SliceKey]model.ServiceKey
 	holders   map[netip.Addr]model.ServiceKey
+	// named finds who names an address as an endpoint.
+	named named
 }
 
 // NewCatalog makes an empty catalog, which changes in a stage.
@@ -29,7 +31,7 @@ func NewCatalog(stage pass.Stage) *Catalog {
 		ServiceChanged: pass.NewTopic[model.ServiceKey](stage), SlicesChanged: pass.NewTopic[model.ServiceKey](stage),
 		AddressFreed: pass.NewTopic[netip.Addr](stage),
 		services:     map[model.ServiceKey]*model.Service{}, slices: map[model.ServiceKey]map[model.SliceKey]*model.Slice{},
-		serviceOf: map[model.SliceKey]model.ServiceKey{}, holders: map[netip.Addr]model.ServiceKey{},
+		serviceOf: map[model.SliceKey]model.ServiceKey{}, holders: map[netip.Addr]model.ServiceKey{}, named: named{},
 	}
 }
 
@@ -59,6 +61,7 @@ func (c *Catalog) Take(changed map[model.ServiceKey]*model.Service, changedSlice
 		}
 		c.ServiceChanged.Changed(key)
 	}
+	c.takeNames(changedSlices)
 	for key, slice := range changedSlices {
 		c.takeSlice(key, slice)
 	}

@@ -14,3 +14,11 @@ func (c *Cluster) TakeTenants(changed map[string]*model.Tenant) {
 		c.TenantChanged.Changed(name)
 	}
 }
+
+// Share names what a namespace counts as where tenants share something: its tenant, or the namespace itself if it has none.
+func (c *Cluster) Share(namespace string) string {
+	if ns := c.Namespaces[namespace]; ns != nil && ns.Tenant() != "" {
+		return "tenant " + ns.Tenant()
+	}
+	return "namespace " + namespace
+}

@@ -22,6 +22,7 @@ type World struct {
 	Home     string
 	Subnets  *ledger.Subnets
 	Faces    *ledger.Faces
+	Spare    ledger.Spare
 	Networks *networks.Stage
 	Policies Policies
 	Graph    *graph.Graph
@@ -360,7 +361,7 @@ func (s *Stage) giveAddresses(home *networks.Network, n *node) {
 		}
 		a, ok := netip.Addr{}, false
 		if !n.model.Gone {
-			a, ok = pool.Next(holder)
+			a, ok = s.Spare.Next(pool, holder, nil)
 		}
 		if !ok {
 			ledger.Release(pools, taken, holder)

@@ -212,21 +212,13 @@ func (l look) vanish(service model.Service, endpoints []resolved) []nb.Member {
 		return known && p.UID == b.UID
 	}
 	vanished := map[uint16][]netip.AddrPort{}
-	for _, b := range l.world.Balancers.Vanish(ownerOf(service.Key), l.share(service.Key.Namespace), now, there) {
+	for _, b := range l.world.Balancers.Vanish(ownerOf(service.Key), l.world.Cluster.Share(service.Key.Namespace), now, there) {
 		vanished[b.Port] = append(vanished[b.Port], b.Address)
 	}
 	if home := l.network(l.world.Cluster.Network); home.Serves {
 		return compile.Vanished(home.Layout, service, vanished)
 	}
 	return nil
-}
-
-// share names what a namespace counts as where tenants share places: its tenant, or the namespace itself if it has none.
-func (l look) share(namespace string) string {
-	if ns := l.world.Cluster.Namespaces[namespace]; ns != nil && ns.Tenant() != "" {
-		return "tenant " + ns.Tenant()
-	}
-	return "namespace " + namespace
 }
 
 // guardPlaces are the places of a Service's virtual addresses in the guard of the default Network, when all that it leads to from

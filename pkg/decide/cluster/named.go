@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/model"
+)
+
+// named finds the addresses that EndpointSlices name as endpoints, whether a pod has them or not.
+type named map[netip.Addr]naming
+
+// naming is who names an address.
+type naming struct {
+	by    []namer
+	freed Freed
+}
+
+// Freed says of which namespace the last pod was that gave an address back while slices named it, and when; zero: none has,
+// as far as this controller knows.
+type Freed struct {
+	Namespace string
+	At        time.Time
+}
+
+// namer counts the endpoints by which the slices of a namespace name an address.
+type namer struct {
+	namespace string
+	times     int
+}
+
+// takeNames notes what slices name instead of what they named before. The new names come first: an address that goes from
+// one slice to another keeps the time at which it was freed.
+func (c *Catalog) takeNames(changed map[model.SliceKey]*model.Slice) {
+	before := func(key model.SliceKey) *model.Slice { return c.slices[c.serviceOf[key]][key] }
+	for key, now := range changed {
+		if !sameAddresses(before(key), now) {
+			c.note(key.Namespace, now, 1)
+		}
+	}
+	for key, now := range changed {
+		if old := before(key); !sameAddresses(old, now) {
+			c.note(key.Namespace, old, -1)
+		}
+	}
+}
+
+// sameAddresses reports whether two slices name the same addresses in the same order: most changes of a slice are of conditions.
+func sameAddresses(a, b *model.Slice) bool {
+	same := func(a, b model.Endpoint) bool { return a.Address == b.Address }
+	return a == b || a != nil && b != nil && slices.EqualFunc(a.Endpoints, b.Endpoints, same)
+}
+
+func (c *Catalog) note(namespace string, s *model.Slice, more int) {
+	if s == nil {
+		return
+	}
+	for _, e := range s.Endpoints {
+		if c.named.count(e.Address, namespace, more); !c.Named(e.Address) {
+			c.AddressFreed.Changed(e.Address)
+		}
+	}
+}
+
+// count counts the endpoints by which a namespace's slices name an address.
+func (n named) count(a netip.Addr, namespace string, more int) {
+	entry := n[a]
+	i := slices.IndexFunc(entry.by, func(by namer) bool { return by.namespace == namespace })
+	if i < 0 {
+		i, entry.by = len(entry.by), append(entry.by, namer{namespace: namespace})
+	}
+	if entry.by[i].times += more; entry.by[i].times == 0 {
+		entry.by = slices.Delete(entry.by, i, i+1)
+	}
+	if n[a] = entry; len(entry.by) == 0 {
+		delete(n, a)
+	}
+}
+
+// Named reports whether any EndpointSlice names an address as an endpoint. Whoever goes by slices, as kube-proxy does, leads
+// clients to whichever pod has it.
+func (c *Catalog) Named(a netip.Addr) bool {
+	_, is := c.named[a]
+	return is
+}
+
+// NamedBy are the namespaces whose slices name an address, and the pod that gave it back.
+func (c *Catalog) NamedBy(a netip.Addr) (namespaces []string, freed Freed) {
+	entry := c.named[a]
+	for _, by := range entry.by {
+		namespaces = append(namespaces, by.namespace)
+	}
+	return namespaces, entry.freed
+}
+
+// Free notes that a pod gave addresses back. Of those that no slice names nothing is kept.
+func (c *Catalog) Free(addresses []netip.Addr, freed Freed) {
+	for _, a := range addresses {
+		if entry, is := c.named[a]; is {
+			entry.freed = freed
+			c.named[a] = entry
+		}
+	}
+}
