@@ -39,7 +39,11 @@ func Service(in *corev1.Service) *model.Service {
 	}
 	for _, p := range in.Spec.Ports {
 		protocol, known := protocols[p.Protocol]
-		if known && portOK(p.Port) {
+		switch {
+		case !known || !portOK(p.Port):
+		case len(out.Ports) == model.MaxServicePorts:
+			out.Beyond++
+		default:
 			out.Ports = append(out.Ports, model.ServicePort{Name: p.Name, Protocol: protocol, Port: uint16(p.Port)})
 		}
 	}
@@ -108,7 +112,8 @@ func Slice(in *discoveryv1.EndpointSlice) *model.Slice {
 	}
 	for _, p := range in.Ports {
 		protocol, known := protocols[ptr.Deref(p.Protocol, corev1.ProtocolTCP)]
-		if port := ptr.Deref(p.Port, 0); known && portOK(port) {
+		// Kubernetes lists them in the order of the Service's.
+		if port := ptr.Deref(p.Port, 0); known && portOK(port) && len(out.Ports) < model.MaxServicePorts {
 			out.Ports = append(out.Ports, model.SlicePort{Name: ptr.Deref(p.Name, ""), Protocol: protocol, Port: uint16(port)})
 		}
 	}

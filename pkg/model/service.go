@@ -32,7 +32,9 @@ type Service struct {
 	Created time.Time
 	// ClusterIPs are the virtual addresses, at most one per IP family.
 	ClusterIPs []netip.Addr
-	Ports      []ServicePort
+	// Ports are the first MaxServicePorts, and Beyond counts those that are not served since they come after these.
+	Ports  []ServicePort
+	Beyond int
 	// Selector holds the labels of the pods behind it; none when somebody writes its slices by hand.
 	Selector map[string]string
 	// Affinity is for how many seconds a client keeps its endpoint; 0: it need not.
@@ -60,6 +62,14 @@ const (
 	PrefersNone Preference = ""
 	PrefersZone Preference = "zone"
 	PrefersNode Preference = "node"
+)
+
+// What is served of one Service: the first of its ports, and of each port so many endpoints that there are not more pairs of a port
+// and an endpoint, in each IP family. OVN holds such a pair as some 20 bytes of text in each Network that knows the Service, and as a
+// bucket of a group on the nodes where pods dial it.
+const (
+	MaxServicePorts = 256
+	MaxServicePairs = 16384
 )
 
 // LabelZone on a Node is the zone that it is in. (Kubernetes: Well-Known Labels.)

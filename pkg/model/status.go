@@ -187,6 +187,8 @@ const (
 	ReasonAddressOutsideRange   = "AddressOutsideServiceCIDR"
 	ReasonAddressChanged        = "ServiceAddressChanged"
 	ReasonNoIPv6                = "NoAddressOfIPv6"
+	ReasonServiceTooLarge       = "ServiceTooLarge"
+	ReasonServicesTooLarge      = "ServicesTooLarge"
 	ReasonAddressConflict       = "AddressConflict"
 	ReasonTooManyJoined         = "TooManyJoined"
 	ReasonNotJoined             = "NotJoined"

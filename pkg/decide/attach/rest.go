@@ -16,7 +16,9 @@ import (
 const restFor = 10 * time.Minute
 
 // freed says that a pod gives its addresses back.
-func (s *Stage) freed(p *pod) cluster.Freed { return cluster.Freed{Namespace: p.Key.Namespace, At: s.Database.Now} }
+func (s *Stage) freed(p *pod) cluster.Freed {
+	return cluster.Freed{Namespace: p.Key.Namespace, At: s.Database.Now}
+}
 
 // rests says why a pod cannot have an address that it asks for, yet; nil when it can. Whoever asks for the address of
 // another tenant's pod that has just gone would be dialled in its place. Slices of other tenants than that pod's own count

@@ -25,6 +25,9 @@ func (s *Stage) Claim() {
 		// Whom it puts beyond the quota, or brings back, is marked, too.
 		s.count(key)
 	}
+	for _, key := range s.loads.Settle() {
+		s.queue.Mark(key)
+	}
 	keys := s.queue.Take()
 	s.rows.MarkAll(keys)
 	for key := range keys {
@@ -41,15 +44,17 @@ func (s *Stage) Claim() {
 func (s *Stage) count(key model.ServiceKey) {
 	if service := s.world.Catalog.Service(key); service != nil {
 		s.world.Quotas.Enter(key, key.Namespace, service.Created)
+		s.loads.Enter(key, s.world.Cluster.Share(key.Namespace), service.Created, s.weight(service))
 	} else {
 		s.world.Quotas.Leave(key)
+		s.loads.Leave(key)
 	}
 }
 
 // claimsIn is the Network whose ranges a Service gets addresses from: that of its namespace, if it serves any and the
 // namespace may use it.
 func (s *Stage) claimsIn(service *model.Service) (Network, bool) {
-	if service == nil || s.world.Quotas.Beyond(service.Key) != nil {
+	if service == nil || s.beyond(service.Key) != nil {
 		return Network{}, false
 	}
 	ns := s.world.Cluster.Namespaces[service.Key.Namespace]
@@ -67,7 +72,7 @@ func (s *Stage) sayAddresses(key model.ServiceKey) {
 	if claims {
 		s.tell(key, service, cmp.Or(unreadable(service), s.missing(claim.Network, grant)))
 	} else {
-		s.tell(key, service, cmp.Or(s.world.Quotas.Beyond(key), unaddressable(service)))
+		s.tell(key, service, cmp.Or(s.beyond(key), unaddressable(service)))
 	}
 	s.showAddresses(key)
 }
@@ -160,7 +165,7 @@ func (s *Stage) showAddresses(key model.ServiceKey) {
 	var have *model.ServiceAddresses
 	if claim, grant, _ := s.world.Virtual.GrantTo(ownerOf(key)); len(grant.Addresses) > 0 {
 		have = &model.ServiceAddresses{ServiceUID: claim.UID, Network: claim.Network, NetworkUID: claim.NetworkUID, Addresses: grant.Addresses}
-	} else if s.world.Quotas.Beyond(key) != nil {
+	} else if s.beyond(key) != nil {
 		have = &model.ServiceAddresses{ServiceUID: service.UID, Refused: true}
 	}
 	if reflect.DeepEqual(service.Assigned, have) {

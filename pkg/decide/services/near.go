@@ -119,7 +119,7 @@ func (p *places) hinted(service model.Service, ready []led, v4 bool) compile.Nea
 			}
 		}
 	}
-	if len(out) == 0 || spread > maxSpread {
+	if len(out) == 0 || spread > min(maxSpread, maxEndpoints(service)) {
 		out, differ = compile.Near{}, false
 		for _, zone := range p.zones {
 			put(compile.Place{Zone: zone}, of(zone))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/decide/drain"
+	"github.com/atoll-net/atoll/pkg/decide/ledger"
 	"github.com/atoll-net/atoll/pkg/decide/pass"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/nb"
@@ -30,7 +31,10 @@ type Stage struct {
 	told map[model.ServiceKey]told
 	// foreign has the UIDs of Services that have no address of their Network's IP family. Their owners have been told.
 	foreign map[model.ServiceKey]string
-	places  places
+	// large has those of which not all is served, and loads what the Services of tenants weigh.
+	large  map[model.ServiceKey]string
+	loads  *ledger.Loads[model.ServiceKey]
+	places places
 }
 
 // New makes a stage that knows no Service. It claims addresses in the stage claims, and makes rows in the stage rows, when they have
@@ -40,7 +44,8 @@ func New(w World, sink Sink, claims, rows pass.Stage) *Stage {
 		Compiled: pass.NewTopic[model.ServiceKey](rows), Answering: pass.NewTopic[string](rows),
 		world: w, sink: sink, queue: pass.NewQueue[model.ServiceKey](claims), rows: pass.NewQueue[model.ServiceKey](rows),
 		asking: pass.NewQueue[string](rows), answers: map[string]answering{}, told: map[model.ServiceKey]told{},
-		foreign: map[model.ServiceKey]string{}, places: newPlaces(),
+		foreign: map[model.ServiceKey]string{}, large: map[model.ServiceKey]string{},
+		loads: ledger.NewLoads[model.ServiceKey](maxPairsOfTenant), places: newPlaces(),
 	}
 	s.reads = newReads(s.queue, w)
 	w.Catalog.ServiceChanged.Follow(claims, s.queue.Mark)
@@ -101,17 +106,20 @@ func (l look) serve() {
 	service, ns := l.world.Catalog.Service(l.service), l.namespace(l.service.Namespace)
 	if service == nil {
 		delete(l.foreign, l.service)
+		delete(l.large, l.service)
 	}
 	if ns == nil || !l.world.Catalog.Known(l.service) {
 		l.places.note(l.service, nil)
 		l.world.Balancers.Delete(ownerOf(l.service))
 		return
 	}
-	if l.world.Quotas.Beyond(l.service) != nil {
+	if l.beyond(l.service) != nil {
 		service = nil
 	}
 	// A Service without virtual addresses is mirrored when its pods or its Networks change.
-	endpoints, home := l.resolve(*ns), l.network(l.world.Cluster.HomeOf(*ns))
+	all, home := l.resolve(*ns), l.network(l.world.Cluster.HomeOf(*ns))
+	endpoints := bounded(service, all)
+	l.warnOfSize(service, len(all), len(endpoints))
 	var known []compile.Backends
 	var guarded []nb.Member
 	consumers, offered := l.offer(service, *ns, home, endpoints)

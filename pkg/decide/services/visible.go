@@ -169,11 +169,11 @@ func (s *Stage) backends(service model.Service, n Network, home string, endpoint
 // Endpoints are those that a port of a Service, by its place there, would lead to in a Network.
 func (s *Stage) Endpoints(service *model.Service, port int, network string) []netip.AddrPort {
 	ns, n := s.world.Cluster.Namespaces[service.Key.Namespace], s.world.Networks.Network(network)
-	if ns == nil || !n.Serves || !s.admits(n, *ns) && !s.isDefault(n) || s.world.Quotas.Beyond(service.Key) != nil {
+	if ns == nil || !n.Serves || !s.admits(n, *ns) && !s.isDefault(n) || s.beyond(service.Key) != nil {
 		return nil
 	}
 	l := s.look(service.Key)
-	return s.backends(*service, n, l.network(s.world.Cluster.HomeOf(*ns)).Space, l.resolve(*ns)).Ports[port]
+	return s.backends(*service, n, l.network(s.world.Cluster.HomeOf(*ns)).Space, bounded(service, l.resolve(*ns))).Ports[port]
 }
 
 // mirrors are those of the Service's slices: one for each slice and Network with addresses of its own. In a flat
