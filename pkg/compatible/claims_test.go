@@ -277,11 +277,12 @@ func TestAHostileNetworkTakesNothing(t *testing.T) {
 				t.Fatalf("%s dials the thief's Services in %s, which overlaps %s", name, r, with)
 			}
 			for _, other := range names {
-				theirs := known[other].ServiceCIDRs
+				var theirs []netip.Prefix
 				if slices.Contains(n.Addressed(name), other) || n.JoinedTo(name, other) {
-					theirs = n.ranges[other]
-				} else if !n.DialsServices(name, other) {
-					continue
+					theirs = slices.Clone(n.subnets(other))
+				}
+				if n.DialsServices(name, other) || n.JoinedTo(name, other) {
+					theirs = append(theirs, known[other].ServiceCIDRs...)
 				}
 				if with, overlaps := overlapping(r, theirs); other != name && overlaps {
 					t.Fatalf("%s dials the thief's Services in %s, and %s of Network %s", name, r, with, other)
