@@ -132,6 +132,7 @@ func (n *Networks) flatChanged(name string, before []netip.Prefix, touched map[s
 	if was == is && (!is || slices.Equal(before, n.ranges[name])) {
 		return false
 	}
+	n.forgetEverybodys()
 	n.askAgain(touched)
 	return true
 }
@@ -154,8 +155,13 @@ func (n *Networks) Keep(name string, ranges []netip.Prefix) (changed []string) {
 	if n.kept[name] = ranges; len(ranges) == 0 {
 		delete(n.kept, name)
 	}
+	n.keptExtents[name].forget()
+	if n.keptExtents[name] = extentOf(ranges); len(ranges) == 0 {
+		delete(n.keptExtents, name)
+	}
 	touched, told := map[string]struct{}{name: {}}, map[string]struct{}{}
 	if _, is := n.flats[name]; is {
+		n.forgetEverybodys()
 		n.askAgain(touched)
 		maps.Copy(touched, n.rejoin(told))
 	}

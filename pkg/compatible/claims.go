@@ -59,133 +59,76 @@ func (m meaning) before(o meaning) bool {
 	return cmp.Or(cmp.Compare(m.kind, o.kind), cmp.Compare(m.network, o.network), m.cidr.Compare(o.cidr)) < 0
 }
 
-// claim is what of a provider's a consumer's pods are to dial by addresses of the provider's, though no routers are joined: its pods, or its
-// Services. Both want it.
+// claim is what of a provider's a consumer's pods are to dial by addresses of the provider's, though no routers are joined: its pods, or
+// its Services. Both want it.
 type claim struct {
 	// peer is the place of the provider among a consumer's peers.
 	peer     int
 	provider string
-	services bool
-	ranges   []netip.Prefix
+	part     part
+	extent   *extent
 }
 
-// claims are those of some peers, Services first.
+// order puts claims in the order in which dial looks at them.
+func (c claim) order(o claim) int {
+	return cmp.Or(cmp.Compare(c.provider, o.provider), cmp.Compare(o.part, c.part))
+}
+
+// claims are those of some peers, by their names, Services first.
 func (n *Networks) claims(peers []peer) (out []claim) {
 	for i, p := range peers {
 		if p.state != model.CompatibilityActive || p.mode == model.Routed {
 			continue
 		}
 		if p.services {
-			out = append(out, claim{i, p.network, true, n.known[p.network].ServiceCIDRs})
+			out = append(out, claim{i, p.network, ofServices, n.extents[p.network]})
 		}
 		if p.addresses {
-			out = append(out, claim{i, p.network, false, n.subnets(p.network)})
+			out = append(out, claim{i, p.network, ofPods, n.extents[p.network]})
 		}
 	}
 	return out
 }
 
-// dial decides which of those that a consumer knows by faces its pods dial by own addresses, too, and whose Services: all that are offered and
-// wanted, whose ranges mean nothing else to it. It takes nothing from anybody who is reached otherwise. Of two that have the same the one that
-// had it first is dialled. Where addresses are not dialled both owners hear why.
+// dial decides which of those that a consumer knows by faces its pods dial by own addresses, too, and whose Services: all that are offered
+// and wanted, whose ranges mean nothing else to it. It takes nothing from anybody who is reached otherwise. Of two that have the same the
+// one that had it first is dialled. Where addresses are not dialled both owners hear why.
 func (n *Networks) dial(consumer string, peers []peer) {
-	claims := n.claims(peers)
-	if len(claims) == 0 {
-		return
-	}
-	known := n.meanings(consumer)
-	for _, c := range claims {
-		r, with, overlaps := n.ambiguous(c, claims, known)
-		if !overlaps {
+	v := n.view(consumer, n.claims(peers))
+	for i, c := range v.claims {
+		against := v.verdicts[i]
+		if against.at == 0 {
 			continue
 		}
 		p := &peers[c.peer]
-		if c.services {
+		if c.part == ofServices {
 			p.services = false
 		} else {
 			p.addresses = false
 		}
-		p.problem, p.toProvider = both(p.problem, c.refused(r, with.String())), both(p.toProvider, c.refused(r, with.toProvider(consumer)))
+		r := c.extent.parts[c.part][against.at-1].cidr
+		p.problem = both(p.problem, c.refused(r, against.with.String()))
+		p.toProvider = both(p.toProvider, c.refused(r, against.with.toProvider(consumer)))
 	}
 }
 
 func (c claim) refused(r netip.Prefix, what string) model.Problem {
 	only := byFacesOnly
-	if c.services {
+	if c.part == ofServices {
 		only = byClusterIPsOnly
 	}
 	return *conflicting("%s: %s of Network %q overlaps %s: give one of them other addresses", only, r, c.provider, what)
 }
 
-// These begin all messages that say why pods are not dialled by their own addresses, and why Services are not by those of their Network's ranges.
+// These begin all messages that say why pods are not dialled by their own addresses, and why Services are not by those of their Network's
+// ranges.
 const (
 	byFacesOnly      = "pods are dialled by the addresses that Kubernetes knows them by, and not by their own"
 	byClusterIPsOnly = "Services are dialled by their ClusterIPs, and not by addresses of the Network's own ranges"
 )
 
-// meanings are what addresses mean to a Network's pods, but for those of pods and Services that are known by faces.
-func (n *Networks) meanings(consumer string) (out []meaning) {
-	out = n.everybodys()
-	add := func(k kind, network string, ranges []netip.Prefix) {
-		for _, r := range ranges {
-			out = append(out, meaning{r, k, network})
-		}
-	}
-	add(own, consumer, n.ranges[consumer])
-	add(kept, consumer, n.kept[consumer])
-	for name := range n.joints.with[consumer] {
-		add(joined, name, n.ranges[name])
-	}
-	return out
-}
-
-// everybodys are what addresses mean to the pods of all Networks.
-func (n *Networks) everybodys() (out []meaning) {
-	for _, r := range n.settings.Taken {
-		out = append(out, meaning{r, cluster, ""})
-	}
-	for name := range n.flats {
-		for _, r := range slices.Concat(n.ranges[name], n.kept[name]) {
-			out = append(out, meaning{r, flat, ""})
-		}
-	}
-	return out
-}
-
-// ambiguous finds the first range of a claim that means something else, and the first of what it means: whatever their order, it is the same.
-func (n *Networks) ambiguous(c claim, claims []claim, known []meaning) (r netip.Prefix, with meaning, found bool) {
-	for _, r := range c.ranges {
-		look := func(m meaning) {
-			if m.cidr.Overlaps(r) && (!found || m.before(with)) {
-				with, found = m, true
-			}
-		}
-		for _, m := range known {
-			look(m)
-		}
-		for _, o := range claims {
-			for _, theirs := range o.ranges {
-				if theirs.Overlaps(r) && o.provider != c.provider && n.older(o.provider, theirs, c.provider, r) {
-					look(meaning{theirs, other, o.provider})
-				}
-			}
-		}
-		if found {
-			return r, with, true
-		}
-	}
-	return netip.Prefix{}, with, false
-}
-
-// older reports whether one Network has had a range for longer than another one has had one of its own: who had it first keeps it, whatever
-// the age of the Networks.
-func (n *Networks) older(one string, r netip.Prefix, another string, s netip.Prefix) bool {
-	a, b := n.known[one], n.known[another]
-	return cmp.Or(since(a, r).Compare(since(b, s)), a.Created.Compare(b.Created), cmp.Compare(one, another)) < 0
-}
-
-// since is when a Network got a range, as the controller has noted in its status. One that is not noted yet is younger than all that are; a Network
-// of which nothing is noted has had its ranges from its beginning.
+// since is when a Network got a range, as the controller has noted in its status. One that is not noted yet is younger than all that are;
+// a Network of which nothing is noted has had its ranges from its beginning.
 func since(m *model.Network, r netip.Prefix) time.Time {
 	switch at, noted := m.Since[r]; {
 	case noted:

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/atoll-net/atoll/pkg/model"
 )
@@ -45,13 +46,11 @@ func (r refusal) to(p pair, name string) model.Problem {
 	return r.b
 }
 
-// join decides which Networks are joined, of those that ask for it: the older pairs first. Where more would be joined than may be, these have it,
-// whatever came first to be known.
+// join decides which Networks are joined, of those that ask for it: the older pairs first. Where more would be joined than may be, these
+// have it, whatever came first to be known.
 func (n *Networks) join() joints {
 	out := joints{with: index{}, sizes: map[string]int{}, refused: map[pair]refusal{}}
-	asked := slices.SortedFunc(maps.Keys(n.asking), func(x, y pair) int {
-		return cmp.Or(n.youngerOf(x).Created.Compare(n.youngerOf(y).Created), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
-	})
+	asked := n.asked()
 	// root leads from each Network to one that stands for all who are joined to it.
 	root := map[string]string{}
 	find := func(name string) string {
@@ -60,16 +59,17 @@ func (n *Networks) join() joints {
 		}
 		return name
 	}
-	// partners are those that a Network asks to be joined to, or is asked by.
-	partners := index{}
-	for _, p := range asked {
-		if n.apart(p) == nil {
-			partners.add(p.a, p.b)
-			partners.add(p.b, p.a)
+	terms := joining{n, map[string][]*extent{}, map[string][]claim{}}
+	apart := make([]*refusal, len(asked))
+	for i, p := range asked {
+		if apart[i] = n.apart(p.pair); apart[i] == nil {
+			terms.partners[p.a] = append(terms.partners[p.a], n.extents[p.b])
+			terms.partners[p.b] = append(terms.partners[p.b], n.extents[p.a])
 		}
 	}
 	count := map[string]int{}
-	for _, p := range asked {
+	for i, asks := range asked {
+		p := asks.pair
 		one, other := find(p.a), find(p.b)
 		size := max(count[one], 1) + max(count[other], 1)
 		if one != other && size > n.settings.MaxJoined {
@@ -78,7 +78,11 @@ func (n *Networks) join() joints {
 			out.refused[p] = refusal{problem, problem}
 			continue
 		}
-		if r := n.keepsApart(p, partners); r != nil {
+		r := apart[i]
+		if r == nil {
+			r = terms.crowded(p)
+		}
+		if r != nil {
 			out.refused[p] = *r
 			continue
 		}
@@ -104,84 +108,124 @@ func askToJoin(p *peer, provider, consumer *model.Network) {
 	p.toProvider = p.problem
 }
 
-// youngerOf is the one of two that came later.
-func (n *Networks) youngerOf(p pair) *model.Network {
-	a, b := n.known[p.a], n.known[p.b]
-	if a.Created.After(b.Created) {
-		return a
+// asked are the pairs that ask to be joined, the older ones first. A pair is as old as the younger one of the two.
+func (n *Networks) asked() []agedPair {
+	out := make([]agedPair, 0, len(n.asking))
+	for p := range n.asking {
+		since := n.known[p.a].Created
+		if b := n.known[p.b].Created; b.After(since) {
+			since = b
+		}
+		out = append(out, agedPair{p, since})
 	}
-	return b
+	slices.SortFunc(out, func(x, y agedPair) int {
+		return cmp.Or(x.since.Compare(y.since), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
+	})
+	return out
 }
 
-// keepsApart says why two Networks cannot be joined: in each of them an address must mean one thing, its own, those of the other one, of
-// others that it is to be joined to, and of what it dials in those that it reaches by face. Of two others that have the same, it is the one that
-// had it first. nil when they can. That neither has faces among its own conflict has seen.
-func (n *Networks) keepsApart(p pair, partners index) *refusal {
-	if r := n.apart(p); r != nil {
-		return r
-	}
-	if r := n.crowdedAt(p.a, p.b, partners); r != nil {
-		return &refusal{r.a, r.b}
-	}
-	if r := n.crowdedAt(p.b, p.a, partners); r != nil {
-		return &refusal{r.b, r.a}
-	}
-	return nil
+type agedPair struct {
+	pair
+
+	since time.Time
 }
 
 // apart says why two Networks cannot be joined whatever others there are: their addresses are the same, or another tenant's are the
 // infrastructure's.
 func (n *Networks) apart(p pair) *refusal {
-	for _, r := range n.ranges[p.a] {
-		if with, overlaps := overlapping(r, n.ranges[p.b]); overlaps {
+	a, b := n.extents[p.a], n.extents[p.b]
+	if o := a.with(b, &n.work); o != nil {
+		if r, with, overlaps := a.first(b, &o.any); overlaps {
 			problem := *conflicting("%s of Network %q overlaps %s of Network %q, and mode Routed knows pods by their own addresses: give one of them other addresses, or use mode ByFace", r, p.a, with, p.b)
 			return &refusal{problem, problem}
 		}
 	}
-	if n.known[p.a].Tenant == n.known[p.b].Tenant {
+	if a.tenant == b.tenant {
 		return nil
 	}
-	known := n.everybodys()
-	for _, name := range []string{p.a, p.b} {
-		if r, with, overlaps := n.ambiguous(claim{provider: name, ranges: n.ranges[name]}, nil, known); overlaps {
-			problem := *conflicting("%s of Network %q overlaps %s, and mode Routed would lead there what pods of another tenant's Network send: give it other addresses, or use mode ByFace", r, name, with)
+	for _, e := range []*extent{a, b} {
+		for which := range parts {
+			v := n.among(claim{part: which, extent: e}, n.everybodys())
+			if v.at == 0 {
+				continue
+			}
+			problem := *conflicting("%s of Network %q overlaps %s, and mode Routed would lead there what pods of another tenant's Network send: give it other addresses, or use mode ByFace",
+				e.parts[which][v.at-1].cidr, e.network, v.with)
 			return &refusal{problem, problem}
 		}
 	}
 	return nil
 }
 
-// crowdedAt says that the ranges of a Network mean something else to one that is to be joined to it: a third one's, which had it first. The second's
-// owner has nothing to do with that one, and does not hear its name.
-func (n *Networks) crowdedAt(name, other string, partners index) *refusal {
-	var first string
+// joining is what is known of Networks that ask to be joined.
+type joining struct {
+	*Networks
+
+	// partners are those that a Network asks to be joined to, or is asked by, and that nothing keeps apart from it. dialled are a Network's
+	// claims.
+	partners map[string][]*extent
+	dialled  map[string][]claim
+}
+
+// crowded says why two Networks cannot be joined that nothing keeps apart: in each of them an address must mean one thing, its own, those
+// of the other one, of others that it is to be joined to, and of what it dials in those that it reaches by face. Of two others that have
+// the same, it is the one that had it first. nil when they can. That neither has faces among its own conflict has seen.
+func (j joining) crowded(p pair) *refusal {
+	if r := j.crowdedAt(p.a, p.b); r != nil {
+		return r
+	}
+	if r := j.crowdedAt(p.b, p.a); r != nil {
+		return &refusal{r.b, r.a}
+	}
+	return nil
+}
+
+// crowdedAt says that the ranges of a Network mean something else to one that is to be joined to it: a third one's, which had it first.
+// The second's owner has nothing to do with that one, and does not hear its name.
+func (j joining) crowdedAt(name, other string) *refusal {
+	var third string
 	var mine, theirs netip.Prefix
-	look := func(third string, taken []netip.Prefix) {
-		if third == other || first != "" && first <= third {
+	e := j.extents[other]
+	look := func(o *extent, some ...part) {
+		if o == e || third != "" && third <= o.network {
 			return
 		}
-		for _, r := range n.ranges[other] {
-			for _, t := range taken {
-				if t.Overlaps(r) && n.older(third, t, other, r) {
-					first, mine, theirs = third, r, t
-					return
+		with := e.with(o, &j.work)
+		if with == nil {
+			return
+		}
+		of := with.older
+		for a := range parts {
+			for b := range parts {
+				if !slices.Contains(some, b) {
+					of[a][b] = overlap{}
 				}
 			}
 		}
+		if r, t, found := e.first(o, &of); found {
+			third, mine, theirs = o.network, r, t
+		}
 	}
-	for third := range partners[name] {
-		look(third, n.ranges[third])
+	for _, o := range j.partners[name] {
+		look(o, ofPods, ofServices)
 	}
-	for _, c := range n.claims(n.judged[name]) {
-		look(c.provider, c.ranges)
+	for _, c := range j.claimsOf(name) {
+		look(c.extent, c.part)
 	}
-	if first == "" {
+	if third == "" {
 		return nil
 	}
 	return &refusal{
-		a: *conflicting("%s of Network %q overlaps %s of Network %q, which Network %q reaches, too: give one of them other addresses", mine, other, theirs, first, name),
+		a: *conflicting("%s of Network %q overlaps %s of Network %q, which Network %q reaches, too: give one of them other addresses", mine, other, theirs, third, name),
 		b: *conflicting("%s overlaps what Network %q reaches already in another Network: give it other addresses, or use mode ByFace", mine, name),
 	}
+}
+
+func (j joining) claimsOf(name string) []claim {
+	if _, made := j.dialled[name]; !made {
+		j.dialled[name] = j.claims(j.judged[name])
+	}
+	return j.dialled[name]
 }
 
 // Joined are the Networks whose routers are joined to a Network's, sorted: their pods know each other by their own addresses, where one may

@@ -29,8 +29,9 @@ type Settings struct {
 type Networks struct {
 	settings Settings
 	known    map[string]*model.Network
-	// ranges are all that addresses of each are from.
-	ranges map[string][]netip.Prefix
+	// ranges are all that addresses of each are from, and extents have them, too, to compare them with those of others.
+	ranges  map[string][]netip.Prefix
+	extents map[string]*extent
 	// tenants are the Networks of each tenant.
 	tenants index
 	// naming are those that are compatible with a Network by its name, admitting those that are with a whole tenant, and open those that
@@ -39,16 +40,23 @@ type Networks struct {
 	// using are those that list a Network in their uses, in their usesAddressesOf, or in their usesServiceCIDRs.
 	using index
 	// flats are the flat Networks, and kept what any have addresses of that they do not list (Keep).
-	flats map[string]struct{}
-	kept  map[string][]netip.Prefix
+	flats       map[string]struct{}
+	kept        map[string][]netip.Prefix
+	keptExtents map[string]*extent
+	// common is what everybodys returned last; nil: something has changed.
+	common []place
 	// judged are the Networks that a consumer asks for or is offered, as if all of them were known by faces. asking are the pairs that
 	// ask to be joined, each with how many directions do, and joints are those that are.
 	judged map[string][]peer
 	asking map[pair]int
 	joints joints
-	// peers are those of judged as they are, and consumers those that reach a provider.
+	// views are what the claims of a consumer came to. peers are those of judged as they are, and consumers those that reach a provider.
+	views     map[string]*view
 	peers     map[string][]peer
 	consumers index
+	// work counts how often a range was compared with another one, an extent with another one, and a Network judged for another one: what a change
+	// costs.
+	work int
 }
 
 // peer is a provider as its consumer sees it.
@@ -84,10 +92,11 @@ func (i index) drop(key, value string) {
 func New(settings Settings) *Networks {
 	settings.MaxJoined = cmp.Or(settings.MaxJoined, MaxJoined)
 	return &Networks{
-		settings: settings, known: map[string]*model.Network{}, ranges: map[string][]netip.Prefix{},
+		settings: settings, known: map[string]*model.Network{}, ranges: map[string][]netip.Prefix{}, extents: map[string]*extent{},
 		tenants: index{}, naming: index{}, admitting: index{}, open: index{}, using: index{},
-		flats: map[string]struct{}{}, kept: map[string][]netip.Prefix{}, judged: map[string][]peer{}, asking: map[pair]int{}, joints: joints{with: index{}},
-		peers: map[string][]peer{}, consumers: index{},
+		flats: map[string]struct{}{}, kept: map[string][]netip.Prefix{}, keptExtents: map[string]*extent{},
+		judged: map[string][]peer{}, asking: map[pair]int{}, joints: joints{with: index{}},
+		views: map[string]*view{}, peers: map[string][]peer{}, consumers: index{},
 	}
 }
 
@@ -106,9 +115,18 @@ func (n *Networks) Set(name string, m *model.Network) (changed []string) {
 		maps.Copy(touched, n.consumersAsked(m))
 	}
 	told := map[string]struct{}{name: {}}
-	rejoin := n.flatChanged(name, before, touched) && len(n.asking) > 0
+	changes := n.extend(name, m)
+	rejoin := false
+	if n.flatChanged(name, before, touched) {
+		changes, rejoin = true, len(n.asking) > 0
+	}
 	for consumer := range touched {
-		rejoin = n.judge(consumer) || rejoin
+		others, asks := n.judge(consumer, name)
+		changes, rejoin = changes || others, rejoin || asks
+	}
+	if !changes {
+		// What it says of everything else is nobody's matter here.
+		return []string{name}
 	}
 	if rejoin || n.asks(touched) {
 		maps.Copy(touched, n.rejoin(told))
@@ -117,6 +135,23 @@ func (n *Networks) Set(name string, m *model.Network) (changed []string) {
 		n.settle(consumer, told)
 	}
 	return slices.Sorted(maps.Keys(told))
+}
+
+// extend gives a Network the extent that it has now, and reports whether that is another one than before.
+func (n *Networks) extend(name string, m *model.Network) (changes bool) {
+	before := n.extents[name]
+	var now *extent
+	if m != nil {
+		now = n.settings.extent(m)
+	}
+	if before.same(now) {
+		return false
+	}
+	before.forget()
+	if n.extents[name] = now; now == nil {
+		delete(n.extents, name)
+	}
+	return true
 }
 
 // asks reports whether any of some Networks asks to be joined, or is asked.
@@ -189,33 +224,6 @@ func (n *Networks) consumersAsked(m *model.Network) map[string]struct{} {
 	return out
 }
 
-// judge decides anew whom a Network's pods would reach by faces, and reports whether other pairs ask to be joined than before.
-func (n *Networks) judge(consumer string) (rejoin bool) {
-	before, now := n.judged[consumer], n.peersOf(n.known[consumer])
-	if slices.Equal(before, now) {
-		return false
-	}
-	asks := func(p peer) bool { return p.state == model.CompatibilityActive && p.mode == model.Routed }
-	for _, p := range before {
-		if asks(p) {
-			rejoin = true
-			if n.asking[pairOf(consumer, p.network)]--; n.asking[pairOf(consumer, p.network)] == 0 {
-				delete(n.asking, pairOf(consumer, p.network))
-			}
-		}
-	}
-	for _, p := range now {
-		if asks(p) {
-			rejoin = true
-			n.asking[pairOf(consumer, p.network)]++
-		}
-	}
-	if n.judged[consumer] = now; len(now) == 0 {
-		delete(n.judged, consumer)
-	}
-	return rejoin
-}
-
 // settled are those that a consumer's pods reach, and those that they do not: what asks to be joined and cannot be is refused, and what is
 // joined is so in both directions.
 func (n *Networks) settled(consumer string) []peer {
@@ -270,128 +278,6 @@ func (n *Networks) settle(consumer string, told map[string]struct{}) {
 	if n.peers[consumer] = now; len(now) == 0 {
 		delete(n.peers, consumer)
 	}
-}
-
-// peersOf are the providers that a Network asks for, or that offer themselves to it, by their names.
-func (n *Networks) peersOf(m *model.Network) []peer {
-	if m == nil {
-		return nil
-	}
-	names := map[string]struct{}{}
-	for _, provider := range used(m) {
-		names[provider] = struct{}{}
-	}
-	for _, offered := range []map[string]struct{}{n.naming[m.Name], n.admitting[m.Tenant], n.open[m.Tenant]} {
-		maps.Copy(names, offered)
-	}
-	delete(names, m.Name)
-	var out []peer
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		provider := n.known[name]
-		p := peer{network: name, mode: modeOf(provider, m)}
-		switch {
-		case provider == nil || !offers(provider, m):
-			p.state, p.problem = model.CompatibilityWaiting, notOffered(name)
-		case !accepts(m, provider):
-			p.state, p.problem, p.toProvider = model.CompatibilityWaiting, notUsed(m.Name), notUsed(m.Name)
-		default:
-			p.state = model.CompatibilityActive
-			if problem := n.settings.conflict(provider, m, n.ranges); problem != nil {
-				p.state, p.problem, p.toProvider = model.CompatibilityRefused, *problem, *problem
-			} else {
-				if p.mode != model.Routed && asksToJoin(provider, m) {
-					askToJoin(&p, provider, m)
-				}
-				askForAddresses(&p, provider, m)
-				askForServices(&p, provider, m)
-			}
-		}
-		if p.problem.Reason == model.ReasonFlatNetwork && !slices.Contains(used(m), name) && !named(provider, m) {
-			// A flat Network is not meant where a tenant's Networks or all are.
-			continue
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
-func boolean(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// named reports whether a provider names a consumer itself.
-func named(provider, consumer *model.Network) bool {
-	return names(provider, consumer.Name)
-}
-
-// names reports whether a provider names a consumer, which need not exist.
-func names(provider *model.Network, consumer string) bool {
-	return slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool { return p.Network == consumer })
-}
-
-// offers reports whether a provider wants a consumer's pods to reach its own.
-func offers(provider, consumer *model.Network) bool {
-	return slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool { return means(p, provider, consumer) })
-}
-
-// means reports whether what a provider says is about a consumer.
-func means(p model.CompatiblePeer, provider, consumer *model.Network) bool {
-	switch {
-	case p.All:
-		return accepts(consumer, provider)
-	case p.Tenant != "":
-		return p.Tenant == consumer.Tenant
-	}
-	return p.Network == consumer.Name
-}
-
-// modeOf is the way between a provider and a consumer: Routed if the provider asks for that, and the consumer does, too, if it is another
-// tenant's, and both agree to each other's ranges. Who is joined to a Network has its own packets led to addresses that one gives itself, so that
-// it is not enough to use it.
-func modeOf(provider, consumer *model.Network) model.CompatibilityMode {
-	if provider == nil || !asksToJoin(provider, consumer) {
-		return model.ByFace
-	}
-	if provider.Tenant == consumer.Tenant || asksToJoin(consumer, provider) && strange(provider, consumer) == nil {
-		return model.Routed
-	}
-	return model.ByFace
-}
-
-// strange says to which range of one of two another's owner has not agreed, which keeps them from being joined; nil: there is none.
-func strange(provider, consumer *model.Network) *model.Problem {
-	for _, of := range [][2]*model.Network{{provider, consumer}, {consumer, provider}} {
-		has, asked := of[0], of[1]
-		ranges := worldwide(has)
-		if offers(has, asked) && accepts(asked, has) {
-			ranges = append(ranges, has.ServiceCIDRs...)
-		}
-		if r, found := unnamed(asked, has, ranges); found {
-			return new(notAgreed(r, has.Name, asked.Name))
-		}
-	}
-	return nil
-}
-
-// asksToJoin reports whether anything asks for mode Routed that a Network says about another.
-func asksToJoin(m, other *model.Network) bool {
-	return slices.ContainsFunc(m.CompatibleWith, func(p model.CompatiblePeer) bool { return p.Mode == model.Routed && means(p, m, other) })
-}
-
-// used are the Networks of other tenants that a Network says it wants to reach, by whatever addresses. The caller does not change them.
-func used(m *model.Network) []string {
-	if len(m.UsesAddressesOf) == 0 && len(m.UsesServiceCIDRs) == 0 {
-		return m.Uses
-	}
-	return slices.AppendSeq(slices.Concat(m.Uses, m.UsesAddressesOf), maps.Keys(m.UsesServiceCIDRs))
-}
-
-// accepts reports whether a consumer wants to reach a provider: its own tenant's it does, another's it must name.
-func accepts(consumer, provider *model.Network) bool {
-	return consumer.Tenant == provider.Tenant || slices.Contains(used(consumer), provider.Name)
 }
 
 // Providers are the Networks whose pods a Network's pods reach, sorted.

@@ -41,12 +41,11 @@ func (n *Networks) Statuses(name string) (out []model.CompatibilityStatus, asked
 // served is what a provider reports of one that it offers itself to.
 func (n *Networks) served(provider *model.Network, consumer string) (model.CompatibilityStatus, bool) {
 	out := model.CompatibilityStatus{Network: consumer}
-	for _, p := range n.peers[consumer] {
-		if p.network == provider.Name {
-			out.Mode, out.Addresses, out.ServiceAddresses, out.State, out.Problem = p.mode, p.addresses, p.services, p.state, p.toProvider
-			// That somebody asks who is not meant is his matter.
-			return out, p.problem.Reason != model.ReasonNotOffered
-		}
+	if at, found := findPeer(n.peers[consumer], provider.Name); found {
+		p := n.peers[consumer][at]
+		out.Mode, out.Addresses, out.ServiceAddresses, out.State, out.Problem = p.mode, p.addresses, p.services, p.state, p.toProvider
+		// That somebody asks who is not meant is his matter.
+		return out, p.problem.Reason != model.ReasonNotOffered
 	}
 	if n.known[consumer] != nil || !names(provider, consumer) {
 		return out, false
