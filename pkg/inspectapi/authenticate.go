@@ -18,6 +18,8 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/pkg/connlimit"
 )
 
 const (
@@ -129,6 +131,7 @@ func parseFront(data map[string]string) (*front, error) {
 // who says who asks: the one that the API server names in headers, if it is the API server; else the one whose token it is.
 func (a *authenticator) who(r *http.Request) (user, error) {
 	if f := a.front.Load(); f != nil && f.shown(r) {
+		connlimit.Know(r.Context())
 		return f.named(r.Header)
 	}
 	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/atoll-net/atoll/pkg/connlimit"
 	"github.com/atoll-net/atoll/pkg/daemon"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
 )
@@ -74,8 +75,10 @@ func ServeOn(ctx context.Context, listener net.Listener, c Config) error {
 			pingPattern: newPinger(h, c.Nodes, c.Agents.Ping), capturePattern: newCapturer(h, c.Nodes, c.Agents.Capture),
 			connectionPattern: newConnector(h, c.Databases, defaultBounds()), nodePattern: newNodeConnector(h, c.Nodes, c.Agents.Connect, defaultBounds()),
 		}), TLSConfig: config,
-		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: 5 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: time.Minute,
+		ConnContext: connlimit.Context, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}
-	return daemon.Serve(ctx, server, listener, 0)
+	// API servers are known by their certificate. All others are few, and the oldest connection makes place for the newest.
+	strangers := connlimit.Strangers{Each: 16, All: 128}
+	return daemon.Serve(ctx, server, strangers.Listen(listener, 256), 0)
 }

@@ -12,6 +12,8 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-net/atoll/pkg/connlimit"
 )
 
 const (
@@ -56,10 +58,16 @@ func newGuard(client kubernetes.Interface, path string) *guard {
 func (g *guard) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := g.judge(r)
+		if status == http.StatusOK && !connlimit.Know(r.Context()) {
+			status = http.StatusServiceUnavailable
+		}
 		if status == http.StatusOK {
 			next.ServeHTTP(w, r)
 			return
 		}
+		// Who may not read gets one answer, and keeps no connection. The server would wait for the rest of a request's body.
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 		if status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}

@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,6 +23,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
 
+	"github.com/atoll-net/atoll/pkg/daemon"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -166,4 +169,84 @@ func TestServe(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStrangersKeepNoConnection: who shows no good token is answered once and has no connection after that, a scraper keeps one until it has been idle for long enough, and
+// connections that say nothing keep nobody away.
+func TestStrangersKeepNoConnection(t *testing.T) {
+	t.Parallel()
+	certificate, err := ownCertificate(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(certificate, Guard(newAPIServer(), metricsPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "metrics") })))
+	server.IdleTimeout /= 8
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- daemon.Serve(ctx, server, bounded(listener), 0) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	dial := func() *tls.Conn {
+		t.Helper()
+		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if conn.ConnectionState().NegotiatedProtocol == "h2" {
+			t.Error("it speaks HTTP/2")
+		}
+		return conn
+	}
+	// ask returns once the answer has come; ends returns when the connection has.
+	ask := func(conn net.Conn, lines ...string) *http.Response {
+		t.Helper()
+		fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n%s\r\n", strings.Join(lines, ""))
+		answer, err := http.ReadResponse(bufio.NewReaderSize(conn, 1<<10), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(answer.Body)
+		return answer
+	}
+	ends := func(what string, conn net.Conn, within time.Duration) {
+		t.Helper()
+		defer wait.Limit(conn, within)()
+		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection goes on: %v", what, err)
+		}
+	}
+	for what, lines := range map[string][]string{
+		"no token": nil, "made up": {"Authorization: Bearer made-up\r\n"}, "a body that never comes": {"Content-Length: 1000\r\n"},
+	} {
+		conn := dial()
+		if got := ask(conn, lines...).StatusCode; got != http.StatusUnauthorized {
+			t.Errorf("%s: answered %d", what, got)
+		}
+		ends(what, conn, server.IdleTimeout*2/3)
+	}
+	const scraper = "Authorization: Bearer scraper\r\n"
+	prometheus := dial()
+	ask(prometheus, scraper)
+	for range 2 * maxOfOne {
+		_, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ask(prometheus, scraper).StatusCode; got != http.StatusOK {
+		t.Errorf("a scraper's next request is answered %d", got)
+	}
+	if got := ask(dial(), scraper).StatusCode; got != http.StatusOK {
+		t.Errorf("beside connections that say nothing: %d", got)
+	}
+	ends("an idle scraper", prometheus, 4*server.IdleTimeout)
 }

@@ -13,6 +13,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -22,10 +24,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/atoll-net/atoll/pkg/connlimit"
 	"github.com/atoll-net/atoll/pkg/daemon"
 )
 
 const metricsPath = "/metrics"
+
+const (
+	// maxStrangers bounds the connections whose clients have shown no good token, maxOfOne those of one source. A stranger's connection ends with the first
+	// answer, so that few are needed.
+	maxStrangers, maxOfOne = 64, 16
+	// maxScrapers bounds the connections of clients that have.
+	maxScrapers = 64
+	// idleTime is how long a scraper's connection may wait for the next request: longer than most scrape intervals.
+	idleTime = 2 * time.Minute
+)
 
 // Serve serves /metrics at address until ctx ends.
 func Serve(ctx context.Context, address string, metrics prometheus.Gatherer, client kubernetes.Interface) error {
@@ -39,14 +52,30 @@ func Serve(ctx context.Context, address string, metrics prometheus.Gatherer, cli
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+metricsPath, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	server := &http.Server{
-		Handler:           Guard(client, metricsPath, mux),
+	return daemon.Serve(ctx, newServer(certificate, Guard(client, metricsPath, mux)), bounded(listener), 0)
+}
+
+// bounded bounds the connections that a listener accepts.
+func bounded(l net.Listener) net.Listener {
+	return (&connlimit.Strangers{Each: maxOfOne, All: maxStrangers}).Listen(l, maxScrapers)
+}
+
+func newServer(certificate tls.Certificate, guarded http.Handler) *http.Server {
+	// With HTTP/2 a client could keep a connection without asking for anything, and one connection would be many.
+	only := new(http.Protocols)
+	only.SetHTTP1(true)
+	return &http.Server{
+		Handler:           guarded,
+		Protocols:         only,
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		ConnContext:       connlimit.Context,
 		ReadHeaderTimeout: daemon.HeaderTime,
 		WriteTimeout:      time.Minute,
+		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    16 << 10,
+		// Strangers do not fill the log.
+		ErrorLog: log.New(io.Discard, "", 0),
 	}
-	return daemon.Serve(ctx, server, listener, 0)
 }
 
 // validity of a certificate: longer than any process runs.
