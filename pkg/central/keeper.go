@@ -48,8 +48,9 @@ type Keeper struct {
 	files files
 	// identity is replaced when certificates are renewed.
 	identity atomic.Pointer[identity]
-	// seen is the record as it was read last.
-	seen Database
+	// seen is the record as it was read last, and addresses are its members'.
+	seen      Database
+	addresses atomic.Pointer[[]netip.Addr]
 	// said is what was last said of waiting.
 	said string
 	// relays are there while the server runs.
@@ -228,7 +229,8 @@ func (k *Keeper) serve(ctx context.Context) (err error) {
 	// A server that hands leadership over before it ends speaks with the others until then.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	k.relays = &relays{
-		kind: k.o.Kind, node: k.o.Node, address: k.o.Address, run: k.o.Run, names: k.o.MemberNames, identity: &k.identity, log: k.o.Log, life: life, fail: cancel,
+		kind: k.o.Kind, node: k.o.Node, address: k.o.Address, run: k.o.Run, names: k.o.MemberNames, identity: &k.identity, member: k.isMember,
+		log: k.o.Log, life: life, fail: cancel,
 	}
 	var relayed, proxied sync.WaitGroup
 	defer func() {
@@ -272,7 +274,13 @@ func (k *Keeper) serveFull(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("serve with full rights: %w", err)
 	}
-	return proxy{socket: databaseSocket(k.o.Run, k.o.Kind), identity: &k.identity, log: k.o.Log}.serve(ctx, listener)
+	return proxy{socket: databaseSocket(k.o.Run, k.o.Kind), identity: &k.identity, member: k.isMember, log: k.o.Log}.serve(ctx, listener)
+}
+
+// isMember reports whether an address is a member's. It may be called at any time.
+func (k *Keeper) isMember(a netip.Addr) bool {
+	addresses := k.addresses.Load()
+	return addresses != nil && slices.Contains(*addresses, a)
 }
 
 // stopServer hands leadership over and ends the server.

@@ -15,54 +15,18 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/atoll-net/atoll/pkg/connlimit"
 )
 
 const (
 	// proxyHandshake bounds how long a client may take to say who it is.
 	proxyHandshake = 10 * time.Second
-	// proxyGreeted bounds how many of one address, or of 64 bits of IPv6, may be about to say who they are, so that strangers keep nobody else away.
-	proxyGreeted = 16
+	// proxyGreeted bounds how many of one source may be about to say who they are, proxyStrangers how many of all sources, so that strangers keep nobody else away.
+	proxyGreeted, proxyStrangers = 16, 1024
 	// proxyClients bounds how many are served at once, of those who have said it: northd, inspection, a few people.
 	proxyClients = 256
 )
-
-// greeted counts the clients that are about to say who they are.
-type greeted struct {
-	mu sync.Mutex
-	// counts are by what a client has by itself.
-	counts map[netip.Prefix]int
-}
-
-// whence is what a client has by itself: an address, or 64 bits of IPv6.
-func whence(client net.Addr) netip.Prefix {
-	at, ok := client.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	a := at.AddrPort().Addr().Unmap()
-	return netip.PrefixFrom(a, min(a.BitLen(), 64)).Masked()
-}
-
-// enter returns nil when so many of the address are there already, and else what counts this one off.
-func (g *greeted) enter(client net.Addr) (leave func()) {
-	from := whence(client)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.counts[from] >= proxyGreeted {
-		return nil
-	}
-	if g.counts == nil {
-		g.counts = map[netip.Prefix]int{}
-	}
-	g.counts[from]++
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.counts[from]--; g.counts[from] == 0 {
-			delete(g.counts, from)
-		}
-	}
-}
 
 // proxy serves a unix socket over TLS, to clients that the central CA has signed.
 type proxy struct {
@@ -72,7 +36,9 @@ type proxy struct {
 	// admit returns an error for a client that is not served, by its certificate. The client's connection ends with the context that it returns.
 	// Where admit is nil, each client is served.
 	admit func(context.Context, *x509.Certificate) (context.Context, error)
-	log   *slog.Logger
+	// member reports whether a member has an address. Machines on the members' link may share 64 bits of IPv6 with them; each member is a source by itself.
+	member func(netip.Addr) bool
+	log    *slog.Logger
 }
 
 // serve returns when ctx has ended and all connections with it.
@@ -89,14 +55,11 @@ func (p proxy) serve(ctx context.Context, listener net.Listener) error {
 			}, nil
 		},
 	}
-	var strangers greeted
+	strangers := connlimit.Strangers{Each: proxyGreeted, All: proxyStrangers, Alone: p.member}
 	places := make(chan struct{}, proxyClients)
 	return serveEach(ctx, listener, p.log, func(conn net.Conn) error {
 		client := tls.Server(conn, config)
-		leave := strangers.enter(conn.RemoteAddr())
-		if leave == nil {
-			return errors.New("too many of its address have not said who they are")
-		}
+		leave := strangers.Enter(conn)
 		greeting, cancel := context.WithTimeout(ctx, proxyHandshake)
 		err := client.HandshakeContext(greeting)
 		cancel()

@@ -28,7 +28,9 @@ type relays struct {
 	// names is before a node's name in the CN of a member's certificate.
 	names    string
 	identity *atomic.Pointer[identity]
-	log      *slog.Logger
+	// member reports whether an address is a member's.
+	member func(netip.Addr) bool
+	log    *slog.Logger
 	// life is how long they serve; fail ends the member's server with them.
 	life context.Context //nolint:containedctx // What follow begins lives longer than its caller.
 	fail func(error)
@@ -55,7 +57,7 @@ func (r *relays) serve() error {
 	if err != nil {
 		return fmt.Errorf("serve raft to the others: %w", err)
 	}
-	return proxy{socket: filepath.Join(r.run, raftSocket(r.kind, r.address)), identity: r.identity, admit: r.admit, log: r.log}.serve(r.life, listener)
+	return proxy{socket: filepath.Join(r.run, raftSocket(r.kind, r.address)), identity: r.identity, admit: r.admit, member: r.member, log: r.log}.serve(r.life, listener)
 }
 
 // admit lets members in, until they are none any more.

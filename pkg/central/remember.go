@@ -40,6 +40,8 @@ func (k *Keeper) memory() string { return k.files.database() + ".record" }
 // know takes a record that was read over.
 func (k *Keeper) know(ctx context.Context, d Database) {
 	k.seen = d
+	addresses := d.Addresses()
+	k.addresses.Store(&addresses)
 	if err := remember(k.memory(), d); err != nil {
 		k.o.Log.WarnContext(ctx, "a start without the API server will not work", "error", err)
 	}
