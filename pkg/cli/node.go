@@ -24,8 +24,12 @@ func nodeCommand() *cobra.Command {
 type shutOutOptions struct {
 	kubeconfig string
 	yes        bool
+	unguarded  bool
 	timeout    time.Duration
 }
+
+// withoutPolicy is the flag by which an operator shuts a node out though no admission policy keeps it out.
+const withoutPolicy = "without-admission-policy"
 
 func shutOutCommand() *cobra.Command {
 	var o shutOutOptions
@@ -38,6 +42,8 @@ their tokens with them; and its chassis goes, with other nodes' tunnels to it. I
 is made anew. The databases' servers start anew then, which ends open connections.
 
 Pods of other nodes go on. For about a minute new pods wait, and the node's own pods are made anew elsewhere by their controllers.
+
+If admission policy ` + shutout.Name + ` (dist/admission) is missing or does not deny, it refuses: the node's kubelet would register it anew. --` + withoutPolicy + ` does the rest.
 
 Without --yes it says what it would do, and what whoever has the node has had. Without NODE it lists the nodes that are shut out. When it is interrupted, call it again: it goes on.
 
@@ -56,6 +62,7 @@ It takes the rights of a cluster's admin. It ends with status 0 when the node ha
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
 	f.BoolVar(&o.yes, "yes", false, "do it")
+	f.BoolVar(&o.unguarded, withoutPolicy, false, "do it although the API server does not refuse what the node's kubelet writes")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long it may take")
 	return cmd
 }
@@ -176,9 +183,15 @@ func listUpTo(out io.Writer, what string, names []string) {
 	if len(names) == 0 {
 		return
 	}
+	if plan.Unguarded != "" && !o.unguarded {
+		return fmt.Errorf("shut node %s out: %s: its kubelet would register it anew. Apply dist/admission, or say --%s", node, plan.Unguarded, withoutPolicy)
+	}
 	shown := names[:min(len(names), shownOfPlan)]
 	fmt.Fprintf(out, "%s:\n  %s\n", what, strings.Join(shown, "\n  "))
 	if more := len(names) - len(shown); more > 0 {
 		fmt.Fprintf(out, "  and %d more\n", more)
 	}
 }
+	if p.Unguarded != "" {
+		fmt.Fprintf(out, "its kubelet may register it anew: %s\n", p.Unguarded)
+	}

@@ -2,6 +2,7 @@ package shutout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,6 +43,31 @@ func Read(ctx context.Context, client kubernetes.Interface) (List, error) {
 		out[node] = since
 	}
 	return out, nil
+}
+
+// Now is the time by the clock of the API server, which dates all objects. The clock of the machine on which a person works may be wrong.
+func Now(ctx context.Context, client kubernetes.Interface) (time.Time, error) {
+	probe := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: Namespace, GenerateName: Name + "-clock-"}}
+	// It is not stored.
+	made, err := client.CoreV1().ConfigMaps(Namespace).Create(ctx, probe, meta.CreateOptions{DryRun: []string{meta.DryRunAll}})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the API server's clock: %w", err)
+	}
+	if made.CreationTimestamp.IsZero() {
+		return time.Time{}, errors.New("read the API server's clock: it has not dated an object")
+	}
+	return made.CreationTimestamp.Time, nil
+}
+
+// CredentialLife is how long kubelets' certificates last if nobody has said otherwise (kube-controller-manager, --cluster-signing-duration). Kubernetes takes none back before it ends.
+const CredentialLife = 365 * 24 * time.Hour
+
+// CredentialsUntil is until when credentials that a listed node had when it was listed may be good. It is the zero time if nobody knows.
+func (l List) CredentialsUntil(node string) time.Time {
+	if l[node].IsZero() {
+		return time.Time{}
+	}
+	return l[node].Add(CredentialLife)
 }
 
 // Add lists a node, and says since when it is listed.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	admission "k8s.io/api/admissionregistration/v1"
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,8 @@ type Plan struct {
 	OwnOVN bool
 	// ControlPlane: the node is labelled as one of Kubernetes' control plane.
 	ControlPlane bool
+	// Unguarded is why the API server does not refuse what the node's kubelet writes once the node is listed; empty: it does.
+	Unguarded string
 	// Tokens are the bootstrap tokens of the cluster, by which a machine becomes a node of any name. TokensUnknown is why they are not known.
 	Tokens        []string
 	TokensUnknown error
@@ -48,6 +51,9 @@ func Look(ctx context.Context, client kubernetes.Interface, node string) (Plan, 
 		return p, err
 	}
 	p.Since = listed[node]
+	if p.Unguarded, err = unguarded(ctx, client); err != nil {
+		return p, err
+	}
 	object, err := client.CoreV1().Nodes().Get(ctx, node, meta.GetOptions{})
 	switch {
 	case err == nil:
@@ -89,6 +95,33 @@ func Look(ctx context.Context, client kubernetes.Interface, node string) (Plan, 
 		}
 	}
 	return p, nil
+}
+
+// unguarded says what is missing of the admission policy that keeps listed nodes from writing; empty: nothing is.
+func unguarded(ctx context.Context, client kubernetes.Interface) (string, error) {
+	policy, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, shutout.Name, meta.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "there is no ValidatingAdmissionPolicy " + shutout.Name, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read ValidatingAdmissionPolicy %s: %w", shutout.Name, err)
+	}
+	if policy.Spec.FailurePolicy != nil && *policy.Spec.FailurePolicy != admission.Fail {
+		return "ValidatingAdmissionPolicy " + shutout.Name + " lets pass what it cannot judge (failurePolicy)", nil
+	}
+	binding, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, shutout.Name, meta.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "there is no ValidatingAdmissionPolicyBinding " + shutout.Name, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read ValidatingAdmissionPolicyBinding %s: %w", shutout.Name, err)
+	}
+	list := binding.Spec.ParamRef
+	if binding.Spec.PolicyName != shutout.Name || !slices.Contains(binding.Spec.ValidationActions, admission.Deny) || binding.Spec.MatchResources != nil ||
+		list == nil || list.Namespace != shutout.Namespace || list.Name != shutout.Name {
+		return "ValidatingAdmissionPolicyBinding " + shutout.Name + " is not that of dist/admission: it does not deny by the list", nil
+	}
+	return "", nil
 }
 
 func podsOf(ctx context.Context, client kubernetes.Interface, node string) ([]core.Pod, error) {

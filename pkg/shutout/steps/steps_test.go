@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	admission "k8s.io/api/admissionregistration/v1"
 	certificates "k8s.io/api/certificates/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +67,22 @@ func cluster(t *testing.T, members ...string) *fake.Clientset {
 		s.Labels = map[string]string{"app.kubernetes.io/name": central.NodesName}
 		objects = append(objects, &core.Node{ObjectMeta: meta.ObjectMeta{Name: node}}, p, s)
 	}
+	deny := admission.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: shutout.Name, ValidationActions: []admission.ValidationAction{admission.Deny}, ParamRef: &admission.ParamRef{Namespace: shutout.Namespace, Name: shutout.Name},
+	}
+	objects = append(objects, &admission.ValidatingAdmissionPolicy{ObjectMeta: meta.ObjectMeta{Name: shutout.Name}},
+		&admission.ValidatingAdmissionPolicyBinding{ObjectMeta: meta.ObjectMeta{Name: shutout.Name}, Spec: deny})
 	client := fake.NewClientset(objects...)
+	// The fake stores what is only tried, and dates nothing.
+	client.PrependReactor("create", "configmaps", func(a testcore.Action) (bool, runtime.Object, error) {
+		create := a.(testcore.CreateActionImpl)
+		if len(create.CreateOptions.DryRun) == 0 {
+			return false, nil, nil
+		}
+		dated := create.Object.DeepCopyObject().(*core.ConfigMap)
+		dated.CreationTimestamp = meta.Now()
+		return true, dated, nil
+	})
 	// The fake looks at no field selector.
 	client.PrependReactor("list", "pods", func(a testcore.Action) (bool, runtime.Object, error) {
 		node, only := a.(testcore.ListAction).GetListRestrictions().Fields.RequiresExactMatch("spec.nodeName")
@@ -91,7 +107,7 @@ func TestLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !p.There || !p.Since.IsZero() || p.OwnOVN || p.ControlPlane || p.TokensUnknown != nil || len(p.Databases) != 2 ||
+	if !p.There || !p.Since.IsZero() || p.OwnOVN || p.ControlPlane || p.TokensUnknown != nil || p.Unguarded != "" || len(p.Databases) != 2 ||
 		!slices.Equal(p.Pods, []string{"atoll-system/switch-n3", "red/web-n3"}) || !slices.Equal(p.Tokens, []string{"kube-system/bootstrap-token-abc"}) ||
 		!slices.Equal(p.Secrets, []string{"red/all", "red/files", "red/one", "red/part", "red/registry"}) {
 		t.Errorf("%+v", p)
@@ -126,7 +142,7 @@ func (o *others) act(t *testing.T, said string) {
 				continue
 			}
 			fresh := secret(shutout.Namespace, kind.Secret(), "")
-			fresh.CreationTimestamp, fresh.Data["tls.crt"] = meta.Now(), []byte("new "+string(kind))
+			fresh.CreationTimestamp, fresh.Data["tls.crt"] = meta.NewTime(time.Now().Add(time.Second)), []byte("new "+string(kind))
 			if err := o.client.Tracker().Add(fresh); err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +154,7 @@ func (o *others) act(t *testing.T, said string) {
 	case strings.Contains(said, "waiting for 2 nodes"), strings.Contains(said, "waiting for 1 nodes"):
 		node := said[strings.Index(said, ", ")+2:][:2]
 		if err := o.client.Tracker().Add(&certificates.CertificateSigningRequest{
-			ObjectMeta: meta.ObjectMeta{Name: "of-" + node, CreationTimestamp: meta.NewTime(time.Now().Add(time.Second))},
+			ObjectMeta: meta.ObjectMeta{Name: "of-" + node, CreationTimestamp: meta.NewTime(time.Now().Add(2 * time.Second))},
 			Spec: certificates.CertificateSigningRequestSpec{
 				SignerName: certs.SignerNode, Username: "system:serviceaccount:atoll-system:atoll-ovn-node", Extra: map[string]certificates.ExtraValue{"authentication.kubernetes.io/node-name": {node}},
 			},
