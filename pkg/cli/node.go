@@ -67,36 +67,75 @@ It takes the rights of a cluster's admin. It ends with status 0 when the node ha
 	return cmd
 }
 
+type admitOptions struct {
+	kubeconfig string
+	ended      bool
+}
+
+// credentialsHaveEnded is the flag by which an operator says that the node's old credentials are worth nothing.
+const credentialsHaveEnded = "old-credentials-have-ended"
+
 func admitCommand() *cobra.Command {
-	kubeconfig := ""
+	var o admitOptions
 	cmd := &cobra.Command{
 		Use:   "admit NODE",
-		Short: "Let a node that was shut out come back",
-		Long: `Takes a node off the list of those that are shut out. It has what it is given from then on: give the machine new credentials before, or whoever has the
-old ones has them again. Its kubelet then registers the node when it starts anew.`,
-		Example: `  atoll node admit n3`,
-		Args:    cobra.ExactArgs(1),
+		Short: "Let a node of a name that was shut out come back",
+		Long: `Takes a node off the list of those that are shut out. A machine that was made anew does not need it under another name: that is the safe way.
+
+Kubernetes takes no kubelet's certificate back before it ends, a year after it was made at most, if nobody has said otherwise (kube-controller-manager, --cluster-signing-duration). New
+credentials on the machine take nothing from old ones. So whoever has the old ones has the node again as soon as its name is admitted: tokens of its pods, their Secrets, and certificates.
+
+Before a year has passed since the node was shut out it therefore refuses, unless --` + credentialsHaveEnded + ` says that the old credentials are worth nothing: the cluster has
+another CA for its clients, or all kubelet's certificates of that name have ended. A name that was admitted is served as any other: its kubelet registers the node when it starts anew.`,
+		Example: `  atoll node admit n3
+  atoll node admit n3 --` + credentialsHaveEnded,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := inspect.UserClient(kubeconfig)
-			if err != nil {
-				return err
-			}
-			listed, err := shutout.Read(cmd.Context(), client)
-			if err != nil {
-				return err
-			}
-			if _, is := listed[args[0]]; !is {
-				return fmt.Errorf("node %q is not shut out: %s", args[0], orNobody(listed))
-			}
-			if err := shutout.Admit(cmd.Context(), client, args[0]); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s may come back: start its kubelet anew\n", args[0])
-			return err
+			return admit(cmd.Context(), o, args[0], cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
+	f.BoolVar(&o.ended, credentialsHaveEnded, false, "the credentials that the node had are worth nothing any more")
 	return cmd
+}
+
+func admit(ctx context.Context, o admitOptions, node string, out io.Writer) error {
+	client, err := inspect.UserClient(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	listed, err := shutout.Read(ctx, client)
+	if err != nil {
+		return err
+	}
+	if _, is := listed[node]; !is {
+		return fmt.Errorf("node %q is not shut out: %s", node, orNobody(listed))
+	}
+	if !o.ended {
+		now, err := shutout.Now(ctx, client)
+		if err != nil {
+			return err
+		}
+		if until := listed.CredentialsUntil(node); until.IsZero() || now.Before(until) {
+			return stillGood(node, until)
+		}
+	}
+	if err := shutout.Admit(ctx, client, node); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "node %s may come back: start its kubelet anew\n", node)
+	return err
+}
+
+// stillGood says why a node is not admitted, and what to do. until is zero if it is not known since when the node is listed.
+func stillGood(node string, until time.Time) error {
+	last := "it is not known how long"
+	if !until.IsZero() {
+		last = "until " + until.Format(time.RFC3339) + " at the latest, if kubelets' certificates last a year"
+	}
+	return fmt.Errorf("node %s is not admitted: the certificate that its kubelet had may still be good (%s), and whoever has it would have the node again. "+
+		"Make the machine anew under another name, which needs no admission. If that certificate is worth nothing, because the cluster has another CA for its clients, say --%s", node, last, credentialsHaveEnded)
 }
 
 func orNobody(listed shutout.List) string {
@@ -144,6 +183,9 @@ func shutOut(ctx context.Context, o shutOutOptions, node string, out io.Writer) 
 	if !o.yes {
 		return errNotConfirmed
 	}
+	if plan.Unguarded != "" && !o.unguarded {
+		return fmt.Errorf("shut node %s out: %s: its kubelet would register it anew. Apply dist/admission, or say --%s", node, plan.Unguarded, withoutPolicy)
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	began := time.Now()
@@ -166,6 +208,9 @@ func printPlan(out io.Writer, p steps.Plan) {
 	for _, kind := range p.Databases {
 		fmt.Fprintf(out, "its member of database %s is removed, and the members' authority is made anew: it has had all of OVN's databases\n", kind)
 	}
+	if p.Unguarded != "" {
+		fmt.Fprintf(out, "its kubelet may register it anew: %s\n", p.Unguarded)
+	}
 	if p.ControlPlane {
 		fmt.Fprintln(out, "it is of Kubernetes' control plane: whoever has etcd's files, or the keys of the cluster's CA, is not shut out by this")
 	}
@@ -183,15 +228,9 @@ func listUpTo(out io.Writer, what string, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	if plan.Unguarded != "" && !o.unguarded {
-		return fmt.Errorf("shut node %s out: %s: its kubelet would register it anew. Apply dist/admission, or say --%s", node, plan.Unguarded, withoutPolicy)
-	}
 	shown := names[:min(len(names), shownOfPlan)]
 	fmt.Fprintf(out, "%s:\n  %s\n", what, strings.Join(shown, "\n  "))
 	if more := len(names) - len(shown); more > 0 {
 		fmt.Fprintf(out, "  and %d more\n", more)
 	}
 }
-	if p.Unguarded != "" {
-		fmt.Fprintf(out, "its kubelet may register it anew: %s\n", p.Unguarded)
-	}

@@ -90,6 +90,7 @@ func testShutOut(t *testing.T, s *apiserver.Server) {
 			t.Fatal(err)
 		}
 	}
+	// Whoever has credentials of before has the node again: that is why atoll node admit asks whether these have ended.
 	wait.Eventually(t, wait.Patience, "what was admitted is there again", func(ctx context.Context) error { return makeNode(ctx, admin, "out-1") })
 	if err := askFor(t.Context(), agentOf3, request); err != nil {
 		t.Errorf("the agent asks again: %v", err)

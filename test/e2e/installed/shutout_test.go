@@ -156,7 +156,11 @@ func comesBack(t *testing.T, node string) {
 	if _, err := env.Box.Exec(t.Context(), node, "bash", "-c", "rm -rf /var/lib/atoll/ovn/*"); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := atoll(t.Context(), "node", "admit", node); err != nil {
+	if out, err := atoll(t.Context(), "node", "admit", node); err == nil || !strings.Contains(out, "may still be good") {
+		t.Fatalf("it is admitted although its kubelet's certificate may be good: %v\n%s", err, out)
+	}
+	// Here the machine keeps that certificate. Nobody else has it any more.
+	if out, err := atoll(t.Context(), "node", "admit", node, "--old-credentials-have-ended"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := env.Box.RebootNode(t.Context(), node); err != nil {
