@@ -181,7 +181,8 @@ func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.
 	}
 }
 
-// ownOptions are the options of OVN as a whole of databases that are Atoll's alone: no node turns OVN into another mode by what it says of its chassis. Databases of others have
+// ownOptions are the options of OVN as a whole of databases that are Atoll's alone: no node turns OVN into another mode by what it says
+// of its chassis. Databases of others have
 // their own.
 func (p *process) ownOptions() map[string]string {
 	if !p.options.nbRecord {

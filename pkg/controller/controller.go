@@ -39,7 +39,8 @@ func New(cfg Config) *Controller {
 	wanted := graph.New()
 	state := decide.NewState(cfg.Defaults, wanted, cfg.Sink)
 	return &Controller{state: state, Engine: engine.New(engine.Config{
-		Database: cfg.Database, Source: cfg.Source, Graph: wanted, Decider: state, Epoch: cfg.Epoch, Options: cfg.Options, MaxBatch: cfg.MaxBatch, Log: cfg.Log, Metrics: cfg.Metrics,
+		Database: cfg.Database, Source: cfg.Source, Graph: wanted, Decider: state,
+		Epoch: cfg.Epoch, Options: cfg.Options, MaxBatch: cfg.MaxBatch, Log: cfg.Log, Metrics: cfg.Metrics,
 	})}
 }
 

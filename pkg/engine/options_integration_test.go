@@ -14,7 +14,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// TestNoNodeTurnsOVNToVXLAN: with the options of a database that is Atoll's alone, a chassis that says that it takes VXLAN changes nothing. Without, it leaves no room for more
+// TestNoNodeTurnsOVNToVXLAN: with the options of a database that is Atoll's alone, a chassis that says that it takes VXLAN changes
+// nothing. Without, it leaves no room for more
 // than 4,095 switches and routers. ovn-northd says how many there may be.
 func TestNoNodeTurnsOVNToVXLAN(t *testing.T) {
 	own := map[string]string{nb.OptionVXLAN: nb.OptionOff}

@@ -36,8 +36,10 @@ func (w desired) compareBindings(have map[string]ovsdb.Binding) []Difference {
 	return out
 }
 
-// boundOn reports whether the chassis that has bound a port is a node's. It may be called like the node, or its host: ovn-controller takes either for requested-chassis.
-// (ovn-nb(5).) The host is what the chassis says of itself, and no word against its name when that is another node's: OVN's role holds names to certificates.
+// boundOn reports whether the chassis that has bound a port is a node's. It may be called like the node, or its host: ovn-controller
+// takes either for requested-chassis.
+// (ovn-nb(5).) The host is what the chassis says of itself, and no word against its name when that is another node's: OVN's role holds
+// names to certificates.
 func boundOn(b ovsdb.Binding, node string, nodes map[string]*model.Node) bool {
 	return b.Chassis == node || b.Hostname == node && nodes[b.Chassis] == nil
 }

@@ -179,7 +179,8 @@ func (f *Feed) Held() model.Changes {
 	return c
 }
 
-// Machines are the Nodes and the reports that the cluster has, by name, as far as they have been gathered; listed is false until all of both have been.
+// Machines are the Nodes and the reports that the cluster has, by name, as far as they have been gathered; listed is false until all of
+// both have been.
 // The objects are not to be changed.
 func (f *Feed) Machines() (nodes map[string]*model.Node, reports map[string]*model.NodeReport, listed bool) {
 	f.mu.Lock()

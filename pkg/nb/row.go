@@ -56,8 +56,10 @@ const (
 // InvalidUnmatched is the value of OptionInvalid.
 const InvalidUnmatched = "false"
 
-// OptionVXLAN is the option of the NB_Global row by which OVN goes into VXLAN mode when any chassis says that it takes VXLAN: then there is room for 4,095 switches and
-// routers, and for 2,047 ports in each. OptionOff is its value where no node may have it do so. (ovn-nb(5), NB_Global, vxlan_mode; OVN 24.09 and newer.)
+// OptionVXLAN is the option of the NB_Global row by which OVN goes into VXLAN mode when any chassis says that it takes VXLAN: then there
+// is room for 4,095 switches and
+// routers, and for 2,047 ports in each. OptionOff is its value where no node may have it do so. (ovn-nb(5), NB_Global, vxlan_mode; OVN
+// 24.09 and newer.)
 const (
 	OptionVXLAN = "vxlan_mode"
 	OptionOff   = "false"

@@ -14,7 +14,8 @@ const tablePrivate = "Chassis_Private"
 
 // Chassis is a node as the southbound database knows it.
 type Chassis struct {
-	// Name is the chassis', which OVN's role holds to the certificate of its node. Hostname is what the node says of its machine; it may be empty.
+	// Name is the chassis', which OVN's role holds to the certificate of its node. Hostname is what the node says of its machine; it may
+	// be empty.
 	Name, Hostname string
 }
 

@@ -54,7 +54,8 @@ type FurtherClaim struct {
 	Chassis []string
 }
 
-// Claims is a connection to the southbound database with a mirror of chassis, their tunnel ends, and those ports that have further chassis: as a rule none.
+// Claims is a connection to the southbound database with a mirror of chassis, their tunnel ends, and those ports that have further
+// chassis: as a rule none.
 // It needs a connection with all rights.
 type Claims struct {
 	client                 client.Client
@@ -73,7 +74,8 @@ func OpenClaims(ctx context.Context, cfg Config) (*Claims, error) {
 		}
 	}
 	port, chassis, encap := &furtherRow{}, &endsRow{}, &encapRow{}
-	c, err := connectSouthbound(ctx, cfg, map[string]model.Model{tableBinding: port, tableChassis: chassis, tableEncap: encap}, client.WithLeaderOnly(len(cfg.Addresses) > 1))
+	rows := map[string]model.Model{tableBinding: port, tableChassis: chassis, tableEncap: encap}
+	c, err := connectSouthbound(ctx, cfg, rows, client.WithLeaderOnly(len(cfg.Addresses) > 1))
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,8 @@ func (s *Claims) wake(table string) {
 	}
 }
 
-// Ports gets a value when a port may have got a further chassis, and Ends when chassis or their tunnel ends may have changed. At the beginning each
+// Ports gets a value when a port may have got a further chassis, and Ends when chassis or their tunnel ends may have changed. At the
+// beginning each
 // gets one if there is any such row.
 func (s *Claims) Ports() <-chan struct{} { return s.portsReady }
 

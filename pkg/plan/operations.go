@@ -48,7 +48,8 @@ func (e Encoder) EpochGuard(epoch, global string) (ovsdb.Operation, error) {
 }
 
 // SetEpoch gives the operations that put the database into an epoch, with the options of OVN as a whole that our rows need; the
-// NB_Global row is made if a fresh database has none, global is nil. What an option was before is remembered in it. Further options are set, too,
+// NB_Global row is made if a fresh database has none, global is nil. What an option was before is remembered in it. Further options are
+// set, too,
 // and not remembered: they are for a database that is Atoll's alone.
 func (e Encoder) SetEpoch(epoch string, global *nb.Global, further map[string]string) []ovsdb.Operation {
 	options := map[any]any{nb.OptionInvalid: nb.InvalidUnmatched}

@@ -18,7 +18,8 @@ const (
 	connectAgain = time.Second
 	// lookAgain is how often ports are looked at, whether or not anything has changed.
 	lookAgain = 30 * time.Second
-	// endsAgain is how often tunnel ends are looked at: Nodes change, too. When chassis change they are looked at at once, but no sooner than endsPause after
+	// endsAgain is how often tunnel ends are looked at: Nodes change, too. When chassis change they are looked at at once, but no sooner
+	// than endsPause after
 	// the last time, since a look costs as much as there are nodes.
 	endsAgain = 5 * time.Second
 	endsPause = time.Second
@@ -45,17 +46,20 @@ func NewClaimMetrics(registry prometheus.Registerer) *ClaimMetrics {
 			Help: "Claims that a port is on this chassis as well (additional_chassis), which nobody asked for and which were taken back.",
 		}, []string{"chassis"}),
 		deleted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "atoll_southbound_false_chassis_total", Help: "Chassis that were deleted because they had an address or a host name of another node.",
+			Name: "atoll_southbound_false_chassis_total",
+			Help: "Chassis that were deleted because they had an address or a host name of another node.",
 		}, []string{"chassis"}),
 		doubtful: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "atoll_southbound_doubtful_chassis", Help: "Chassis with a tunnel end at an address that another node claims, too, as the leader looked last.",
+			Name: "atoll_southbound_doubtful_chassis",
+			Help: "Chassis with a tunnel end at an address that another node claims, too, as the leader looked last.",
 		}, []string{"chassis"}),
 	}
 	registry.MustRegister(m.further, m.deleted, m.doubtful)
 	return m
 }
 
-// Claims takes back what a node claims by OVN's role that Atoll has not given it. It watches the southbound database, and acts at once. The database must be Atoll's alone.
+// Claims takes back what a node claims by OVN's role that Atoll has not given it. It watches the southbound database, and acts at once.
+// The database must be Atoll's alone.
 type Claims struct {
 	Kube kubernetes.Interface
 	// Southbound is reached with all rights.
@@ -153,7 +157,8 @@ func (c *Claims) takeBack(ctx context.Context, session *ovsdb.Claims) error {
 	for name, n := range ports {
 		c.Metrics.further.WithLabelValues(name).Add(float64(n))
 		if c.says(saying{"further chassis", name}, time.Now()) {
-			c.Log.Warn("ports were claimed for a chassis on which nobody asked for them: they are taken back", "chassis", name, "ports", n, "one", example[name])
+			c.Log.Warn("ports were claimed for a chassis on which nobody asked for them: they are taken back",
+				"chassis", name, "ports", n, "one", example[name])
 		}
 	}
 	return nil

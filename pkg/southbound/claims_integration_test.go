@@ -24,7 +24,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// claims runs Claims against a database until the test ends. The cluster has Nodes n1, n2 and thief, whose addresses are 192.0.2.1, 2 and 3.
+// claims runs Claims against a database until the test ends. The cluster has Nodes n1, n2 and thief, whose addresses are 192.0.2.1, 2 and
+// 3.
 func claims(t *testing.T, c *ovn.Central) *Claims {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -73,7 +74,8 @@ func control(t *testing.T, ctl func(context.Context, ...string) (string, error))
 	}
 }
 
-// TestFurtherChassisAreTakenBack: a port that a node says to be on further chassis is not there for long, however often it is said; one that is asked for there stays.
+// TestFurtherChassisAreTakenBack: a port that a node says to be on further chassis is not there for long, however often it is said; one
+// that is asked for there stays.
 func TestFurtherChassisAreTakenBack(t *testing.T) {
 	central := ovn.Start(t, true)
 	nb, sb := control(t, central.NBCtl), control(t, central.SBCtl)
@@ -117,7 +119,8 @@ func TestFurtherChassisAreTakenBack(t *testing.T) {
 	}
 }
 
-// TestFalseChassisGo: a chassis goes that takes tunnels at another node's address or has its host name, however it says so; it may come back as it should be.
+// TestFalseChassisGo: a chassis goes that takes tunnels at another node's address or has its host name, however it says so; it may come
+// back as it should be.
 func TestFalseChassisGo(t *testing.T) {
 	central := ovn.Start(t, true)
 	sb := control(t, central.SBCtl)

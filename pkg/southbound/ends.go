@@ -76,7 +76,8 @@ func (e *ends) observe(m machines, now time.Time) {
 	e.had = have
 }
 
-// judge gives the chassis that have what is another node's. A node is judged only when it is known, and when it and the other have had their addresses for some time:
+// judge gives the chassis that have what is another node's. A node is judged only when it is known, and when it and the other have had
+// their addresses for some time:
 // one whose address has just changed is not. An address that both claim may be either's.
 func (e *ends) judge(chassis []ovsdb.TunnelEnds, m machines, now time.Time) []falseEnd {
 	e.observe(m, now)
@@ -186,11 +187,12 @@ func (c *Claims) delete(ctx context.Context, session *ovsdb.Claims, end falseEnd
 
 // String says it to people.
 func (f falseEnd) String() string {
+	const gone = "it is deleted from OVN's southbound database"
 	switch {
 	case f.address.IsValid():
-		return fmt.Sprintf("the chassis of node %s takes tunnels at %s, which is an address of node %s: it is deleted from OVN's southbound database", f.chassis, f.address, f.of)
+		return fmt.Sprintf("the chassis of node %s takes tunnels at %s, which is an address of node %s: %s", f.chassis, f.address, f.of, gone)
 	case f.of == "":
-		return fmt.Sprintf("the chassis of node %s takes tunnels at what is no address: it is deleted from OVN's southbound database", f.chassis)
+		return fmt.Sprintf("the chassis of node %s takes tunnels at what is no address: %s", f.chassis, gone)
 	}
-	return fmt.Sprintf("the chassis of node %s has the host name of node %s: it is deleted from OVN's southbound database", f.chassis, f.of)
+	return fmt.Sprintf("the chassis of node %s has the host name of node %s: %s", f.chassis, f.of, gone)
 }

@@ -75,7 +75,8 @@ func TestFalseEnds(t *testing.T) {
 	}
 }
 
-// TestAddressesThatHaveJustChangedAreNotJudged: neither the node whose they were nor the node whose they are now is blamed until all have settled.
+// TestAddressesThatHaveJustChangedAreNotJudged: neither the node whose they were nor the node whose they are now is blamed until all have
+// settled.
 func TestAddressesThatHaveJustChangedAreNotJudged(t *testing.T) {
 	e := ends{settle: 10 * time.Second, had: map[string]addresses{}}
 	begin := time.Unix(1e9, 0)

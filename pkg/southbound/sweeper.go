@@ -110,7 +110,8 @@ func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable, o
 		return err
 	}
 	for _, c := range chassis {
-		// OVN's role holds the name of a chassis to the certificate of its node. All else is what the node says: its host, and that it is of another zone.
+		// OVN's role holds the name of a chassis to the certificate of its node. All else is what the node says: its host, and that it is
+		// of another zone.
 		if _, is := out[c.Name]; !is {
 			continue
 		}
@@ -137,7 +138,8 @@ func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable, o
 	return nil
 }
 
-// due are the chassis that have had no Node for long enough. Whose a chassis is its name alone says: a thief can give theirs the host name of a Node that is there, and
+// due are the chassis that have had no Node for long enough. Whose a chassis is its name alone says: a thief can give theirs the host
+// name of a Node that is there, and
 // say that it is of another availability zone, whose chassis have no Nodes.
 func (s *Sweeper) due(chassis []ovsdb.Chassis, nodes map[string]bool, now time.Time) []string {
 	var out []string
