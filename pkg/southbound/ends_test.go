@@ -54,16 +54,19 @@ func TestFalseEnds(t *testing.T) {
 		"no Node":            {ovsdb.TunnelEnds{Name: "n9", Addresses: addrs("192.0.2.2")}, known(nodes, reports), nil},
 		"both claim it": {
 			ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("192.0.2.2")},
-			known(map[string][]netip.Addr{"n1": addrs("192.0.2.1", "192.0.2.2"), "n2": addrs("192.0.2.2")}, reports), []falseEnd{{"n1", "n2", addrs("192.0.2.2")[0], true}},
+			known(map[string][]netip.Addr{"n1": addrs("192.0.2.1", "192.0.2.2"), "n2": addrs("192.0.2.2")}, reports),
+			[]falseEnd{{"n1", "n2", addrs("192.0.2.2")[0], true}},
 		},
 		"both claim it by reports": {
 			ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("198.51.100.2")},
-			known(nodes, map[string][]netip.Addr{"n1": addrs("198.51.100.2"), "n2": addrs("198.51.100.2")}), []falseEnd{{"n1", "n2", addrs("198.51.100.2")[0], true}},
+			known(nodes, map[string][]netip.Addr{"n1": addrs("198.51.100.2"), "n2": addrs("198.51.100.2")}),
+			[]falseEnd{{"n1", "n2", addrs("198.51.100.2")[0], true}},
 		},
 		// Another node may have reported the address of the network for tunnels before its owner did.
 		"no report yet": {
 			ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("198.51.100.1")},
-			known(nodes, map[string][]netip.Addr{"n2": addrs("198.51.100.1")}), []falseEnd{{"n1", "n2", addrs("198.51.100.1")[0], true}},
+			known(nodes, map[string][]netip.Addr{"n2": addrs("198.51.100.1")}),
+			[]falseEnd{{"n1", "n2", addrs("198.51.100.1")[0], true}},
 		},
 	} {
 		e := ends{settle: 10 * time.Second, had: map[string]addresses{}}
