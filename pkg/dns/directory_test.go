@@ -289,8 +289,8 @@ func content(z *Zone) []string {
 	for k, r := range z.services {
 		out = append(out, fmt.Sprintf("service %v headless %v own %v endpoints %v", k, r.service.Headless, r.own, r.endpoints))
 	}
-	for _, a := range slices.Collect(maps.Keys(z.reverse)) {
-		out = append(out, fmt.Sprintf("address %s is %v of %d", a, z.pointersOf(a), len(z.reverse[a])))
+	for _, a := range slices.Concat(slices.Collect(maps.Keys(z.reverse)), slices.Collect(maps.Keys(z.virtual))) {
+		out = append(out, fmt.Sprintf("address %s is %v of %v and %v", a, z.pointersOf(a), z.virtual[a], z.reverse[a]))
 	}
 	slices.Sort(out)
 	return out

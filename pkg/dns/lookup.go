@@ -267,10 +267,22 @@ func (z *Zone) locations(key ServiceKey, at []endpoint, w wanted, q question) an
 		host string
 		addr netip.Addr
 	}
-	told, located := map[target]bool{}, map[location]bool{}
+	// All endpoints of a slice share its ports: of a host that has many addresses they are gone through once.
+	type offered struct {
+		host  string
+		ports *Port
+	}
+	told, located, done := map[target]bool{}, map[location]bool{}, map[offered]bool{}
 	add := func(e endpoint) {
-		name := z.nameOf(key, e.host)
-		for _, p := range e.ports {
+		name, ports := z.nameOf(key, e.host), e.ports
+		if len(ports) > 0 {
+			if of := (offered{e.host, &ports[0]}); done[of] {
+				ports = nil
+			} else {
+				done[of] = true
+			}
+		}
+		for _, p := range ports {
 			if t := (target{e.host, p.Number}); w.matches(p) && !told[t] {
 				if len(out.answer) == q.most {
 					out.cut = true

@@ -2,6 +2,7 @@ package dns
 
 import (
 	"iter"
+	"net/netip"
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/model"
@@ -14,15 +15,25 @@ import (
 // reached are endpoints as a Network reaches them.
 type reached struct {
 	*Slice
+
+	key SliceKey
 	// faces: they are in another Network, and are reached by their faces.
 	faces bool
 }
 
+// addressOf is the address by which an endpoint is reached; the zero value: it is not.
+func (r reached) addressOf(e Endpoint) netip.Addr {
+	if r.faces {
+		return e.Face
+	}
+	return e.Address
+}
+
 // within are endpoints in the Network itself.
-func within(from []*Slice) []reached {
+func within(from map[SliceKey]*Slice) []reached {
 	out := make([]reached, 0, len(from))
-	for _, s := range from {
-		out = append(out, reached{Slice: s})
+	for key, s := range from {
+		out = append(out, reached{Slice: s, key: key})
 	}
 	return out
 }
@@ -139,8 +150,8 @@ func (d *Directory) abroad(s *served, key ServiceKey) []reached {
 		if n == nil || d.consumers[network][s.network.Name] == nil || !(visible.Looker{Network: n}).Admits(*ns) {
 			continue
 		}
-		for _, slice := range behind {
-			out = append(out, reached{Slice: slice, faces: true})
+		for key, slice := range behind {
+			out = append(out, reached{Slice: slice, key: key, faces: true})
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package dns
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ type records struct {
 	endpoints []endpoint
 	// hosts are the places in endpoints by host.
 	hosts map[string][]int
+	// protocols are those of ports with a name, of the Service or, if it is headless, of its endpoints.
+	protocols map[string]struct{}
 }
 
 // endpoint is an address with its name and the ports that it serves.
@@ -28,6 +31,10 @@ type endpoint struct {
 	ports []Port
 }
 
+// maxEndpoints bounds the endpoints of a Service that one Network is told of: each of their changes has all of them sorted, while names of
+// all other Networks of the node wait.
+const maxEndpoints = 10000
+
 // newRecords puts a Service, its virtual addresses and the endpoints that one Network reaches together. These may come in any
 // order.
 func newRecords(service *Service, virtual []netip.Addr, from []reached) *records {
@@ -35,17 +42,15 @@ func newRecords(service *Service, virtual []netip.Addr, from []reached) *records
 	if service.ExternalName != "" {
 		return r
 	}
+	from = first(from, maxEndpoints)
 	r.virtual = virtual
+	r.protocols = protocolsOf(service, from)
 	for _, a := range virtual {
 		r.own = append(r.own, endpoint{addr: a, ports: service.Ports})
 	}
 	for _, s := range from {
 		for _, e := range s.Endpoints {
-			addr := e.Address
-			if s.faces {
-				addr = e.Face
-			}
-			if addr.IsValid() && (e.Ready || service.PublishNotReady) {
+			if addr := s.addressOf(e); addr.IsValid() && (e.Ready || service.PublishNotReady) {
 				r.endpoints = append(r.endpoints, endpoint{host: hostOf(e.Hostname, addr), addr: addr, ports: s.Ports})
 			}
 		}
@@ -61,6 +66,46 @@ func newRecords(service *Service, virtual []netip.Addr, from []reached) *records
 		r.hosts[e.host] = append(r.hosts[e.host], i)
 	}
 	return r
+}
+
+// first are as many endpoints as may be told of: those of the first slices by name, so that a change of one slice takes few others with it.
+func first(from []reached, most int) []reached {
+	all := 0
+	for _, s := range from {
+		all += len(s.Endpoints)
+	}
+	if all <= most {
+		return from
+	}
+	from = slices.SortedFunc(slices.Values(from), func(a, b reached) int {
+		return cmp.Or(strings.Compare(a.key.Namespace, b.key.Namespace), strings.Compare(a.key.Name, b.key.Name))
+	})
+	for i, s := range from {
+		if most -= len(s.Endpoints); most < 0 {
+			cut := *s.Slice
+			cut.Endpoints = cut.Endpoints[:len(cut.Endpoints)+most]
+			from[i].Slice = &cut
+			return from[:i+1]
+		}
+	}
+	return from
+}
+
+// named yields the addresses of endpoints, each once, with their hosts: sorted, at most maxPointers.
+func (r *records) named() iter.Seq2[netip.Addr, []string] {
+	return func(yield func(netip.Addr, []string) bool) {
+		for left := r.endpoints; len(left) > 0; {
+			addr, names := left[0].addr, []string(nil)
+			for ; len(left) > 0 && left[0].addr == addr; left = left[1:] {
+				if host := left[0].host; len(names) < maxPointers && (len(names) == 0 || names[len(names)-1] != host) {
+					names = append(names, host)
+				}
+			}
+			if !yield(addr, names) {
+				return
+			}
+		}
+	}
 }
 
 func comparePorts(a, b Port) int {
@@ -98,6 +143,25 @@ func (w wanted) admits(ports []Port) bool {
 	return slices.ContainsFunc(ports, w.matches)
 }
 
+// among are the endpoints that serve what is wanted. All endpoints of a slice share its ports, which are looked at once.
+func (w wanted) among(all []endpoint) (out []endpoint) {
+	known := map[*Port]bool{}
+	for _, e := range all {
+		if len(e.ports) == 0 {
+			continue
+		}
+		admits, looked := known[&e.ports[0]]
+		if !looked {
+			admits = w.admits(e.ports)
+			known[&e.ports[0]] = admits
+		}
+		if admits {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 func (w wanted) matches(p Port) bool {
 	return (w.port == "" || w.port == p.Name) && (w.protocol == "" || w.protocol == p.Protocol)
 }
@@ -116,18 +180,38 @@ func (r *records) find(w wanted) []endpoint {
 	case r.service.Headless && w == wanted{}:
 		return r.endpoints
 	case r.service.Headless:
-		return slices.DeleteFunc(slices.Clone(r.endpoints), func(e endpoint) bool { return !w.admits(e.ports) })
+		return w.among(r.endpoints)
 	case w.admits(r.service.Ports):
 		return r.own
 	}
 	return nil
 }
 
-// hasProtocol reports whether a named port of the protocol exists, so that a name _port._protocol lies below.
-func (r *records) hasProtocol(protocol string) bool {
-	named := func(p Port) bool { return p.Name != "" && p.Protocol == protocol }
-	if !r.service.Headless {
-		return slices.ContainsFunc(r.service.Ports, named)
+// protocolsOf are the protocols of a Service's named ports, so that a name _port._protocol lies below.
+func protocolsOf(service *Service, from []reached) map[string]struct{} {
+	out := map[string]struct{}{}
+	note := func(ports []Port) {
+		for _, p := range ports {
+			if p.Name != "" {
+				out[p.Protocol] = struct{}{}
+			}
+		}
 	}
-	return slices.ContainsFunc(r.endpoints, func(e endpoint) bool { return slices.ContainsFunc(e.ports, named) })
+	if !service.Headless {
+		note(service.Ports)
+		return out
+	}
+	for _, s := range from {
+		told := func(e Endpoint) bool { return (e.Ready || service.PublishNotReady) && s.addressOf(e).IsValid() }
+		if slices.ContainsFunc(s.Endpoints, told) {
+			note(s.Ports)
+		}
+	}
+	return out
+}
+
+// hasProtocol reports whether a named port of the protocol exists.
+func (r *records) hasProtocol(protocol string) bool {
+	_, has := r.protocols[protocol]
+	return has
 }

@@ -1,7 +1,6 @@
 package dns
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -34,7 +33,7 @@ func seen(ns *model.Namespace, behind bool) visible.Service {
 // refresh brings the records of one Service in one Network in step. The caller holds mu.
 func (d *Directory) refresh(s *served, key ServiceKey) {
 	service, ns := d.services[key.Namespace][key.Name], d.namespaces[key.Namespace]
-	behind := slices.Collect(maps.Values(d.behind[key][s.network.Name]))
+	behind := d.behind[key][s.network.Name]
 	api := key == apiService && s.network.Infra != model.InfraNone
 	sees := api || visible.Looker{Network: s.network}.Sees(seen(ns, inhabited(behind)))
 	provider := d.provider(s, key)
@@ -80,6 +79,11 @@ func (d *Directory) virtual(n *model.Network, service *Service) []netip.Addr {
 	return out
 }
 
-func inhabited(behind []*Slice) bool {
-	return slices.ContainsFunc(behind, func(s *Slice) bool { return len(s.Endpoints) > 0 })
+func inhabited(behind map[SliceKey]*Slice) bool {
+	for _, s := range behind {
+		if len(s.Endpoints) > 0 {
+			return true
+		}
+	}
+	return false
 }

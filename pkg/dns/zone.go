@@ -23,7 +23,19 @@ type Zone struct {
 	serial     uint32
 	services   map[ServiceKey]*records
 	namespaces map[string]*namespace
-	reverse    map[netip.Addr][]pointer
+	// virtual are the Services that have an address themselves, and reverse those that have an endpoint there. Both are sorted.
+	virtual map[netip.Addr][]ServiceKey
+	reverse map[netip.Addr][]hosts
+}
+
+// maxPointers bounds the names of an address that a Zone tells. EndpointSlices that users write may give one address to all endpoints that
+// there are, each by another name.
+const maxPointers = 64
+
+// hosts are the names that a Service gives an address: at most maxPointers, the least in order.
+type hosts struct {
+	service ServiceKey
+	names   []string
 }
 
 // namespace counts why a namespace exists in the Zone.
@@ -46,7 +58,8 @@ func newZone(domain string, servers []netip.Addr) *Zone {
 		servers:    servers,
 		services:   map[ServiceKey]*records{},
 		namespaces: map[string]*namespace{},
-		reverse:    map[netip.Addr][]pointer{},
+		virtual:    map[netip.Addr][]ServiceKey{},
+		reverse:    map[netip.Addr][]hosts{},
 	}
 }
 
@@ -105,49 +118,61 @@ func (z *Zone) set(key ServiceKey, r *records) {
 		ns.services++
 	}
 	z.services[key] = r
-	for p, addr := range r.pointers(key) {
-		if at := z.reverse[addr]; !slices.Contains(at, p) {
-			z.reverse[addr] = append(at, p)
+	z.point(key, r)
+}
+
+// point notes what the addresses of a Service stand for. Nothing is noted of this Service before. ClusterIPs are dialled even where the
+// name stands for others.
+func (z *Zone) point(key ServiceKey, r *records) {
+	for _, a := range slices.Concat(r.virtual, r.service.ClusterIPs) {
+		if at, found := slices.BinarySearchFunc(z.virtual[a], key, ServiceKey.compare); !found {
+			z.virtual[a] = slices.Insert(z.virtual[a], at, key)
 		}
+	}
+	for addr, names := range r.named() {
+		at, _ := slices.BinarySearchFunc(z.reverse[addr], key, hosts.compare)
+		z.reverse[addr] = slices.Insert(z.reverse[addr], at, hosts{key, names})
 	}
 }
 
+// unpoint forgets what point noted.
 func (z *Zone) unpoint(key ServiceKey, old *records) {
-	for _, addr := range old.pointers(key) {
-		left := slices.DeleteFunc(z.reverse[addr], func(p pointer) bool { return p.service == key })
-		if len(left) == 0 {
+	for _, a := range slices.Concat(old.virtual, old.service.ClusterIPs) {
+		if at, found := slices.BinarySearchFunc(z.virtual[a], key, ServiceKey.compare); found {
+			z.virtual[a] = slices.Delete(z.virtual[a], at, at+1)
+		}
+		if len(z.virtual[a]) == 0 {
+			delete(z.virtual, a)
+		}
+	}
+	for addr := range old.named() {
+		if at, found := slices.BinarySearchFunc(z.reverse[addr], key, hosts.compare); found {
+			z.reverse[addr] = slices.Delete(z.reverse[addr], at, at+1)
+		}
+		if len(z.reverse[addr]) == 0 {
 			delete(z.reverse, addr)
-		} else {
-			z.reverse[addr] = left
 		}
 	}
 }
 
-// pointers yields what the reverse names of a Service's addresses point to.
-func (r *records) pointers(key ServiceKey) func(yield func(pointer, netip.Addr) bool) {
-	return func(yield func(pointer, netip.Addr) bool) {
-		// ClusterIPs are dialled even where the name stands for others.
-		for _, a := range slices.Concat(r.virtual, r.service.ClusterIPs) {
-			if !yield(pointer{service: key}, a) {
-				return
-			}
-		}
-		for _, e := range r.endpoints {
-			if !yield(pointer{service: key, host: e.host}, e.addr) {
-				return
-			}
-		}
-	}
+func (s ServiceKey) compare(o ServiceKey) int {
+	return cmp.Or(strings.Compare(s.Namespace, o.Namespace), strings.Compare(s.Name, o.Name))
 }
 
-// pointersOf are the names that an address has, sorted. A Service's own address has that one name only.
-func (z *Zone) pointersOf(addr netip.Addr) []pointer {
-	at := slices.SortedFunc(slices.Values(z.reverse[addr]), func(a, b pointer) int {
-		return cmp.Or(strings.Compare(a.service.Namespace, b.service.Namespace),
-			strings.Compare(a.service.Name, b.service.Name), strings.Compare(a.host, b.host))
-	})
-	if i := slices.IndexFunc(at, func(p pointer) bool { return p.host == "" }); i >= 0 {
-		return at[i : i+1]
+func (h hosts) compare(service ServiceKey) int { return h.service.compare(service) }
+
+// pointersOf are the names that an address has, sorted, and at most maxPointers. A Service's own address has that one name only.
+func (z *Zone) pointersOf(addr netip.Addr) (out []pointer) {
+	if of := z.virtual[addr]; len(of) > 0 {
+		return []pointer{{service: of[0]}}
 	}
-	return at
+	for _, h := range z.reverse[addr] {
+		for _, name := range h.names {
+			if len(out) == maxPointers {
+				return out
+			}
+			out = append(out, pointer{h.service, name})
+		}
+	}
+	return out
 }
