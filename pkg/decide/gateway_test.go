@@ -316,6 +316,41 @@ func TestWhoMayAttachToAListener(t *testing.T) {
 	w.wantRoute(t, udp.Key, map[string]string{"Accepted": "-NotAllowedByListeners", "ResolvedRefs": "-BackendNotFound"})
 }
 
+// A route of another namespace does not tell which listeners a Gateway has that do not let that namespace in.
+func TestListenersAreNotTold(t *testing.T) {
+	w, _, _ := gatewayWorld(t)
+	w.setNamespace("b", map[string]string{model.LabelNetwork: "red"})
+	g := tcpGateway("r", "front", "one", "two")
+	told := func(namespace, section string, port uint16) model.Condition {
+		r := tcpRoute(namespace, "probe", "front", "web")
+		r.Parents[0] = model.ParentRef{Gateway: front, Section: section, Port: port}
+		w.setRoute(r)
+		w.settle()
+		for _, c := range w.routeStatus(r.Key).Parents[0].Conditions {
+			if c.Type == model.ConditionAccepted {
+				return c
+			}
+		}
+		t.Fatalf("route of %s is told nothing", namespace)
+		return model.Condition{}
+	}
+	for _, first := range []model.RoutesFrom{model.RoutesFromSame, model.RoutesFromAll} {
+		g.Generation++
+		g.Listeners = slices.Clone(g.Listeners)
+		g.Listeners[0].From, g.Listeners[1].From = first, model.RoutesFromSame
+		w.setGateway(g)
+		closed := told("b", "two", 0)
+		for _, other := range []model.Condition{told("b", "three", 0), told("b", "two", 9), told("b", "two", g.Listeners[1].Port), told("b", "", 9), told("b", "", g.Listeners[1].Port)} {
+			if diff := cmp.Diff(closed, other); diff != "" || closed.Reason != model.ReasonNotAllowedByListener {
+				t.Errorf("first listener lets in %s: (-there +not there):\n%s", first, diff)
+			}
+		}
+		if c := told("r", "three", 0); c.Reason != model.ReasonNoMatchingParent {
+			t.Errorf("the Gateway's own namespace is told %s", c.Reason)
+		}
+	}
+}
+
 func TestBackendsThatCannotBeUsed(t *testing.T) {
 	w, _, _ := gatewayWorld(t)
 	w.setNamespace("b", map[string]string{model.LabelNetwork: "red"})

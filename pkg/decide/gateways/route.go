@@ -87,10 +87,14 @@ func (s *Stage) routesOf(key model.GatewayKey) []*route {
 	return out
 }
 
-// attachAt attaches a route to the listeners that one of its parents names, and is the route's condition there.
+// attachAt attaches a route to the listeners that one of its parents names, and returns the route's condition there. A listener that does
+// not let a namespace in is not told to that namespace: its routes hear the same whether a listener of that name and port exists or not.
 func (s *Stage) attachAt(g *gateway, r *route, p model.ParentRef, attached []bool) model.Condition {
-	named, allowed := false, false
+	named, allowed, hidden := false, false, false
 	for i, l := range g.listeners {
+		if r.Key.Namespace != g.Key.Namespace && !s.letsIn(g, l, r.Key.Namespace) {
+			hidden = true
+		}
 		if p.Section != "" && p.Section != l.Name || p.Port != 0 && p.Port != l.Port {
 			continue
 		}
@@ -100,7 +104,7 @@ func (s *Stage) attachAt(g *gateway, r *route, p model.ParentRef, attached []boo
 		}
 	}
 	switch {
-	case !named:
+	case !named && !hidden:
 		return model.Condition{
 			Type: model.ConditionAccepted, Reason: model.ReasonNoMatchingParent,
 			Message: fmt.Sprintf("Gateway %s has no listener of that name and port", g.Key),
@@ -193,7 +197,8 @@ func (s *Stage) granted(from model.RouteKey, to model.ServiceKey) bool {
 	return false
 }
 
-// portsOf are the ports that a Gateway listens on and where each leads: one without a route leads nowhere. endpoints finds those of a Service.
+// portsOf are the ports that a Gateway listens on and where each leads: one without a route leads nowhere. endpoints finds those of a
+// Service.
 func (s *Stage) portsOf(g *gateway, endpoints func(*model.Service, int, string) []netip.AddrPort) []compile.GatewayPort {
 	var out []compile.GatewayPort
 	for _, l := range g.listeners {
