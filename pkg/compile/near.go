@@ -120,7 +120,7 @@ func nearBalancers(s model.Service, b Backends, protocol model.Protocol) nb.Fact
 				continue
 			}
 			known = true
-			for place, endpoints := range b.near(v) {
+			for place, endpoints := range b.near(s, v) {
 				pairs[nearKey(v.address, place)] = backendsOf(v4, endpoints)
 			}
 		}
@@ -145,9 +145,25 @@ func nearBalancers(s model.Service, b Backends, protocol model.Protocol) nb.Fact
 }
 
 // near are the endpoints of a virtual address that differ by place; nil when they do not.
-func (b Backends) near(v vip) Near {
+func (b Backends) near(s model.Service, v vip) Near {
 	if v.port >= len(b.Near) {
 		return nil
 	}
-	return b.Near[v.port].Of(v.address.Addr().Is4())
+	near := b.Near[v.port].Of(v.address.Addr().Is4())
+	for place := range near {
+		if _, waits := b.Waiting[variableOf(v.address, place.Node == "")]; waits && s.Local {
+			return Near{}
+		} else if waits {
+			return nil
+		}
+	}
+	return near
+}
+
+// VariableOf is the variable that a node has by a pair of a name and a value.
+func VariableOf(node, pair string) Variable {
+	name, value := nb.SplitPair(pair)
+	v := Variable{Value: value}
+	v.ByZone = v.name(Place{Node: node}) != name
+	return v
 }

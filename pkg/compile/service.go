@@ -17,6 +17,9 @@ type Backends struct {
 	Ports [][]netip.AddrPort
 	// Near: for each port, what leads clients of some places elsewhere than others, in place of Ports, which has all of them; nil where nothing does.
 	Near []NearByFamily
+	// Waiting are variables that nodes do not have yet: virtual addresses that need one lead all to the same endpoints meanwhile, or
+	// nobody anywhere if the Service is Local.
+	Waiting map[Variable]struct{}
 	// VIPs are further virtual addresses that the Service has there.
 	VIPs []netip.Addr
 	// Left: for each port, endpoints by UDP that take none any more, and that nodes are to forget when they are not named here
@@ -41,7 +44,7 @@ func Service(s model.Service, known []Backends) nb.Facts {
 			if byProtocol[protocol] == nil {
 				byProtocol[protocol] = map[string]string{}
 			}
-			if b.near(v) == nil {
+			if b.near(s, v) == nil {
 				byProtocol[protocol][v.address.String()] = backendsOf(v.address.Addr().Is4(), b.Ports[v.port])
 			}
 		}

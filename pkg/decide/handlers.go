@@ -23,6 +23,7 @@ func (s *State) Committed(owner nb.Owner) {
 // Connected says that what the database holds, those rows, is compared anew as a whole.
 func (s *State) Connected(rows func(nb.Table) []nb.Row) {
 	s.absent.Connected(rows)
+	s.services.Connected(rows)
 	s.policies.Connected()
 	s.writePorts()
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -158,6 +159,7 @@ func TestInternalTrafficPolicyLocal(t *testing.T) {
 	}
 	w.deleteService(web.Key)
 	w.settle()
+	w.turn(time.Unix(1e6, 0))
 	if rows := w.placeRows(); rows != 0 {
 		t.Errorf("%d nodes have variables after the Service", rows)
 	}

@@ -198,11 +198,12 @@ func (s *State) Turn(now time.Time) {
 	s.absent.Turn(now)
 	s.balancers.Turn(now)
 	s.pods.Turn(now)
+	s.services.Turn(now)
 }
 
 // Due is when something changes by itself next; false when nothing does.
 func (s *State) Due() (time.Time, bool) {
-	due := pass.Earlier(pass.Earlier(s.balancers.Next(), s.absent.Next()), s.pods.Next())
+	due := pass.Earlier(pass.Earlier(s.balancers.Next(), s.absent.Next()), pass.Earlier(s.pods.Next(), s.services.Next()))
 	if !s.database.Held {
 		due = pass.Earlier(due, s.views.Due())
 	}

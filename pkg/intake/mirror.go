@@ -18,7 +18,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// labelProxy on a slice says that another proxy than kube-proxy looks after it.
+// labelProxy on a Service or a slice says that another proxy than kube-proxy looks after it.
 const labelProxy = "service.kubernetes.io/service-proxy-name"
 
 // MirrorKey names the EndpointSlice of a Mirror: the same one each time for a slice and a Network.

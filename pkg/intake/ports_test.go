@@ -31,3 +31,17 @@ func TestPortsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestAnotherProxy: a Service with the label service.kubernetes.io/service-proxy-name, whatever its value, is left to whoever set that.
+func TestAnotherProxy(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{"none": false, "": true, "envoy": true} {
+		in := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.5"}}}
+		if value != "none" {
+			in.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": value}
+		}
+		if got := intake.Service(in).OfAnotherProxy; got != want {
+			t.Errorf("the label %q: of another proxy is %v, want %v", value, got, want)
+		}
+	}
+}

@@ -47,6 +47,7 @@ func Service(in *corev1.Service) *model.Service {
 			out.Ports = append(out.Ports, model.ServicePort{Name: p.Name, Protocol: protocol, Port: uint16(p.Port)})
 		}
 	}
+	_, out.OfAnotherProxy = in.Labels[labelProxy]
 	out.Published = published(in, out.ClusterIPs)
 	out.Local = ptr.Deref(in.Spec.InternalTrafficPolicy, "") == corev1.ServiceInternalTrafficPolicyLocal
 	out.Prefers = preference(in)

@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,6 +13,11 @@ type ServiceKey struct{ Namespace, Name string }
 
 // String is the key as users write it: namespace/name.
 func (k ServiceKey) String() string { return k.Namespace + "/" + k.Name }
+
+// Compare orders keys.
+func (k ServiceKey) Compare(o ServiceKey) int {
+	return cmp.Or(strings.Compare(k.Namespace, o.Namespace), strings.Compare(k.Name, o.Name))
+}
 
 // SliceKey names an EndpointSlice.
 type SliceKey struct{ Namespace, Name string }
@@ -48,6 +55,8 @@ type Service struct {
 	Assigned *ServiceAddresses
 	// Published are the addresses of its load balancer that every client may dial, each once, in the order of the Service.
 	Published []netip.Addr
+	// OfAnotherProxy: whoever set the label service.kubernetes.io/service-proxy-name leads its clients, and neither kube-proxy nor OVN does.
+	OfAnotherProxy bool
 	// Local: clients are to reach endpoints of their own node only (internalTrafficPolicy).
 	Local bool
 	// Prefers says which endpoints clients reach first, as far as the slices' hints name them.

@@ -189,6 +189,7 @@ const (
 	ReasonNoIPv6                = "NoAddressOfIPv6"
 	ReasonServiceTooLarge       = "ServiceTooLarge"
 	ReasonServicesTooLarge      = "ServicesTooLarge"
+	ReasonPortsWait             = "PortsWait"
 	ReasonAddressConflict       = "AddressConflict"
 	ReasonTooManyJoined         = "TooManyJoined"
 	ReasonNotJoined             = "NotJoined"

@@ -54,7 +54,7 @@ func (s *Stage) count(key model.ServiceKey) {
 // claimsIn is the Network whose ranges a Service gets addresses from: that of its namespace, if it serves any and the
 // namespace may use it.
 func (s *Stage) claimsIn(service *model.Service) (Network, bool) {
-	if service == nil || s.beyond(service.Key) != nil {
+	if !s.served(service) {
 		return Network{}, false
 	}
 	ns := s.world.Cluster.Namespaces[service.Key.Namespace]

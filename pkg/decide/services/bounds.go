@@ -42,6 +42,11 @@ func (s *Stage) beyond(key model.ServiceKey) *model.Problem {
 			"delete Services, or give them fewer ports or pods", maxPairsOfTenant))
 }
 
+// served reports whether Networks know a Service. One of another proxy none does: kube-proxy leaves it alone, too.
+func (s *Stage) served(service *model.Service) bool {
+	return service != nil && !service.OfAnotherProxy && s.beyond(service.Key) == nil
+}
+
 // bounded are the endpoints of a Service that its ports lead to: of too many the ready ones first, then those that still
 // serve, and of these the first by their addresses. What comes and goes beyond these changes nothing.
 func bounded(service *model.Service, endpoints []resolved) []resolved {

@@ -101,7 +101,7 @@ func (l look) byService(n Network, rows *compile.NameService, now *answering) (g
 	home, endpoints := l.network(l.world.Cluster.HomeOf(*ns)), bounded(service, l.resolve(*ns))
 	offered := l.offers(home, *ns) && slices.Contains(home.Consumers, n.Name)
 	now.Home, now.Reached = home.Name, offered || l.knows(n, ns, home, endpoints)
-	if !now.Reached || l.beyond(l.service) != nil {
+	if !now.Reached || !l.served(service) {
 		return nil
 	}
 	now.From = from(n, home, offered, endpoints)

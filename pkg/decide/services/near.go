@@ -1,6 +1,7 @@
 package services
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -19,11 +20,13 @@ type places struct {
 	needed   map[compile.Variable]int
 	// stale: what nodes have is to be made anew.
 	stale bool
+	variables
 }
 
 func newPlaces() places {
 	return places{
 		zones: map[string]string{}, changed: map[string]struct{}{}, services: map[model.ServiceKey][]compile.Variable{}, needed: map[compile.Variable]int{},
+		variables: newVariables(),
 	}
 }
 
@@ -148,14 +151,16 @@ func (p *places) note(key model.ServiceKey, variables []compile.Variable) {
 	for _, v := range p.services[key] {
 		if p.needed[v]--; p.needed[v] == 0 {
 			delete(p.needed, v)
-			p.stale = true
+			p.keep(v)
 		}
 	}
 	if delete(p.services, key); len(variables) > 0 {
 		p.services[key] = variables
 	}
 	for _, v := range variables {
-		if p.needed[v]++; p.needed[v] == 1 {
+		_, kept := p.kept[v]
+		delete(p.kept, v)
+		if p.needed[v]++; p.needed[v] == 1 && !kept {
 			p.stale = true
 		}
 	}
@@ -187,16 +192,13 @@ func (s *Stage) seeNodes() {
 	}
 }
 
-// writePlaces gives every node the variables that Services need. Where none does, nodes have no row.
+// writePlaces gives every node the variables that Services need, or needed a short while ago. Where none does, nodes have no row.
 func (s *Stage) writePlaces() {
 	if !s.places.stale {
 		return
 	}
 	s.places.stale = false
-	variables := make([]compile.Variable, 0, len(s.places.needed))
-	for v := range s.places.needed {
-		variables = append(variables, v)
-	}
+	variables := slices.AppendSeq(slices.Collect(maps.Keys(s.places.needed)), maps.Keys(s.places.kept))
 	variables = compile.SortVariables(variables)
 	for node, zone := range s.places.zones {
 		if len(variables) == 0 {

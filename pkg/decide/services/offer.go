@@ -74,7 +74,7 @@ func known(home Network, way compile.Layout) Network {
 // pods, and of no others that its own clients reach.
 func (s *Stage) OfferedEndpoints(service *model.Service, port int, network string, way compile.Layout) []netip.AddrPort {
 	ns, n := s.world.Cluster.Namespaces[service.Key.Namespace], s.world.Networks.Network(network)
-	if ns == nil || !n.Serves || !n.offers() || !s.admits(n, *ns) || s.beyond(service.Key) != nil {
+	if ns == nil || !n.Serves || !n.offers() || !s.admits(n, *ns) || !s.served(service) {
 		return nil
 	}
 	return s.backends(*service, known(n, way), "", bounded(service, s.look(service.Key).resolve(*ns))).Ports[port]

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -32,9 +33,11 @@ type Stage struct {
 	// foreign has the UIDs of Services that have no address of their Network's IP family. Their owners have been told.
 	foreign map[model.ServiceKey]string
 	// large has those of which not all is served, and loads what the Services of tenants weigh.
-	large  map[model.ServiceKey]string
-	loads  *ledger.Loads[model.ServiceKey]
-	places places
+	large map[model.ServiceKey]string
+	loads *ledger.Loads[model.ServiceKey]
+	// awaiting has those that wait for variables of nodes.
+	awaiting map[model.ServiceKey]string
+	places   places
 }
 
 // New makes a stage that knows no Service. It claims addresses in the stage claims, and makes rows in the stage rows, when they have
@@ -44,7 +47,7 @@ func New(w World, sink Sink, claims, rows pass.Stage) *Stage {
 		Compiled: pass.NewTopic[model.ServiceKey](rows), Answering: pass.NewTopic[string](rows),
 		world: w, sink: sink, queue: pass.NewQueue[model.ServiceKey](claims), rows: pass.NewQueue[model.ServiceKey](rows),
 		asking: pass.NewQueue[string](rows), answers: map[string]answering{}, told: map[model.ServiceKey]told{},
-		foreign: map[model.ServiceKey]string{}, large: map[model.ServiceKey]string{},
+		foreign: map[model.ServiceKey]string{}, large: map[model.ServiceKey]string{}, awaiting: map[model.ServiceKey]string{},
 		loads: ledger.NewLoads[model.ServiceKey](maxPairsOfTenant), places: newPlaces(),
 	}
 	s.reads = newReads(s.queue, w)
@@ -78,7 +81,8 @@ func (s *Stage) Compile() {
 	s.seeNodes()
 	keys := s.rows.Take()
 	mirrors := make(map[model.ServiceKey][]model.Mirror, len(keys))
-	for key := range keys {
+	// In order: the first get the variables that are left.
+	for _, key := range slices.SortedFunc(maps.Keys(keys), model.ServiceKey.Compare) {
 		s.sayAddresses(key)
 		s.reads.forget(key)
 		l := s.look(key)
@@ -90,6 +94,7 @@ func (s *Stage) Compile() {
 	for network := range s.asking.Take() {
 		s.answer(network)
 	}
+	s.places.begun = true
 	s.writePlaces()
 	s.sink.WriteMirrors(mirrors)
 }
@@ -107,13 +112,14 @@ func (l look) serve() {
 	if service == nil {
 		delete(l.foreign, l.service)
 		delete(l.large, l.service)
+		delete(l.awaiting, l.service)
 	}
 	if ns == nil || !l.world.Catalog.Known(l.service) {
-		l.places.note(l.service, nil)
+		l.places.want(l.service, "", nil)
 		l.world.Balancers.Delete(ownerOf(l.service))
 		return
 	}
-	if l.beyond(l.service) != nil {
+	if !l.served(service) {
 		service = nil
 	}
 	// A Service without virtual addresses is mirrored when its pods or its Networks change.
@@ -146,11 +152,15 @@ func (l look) serve() {
 		}
 	}
 	if len(known) == 0 {
-		l.places.note(l.service, nil)
+		l.places.want(l.service, "", nil)
 		l.world.Balancers.Delete(ownerOf(l.service))
 		return
 	}
-	l.places.note(l.service, compile.Variables(*service, known))
+	waiting := l.places.want(l.service, l.world.Cluster.Share(l.service.Namespace), compile.Variables(*service, known))
+	for i := range known {
+		known[i].Waiting = waiting
+	}
+	l.warnOfWaiting(service, len(waiting) > 0)
 	l.drain(*service, known)
 	facts := compile.Service(*service, known)
 	facts.Members = append(facts.Members, guarded...)

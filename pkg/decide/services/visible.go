@@ -169,7 +169,7 @@ func (s *Stage) backends(service model.Service, n Network, home string, endpoint
 // Endpoints are those that a port of a Service, by its place there, would lead to in a Network.
 func (s *Stage) Endpoints(service *model.Service, port int, network string) []netip.AddrPort {
 	ns, n := s.world.Cluster.Namespaces[service.Key.Namespace], s.world.Networks.Network(network)
-	if ns == nil || !n.Serves || !s.admits(n, *ns) && !s.isDefault(n) || s.beyond(service.Key) != nil {
+	if ns == nil || !n.Serves || !s.admits(n, *ns) && !s.isDefault(n) || !s.served(service) {
 		return nil
 	}
 	l := s.look(service.Key)
