@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/atoll-net/atoll/pkg/rlimit"
 )
 
 // child is a daemon that ends with this process, however this ends: a server that stayed behind would hold the database's lock against the next.
@@ -20,6 +22,8 @@ type child struct {
 
 // startChild starts a daemon; its goroutine ends with it.
 func startChild(path string, environment []string, args ...string) (*child, error) {
+	// A database's server takes one open file for each client, and it needs some for raft and for its files.
+	rlimit.RaiseFiles()
 	c := &child{done: make(chan struct{})}
 	started := make(chan error)
 	go func() {

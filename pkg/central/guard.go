@@ -28,44 +28,24 @@ func guard(conn *nftables.Conn, kind Kind, members []netip.Addr) error {
 		Name: "raft", Table: table, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityRaw, Policy: &accept,
 	})
-	var v4, v6 []nftables.SetElement
+	var elements [2][]nftables.SetElement
 	for _, a := range members {
+		f := 1
 		if a = a.Unmap(); a.Is4() {
-			v4 = append(v4, nftables.SetElement{Key: a.AsSlice()})
-		} else {
-			v6 = append(v6, nftables.SetElement{Key: a.AsSlice()})
+			f = 0
 		}
+		elements[f] = append(elements[f], nftables.SetElement{Key: a.AsSlice()})
 	}
-	for _, family := range []struct {
-		name        string
-		number      byte
-		offset, len uint32
-		key         nftables.SetDatatype
-		elements    []nftables.SetElement
-	}{
-		{"members4", unix.NFPROTO_IPV4, 12, 4, nftables.TypeIPAddr, v4},
-		{"members6", unix.NFPROTO_IPV6, 8, 16, nftables.TypeIP6Addr, v6},
-	} {
-		set := &nftables.Set{Table: table, Name: family.name, KeyType: family.key}
-		if err := conn.AddSet(set, family.elements); err != nil {
+	for i, f := range families() {
+		set := &nftables.Set{Table: table, Name: "members" + f.version, KeyType: f.key}
+		if err := conn.AddSet(set, elements[i]); err != nil {
 			return fmt.Errorf("guard the raft ports: %w", err)
 		}
-		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
-			&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family.number}},
-			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: family.offset, Len: family.len},
-			&expr.Lookup{SourceRegister: 1, SetName: set.Name, SetID: set.ID},
-			&expr.Verdict{Kind: expr.VerdictReturn},
-		}})
+		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(f.source(),
+			&expr.Lookup{SourceRegister: 1, SetName: set.Name, SetID: set.ID}, &expr.Verdict{Kind: expr.VerdictReturn})})
 	}
 	for _, port := range []uint16{kind.RaftPort(), kind.RelayPort()} {
-		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
-			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
-			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
-			&expr.Verdict{Kind: expr.VerdictDrop},
-		}})
+		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(toPort(port), &expr.Verdict{Kind: expr.VerdictDrop})})
 	}
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("guard the raft ports: %w", err)
@@ -73,16 +53,49 @@ func guard(conn *nftables.Conn, kind Kind, members []netip.Addr) error {
 	return nil
 }
 
-// RemoveGuards removes the guards of both databases' raft ports from the node. The members must have ended. That there is none is no error.
+// family is how a source address is found and kept in a set.
+type family struct {
+	version     string
+	number      byte
+	offset, len uint32
+	key         nftables.SetDatatype
+}
+
+func families() [2]family {
+	return [2]family{{"4", unix.NFPROTO_IPV4, 12, 4, nftables.TypeIPAddr}, {"6", unix.NFPROTO_IPV6, 8, 16, nftables.TypeIP6Addr}}
+}
+
+// source loads the source address of a packet of the family into register 1.
+func (f family) source() []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{f.number}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: f.offset, Len: f.len},
+	}
+}
+
+// toPort holds for TCP to a port.
+func toPort(port uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
+	}
+}
+
+// RemoveGuards removes the nftables tables of both databases' ports from the node. The members must have ended. That there is none is no error.
 func RemoveGuards() error {
 	for _, kind := range []Kind{Northbound, Southbound} {
 		conn, err := nftables.New()
 		if err != nil {
 			return fmt.Errorf("open nftables: %w", err)
 		}
-		conn.DelTable(guardTable(kind))
-		if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("remove the guard of the raft port: %w", err)
+		for _, table := range []*nftables.Table{guardTable(kind), crowdTable(kind)} {
+			conn.DelTable(table)
+			if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+				return fmt.Errorf("remove nftables table %s: %w", table.Name, err)
+			}
 		}
 	}
 	return nil

@@ -242,6 +242,9 @@ func (k *Keeper) serve(ctx context.Context) (err error) {
 		return err
 	}
 	relayed.Go(func() { cancel(k.relays.serve()) })
+	if err := k.boundClients(); err != nil {
+		return err
+	}
 	server, err := k.startServer()
 	if err != nil {
 		return err
@@ -324,6 +327,14 @@ func (k *Keeper) guard(d Database) error {
 		return fmt.Errorf("open nftables: %w", err)
 	}
 	return guard(conn, k.o.Kind, d.Addresses())
+}
+
+func (k *Keeper) boundClients() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	return boundClients(conn, k.o.Kind)
 }
 
 func (k *Keeper) certificateDir() string {

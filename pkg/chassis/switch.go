@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/atoll-net/atoll/pkg/rlimit"
 )
 
 const switchDaemon = "ovs-vswitchd"
@@ -66,7 +68,8 @@ func (s Switch) Run(ctx context.Context, log *slog.Logger) error {
 	if err := s.Directories.make(); err != nil {
 		return err
 	}
-	raiseFileLimit()
+	// ovs-vswitchd takes some for each port and thread.
+	rlimit.RaiseFiles()
 	saved := flows{s.Directories}
 	arguments := []string{"unix:" + s.Directories.database()}
 	if s.Datapath == Userspace {
@@ -109,16 +112,6 @@ func (s Switch) check() error {
 		return fmt.Errorf("look for the kernel's datapath: %w", err)
 	}
 	return nil
-}
-
-// raiseFileLimit gives ovs-vswitchd as many open files as we may have: it takes some for each port and thread (ovs-vswitchd(8), LIMITS).
-func raiseFileLimit() {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
-		limit.Cur = limit.Max
-		// Once more than Go does for itself: only what is set here is handed on to children.
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-	}
 }
 
 // waitForDatabase waits until the node's database has its row of settings, and says for what it waits.
