@@ -207,7 +207,8 @@ func TestWhatIsMissing(t *testing.T) {
 		"failurePolicy": func(c *fake.Clientset) error {
 			ignore := admission.Ignore
 			_, err := c.AdmissionregistrationV1().ValidatingAdmissionPolicies().Update(t.Context(), &admission.ValidatingAdmissionPolicy{
-				ObjectMeta: meta.ObjectMeta{Name: shutout.Name}, Spec: admission.ValidatingAdmissionPolicySpec{FailurePolicy: &ignore}}, meta.UpdateOptions{})
+				ObjectMeta: meta.ObjectMeta{Name: shutout.Name}, Spec: admission.ValidatingAdmissionPolicySpec{FailurePolicy: &ignore},
+			}, meta.UpdateOptions{})
 			return err
 		},
 		"there is no ValidatingAdmissionPolicyBinding": func(c *fake.Clientset) error {
@@ -216,7 +217,9 @@ func TestWhatIsMissing(t *testing.T) {
 		"does not deny": func(c *fake.Clientset) error {
 			_, err := c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Update(t.Context(), &admission.ValidatingAdmissionPolicyBinding{
 				ObjectMeta: meta.ObjectMeta{Name: shutout.Name}, Spec: admission.ValidatingAdmissionPolicyBindingSpec{
-					PolicyName: shutout.Name, ValidationActions: []admission.ValidationAction{admission.Audit}, ParamRef: &admission.ParamRef{Namespace: shutout.Namespace, Name: shutout.Name}}}, meta.UpdateOptions{})
+					PolicyName: shutout.Name, ValidationActions: []admission.ValidationAction{admission.Audit}, ParamRef: &admission.ParamRef{Namespace: shutout.Namespace, Name: shutout.Name},
+				},
+			}, meta.UpdateOptions{})
 			return err
 		},
 	} {
