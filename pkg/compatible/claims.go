@@ -97,7 +97,7 @@ func (n *Networks) dial(consumer string, peers []peer) {
 	v := n.view(consumer, n.claims(peers))
 	for i, c := range v.claims {
 		against := v.verdicts[i]
-		if against.at == 0 {
+		if against.place == 0 {
 			continue
 		}
 		p := &peers[c.peer]
@@ -106,7 +106,7 @@ func (n *Networks) dial(consumer string, peers []peer) {
 		} else {
 			p.addresses = false
 		}
-		r := c.extent.parts[c.part][against.at-1].cidr
+		r := c.extent.parts[c.part][against.place-1].cidr
 		p.problem = both(p.problem, c.refused(r, against.with.String()))
 		p.toProvider = both(p.toProvider, c.refused(r, against.with.toProvider(consumer)))
 	}

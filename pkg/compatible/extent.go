@@ -50,7 +50,7 @@ type overlaps struct {
 // overlap is the first range of a part that overlaps ranges of another part, and two of these ranges: the first in the order in which the
 // owner wrote them, and the least. All are places in their part, from 1; 0: there is none.
 type overlap struct {
-	at, first, least int
+	place, first, least int
 }
 
 // extent makes the extent of a Network as its owner wrote it.
@@ -173,7 +173,7 @@ func near(outline []netip.Prefix, r netip.Prefix) []netip.Prefix {
 
 // compareOne compares a range of an extent with all of a part of another one, as far as none before it did overlap.
 func (e *extent) compareOne(r held, at int, o *extent, theirs []held, anyOf, older *overlap, work *int) {
-	needAny, needOlder := anyOf.at == 0, older.at == 0
+	needAny, needOlder := anyOf.place == 0, older.place == 0
 	if !needAny && !needOlder {
 		return
 	}
@@ -194,7 +194,7 @@ func (e *extent) compareOne(r held, at int, o *extent, theirs []held, anyOf, old
 // take notes that the range at a place overlaps one of theirs.
 func (o *overlap) take(at, theirs int, all []held) {
 	switch {
-	case o.at == 0:
+	case o.place == 0:
 		*o = overlap{at, theirs, theirs}
 	case all[theirs-1].cidr.Compare(all[o.least-1].cidr) < 0:
 		o.least = theirs
@@ -208,12 +208,12 @@ func (e *extent) first(o *extent, of *[parts][parts]overlap) (mine, theirs netip
 		var at overlap
 		var which part
 		for b := range parts {
-			if now := of[a][b]; now.at != 0 && (at.at == 0 || now.at < at.at) {
+			if now := of[a][b]; now.place != 0 && (at.place == 0 || now.place < at.place) {
 				at, which = now, b
 			}
 		}
-		if at.at != 0 {
-			return e.parts[a][at.at-1].cidr, o.parts[which][at.first-1].cidr, true
+		if at.place != 0 {
+			return e.parts[a][at.place-1].cidr, o.parts[which][at.first-1].cidr, true
 		}
 	}
 	return mine, theirs, false

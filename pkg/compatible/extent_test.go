@@ -23,13 +23,13 @@ func overlapAsWritten(e *extent, a part, o *extent, b part, older bool) (out ove
 				continue
 			}
 			switch {
-			case out.at == 0:
+			case out.place == 0:
 				out = overlap{i + 1, j + 1, j + 1}
 			case t.cidr.Compare(o.parts[b][out.least-1].cidr) < 0:
 				out.least = j + 1
 			}
 		}
-		if out.at != 0 {
+		if out.place != 0 {
 			return out
 		}
 	}

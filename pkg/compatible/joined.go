@@ -146,11 +146,11 @@ func (n *Networks) apart(p pair) *refusal {
 	for _, e := range []*extent{a, b} {
 		for which := range parts {
 			v := n.among(claim{part: which, extent: e}, n.everybodys())
-			if v.at == 0 {
+			if v.place == 0 {
 				continue
 			}
 			problem := *conflicting("%s of Network %q overlaps %s, and mode Routed would lead there what pods of another tenant's Network send: give it other addresses, or use mode ByFace",
-				e.parts[which][v.at-1].cidr, e.network, v.with)
+				e.parts[which][v.place-1].cidr, e.network, v.with)
 			return &refusal{problem, problem}
 		}
 	}

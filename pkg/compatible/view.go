@@ -23,15 +23,15 @@ type place struct {
 }
 
 // verdict is the first range of a claim that means something else, and the first of what it means: whatever their order, it is the same.
-// at is its place among the claim's ranges, from 1; 0: no range means anything else.
+// place is that among the claim's ranges, from 1; 0: no range means anything else.
 type verdict struct {
-	at   int
-	with meaning
+	place int
+	with  meaning
 }
 
 // or is the one of two verdicts on the same claim that counts.
 func (v verdict) or(o verdict) verdict {
-	if v.at == 0 || o.at != 0 && (o.at < v.at || o.at == v.at && o.with.before(v.with)) {
+	if v.place == 0 || o.place != 0 && (o.place < v.place || o.place == v.place && o.with.before(v.with)) {
 		return o
 	}
 	return v
@@ -146,8 +146,8 @@ func (n *Networks) afterwards(c, o claim) verdict {
 }
 
 func verdictOf(o overlap, theirs *extent, of part, k kind, network string) verdict {
-	if o.at == 0 {
+	if o.place == 0 {
 		return verdict{}
 	}
-	return verdict{o.at, meaning{theirs.parts[of][o.least-1].cidr, k, network}}
+	return verdict{o.place, meaning{theirs.parts[of][o.least-1].cidr, k, network}}
 }

@@ -186,18 +186,18 @@ func TestAnotherSubnetComesBeforeNamedAddresses(t *testing.T) {
 func TestAnAddressThatIsAskedForRests(t *testing.T) {
 	start, wanted := time.Unix(1000, 0), at("10.0.0.9")
 	tests := []struct {
-		name, by, asks string
-		unname         bool
-		after          time.Duration
-		waits          bool
+		name, namedBy, asks string
+		unname              bool
+		after               time.Duration
+		waits               bool
 	}{
-		{name: "another tenant", by: "acme", asks: "evil", waits: true},
-		{name: "the same tenant", by: "acme", asks: "acme"},
-		{name: "slices of who asks", by: "evil", asks: "evil"},
-		{name: "slices of a third", by: "third", asks: "evil"},
-		{name: "after 9 minutes", by: "acme", asks: "evil", after: 9 * time.Minute, waits: true},
-		{name: "after 10 minutes", by: "acme", asks: "evil", after: 10 * time.Minute},
-		{name: "no slice names it any more", by: "acme", asks: "evil", unname: true},
+		{name: "another tenant", namedBy: "acme", asks: "evil", waits: true},
+		{name: "the same tenant", namedBy: "acme", asks: "acme"},
+		{name: "slices of who asks", namedBy: "evil", asks: "evil"},
+		{name: "slices of a third", namedBy: "third", asks: "evil"},
+		{name: "after 9 minutes", namedBy: "acme", asks: "evil", after: 9 * time.Minute, waits: true},
+		{name: "after 10 minutes", namedBy: "acme", asks: "evil", after: 10 * time.Minute},
+		{name: "no slice names it any more", namedBy: "acme", asks: "evil", unname: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestAnAddressThatIsAskedForRests(t *testing.T) {
 			w.state.Turn(start)
 			w.setPod(asking("acme", "server", "shared", model.NICRequest{IP: wanted}))
 			w.settle()
-			s := naming(tt.by, "web-1", wanted)
+			s := naming(tt.namedBy, "web-1", wanted)
 			w.setSlice(s)
 			w.settle()
 			w.end("acme", "server")

@@ -43,7 +43,7 @@ import (
 const (
 	controllerUser = "system:serviceaccount:atoll-system:atoll-controller"
 	inspectUser    = "system:serviceaccount:atoll-system:atoll-inspect"
-	inspectNode    = "inspects"
+	inspectNode    = "n1"
 )
 
 // lab is an API server that aggregates, OVN's databases, a controller, and inspection.

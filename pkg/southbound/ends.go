@@ -34,8 +34,8 @@ type addresses struct {
 // falseEnd is a chassis that has what is another node's.
 type falseEnd struct {
 	chassis string
-	// of is the other node, empty if it is of no node. Address is what the chassis has of it; none if it is the host name.
-	of      string
+	// other is the other node, empty if it is of no node. Address is what the chassis has of it; none if it is the host name.
+	other   string
 	address netip.Addr
 	// doubtful: it may be its own.
 	doubtful bool
@@ -98,7 +98,7 @@ func (e *ends) judge(chassis []ovsdb.TunnelEnds, m machines, now time.Time) []fa
 		}
 		// ovn-northd takes a chassis for that of a node by its host name, while the node's own is away.
 		if m.nodes[c.Hostname] != nil && c.Hostname != c.Name {
-			out = append(out, falseEnd{chassis: c.Name, of: c.Hostname})
+			out = append(out, falseEnd{chassis: c.Name, other: c.Hostname})
 			continue
 		}
 		if len(own.all) == 0 || !settled(own) {
@@ -124,7 +124,7 @@ func (a addresses) falseEnd(c ovsdb.TunnelEnds, holders map[netip.Addr][]string)
 		// Without its agent's report nobody knows whether a node takes tunnels in a network of their own.
 		doubtful := !a.reported || slices.Contains(a.all, address)
 		if !is || !doubtful {
-			out, is = falseEnd{chassis: c.Name, of: holders[address][i], address: address, doubtful: doubtful}, true
+			out, is = falseEnd{chassis: c.Name, other: holders[address][i], address: address, doubtful: doubtful}, true
 		}
 		if !doubtful {
 			return out, true
@@ -148,7 +148,7 @@ func (c *Claims) judge(ctx context.Context, session *ovsdb.Claims) error {
 		if end.doubtful {
 			c.Metrics.doubtful.WithLabelValues(end.chassis).Set(1)
 			if c.says(saying{"doubtful", end.chassis}, time.Now()) {
-				c.Log.Warn("two nodes claim the address of a tunnel end", "chassis", end.chassis, "address", end.address, "other", end.of)
+				c.Log.Warn("two nodes claim the address of a tunnel end", "chassis", end.chassis, "address", end.address, "other", end.other)
 			}
 			continue
 		}
@@ -190,9 +190,9 @@ func (f falseEnd) String() string {
 	const gone = "it is deleted from OVN's southbound database"
 	switch {
 	case f.address.IsValid():
-		return fmt.Sprintf("the chassis of node %s takes tunnels at %s, which is an address of node %s: %s", f.chassis, f.address, f.of, gone)
-	case f.of == "":
+		return fmt.Sprintf("the chassis of node %s takes tunnels at %s, which is an address of node %s: %s", f.chassis, f.address, f.other, gone)
+	case f.other == "":
 		return fmt.Sprintf("the chassis of node %s takes tunnels at what is no address: %s", f.chassis, gone)
 	}
-	return fmt.Sprintf("the chassis of node %s has the host name of node %s: %s", f.chassis, f.of, gone)
+	return fmt.Sprintf("the chassis of node %s has the host name of node %s: %s", f.chassis, f.other, gone)
 }

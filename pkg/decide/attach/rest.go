@@ -17,7 +17,7 @@ const restFor = 10 * time.Minute
 
 // freed says that a pod gives its addresses back.
 func (s *Stage) freed(p *pod) cluster.Freed {
-	return cluster.Freed{Namespace: p.Key.Namespace, At: s.Database.Now}
+	return cluster.Freed{Namespace: p.Key.Namespace, Since: s.Database.Now}
 }
 
 // rests says why a pod cannot have an address that it asks for, yet; nil when it can. Whoever asks for the address of
@@ -25,7 +25,7 @@ func (s *Stage) freed(p *pod) cluster.Freed {
 // for nothing here: they could name any address.
 func (s *Stage) rests(n *networks.Network, p *pod, wanted netip.Addr) *model.Problem {
 	namespaces, freed := s.Catalog.NamedBy(wanted)
-	until := freed.At.Add(restFor)
+	until := freed.Since.Add(restFor)
 	had := s.Cluster.Share(freed.Namespace)
 	if freed.Namespace == "" || !s.Database.Now.Before(until) || had == s.Cluster.Share(p.Key.Namespace) ||
 		!slices.ContainsFunc(namespaces, func(namespace string) bool { return s.Cluster.Share(namespace) == had }) {

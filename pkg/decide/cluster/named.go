@@ -13,15 +13,15 @@ type named map[netip.Addr]naming
 
 // naming is who names an address.
 type naming struct {
-	by    []namer
-	freed Freed
+	namers []namer
+	freed  Freed
 }
 
 // Freed says of which namespace the last pod was that gave an address back while slices named it, and when; zero: none has,
 // as far as this controller knows.
 type Freed struct {
 	Namespace string
-	At        time.Time
+	Since     time.Time
 }
 
 // namer counts the endpoints by which the slices of a namespace name an address.
@@ -66,14 +66,14 @@ func (c *Catalog) note(namespace string, s *model.Slice, more int) {
 // count counts the endpoints by which a namespace's slices name an address.
 func (n named) count(a netip.Addr, namespace string, more int) {
 	entry := n[a]
-	i := slices.IndexFunc(entry.by, func(by namer) bool { return by.namespace == namespace })
+	i := slices.IndexFunc(entry.namers, func(n namer) bool { return n.namespace == namespace })
 	if i < 0 {
-		i, entry.by = len(entry.by), append(entry.by, namer{namespace: namespace})
+		i, entry.namers = len(entry.namers), append(entry.namers, namer{namespace: namespace})
 	}
-	if entry.by[i].times += more; entry.by[i].times == 0 {
-		entry.by = slices.Delete(entry.by, i, i+1)
+	if entry.namers[i].times += more; entry.namers[i].times == 0 {
+		entry.namers = slices.Delete(entry.namers, i, i+1)
 	}
-	if n[a] = entry; len(entry.by) == 0 {
+	if n[a] = entry; len(entry.namers) == 0 {
 		delete(n, a)
 	}
 }
@@ -88,8 +88,8 @@ func (c *Catalog) Named(a netip.Addr) bool {
 // NamedBy are the namespaces whose slices name an address, and the pod that gave it back.
 func (c *Catalog) NamedBy(a netip.Addr) (namespaces []string, freed Freed) {
 	entry := c.named[a]
-	for _, by := range entry.by {
-		namespaces = append(namespaces, by.namespace)
+	for _, n := range entry.namers {
+		namespaces = append(namespaces, n.namespace)
 	}
 	return namespaces, entry.freed
 }

@@ -83,7 +83,7 @@ func (s Spare) leastMissed(named []netip.Addr, holder nb.Owner) netip.Addr {
 	list := make([]candidate, len(named))
 	for i, a := range named {
 		namespaces, freed := s.Catalog.NamedBy(a)
-		list[i], shares[i] = candidate{address: a, freed: freed.At}, map[string]struct{}{}
+		list[i], shares[i] = candidate{address: a, freed: freed.Since}, map[string]struct{}{}
 		for _, namespace := range namespaces {
 			shares[i][s.Cluster.Share(namespace)] = struct{}{}
 		}

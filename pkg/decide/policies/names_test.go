@@ -55,12 +55,12 @@ func TestNamesAreCountedTogether(t *testing.T) {
 		return n
 	}
 	for _, step := range []struct {
-		first, by   int
+		first, sign int
 		early, late int
 		what        string
 	}{{0, +1, names, 0, "the first names"}, {names, +1, names, names, "others besides"}, {0, -1, 0, names, "the first ones no more"}} {
 		clear(looked)
-		s.enlist(asking(step.first), step.by)
+		s.enlist(asking(step.first), step.sign)
 		for key, times := range looked {
 			if times != 1 {
 				t.Errorf("%s: pod %s is looked at %d times", step.what, key, times)
