@@ -53,8 +53,8 @@ func testInstallation(t *testing.T, s *apiserver.Server) {
 			}
 		}
 	}
-	// The controller, the agent, and the two containers of the DNS program's pod.
-	if images != 4 || !strings.Contains(string(out), "192.0.2.0/28") {
+	// The controller, inspection, the agent, and the two containers of the DNS program's pod.
+	if images != 5 || !strings.Contains(string(out), "192.0.2.0/28") {
 		t.Errorf("%d images replaced, or the cluster's ranges not set:\n%s", images, out)
 	}
 }
