@@ -207,15 +207,16 @@ func TestStrangersKeepNoConnection(t *testing.T) {
 		return conn
 	}
 	// ask returns once the answer has come; ends returns when the connection has.
-	ask := func(conn net.Conn, lines ...string) *http.Response {
+	ask := func(conn net.Conn, lines ...string) (status int) {
 		t.Helper()
 		fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n%s\r\n", strings.Join(lines, ""))
 		answer, err := http.ReadResponse(bufio.NewReaderSize(conn, 1<<10), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer answer.Body.Close()
 		_, _ = io.ReadAll(answer.Body)
-		return answer
+		return answer.StatusCode
 	}
 	ends := func(what string, conn net.Conn, within time.Duration) {
 		t.Helper()
@@ -228,7 +229,7 @@ func TestStrangersKeepNoConnection(t *testing.T) {
 		"no token": nil, "made up": {"Authorization: Bearer made-up\r\n"}, "a body that never comes": {"Content-Length: 1000\r\n"},
 	} {
 		conn := dial()
-		if got := ask(conn, lines...).StatusCode; got != http.StatusUnauthorized {
+		if got := ask(conn, lines...); got != http.StatusUnauthorized {
 			t.Errorf("%s: answered %d", what, got)
 		}
 		ends(what, conn, server.IdleTimeout*2/3)
@@ -242,10 +243,10 @@ func TestStrangersKeepNoConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := ask(prometheus, scraper).StatusCode; got != http.StatusOK {
+	if got := ask(prometheus, scraper); got != http.StatusOK {
 		t.Errorf("a scraper's next request is answered %d", got)
 	}
-	if got := ask(dial(), scraper).StatusCode; got != http.StatusOK {
+	if got := ask(dial(), scraper); got != http.StatusOK {
 		t.Errorf("beside connections that say nothing: %d", got)
 	}
 	ends("an idle scraper", prometheus, 4*server.IdleTimeout)

@@ -26,18 +26,12 @@ func finalizing(client *fake.Clientset) {
 	client.PrependReactor("delete", "nodes", func(a testcore.Action) (bool, runtime.Object, error) {
 		name := a.(testcore.DeleteAction).GetName()
 		object, err := client.Tracker().Get(core.SchemeGroupVersion.WithResource("nodes"), "", name)
-		if err != nil || len(object.(*core.Node).Finalizers) == 0 {
-			return false, nil, nil
-		}
-		return true, nil, nil
+		return err == nil && len(object.(*core.Node).Finalizers) > 0, nil, nil
 	})
 	client.PrependReactor("delete", "pods", func(a testcore.Action) (bool, runtime.Object, error) {
 		d := a.(testcore.DeleteAction)
 		object, err := client.Tracker().Get(core.SchemeGroupVersion.WithResource("pods"), d.GetNamespace(), d.GetName())
-		if err != nil || len(object.(*core.Pod).Finalizers) == 0 {
-			return false, nil, nil
-		}
-		return true, nil, nil
+		return err == nil && len(object.(*core.Pod).Finalizers) > 0, nil, nil
 	})
 	client.PrependReactor("patch", "pods", func(a testcore.Action) (bool, runtime.Object, error) {
 		p := a.(testcore.PatchAction)
@@ -273,7 +267,7 @@ func TestCalledAgain(t *testing.T) {
 		if err != nil || !says(said, "waiting for 1 nodes, n1 first") || !says(said, "not waited for, since they are not Ready: n2") {
 			t.Errorf("%v, %q", err, said)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if err := client.CertificatesV1().CertificateSigningRequests().Delete(t.Context(), "of-n1", meta.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
