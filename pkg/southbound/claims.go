@@ -34,7 +34,6 @@ const (
 // ClaimMetrics count what nodes claim in the southbound database and are not given.
 type ClaimMetrics struct {
 	further, deleted *prometheus.CounterVec
-	// doubtful tells nothing of chassis about which there is no doubt.
 	doubtful *prometheus.GaugeVec
 }
 
@@ -56,6 +55,16 @@ func NewClaimMetrics(registry prometheus.Registerer) *ClaimMetrics {
 	}
 	registry.MustRegister(m.further, m.deleted, m.doubtful)
 	return m
+}
+
+// begin has a sample of each chassis before anything is counted of it: the first increase of a counter that has just begun is none to Prometheus.
+func (m *ClaimMetrics) begin(chassis []ovsdb.TunnelEnds) {
+	m.doubtful.Reset()
+	for _, c := range chassis {
+		m.further.WithLabelValues(c.Name)
+		m.deleted.WithLabelValues(c.Name)
+		m.doubtful.WithLabelValues(c.Name).Set(0)
+	}
 }
 
 // Claims takes back what a node claims by OVN's role that Atoll has not given it. It watches the southbound database, and acts at once.

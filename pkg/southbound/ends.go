@@ -142,8 +142,9 @@ func (c *Claims) judge(ctx context.Context, session *ovsdb.Claims) error {
 	if m.nodes, m.reports, listed = c.Machines(); !listed {
 		return nil
 	}
-	found := c.ends.judge(session.Chassis(), m, time.Now())
-	c.Metrics.doubtful.Reset()
+	chassis := session.Chassis()
+	found := c.ends.judge(chassis, m, time.Now())
+	c.Metrics.begin(chassis)
 	for _, end := range found {
 		if end.doubtful {
 			c.Metrics.doubtful.WithLabelValues(end.chassis).Set(1)
