@@ -29,6 +29,8 @@ const (
 	// it.
 	PriorityIsolationLogged = 1000
 	PriorityIsolated        = 999
+	// PriorityLast is below all others.
+	PriorityLast = 0
 	// PriorityFirst is that of the first rule of a ClusterNetworkPolicy of priority 0, the one that is asked first. Each
 	// priority of the API has a range of MaxRules, the rules of one policy in their order.
 	PriorityFirst = 32000

@@ -60,11 +60,33 @@ func PortGroup(l Layout, g Group) nb.Facts {
 	case JudgedGroup():
 		b.origin.Policy = nb.Itself
 		facts.Add(b.fromItself(g))
+		facts.Add(b.askEachTier(g))
 		// In the default Network each node has an ACL of its own, see NodeAccess.
 		if l.Faces {
 			b.origin.Policy = nb.OwnNode
 			facts.Add(b.fromNode(g))
 		}
+	}
+	return facts
+}
+
+// askEachTier has what no policy allows any more judged in each tier.
+//
+// OVN marks a connection that an ACL has dropped. A packet of such a connection that no ACL of a tier is about is let
+// through at once, and the mark goes, although ACLs of later tiers would drop it: every second packet would pass. So each
+// tier but the last passes it on, and the last one, in which nothing forbids it, takes the mark away as OVN means it.
+// (ovn-northd(8), ls_out_acl_eval: the flow of priority 1 for ct_mark.blocked.) What pods send is judged after load
+// balancing, where OVN has no such flow.
+func (b aclBuilder) askEachTier(g Group) nb.Facts {
+	var facts nb.Facts
+	b.origin.Policy = nb.EachTier
+	match := "outport == @" + GroupName(b.layout, g) + " && ct.est && ct_mark.blocked == 1"
+	for tier := TierPlatform; tier <= TierBaseline; tier++ {
+		verdict := model.Pass
+		if tier == TierBaseline {
+			verdict = model.Allow
+		}
+		facts.Add(b.acl(g, "tier/"+strconv.Itoa(tier), model.PolicyIngress, verdictOf(verdict), tier, PriorityLast, match))
 	}
 	return facts
 }

@@ -365,6 +365,8 @@ func words(o nb.Origin) string {
 		return "a pod's own node always reaches it"
 	case nb.Itself:
 		return "a pod always reaches itself"
+	case nb.EachTier:
+		return "a connection that was forbidden is judged in each tier again"
 	case nb.Apart:
 		return "pods of flat Networks reach their own Network, nodes and infrastructure"
 	case nb.Guard:

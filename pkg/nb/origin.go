@@ -9,7 +9,7 @@ type Origin struct {
 	// Network of the ports that the ACL judges; empty for those that are the same in all: the guard, what keeps strangers out, what
 	// nobody serves, and what consumers have of a provider.
 	Network string
-	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, Guard, Faces, Peers, Apart and Unserved.
+	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, EachTier, Guard, Faces, Peers, Apart and Unserved.
 	Policy string
 	// Direction is Ingress or Egress, as seen from the pod.
 	Direction string
@@ -28,6 +28,8 @@ const (
 	OwnNode = "own-node"
 	// Itself lets a pod reach itself through a virtual address.
 	Itself = "itself"
+	// EachTier has a connection that was forbidden judged in each tier again.
+	EachTier = "each-tier"
 	// Guard drops what no pod may send, in the name of a router or of a DHCP server.
 	Guard = "guard"
 	// Faces says who in the default Network reaches the pods of others by their faces.

@@ -73,14 +73,16 @@ var fields = map[string]field{
 	// The first packet of a connection has SYN alone. (RFC 9293.)
 	"tcp.flags": {needs: isProtocol(model.TCP), compare: compareNumber(func(Packet) uint64 { return 2 })},
 	// The only ICMP that is traced is a question for an echo. (RFC 792, RFC 4443.)
-	"icmp4.type":     {needs: isICMP(is4), compare: compareNumber(func(Packet) uint64 { return 8 })},
-	"icmp6.type":     {needs: isICMP(is6), compare: compareNumber(func(Packet) uint64 { return 128 })},
-	"ip.is_frag":     {is: never},
-	"ct.new":         {is: always},
-	"ct.dnat":        {is: func(p Packet) bool { return p.translated }},
-	"flags.loopback": {is: func(p Packet) bool { return p.Loopback }},
-	"inport":         {compare: compareSwitchPort(func(p Packet) string { return p.outport })},
-	"outport":        {compare: compareSwitchPort(func(p Packet) string { return p.out })},
+	"icmp4.type":      {needs: isICMP(is4), compare: compareNumber(func(Packet) uint64 { return 8 })},
+	"icmp6.type":      {needs: isICMP(is6), compare: compareNumber(func(Packet) uint64 { return 128 })},
+	"ip.is_frag":      {is: never},
+	"ct.new":          {is: always},
+	"ct.est":          {is: never},
+	"ct_mark.blocked": {compare: compareNumber(func(Packet) uint64 { return 0 })},
+	"ct.dnat":         {is: func(p Packet) bool { return p.translated }},
+	"flags.loopback":  {is: func(p Packet) bool { return p.Loopback }},
+	"inport":          {compare: compareSwitchPort(func(p Packet) string { return p.outport })},
+	"outport":         {compare: compareSwitchPort(func(p Packet) string { return p.out })},
 }
 
 func portField(protocol model.Protocol) field {

@@ -82,7 +82,7 @@ func TestMatchesThatAreNotUnderstood(t *testing.T) {
 		"(ip4":                      `where ")" is expected`,
 		"eth.type == 0x800":         "the field eth.type",
 		"tcp.src == 80":             "the field tcp.src",
-		"ct.est":                    "the field ct.est",
+		"ct.rpl":                    "the field ct.rpl",
 		"ip4.src":                   "after the field",
 		"ip4.src == $none_ip4":      "no port group",
 		"ip4.src == $g":             "no port group",
