@@ -34,7 +34,7 @@ const (
 // ClaimMetrics count what nodes claim in the southbound database and are not given.
 type ClaimMetrics struct {
 	further, deleted *prometheus.CounterVec
-	doubtful *prometheus.GaugeVec
+	doubtful         *prometheus.GaugeVec
 }
 
 // NewClaimMetrics makes metrics and registers them.
