@@ -15,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// traces prints what a network plugin may leave on a node, a line for each thing. Routes of link-local addresses are the kernel's own: it makes them
-// a second or more after the address, which has a line.
+// traces prints what a network plugin may leave on a node, a line for each thing. Link-local addresses of IPv6 and their routes are the kernel's own:
+// it makes them of the link's MAC address, which changes when a node is started again. A link that is left has a line by itself.
 const traces = `
 ip -o link | awk -F': ' '{sub(/@.*/, "", $2); print "link " $2}'
-ip -o addr | awk '{print "address " $4 " on " $2}'
+ip -o addr | awk '$4 !~ /^fe80:/ {print "address " $4 " on " $2}'
 ip -4 route show table all | sed 's/^/route /; s/ *$//'
 ip -6 route show table all | grep -v '^fe80\|^multicast ff00\|^local fe80\|^anycast fe80' | sed 's/^/route /; s/ *$//; s/ expires [0-9]*sec//'
 ip rule | sed 's/^/rule /'
