@@ -42,19 +42,46 @@ func (t *ChassisTable) Close() { t.client.Close() }
 
 // List reads all chassis.
 func (t *ChassisTable) List(ctx context.Context) ([]Chassis, error) {
-	results, err := ask(ctx, t.client, []ovsdb.Operation{{
-		Op: ovsdb.OperationSelect, Table: tableChassis, Columns: []string{"name", "hostname"}, Where: []ovsdb.Condition{},
-	}})
+	results, err := ask(ctx, t.client, []ovsdb.Operation{selectChassis()})
 	if err != nil {
 		return nil, fmt.Errorf("read chassis: %w", err)
 	}
-	var out []Chassis
-	for _, row := range results[0].Rows {
+	return chassisOf(results[0]), nil
+}
+
+// ListAll reads all chassis, and the rows of Chassis_Private whose chassis is gone. Of these only the name is known. A row stays alone when somebody deletes the
+// chassis by another tool, such as ovn-sbctl chassis-del.
+func (t *ChassisTable) ListAll(ctx context.Context) ([]Chassis, error) {
+	results, err := ask(ctx, t.client, []ovsdb.Operation{
+		selectChassis(), {Op: ovsdb.OperationSelect, Table: tablePrivate, Columns: []string{"name"}, Where: []ovsdb.Condition{}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read chassis: %w", err)
+	}
+	out := chassisOf(results[0])
+	known := make(map[string]struct{}, len(out))
+	for _, c := range out {
+		known[c.Name] = struct{}{}
+	}
+	for _, c := range chassisOf(results[1]) {
+		if _, is := known[c.Name]; !is {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+func selectChassis() ovsdb.Operation {
+	return ovsdb.Operation{Op: ovsdb.OperationSelect, Table: tableChassis, Columns: []string{"name", "hostname"}, Where: []ovsdb.Condition{}}
+}
+
+func chassisOf(result ovsdb.OperationResult) (out []Chassis) {
+	for _, row := range result.Rows {
 		name, _ := row["name"].(string)
 		hostname, _ := row["hostname"].(string)
 		out = append(out, Chassis{Name: name, Hostname: hostname})
 	}
-	return out, nil
+	return out
 }
 
 // Delete deletes a chassis and what it wrote of itself; its encapsulations go with it, and ports that it has bound are unbound.

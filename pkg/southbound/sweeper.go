@@ -26,8 +26,9 @@ const (
 	lookAtList = 5 * time.Second
 )
 
-// Sweeper deletes chassis of nodes that are shut out, at once, and those whose Node objects are gone: every other node keeps a tunnel to them; and rows that a node has added to tables that nothing
-// uses. The database must be Atoll's alone.
+// Sweeper deletes chassis of nodes that are shut out, at once, and those whose Node objects are gone: every other node keeps a tunnel to them. With a chassis it deletes
+// the node's row of Chassis_Private, also one whose chassis is gone. And it deletes rows that a node has added to tables that nothing uses. The database must be
+// Atoll's alone.
 type Sweeper struct {
 	Kube kubernetes.Interface
 	// Southbound is reached with all rights.
@@ -105,7 +106,8 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 
 // sweepChassis deletes those of nodes that are shut out, and of nodes that are gone.
 func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable, out shutout.List) error {
-	chassis, err := table.List(ctx)
+	// A private row without its chassis is swept as a chassis.
+	chassis, err := table.ListAll(ctx)
 	if err != nil {
 		return err
 	}
