@@ -257,3 +257,45 @@ func TestAGoneNodeGetsNothing(t *testing.T) {
 		t.Error("it has no port when the node is there again")
 	}
 }
+
+// TestANodeThatComesAgainIsServed: a Node that is listed again is served as any other, for good, whether it was shut out, is still so, or comes as the time of its
+// absence ends. Admission keeps nodes that are shut out from being listed; what the API server lists, it has admitted.
+func TestANodeThatComesAgainIsServed(t *testing.T) {
+	goes := func(a *absence) { a.deleteNode("n1") }
+	comes := func(a *absence) {
+		again := node("n1", 9)
+		again.UID, again.Addresses = "uid-again", []netip.Addr{at("192.0.2.11")}
+		a.setNode(again)
+	}
+	list := func(names ...string) func(*absence) { return func(a *absence) { a.setShutOut(names...) } }
+	later := func(d time.Duration) func(*absence) { return func(a *absence) { a.state.Turn(a.began.Add(d)) } }
+	settle := func(a *absence) { a.settle() }
+	for name, steps := range map[string][]func(*absence){
+		"at once":                               {goes, comes},
+		"while the time runs":                   {goes, settle, later(model.KeepNode / 2), settle, comes},
+		"in the moment in which the time ends":  {goes, settle, later(model.KeepNode), comes},
+		"when the time is over":                 {goes, settle, later(model.KeepNode), settle, comes},
+		"after a shut-out, admitted":            {list("n1"), goes, settle, list(), settle, comes},
+		"as it is admitted":                     {list("n1"), goes, settle, list(), comes},
+		"while it is shut out":                  {list("n1"), goes, settle, comes},
+		"as it is shut out":                     {goes, settle, list("n1"), comes},
+		"it was shut out while it was kept":     {goes, settle, list("n1"), settle, comes},
+		"it is shut out when it is there again": {goes, settle, comes, settle, list("n1")},
+		"it goes and comes while the time runs": {goes, settle, comes, settle, later(time.Minute), goes, settle, comes},
+		"its last pod goes in the same moment":  {goes, settle, func(a *absence) { a.deletePod(a.pods[0].Key); a.deletePod(a.pods[1].Key) }, comes},
+	} {
+		a := absent("10.244.0.0/24")
+		given := a.given("n1")
+		for _, step := range steps {
+			step(a)
+		}
+		a.settle()
+		a.turn(a.began.Add(3 * model.KeepNode))
+		late := pod("a", "late", "red")
+		a.setPod(late)
+		a.settle()
+		if now := a.given("n1"); a.rows() == "" || !a.hasPort(late) || now.NodeUID != "uid-again" || !slices.Equal(now.Addresses, given.Addresses) || !slices.Equal(now.Faces, given.Faces) {
+			t.Errorf("%s: it had %+v, and has %+v; a new pod has a port: %t; rows:\n%s", name, given, now, a.hasPort(late), a.rows())
+		}
+	}
+}
