@@ -28,7 +28,7 @@ import (
 // testShutOut: what a thief does with a node's credentials to have the node back is refused while the node is shut out, and nobody gives them pods. The controls are
 // the same before, and the same of another node.
 func testShutOut(t *testing.T, s *apiserver.Server) {
-	const refused = "is shut out (ConfigMap atoll-nodes-shut-out)"
+	const refused = "is shut out (ConfigMap atoll-nodes-shut-out): a year later, or with --old-credentials-have-ended, atoll node admit"
 	admin := clientFor(t, s.RESTConfig())
 	grant(t, admin, "kubelets", "system:nodes",
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "nodes/status", "serviceaccounts/token", "pods"}, Verbs: []string{"create", "update", "get"}},
