@@ -46,7 +46,9 @@ func (s *Signer) see(ctx context.Context) error {
 }
 
 // InspectBundle is what verifies atoll-inspect for the API server, in PEM; nil while it is not known. The central authority is in it because
-// controllers of the version before answer by its certificates until the upgrade is over.
+// controllers of the version before answer by its certificates until the upgrade is over. The leader cannot tell when that is, and who goes back to that version
+// needs it again: so it stays in the bundle in all of this version, and goes in the next. Meanwhile it lets in nobody else: it signs no server certificate with the
+// names of the Service any more.
 func (s *Signer) InspectBundle() []byte {
 	all := s.authorities.Load()
 	if all == nil {
