@@ -32,11 +32,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/certs"
-	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/config/defaults"
 	"github.com/atoll-net/atoll/pkg/controller"
-	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/inspectapi"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/model"
 	"github.com/atoll-net/atoll/pkg/ovsdb"
@@ -55,6 +52,8 @@ type Options struct {
 	Ill bool
 	// Mute: no agent tells of flows, since each cannot read the southbound database.
 	Mute bool
+	// Apart: inspection has a process of its own, as it is installed. TestMain of the test's package has to call ServeApart.
+	Apart bool
 }
 
 // Cluster is one that runs until the end of its test.
@@ -65,7 +64,8 @@ type Cluster struct {
 	served  *httptest.Server
 	away    *httptest.Server
 	feed    *kube.Feed
-	agents  *agents
+	// inspection is in a process of its own; nil: it is in this one.
+	inspection *apart
 	// northbound is OVN's database.
 	northbound ovsdb.Asker
 }
@@ -167,46 +167,41 @@ func (c *Cluster) run(listener net.Listener, database database, o Options) {
 	c.must(err)
 	c.feed, err = kube.NewFeed(as, kube.Options{Logger: log, ShutOut: true})
 	c.must(err)
-	// Whoever only looks on does not share what is taken.
-	looking, err := kube.NewFeed(as, kube.Options{Logger: log})
-	c.must(err)
 	writer, err := kube.NewWriter(as, c.feed, kube.WriterOptions{Logger: log})
 	c.must(err)
-	settings, err := config.Parse(config.Defaults())
+	settings, err := settingsOfAll()
 	c.must(err)
-	settings.Flows.On = true
 	northbound := ovsdb.Config{Addresses: []string{database.address}, Log: log}
 	engine := controller.New(controller.Config{
 		Database: northbound, Defaults: defaults.Of(settings), Source: c.feed, Sink: writer, Epoch: "in process", Log: log,
 		Metrics: controller.NewMetrics(prometheus.NewRegistry()),
 	})
 	signer := certs.NewSigner(certs.SignerConfig{Client: client, Log: log})
-	north, south := ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase}, ovsdb.Asker{Config: northbound, Database: ovsdb.SouthboundDatabase}
-	c.northbound = north
-	inquirer := inspect.Inquirer{
-		Source: "inspection in process", Client: client, Held: func() (inspect.Held, error) { return inspect.HeldBy(looking, settings) },
-		Northbound: &north, Southbound: &south, Mirror: inspect.NewMirror(northbound), Settings: func() (config.Settings, error) { return settings, nil },
-	}
-	c.agents = &agents{held: looking.Held, ill: o.Ill, mute: o.Mute}
+	c.northbound = ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
-	var running sync.WaitGroup
-	for _, run := range []func() error{
-		func() error { return c.feed.Run(ctx) }, func() error { return looking.Run(ctx) }, func() error { writer.Run(ctx); return nil }, func() error { signer.Run(ctx); return nil },
+	runs := []func() error{
+		func() error { return c.feed.Run(ctx) }, func() error { writer.Run(ctx); return nil }, func() error { signer.Run(ctx); return nil },
 		func() error { return engine.Run(ctx) },
-		func() error {
-			return inspectapi.ServeOn(ctx, listener, inspectapi.Config{
-				Client: client, Answers: inquirer, Nodes: inquirer, Agents: c.agents.all(), Flows: inquirer, FlowAgents: c.agents.flows, AllNodes: inquirer,
-				CheckAgents: c.agents.check, Databases: inspectapi.Databases(north, south), TLS: &tls.Config{Certificates: c.served.TLS.Certificates}, Log: log,
-			})
-		},
-	} {
+	}
+	question := asked{Host: as.Host, Token: as.BearerToken, CA: as.CAData, Database: database.address, Ill: o.Ill, Mute: o.Mute}
+	if o.Apart {
+		c.inspection, err = startApart(c.t.Context(), question, listener)
+		c.must(err)
+		c.t.Cleanup(c.inspection.kill)
+	} else {
+		here, err := newInspection(question, c.served.TLS.Certificates)
+		c.must(err)
+		runs = append(runs, func() error { return here.serve(ctx, listener) })
+	}
+	var running sync.WaitGroup
+	for _, run := range runs {
 		running.Go(func() {
 			if err := run(); err != nil && ctx.Err() == nil {
 				c.t.Error(err)
 			}
 		})
 	}
-	c.t.Cleanup(func() { cancel(); running.Wait(); inquirer.Mirror.Close() })
+	c.t.Cleanup(func() { cancel(); running.Wait() })
 }
 
 // settle waits until the controller has given addresses and written rows, has pods run under their faces and their ports bound, and waits until inspection answers.

@@ -1,5 +1,5 @@
 // Package inprocess is a small cluster that lives in a test's process, for tests of programs that ask one: nothing is installed, started or compiled for it, and
-// it is there within a second.
+// it is there within a second. Inspection may have a process of its own (Options.Apart), which is the test's program once more.
 //
 //	kubeconfig of a user --HTTP--> server: objects, rights --/apis/inspect.atoll.dev--> pkg/inspectapi --> pkg/inspect
 //	                                  ^                                                                   |    |

@@ -45,11 +45,17 @@ func costly() []byte {
 // soon is how long a renewal of the Lease may take, and a pod's port, by the time that the machine gives: as long as the Lease lasts.
 const soon = 15 * time.Second
 
-// TestInspectionDoesNotStarveTheController: a Tenant's admin and an operator keep all places of inspection that they can have at work, with trials that end at their bound among it, in the process that leads.
-// Its Lease is renewed meanwhile, and a new pod gets its address and its port.
+// TestMain is inspection, too, in a process of its own.
+func TestMain(m *testing.M) {
+	ServeApart()
+	os.Exit(m.Run())
+}
+
+// TestInspectionDoesNotStarveTheController: inspection is a process of its own on the controller's machine, as it is installed. A Tenant's admin and an operator keep all of its places that they
+// can have at work, with trials that end at their bound among it. The controller's Lease is renewed meanwhile, and a new pod gets its address and its port; and so when inspection is killed at its work.
 //
-// It has no control: without places all eight trials work at once, and the Lease is renewed as well, because Go gives each goroutine its turn after some milliseconds. How much later that
-// is depends on the machine. What places bound is how many work at once, which TestWorkLeavesProcessors of pkg/inspectapi counts, with a control.
+// The load has no control: the kernel gives each process its turn, and without places the Lease is renewed as well. How much later that is depends on the machine. What places bound is how many
+// work at once, which TestWorkLeavesProcessors of pkg/inspectapi counts, with a control.
 func TestInspectionDoesNotStarveTheController(t *testing.T) {
 	t.Parallel()
 	objects, err := os.ReadFile(filepath.Join("..", "..", "pkg", "cli", "testdata", "cluster.yaml"))
@@ -60,7 +66,7 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 	for i := range 10 {
 		text += fmt.Sprintf("\n---\n{apiVersion: v1, kind: Pod, metadata: {namespace: red, name: own-%d, labels: {app: own, own: \"%d\"}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}", i, i)
 	}
-	c := Start(t, Options{Objects: text, Schema: filepath.Join("..", "rowgen", "ovn-nb.ovsschema")})
+	c := Start(t, Options{Objects: text, Schema: filepath.Join("..", "rowgen", "ovn-nb.ovsschema"), Apart: true})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -92,14 +98,16 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 		last              atomic.Pointer[string]
 	)
 	body := costly()
+	asking, quiet := context.WithCancel(ctx)
+	defer quiet()
 	asks := func(user, method, path string, body []byte) {
 		client, err := rest.HTTPClientFor(c.config(user))
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		for ctx.Err() == nil {
-			request, err := http.NewRequestWithContext(ctx, method, c.served.URL+"/apis/inspect.atoll.dev/v1alpha1"+path, bytes.NewReader(body))
+		for asking.Err() == nil {
+			request, err := http.NewRequestWithContext(asking, method, c.served.URL+"/apis/inspect.atoll.dev/v1alpha1"+path, bytes.NewReader(body))
 			if err != nil {
 				t.Error(err)
 				return
@@ -138,28 +146,37 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 		return fmt.Errorf("%d questions are answered, of which %d trials are at their bound", answered.Load(), bounded.Load())
 	})
 
+	// What is measured is at work all the time.
+	trials := bounded.Load()
+	c.goesOn("inspection is at work")
+	wait.Until(t, wait.Patience, "more trials to end", func() bool { return bounded.Load() > trials })
+	t.Logf("%d questions were answered, of which %d trials at their bound", answered.Load(), bounded.Load())
+	c.inspection.kill()
+	quiet()
+	c.goesOn("inspection was killed")
+}
+
+// goesOn is an error of the test unless the Lease is renewed, and a new pod has its address and its port.
+func (c *Cluster) goesOn(when string) {
+	c.t.Helper()
 	client, err := kubernetes.NewForConfig(c.config(controllerUser))
 	c.must(err)
 	renewed := func() time.Time {
-		lease, err := client.CoordinationV1().Leases("red").Get(t.Context(), "leads", meta.GetOptions{})
+		lease, err := client.CoordinationV1().Leases("red").Get(c.t.Context(), "leads", meta.GetOptions{})
 		c.must(err)
 		return lease.Spec.RenewTime.Time
 	}
-	// What is measured is at work all the time.
-	trials := bounded.Load()
 	var before time.Time
-	wait.Within(t, soon, "the Lease to be renewed", func() { before = renewed() }, func(context.Context) error {
+	wait.Within(c.t, soon, when+": the Lease to be renewed", func() { before = renewed() }, func(context.Context) error {
 		if !renewed().After(before) {
 			return errors.New("it is not renewed")
 		}
 		return nil
 	})
-	var key model.PodKey
-	pods := 0
-	wait.Within(t, soon, "the pod to have its port", func() {
-		pods++
-		key = model.PodKey{Namespace: "red", Name: fmt.Sprintf("late-%d", pods)}
-		_, err := client.CoreV1().Pods(key.Namespace).Create(t.Context(), &core.Pod{
+	key := model.PodKey{Namespace: "red"}
+	wait.Within(c.t, soon, when+": the pod to have its port", func() {
+		key.Name = fmt.Sprintf("late-%d", time.Now().UnixNano())
+		_, err := client.CoreV1().Pods(key.Namespace).Create(c.t.Context(), &core.Pod{
 			ObjectMeta: meta.ObjectMeta{Name: key.Name, Namespace: key.Namespace}, Spec: core.PodSpec{NodeName: "n1", Containers: []core.Container{{Name: "c", Image: "i"}}},
 		}, meta.CreateOptions{})
 		c.must(err)
@@ -174,6 +191,4 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 		}
 		return err
 	})
-	wait.Until(t, wait.Patience, "more trials to end", func() bool { return bounded.Load() > trials })
-	t.Logf("%d questions were answered, of which %d trials at their bound", answered.Load(), bounded.Load())
 }
