@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -183,10 +185,20 @@ func TestLive(t *testing.T) {
 	}
 }
 
-func TestDiffering(t *testing.T) {
-	got := differing("a [x_test.go] []\nb [] []\n", "a [x_test.go y_test.go] []\nb [] []\nc [z_test.go] []\n")
-	if strings.Join(got, " ") != "a c" {
-		t.Errorf("got %q", got)
+func TestOnlyTaggedTestsAreOfIntegration(t *testing.T) {
+	dir := t.TempDir()
+	for name, source := range map[string]string{
+		"a_test.go": "package a\n\nfunc TestUnit(t *testing.T) {}\n",
+		"b_test.go": "// Package a.\n\n//go:build integration\n\npackage a\n\nfunc TestReal(t *testing.T) {}\n\nfunc FuzzReal(f *testing.F) {}\n",
+		"c_test.go": "//go:build e2e\n\npackage a\n\nfunc TestCluster(t *testing.T) {}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := integrationTests(dir)
+	if err != nil || anyOf(append(got, got...)) != "^(FuzzReal|TestReal)$" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 

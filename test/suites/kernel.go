@@ -14,15 +14,15 @@ import (
 )
 
 // kernelPackages have tests of packets, which run on the userspace datapath with the other integration tests, and on the
-// kernel's here. They ask ovn.Datapath which it is. Tests are chosen by their names, as go test -run and -skip do: those
-// that send no packet through Open vSwitch are not among them.
-func kernelPackages() []struct{ path, tests, but string } {
-	return []struct{ path, tests, but string }{
-		{"./pkg/agent", ".", ""},
-		{"./pkg/chassis", "^TestRestarts$", ""},
-		{"./pkg/decide", "WithPackets$", ""},
-		{"./pkg/porthole", ".", ""},
-		{"./test/policy/agree", "RandomWithPackets$", ""},
+// kernel's here. They ask ovn.Datapath which it is. Tests are chosen by their names, as go test -run does: those that send no
+// packet through Open vSwitch are not among them. Without a pattern all integration tests of the package are chosen.
+func kernelPackages() []struct{ dir, tests string } {
+	return []struct{ dir, tests string }{
+		{"pkg/agent", ""},
+		{"pkg/chassis", "^TestRestarts$"},
+		{"pkg/decide", "WithPackets$"},
+		{"pkg/porthole", ""},
+		{"test/policy/agree", "RandomWithPackets$"},
 	}
 }
 
@@ -52,7 +52,14 @@ func kernel(ctx context.Context, r *runner, out *result) error {
 	// Some tests take seconds each.
 	out.live = true
 	for _, p := range kernelPackages() {
-		if err := inside.goTest(ctx, out, "-tags=integration", "-count=1", "-timeout=20m", "-exec="+program, "-run="+p.tests, "-skip="+p.but, p.path); err != nil {
+		if p.tests == "" {
+			tagged, err := integrationTests(p.dir)
+			if err != nil {
+				return err
+			}
+			p.tests = anyOf(tagged)
+		}
+		if err := inside.goTest(ctx, out, "-tags=integration", "-count=1", "-timeout=30m", "-exec="+program, "-run="+p.tests, "./"+p.dir); err != nil {
 			return err
 		}
 	}

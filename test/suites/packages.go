@@ -45,19 +45,24 @@ func alone(ctx context.Context, r *runner, out *result) error {
 	return r.goTest(ctx, out, r.chosen("-tags=e2e", "-count=1", "-timeout=60m", "-parallel=4", installed)...)
 }
 
-// integration runs the tests of the packages that have some with that tag, but for those of suite alone. Two packages run at a time: they start
-// servers, and wait for them.
+// integration runs the tests that have that tag, but for those of suite alone. Those of the same packages that have none are part of suite unit. Two
+// packages run at a time: they start servers, and wait for them.
 func integration(ctx context.Context, r *runner, out *result) error {
-	const files = "{{.ImportPath}} {{.TestGoFiles}} {{.XTestGoFiles}}"
-	without, err := r.output(ctx, ".", "go", "list", "-e", "-f", files, "./...")
+	listed, err := r.output(ctx, ".", "go", "list", "-e", "-tags=integration", "-f", "{{.ImportPath}}\t{{.Dir}}", "./...")
 	if err != nil {
 		return err
 	}
-	with, err := r.output(ctx, ".", "go", "list", "-e", "-tags=integration", "-f", files, "./...")
-	if err != nil {
-		return err
+	var packages, tests []string
+	for line := range strings.Lines(listed) {
+		name, dir, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		tagged, err := integrationTests(dir)
+		if err != nil {
+			return err
+		}
+		if len(tagged) > 0 {
+			packages, tests = append(packages, name), append(tests, tagged...)
+		}
 	}
-	packages := differing(without, with)
 	if len(packages) == 0 {
 		return fmt.Errorf("find integration tests: no package has any")
 	}
@@ -65,9 +70,22 @@ func integration(ctx context.Context, r *runner, out *result) error {
 	if err != nil {
 		return err
 	}
-	flags := []string{"-tags=integration", "-count=1", "-p=2", "-timeout=20m"}
+	flags := []string{"-tags=integration", "-count=1", "-p=2", "-timeout=20m", "-run=" + anyOf(tests)}
 	return r.goTest(ctx, out, r.chosenBut(elsewhere, append(flags, packages...)...)...)
 }
+
+// anyOf is the pattern of go test -run for tests of these names.
+func anyOf(tests []string) string {
+	slices.Sort(tests)
+	return "^(" + strings.Join(slices.Compact(tests), "|") + ")$"
+}
+
+// integrationTests finds the names of the tests of a directory that are built with tag integration only.
+func integrationTests(dir string) ([]string, error) {
+	return testsIn(dir, func(source []byte) bool { return integrationTag.Match(source) })
+}
+
+var integrationTag = regexp.MustCompile(`(?m)^//go:build integration\b`)
 
 // quietTests are the names of the tests of quiet.
 func quietTests(root string) ([]string, error) {
@@ -78,7 +96,7 @@ func quietTests(root string) ([]string, error) {
 			return nil, fmt.Errorf("read list of suite alone: %w", err)
 		}
 		before := len(names)
-		there, err := testsIn(filepath.Join(root, q.dir))
+		there, err := testsIn(filepath.Join(root, q.dir), func([]byte) bool { return true })
 		if err != nil {
 			return nil, err
 		}
@@ -96,8 +114,8 @@ func quietTests(root string) ([]string, error) {
 
 var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 
-// testsIn finds the names of the tests in a directory, whatever their build tags.
-func testsIn(dir string) ([]string, error) {
+// testsIn finds the names of the tests in those files of a directory whose source is wanted, whatever their build tags.
+func testsIn(dir string, wanted func(source []byte) bool) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {
 		return nil, fmt.Errorf("list tests: %w", err)
@@ -107,6 +125,9 @@ func testsIn(dir string) ([]string, error) {
 		source, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read test: %w", err)
+		}
+		if !wanted(source) {
+			continue
 		}
 		for _, match := range testFunc.FindAllSubmatch(source, -1) {
 			if name := string(match[1]); name != "TestMain" {

@@ -158,18 +158,3 @@ func fuzz(ctx context.Context, r *runner, out *result) error {
 	}
 	return nil
 }
-
-// differing returns the first words of the lines of b that are not in a.
-func differing(a, b string) []string {
-	known := map[string]bool{}
-	for line := range strings.Lines(a) {
-		known[line] = true
-	}
-	var words []string
-	for line := range strings.Lines(b) {
-		if word, _, _ := strings.Cut(line, " "); !known[line] {
-			words = append(words, word)
-		}
-	}
-	return words
-}
