@@ -80,6 +80,8 @@ type packageTally struct {
 	ended bool
 	// begun: a test of it began.
 	begun bool
+	// running are tests that began and have not ended.
+	running map[string]bool
 }
 
 func newTally(r *result) *tally {
@@ -89,7 +91,7 @@ func newTally(r *result) *tally {
 func (t *tally) of(name string) *packageTally {
 	p := t.packages[name]
 	if p == nil {
-		p = &packageTally{outcomes: map[string]string{}, outputs: map[string]*strings.Builder{}}
+		p = &packageTally{outcomes: map[string]string{}, outputs: map[string]*strings.Builder{}, running: map[string]bool{}}
 		t.packages[name] = p
 	}
 	return p
@@ -135,10 +137,12 @@ func (t *tally) add(e event) {
 		p.print(e.Test, e.Output)
 	case "run":
 		p.begun = true
+		p.running[e.Test] = true
 	case "attr":
 		p.attributes = append(p.attributes, e.Test+": "+e.Key+": "+e.Value)
 	case "pass", "fail", "skip":
 		if e.Test != "" {
+			delete(p.running, e.Test)
 			// With -count a test ends several times.
 			if p.outcomes[e.Test] != "fail" {
 				p.outcomes[e.Test] = e.Action
@@ -162,8 +166,9 @@ func (t *tally) finish(e event, p *packageTally) {
 	if len(p.outcomes) == 0 && e.Action != "fail" {
 		return // it has no tests
 	}
-	if e.Action == "fail" && len(bad) == 0 {
-		bad = []string{""} // it did not build, or ended outside its tests
+	// It did not build, ended outside its tests, or ended in the middle of them, so that the others did not run.
+	if e.Action == "fail" && (len(bad) == 0 || len(p.running) > 0) {
+		bad = append(bad, "")
 	}
 	t.result.passed += passed
 	fmt.Fprintf(t.result.out, "%s  %-60s %4d passed %8.1fs\n", verdict(len(bad) == 0), strings.TrimPrefix(e.Package, module), passed, e.Elapsed)

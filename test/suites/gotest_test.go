@@ -48,6 +48,17 @@ func TestTally(t *testing.T) {
 			passed: 1, failed: 1,
 		},
 		{
+			name: "a package that runs out of time after a test failed",
+			events: `
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"panic: test timed out\n"}
+{"Action":"fail","Package":"p"}`,
+			failed: 2,
+			shows:  []string{"TestB did not end", "timed out"},
+		},
+		{
 			name: "a skipped test counts as failed",
 			events: `
 {"Action":"output","Package":"p","Test":"TestA","Output":"no root\n"}

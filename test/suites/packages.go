@@ -22,6 +22,33 @@ var quiet = []struct{ dir, tests string }{
 	{"pkg/decide", "(WithPackets|UnderTraffic|WithinASecond)$"},
 }
 
+// unraced are packages that start no goroutine, and whose tests compute for seconds: the race detector takes five to twelve times as long there, and
+// would have nothing to find.
+var unraced = []string{
+	"pkg/compatible", "pkg/compile", "pkg/policytrial", "test/adding", "test/docs", "test/matrix/between", "test/monitoring", "test/naming",
+	"test/policy/cases", "test/policy/oracle", "test/policy/random",
+}
+
+// unit runs the tests that need nothing else.
+func unit(ctx context.Context, r *runner, out *result) error {
+	listed, err := r.output(ctx, ".", "go", "list", "./...")
+	if err != nil {
+		return err
+	}
+	with, without := strings.Fields(listed), make([]string, 0, len(unraced))
+	for _, dir := range unraced {
+		without = append(without, module+dir)
+	}
+	with = slices.DeleteFunc(with, func(name string) bool { return slices.Contains(without, name) })
+	if err := r.goTest(ctx, out, r.chosen(append([]string{"-race"}, with...)...)...); err != nil {
+		return err
+	}
+	if err := r.goTest(ctx, out, r.chosen(without...)...); err != nil {
+		return err
+	}
+	return r.histories(ctx, out)
+}
+
 // e2e runs the tests on whole clusters, but for those of suite alone.
 func e2e(ctx context.Context, r *runner, out *result) error {
 	out.live = true

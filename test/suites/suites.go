@@ -37,12 +37,7 @@ func suites() []suite {
 		{name: "quick", run: func(ctx context.Context, r *runner, out *result) error {
 			return r.goTest(ctx, out, r.chosen("./...")...)
 		}},
-		{name: "unit", needs: needsCompiler, run: func(ctx context.Context, r *runner, out *result) error {
-			if err := r.goTest(ctx, out, r.chosen("-race", "./...")...); err != nil {
-				return err
-			}
-			return r.histories(ctx, out)
-		}},
+		{name: "unit", needs: needsCompiler, run: unit},
 		{name: "integration", needs: needsParts, run: integration},
 		{name: "e2e", needs: needsParts, run: e2e},
 		{name: "alone", needs: needsParts, run: alone},
