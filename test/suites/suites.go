@@ -108,11 +108,11 @@ func lint(ctx context.Context, r *runner, out *result) error {
 	return nil
 }
 
-// histories plays 10,000 random histories of a cluster, the same in each run, so that a change which fails is to blame; make histories draws
+// histories plays 4,000 random histories of a cluster, the same in each run, so that a change which fails is to blame; make histories draws
 // others. It does so without the race detector, which finds nothing in one goroutine and takes ten times as long, and on two processors. Number and
 // seed are environment variables, which the test reads: so Go's test cache keeps the result, which it does not with flags of package rapid.
 func (r *runner) histories(ctx context.Context, out *result) error {
-	const each = 5000
+	const each = 2000
 	var (
 		doing   errgroup.Group
 		printed [2]bytes.Buffer
