@@ -95,6 +95,9 @@ func (x *Index) Remove(p Pods) {
 	}
 }
 
+// Empty reports whether the index holds no selectors.
+func (x *Index) Empty() bool { return len(x.hooks) == 0 }
+
 // Matching are the selectors that select the pod, by their texts.
 func (x *Index) Matching(t Target) map[string]Pods {
 	out := map[string]Pods{}

@@ -39,9 +39,7 @@ func (s *Stage) acquire(key groupKey, members compile.Members, l compile.Layout)
 			s.remote.Add(key.network, key)
 		}
 		s.graph.Set(compile.GroupOwner(l, key.group), rows(l, key.group))
-		if sel := s.selectors[members.Selector]; sel != nil {
-			sel.groups++
-		} else {
+		if s.selectors[members.Selector] == nil {
 			s.blocksOf(key.uid).add(members.Block)
 		}
 		s.tellMembers(key, members)
@@ -59,12 +57,7 @@ func (s *Stage) release(key groupKey) {
 	s.remote.Drop(key.network, key)
 	s.graph.Delete(compile.GroupOwner(g.layout, key.group))
 	s.tellMembers(key, g.members)
-	if sel := s.selectors[g.members.Selector]; sel != nil {
-		sel.groups--
-		s.forgetUnused(g.members.Selector)
-		return
-	}
-	if s.blocksOf(key.uid).remove(g.members.Block) {
+	if s.selectors[g.members.Selector] == nil && s.blocksOf(key.uid).remove(g.members.Block) {
 		delete(s.blocks, key.uid)
 	}
 }
@@ -107,8 +100,7 @@ func (s *Stage) GroupsOf(key model.PodKey, a model.Attachment) []nb.Ref {
 			rows[g.row] = struct{}{}
 		}
 	}
-	for text := range m.selectors {
-		sel := s.selectors[text]
+	for sel := range m.selectors {
 		enter(sel.group)
 		for _, p := range m.ports {
 			enter(compile.NamedGroup(sel.pods, p))

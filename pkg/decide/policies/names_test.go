@@ -31,13 +31,13 @@ func TestNamesAreCountedTogether(t *testing.T) {
 	sel := s.selector(everybody)
 	sel.users[model.PolicyKey{Name: "another"}] = 1
 	for i := range 10 {
-		m := &member{network: "red", selectors: map[string]struct{}{}}
+		m := &member{key: model.PodKey{Namespace: "team", Name: fmt.Sprint("p", i)}, network: "red", selectors: map[*selector]struct{}{}}
 		for k := range 2 * names {
 			m.ports = append(m.ports, model.PodPort{Name: fmt.Sprint("n", k), Protocol: model.TCP, Port: 80})
 		}
-		key := model.PodKey{Namespace: "team", Name: fmt.Sprint("p", i)}
-		s.members[key] = m
-		s.join(sel, key, m)
+		s.members[m.key] = m
+		s.residents.Add(m.network, m)
+		s.join(sel, m)
 	}
 	asking := func(first int) *model.Policy {
 		p := &model.Policy{Key: model.PolicyKey{Name: "p"}, Subject: match.Pods{Namespace: "team"}}

@@ -17,9 +17,11 @@ type policy struct {
 	needs map[string]*needs
 }
 
-// needs are the port groups that a policy's rows in a Network need, and those that its rows in the database may still need.
+// needs are the port groups that a policy's rows in a Network need (wanted), and those that its rows in the database may still need (held).
 type needs struct {
 	wanted, held map[groupKey]struct{}
+	// watches are the selectors' pods that these groups are made of, in the same way.
+	watches, watched map[watch]struct{}
 	// written: the database has the rows that the graph wants.
 	written bool
 	// beyond: the policy's owner was told that some of it is beyond a bound in the Network.
@@ -106,7 +108,7 @@ func (s *Stage) enlist(m *model.Policy, by int) {
 		tally(s.selector(pods).users, m.Key, by)
 	}
 	subject := s.selector(m.Subject)
-	tally(subject.subjects, m.Key, by)
+	s.countSubject(subject, m.Key, by)
 	before, judged := subject.isolates, subject.judges
 	for d, isolates := range m.Isolates {
 		if isolates {
@@ -134,8 +136,13 @@ func (s *Stage) enlist(m *model.Policy, by int) {
 	for sel := range others {
 		s.recount(sel)
 	}
+	if by < 0 {
+		s.narrow(subject)
+	}
 	for _, pods := range all {
-		s.forgetUnused(pods.String())
+		if sel := s.selectors[pods.String()]; sel != nil {
+			s.forgetUnused(sel)
+		}
 	}
 }
 
@@ -150,9 +157,9 @@ func (s *Stage) countLogs(sharers string, by int) {
 }
 
 // tellGroups tells of pods whose port groups may be others.
-func (s *Stage) tellGroups(pods map[model.PodKey]struct{}) {
-	for key := range pods {
-		s.GroupsChanged.Changed(key)
+func (s *Stage) tellGroups(pods map[*member]struct{}) {
+	for m := range pods {
+		s.GroupsChanged.Changed(m.key)
 	}
 }
 

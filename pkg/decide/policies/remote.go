@@ -124,8 +124,7 @@ func (s *Stage) RemotePlacesOf(key model.PodKey, a model.Attachment) []nb.Member
 					out = append(out, compile.RemotePlaces(layout, words, s.seenBy(network, a))...)
 				}
 			}
-			for text := range m.selectors {
-				sel := s.selectors[text]
+			for sel := range m.selectors {
 				enter(sel.group)
 				for _, p := range m.ports {
 					enter(compile.NamedGroup(sel.pods, p))

@@ -127,7 +127,11 @@ func (p *policy) meansNodes(hosts []compile.Host) bool {
 
 // compileUnsettled compiles the policies that are to be looked at.
 func (s *Stage) compileUnsettled() {
-	for _, at := range slices.SortedFunc(maps.Keys(s.unsettled.Take()), placement.compare) {
+	work := slices.SortedFunc(maps.Keys(s.unsettled.Take()), placement.compare)
+	for _, at := range work {
+		s.watchFor(at)
+	}
+	for _, at := range work {
 		if p := s.policies[at.policy]; p != nil {
 			facts, some := s.compile(p, at.network)
 			s.compiled = append(s.compiled, compiled{at, facts, some})
@@ -135,21 +139,19 @@ func (s *Stage) compileUnsettled() {
 	}
 }
 
-// compile gives a policy's rows in a Network, and takes the port groups that they need. Without a pod that it selects there it has
-// none.
+// hasRows reports whether a policy has rows in a Network: while it selects a pod there.
+func (s *Stage) hasRows(p *policy, network string) bool {
+	n, _ := s.world.Networks.Served(network)
+	return p.Policy != nil && n != nil && len(s.selectors[p.Subject.String()].selected[network]) > 0
+}
+
+// compile gives a policy's rows in a Network, if it has any there, and takes the port groups that they need.
 func (s *Stage) compile(p *policy, network string) (nb.Facts, bool) {
-	n, layout := s.world.Networks.Served(network)
-	need := p.needs[network]
-	if p.Policy == nil || n == nil || len(s.selectors[p.Subject.String()].selected[network]) == 0 {
-		if need != nil {
-			need.wanted = nil
-		}
+	if !s.hasRows(p, network) {
 		return nb.Facts{}, false
 	}
-	if need == nil {
-		need = &needs{held: map[groupKey]struct{}{}, written: true}
-		p.needs[network] = need
-	}
+	n, layout := s.world.Networks.Served(network)
+	need := p.needs[network]
 	around := s.around(p.Policy, n, layout)
 	s.tellBeyond(p.Policy, need, around)
 	need.wanted = map[groupKey]struct{}{}
@@ -254,7 +256,7 @@ func (s *Stage) Connected() {
 	}
 }
 
-// releaseUnneeded gives back port groups that a policy needs no more, since no row of it in the database does.
+// releaseUnneeded gives back port groups that a policy needs no more, and then the pods in them, since no row of it in the database does.
 func (s *Stage) releaseUnneeded(at placement) {
 	p := s.policies[at.policy]
 	need := p.needs[at.network]
@@ -262,6 +264,12 @@ func (s *Stage) releaseUnneeded(at placement) {
 		if _, wanted := need.wanted[key]; !wanted {
 			delete(need.held, key)
 			s.release(key)
+		}
+	}
+	for w := range need.watched {
+		if _, wanted := need.watches[w]; !wanted {
+			delete(need.watched, w)
+			s.unwatch(w)
 		}
 	}
 	if len(need.held) == 0 {

@@ -4,11 +4,13 @@ import (
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/decide/pass"
 	"github.com/atoll-net/atoll/pkg/match"
 	"github.com/atoll-net/atoll/pkg/model"
 )
 
-// selector is a selector that policies use, stored once, and the pods with ports that it selects, by Network.
+// selector is a selector that policies use, stored once, and the pods with ports that it selects, by Network: while it is a subject those of
+// all Networks, and else those of the Networks where policies need them (watch.go).
 type selector struct {
 	text string
 	pods match.Pods
@@ -17,15 +19,15 @@ type selector struct {
 	// users mention the selector; subjects are the users that it is the subject of. Both are counted: a policy that changes
 	// counts twice for a moment.
 	users, subjects map[model.PolicyKey]int
-	// groups counts the port groups that are made of it.
-	groups int
+	// watched counts, by Network, the policies with rows that need the selector's pods there.
+	watched map[string]int
 	// isolates counts the subjects that isolate in each direction, judges those that decide anything.
 	isolates [2]int
 	judges   int
 	// asked counts the users that ask for ports of a name.
 	asked map[compile.NamedPorts]int
 	// selected are the pods.
-	selected map[string]map[model.PodKey]struct{}
+	selected pass.Index[string, *member]
 	// named counts the pods with a port that is asked for.
 	named map[nameIn]map[model.PodPort]int
 }
@@ -33,10 +35,12 @@ type selector struct {
 // nameIn is a name of ports in a Network.
 type nameIn struct{ network, name string }
 
-// member is what a pod with a port counts for: where, and with which ports, by the texts of selectors.
+// member is what a pod with a port counts for: where, with which ports, and for which selectors. There may be many thousand pairs of a selector
+// and a pod: both sides hold pointers, which are small.
 type member struct {
+	key       model.PodKey
 	network   string
-	selectors map[string]struct{}
+	selectors map[*selector]struct{}
 	ports     []model.PodPort
 }
 
@@ -58,7 +62,7 @@ func (sel *selector) portsOf(network string, ask compile.NamedPorts) []model.Pod
 	return out
 }
 
-// selector finds the selector with those requirements, or makes it and finds its pods.
+// selector finds the selector with those requirements, or makes it. A new one holds no pods.
 func (s *Stage) selector(pods match.Pods) *selector {
 	text := pods.String()
 	if sel := s.selectors[text]; sel != nil {
@@ -66,37 +70,17 @@ func (s *Stage) selector(pods match.Pods) *selector {
 	}
 	sel := &selector{
 		text: text, pods: pods, group: compile.PodsGroup(pods), users: map[model.PolicyKey]int{}, subjects: map[model.PolicyKey]int{},
-		asked: map[compile.NamedPorts]int{}, selected: map[string]map[model.PodKey]struct{}{}, named: map[nameIn]map[model.PodPort]int{},
+		watched: map[string]int{}, asked: map[compile.NamedPorts]int{}, selected: pass.Index[string, *member]{}, named: map[nameIn]map[model.PodPort]int{},
 	}
 	s.selectors[text] = sel
-	s.index.Add(pods)
-	for name, keys := range s.cluster.PodsIn {
-		ns := s.cluster.Namespaces[name]
-		if ns == nil || !pods.Holds(name, ns.Labels) {
-			continue
-		}
-		for key := range keys {
-			if m := s.members[key]; m != nil && pods.Labels.Matches(s.world.Pods.Pod(key).Labels) {
-				s.join(sel, key, m)
-			}
-		}
-	}
 	return sel
 }
 
-// forgetUnused forgets a selector that no policy mentions any more, and no port group is made of.
-func (s *Stage) forgetUnused(text string) {
-	sel := s.selectors[text]
-	if sel == nil || len(sel.users) > 0 || sel.groups > 0 {
-		return
+// forgetUnused forgets a selector that no policy mentions any more, or needs for rows that the database still has.
+func (s *Stage) forgetUnused(sel *selector) {
+	if len(sel.users) == 0 && len(sel.watched) == 0 {
+		delete(s.selectors, sel.text)
 	}
-	for _, keys := range sel.selected {
-		for key := range keys {
-			delete(s.members[key].selectors, text)
-		}
-	}
-	s.index.Remove(sel.pods)
-	delete(s.selectors, text)
 }
 
 // settle takes a pod that has its port into the books of the selectors that select it, or brings them up to date; one that has lost it
@@ -113,18 +97,20 @@ func (s *Stage) settle(key model.PodKey) {
 		m = nil
 	}
 	if m == nil {
-		m = &member{network: a.Network, selectors: map[string]struct{}{}, ports: p.Ports}
+		m = &member{key: key, network: a.Network, selectors: map[*selector]struct{}{}, ports: p.Ports}
 		s.members[key] = m
+		s.residents.Add(m.network, m)
 	}
-	found := s.index.Matching(match.Target{Namespace: ns.Name, NamespaceLabels: ns.Labels, Labels: p.Labels})
-	for text := range m.selectors {
-		if _, still := found[text]; !still {
-			s.leave(s.selectors[text], key, m)
+	found := s.matching(m.network, match.Target{Namespace: ns.Name, NamespaceLabels: ns.Labels, Labels: p.Labels})
+	for sel := range m.selectors {
+		if _, still := found[sel.text]; !still {
+			s.leave(sel, m)
 		}
 	}
 	for text := range found {
-		if _, had := m.selectors[text]; !had {
-			s.join(s.selectors[text], key, m)
+		sel := s.selectors[text]
+		if _, had := m.selectors[sel]; !had {
+			s.join(sel, m)
 		}
 	}
 }
@@ -135,39 +121,57 @@ func (s *Stage) exit(key model.PodKey) {
 	if m == nil {
 		return
 	}
-	for text := range m.selectors {
-		s.leave(s.selectors[text], key, m)
+	for sel := range m.selectors {
+		s.leave(sel, m)
 	}
+	s.residents.Drop(m.network, m)
 	delete(s.members, key)
 }
 
 // join and leave count a pod among those that a selector selects, and out of them.
-func (s *Stage) join(sel *selector, key model.PodKey, m *member) {
-	m.selectors[sel.text] = struct{}{}
-	s.GroupsChanged.Changed(key)
-	pods := sel.selected[m.network]
-	if pods == nil {
-		pods = map[model.PodKey]struct{}{}
-		sel.selected[m.network] = pods
+func (s *Stage) join(sel *selector, m *member) {
+	if len(sel.selected[m.network]) == 0 {
 		s.recompileAll(sel.subjects, m.network)
 	}
-	pods[key] = struct{}{}
-	s.countNames(sel, m, +1)
+	sel.hold(m)
+	s.GroupsChanged.Changed(m.key)
+	s.recompileNamed(sel, m.network, sel.countNames(m, +1))
 }
 
-func (s *Stage) leave(sel *selector, key model.PodKey, m *member) {
-	delete(m.selectors, sel.text)
-	s.GroupsChanged.Changed(key)
-	pods := sel.selected[m.network]
-	if delete(pods, key); len(pods) == 0 {
-		delete(sel.selected, m.network)
+func (s *Stage) leave(sel *selector, m *member) {
+	sel.drop(m)
+	if len(sel.selected[m.network]) == 0 {
 		s.recompileAll(sel.subjects, m.network)
 	}
-	s.countNames(sel, m, -1)
+	s.GroupsChanged.Changed(m.key)
+	s.recompileNamed(sel, m.network, sel.countNames(m, -1))
 }
 
-// countNames counts a pod's ports with names; the first one and the last concern the policies that ask for it.
-func (s *Stage) countNames(sel *selector, m *member, by int) {
+// hold and drop enter a pair of a selector and a pod in the books of both, and take it out of them.
+func (sel *selector) hold(m *member) {
+	m.selectors[sel] = struct{}{}
+	sel.selected.Add(m.network, m)
+}
+
+func (sel *selector) drop(m *member) {
+	delete(m.selectors, sel)
+	sel.selected.Drop(m.network, m)
+}
+
+// recompileNamed has the policies compiled anew that ask for ports of the selector's pods in a Network, if these have others than before.
+func (s *Stage) recompileNamed(sel *selector, network string, others bool) {
+	if !others {
+		return
+	}
+	s.recompileAll(sel.users, network)
+	// Pods that may send there mean the same ports.
+	for _, from := range s.world.Networks.Peers(network, model.PolicyIngress) {
+		s.recompileAll(sel.users, from)
+	}
+}
+
+// countNames counts a pod's ports with names that are asked for. It reports whether one of them is the first or was the last.
+func (sel *selector) countNames(m *member, by int) (others bool) {
 	for _, p := range m.ports {
 		if !sel.asks(p) {
 			continue
@@ -180,28 +184,25 @@ func (s *Stage) countNames(sel *selector, m *member, by int) {
 		}
 		before := counts[p]
 		tally(counts, p, by)
-		if toggled(before, counts[p]) {
-			s.recompileAll(sel.users, m.network)
-			// Pods that may send there mean the same ports.
-			for _, network := range s.world.Networks.Peers(m.network, model.PolicyIngress) {
-				s.recompileAll(sel.users, network)
-			}
-		}
+		others = others || toggled(before, counts[p])
 		if len(counts) == 0 {
 			delete(sel.named, at)
 		}
 	}
+	return others
 }
 
-// recount counts the ports with names anew, when other names are asked for.
+// recount counts the ports with names anew, when other names are asked for. Those who ask are compiled anew for it.
 func (s *Stage) recount(sel *selector) {
 	sel.named = map[nameIn]map[model.PodPort]int{}
-	for _, keys := range sel.selected {
-		for key := range keys {
-			if m := s.members[key]; slices.ContainsFunc(m.ports, sel.asks) {
-				s.countNames(sel, m, +1)
-				s.GroupsChanged.Changed(key)
+	for network, pods := range sel.selected {
+		others := false
+		for m := range pods {
+			if slices.ContainsFunc(m.ports, sel.asks) {
+				others = sel.countNames(m, +1) || others
+				s.GroupsChanged.Changed(m.key)
 			}
 		}
+		s.recompileNamed(sel, network, others)
 	}
 }

@@ -33,12 +33,15 @@ type Stage struct {
 	graph   *graph.Graph
 
 	policies map[model.PolicyKey]*policy
-	// index finds the selectors of a pod, and selectors them by their texts.
-	index     *match.Index
+	// subjects finds those selectors of a pod that are subjects, watched the others that policies need in its Network, and selectors all by
+	// their texts.
+	subjects  *match.Index
+	watched   map[string]*match.Index
 	selectors map[string]*selector
-	// members are the pods with ports.
-	members map[model.PodKey]*member
-	groups  map[groupKey]*group
+	// members are the pods with ports, residents those of each Network.
+	members   map[model.PodKey]*member
+	residents pass.Index[string, *member]
+	groups    map[groupKey]*group
 	// remote are the groups of a Network with pods of others in them, served the Networks that may have other neighbours than those of which
 	// neighbours tells.
 	remote     pass.Index[string, groupKey]
@@ -69,8 +72,8 @@ func New(c *cluster.Cluster, world World, g *graph.Graph, stage pass.Stage) *Sta
 	s := &Stage{
 		GroupsChanged: pass.NewTopic[model.PodKey](stage), JudgingChanged: pass.NewTopic[string](stage),
 		cluster: c, world: world, graph: g,
-		policies: map[model.PolicyKey]*policy{}, index: match.NewIndex(), selectors: map[string]*selector{},
-		members: map[model.PodKey]*member{}, groups: map[groupKey]*group{}, blocks: map[string]*blocks{},
+		policies: map[model.PolicyKey]*policy{}, subjects: match.NewIndex(), watched: map[string]*match.Index{}, selectors: map[string]*selector{},
+		members: map[model.PodKey]*member{}, residents: pass.Index[string, *member]{}, groups: map[groupKey]*group{}, blocks: map[string]*blocks{},
 		remote: pass.Index[string, groupKey]{}, served: pass.NewQueue[string](stage), neighbours: map[string]neighbours{},
 		unsettled: pass.NewQueue[placement](stage), moved: pass.NewQueue[model.PodKey](stage),
 		asking: map[model.PolicyKey]struct{}{}, hosts: map[string]compile.Host{}, changed: pass.NewQueue[string](stage), logged: map[string]int{},

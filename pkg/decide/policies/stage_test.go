@@ -18,32 +18,41 @@ import (
 	"github.com/atoll-net/atoll/pkg/nb"
 )
 
-// world is a Network with pods, and no Services.
+// world is the Network red with pods, and no Services.
 type world struct {
-	network     model.Network
+	network model.Network
+	// others are other Networks, by name, and peers those that have to do with one, in each direction.
+	others      map[string]*model.Network
+	peers       map[string][2][]string
 	pods        map[model.PodKey]*model.Pod
 	attachments map[model.PodKey]*model.Attachment
 	events      []string
 }
 
 func (w *world) Served(name string) (*model.Network, compile.Layout) {
-	if name != w.network.Name {
+	n := w.others[name]
+	if name == w.network.Name {
+		n = &w.network
+	}
+	if n == nil {
 		return nil, compile.Layout{}
 	}
-	return &w.network, compile.Layout{Name: name, UID: w.network.UID, Subnets: []compile.SubnetLayout{{
+	return n, compile.Layout{Name: name, UID: n.UID, Subnets: []compile.SubnetLayout{{
 		Name: "front", Ranges: []compile.Range{{CIDR: netip.MustParsePrefix("10.0.0.0/24")}},
 	}}}
 }
 
-func (w *world) Holders(string) map[model.PodKey]struct{} {
+func (w *world) Holders(network string) map[model.PodKey]struct{} {
 	out := map[model.PodKey]struct{}{}
-	for key := range w.attachments {
-		out[key] = struct{}{}
+	for key, a := range w.attachments {
+		if a.Network == network {
+			out[key] = struct{}{}
+		}
 	}
 	return out
 }
 
-func (*world) Peers(string, model.Direction) []string             { return nil }
+func (w *world) Peers(name string, d model.Direction) []string    { return w.peers[name][d] }
 func (*world) Joined(string) []string                             { return nil }
 func (w *world) Pod(key model.PodKey) *model.Pod                  { return w.pods[key] }
 func (w *world) Attachment(key model.PodKey) *model.Attachment    { return w.attachments[key] }
@@ -62,6 +71,7 @@ type bench struct {
 	graph   *graph.Graph
 	cluster *cluster.Cluster
 	ports   *pass.Topic[model.PodKey]
+	served  *pass.Topic[string]
 	// told are the pods whose groups may be others, judging the Networks where judging begins or ends.
 	told    map[model.PodKey]struct{}
 	judging []string
@@ -72,16 +82,17 @@ func newBench(t testing.TB) *bench {
 	order := pass.NewOrder("cluster", "policies")
 	stage := order.Stage("policies")
 	w := &world{
-		network: model.Network{Name: "red", UID: "red-uid", Type: model.VPC},
-		pods:    map[model.PodKey]*model.Pod{}, attachments: map[model.PodKey]*model.Attachment{},
+		network: model.Network{Name: "red", UID: "red-uid", Type: model.VPC}, others: map[string]*model.Network{}, peers: map[string][2][]string{},
+		pods: map[model.PodKey]*model.Pod{}, attachments: map[model.PodKey]*model.Attachment{},
 	}
 	b := &bench{
 		world: w, t: t, graph: graph.New(), cluster: cluster.New(cluster.Settings{}, order.Stage("cluster")),
 		ports: pass.NewTopic[model.PodKey](order.Stage("cluster")), told: map[model.PodKey]struct{}{},
 	}
 	networks := func() *pass.Topic[string] { return pass.NewTopic[string](order.Stage("cluster")) }
+	b.served = networks()
 	b.Stage = policies.New(b.cluster, policies.World{
-		Networks: w, Pods: w, Services: w, Sink: w, PortChanged: b.ports, ServedChanged: networks(), AnswersChanged: networks(), SeenChanged: networks(),
+		Networks: w, Pods: w, Services: w, Sink: w, PortChanged: b.ports, ServedChanged: b.served, AnswersChanged: networks(), SeenChanged: networks(),
 	}, b.graph, stage)
 	b.GroupsChanged.Follow(stage, func(key model.PodKey) { b.told[key] = struct{}{} })
 	b.JudgingChanged.Follow(stage, func(name string) { b.judging = append(b.judging, name) })
@@ -89,12 +100,16 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// attach gives a pod its port.
+// attach gives a pod its port, in red.
 func (b *bench) attach(name, address string, labels map[string]string) model.PodKey {
+	return b.attachTo("red", name, address, labels)
+}
+
+func (b *bench) attachTo(network, name, address string, labels map[string]string) model.PodKey {
 	key := model.PodKey{Namespace: "team", Name: name}
 	b.pods[key] = &model.Pod{Key: key, UID: name, Labels: labels}
 	b.attachments[key] = &model.Attachment{
-		PodUID: name, Network: "red", NetworkUID: "red-uid", Subnet: "front", Addresses: []netip.Prefix{netip.MustParsePrefix(address + "/24")},
+		PodUID: name, Network: network, NetworkUID: network + "-uid", Subnet: "front", Addresses: []netip.Prefix{netip.MustParsePrefix(address + "/24")},
 	}
 	b.cluster.PodsIn.Add(key.Namespace, key)
 	b.ports.Changed(key)
