@@ -21,6 +21,11 @@ func NamedGroup(pods match.Pods, port model.PodPort) Group {
 	return Group(pods.String() + " port " + strconv.Quote(port.Name) + " " + string(port.Protocol) + " " + strconv.Itoa(int(port.Port)))
 }
 
+// ShareGroup are those of them that are a tenant's: of one whose pods give a name more numbers than a rule counts.
+func ShareGroup(pods match.Pods, tenant string) Group {
+	return Group(pods.String() + " of " + strconv.Quote(tenant))
+}
+
 // IsolatedGroup are the ports of pods that have in that direction only what a NetworkPolicy allows.
 func IsolatedGroup(d model.Direction) Group { return Group("isolated " + d.String()) }
 

@@ -16,8 +16,8 @@ import (
 // Around is what a policy's rules meet in one Network.
 type Around struct {
 	Layout Layout
-	// Named: the ports with a name that pods have which a selector selects, each once, in order.
-	Named map[NamedPorts][]model.PodPort
+	// Named: the ports with a name that pods have which a selector selects, by whose they are, in order.
+	Named map[NamedPorts][]Given
 	// Nodes: the addresses of the nodes that a selector selects, by its text.
 	Nodes map[string][]netip.Addr
 	// Hosts are nodes under the addresses by which pods of other nodes see them.
@@ -29,7 +29,7 @@ type Around struct {
 	// Remote: in that direction selectors of peers mean pods of other Networks, too. RemoteNamed are the ports with a name that those of
 	// them have to which the Network's pods may send.
 	Remote      [2]bool
-	RemoteNamed map[NamedPorts][]model.PodPort
+	RemoteNamed map[NamedPorts][]Given
 }
 
 // NamedPorts asks for the ports of that name of the pods that a selector selects. Protocol is empty for any.
@@ -75,9 +75,10 @@ func Policy(p model.Policy, in Around) nb.Facts {
 }
 
 // Members say whose ports are in a group: those of pods that a selector selects, by its text, or of some of them; or, without
-// one, those of the pods that a block means. Remote: it is a RemoteGroup of that direction.
+// one, those of the pods that a block means. Remote: it is a RemoteGroup of that direction. Share: it is a ShareGroup of that tenant.
 type Members struct {
 	Selector  string
+	Share     string
 	Block     model.Block
 	Remote    bool
 	Direction model.Direction
@@ -102,12 +103,8 @@ func Groups(p model.Policy, in Around) map[Group]Members {
 					groups[BlockGroup(*peer.Block)] = Members{Block: *peer.Block}
 				}
 			}
-			if b.named[d][i].own {
-				for ask, pods := range asks(p, d, r) {
-					for _, port := range in.Named[ask] {
-						groups[NamedGroup(pods, port)] = Members{Selector: pods.String()}
-					}
-				}
+			for ask, pods := range asks(p, d, r) {
+				maps.Copy(groups, namedGroups(pods, r, b.named[d][i].own[ask]))
 			}
 			remoteGroups(groups, b, d, i, in)
 		}
@@ -116,6 +113,21 @@ func Groups(p model.Policy, in Around) map[Group]Members {
 		groups[JudgedGroup()] = subject
 	}
 	return groups
+}
+
+// namedGroups are the groups of pods with ports of a name that a rule needs: of each number that counts, and of each tenant whose numbers do
+// not, if the rule denies.
+func namedGroups(pods match.Pods, r model.Rule, of counted) map[Group]Members {
+	out := map[Group]Members{}
+	for _, port := range of.ports {
+		out[NamedGroup(pods, port)] = Members{Selector: pods.String()}
+	}
+	if r.Verdict == model.Deny {
+		for _, tenant := range of.beyond {
+			out[ShareGroup(pods, tenant)] = Members{Selector: pods.String(), Share: tenant}
+		}
+	}
+	return out
 }
 
 // Names are the names of ports that a policy asks for, and whose.
@@ -378,29 +390,33 @@ func (c policyCompiler) compileNamed() {
 				continue
 			}
 			asked[ask] = true
-			if c.named.own {
-				for _, named := range c.around.Named[ask] {
-					c.addNamed(pods, named, NamedGroup(pods, named), done)
-				}
-			}
-			if c.direction == model.PolicyIngress || !c.around.Remote[c.direction] || !c.named.remote {
-				continue
-			}
-			for _, named := range c.around.RemoteNamed[ask] {
-				c.addNamed(pods, named, RemoteGroup(c.direction, NamedGroup(pods, named)), done)
+			c.addCounted(pods, c.named.own[ask], func(g Group) Group { return g }, done)
+			if c.direction == model.PolicyEgress && c.around.Remote[c.direction] {
+				c.addCounted(pods, c.named.remote[ask], func(g Group) Group { return RemoteGroup(c.direction, g) }, done)
 			}
 		}
 	}
 }
 
-// addNamed makes the ACLs of one number of a name, of the pods of a group that give it, if they are not there already.
-func (c policyCompiler) addNamed(pods match.Pods, named model.PodPort, group Group, done map[string]bool) {
-	text := fmt.Sprintf("%s.dst == %d", named.Protocol, named.Port)
+// addCounted makes the ACLs of the numbers of a name that count, and of a rule that denies those of all ports of the tenants whose numbers do not.
+func (c policyCompiler) addCounted(pods match.Pods, of counted, groupOf func(Group) Group, done map[string]bool) {
+	for _, port := range of.ports {
+		c.addNamed(pods, groupOf(NamedGroup(pods, port)), fmt.Sprintf(" && %s.dst == %d", port.Protocol, port.Port), done)
+	}
+	if c.rule.Verdict == model.Deny {
+		for _, tenant := range of.beyond {
+			c.addNamed(pods, groupOf(ShareGroup(pods, tenant)), "", done)
+		}
+	}
+}
+
+// addNamed makes the ACLs of ports of the pods of a group, if they are not there already.
+func (c policyCompiler) addNamed(pods match.Pods, group Group, ports string, done map[string]bool) {
 	for _, f := range c.namedPeers(pods, group) {
 		key := "named/" + f.key + "/" + GroupName(c.layout, group)
 		if !done[key] {
 			done[key] = true
-			c.add(key, f.match+" && "+text)
+			c.add(key, f.match+ports)
 		}
 	}
 }

@@ -33,15 +33,15 @@ func TestGoldenPolicies(t *testing.T) {
 func surroundings(l compile.Layout, p model.Policy) compile.Around {
 	in := compile.Around{
 		Layout: l, Nodes: map[string][]netip.Addr{}, Faces: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")},
-		Named: map[compile.NamedPorts][]model.PodPort{}, RemoteNamed: map[compile.NamedPorts][]model.PodPort{},
+		Named: map[compile.NamedPorts][]compile.Given{}, RemoteNamed: map[compile.NamedPorts][]compile.Given{},
 	}
 	for ask := range compile.Names(p) {
 		switch ask.Name {
 		case "http":
-			in.RemoteNamed[ask] = []model.PodPort{{Name: "http", Protocol: model.TCP, Port: 9090}}
-			in.Named[ask] = []model.PodPort{{Name: "http", Protocol: model.TCP, Port: 80}, {Name: "http", Protocol: model.TCP, Port: 8080}}
+			in.RemoteNamed[ask] = []compile.Given{{Ports: []model.PodPort{{Name: "http", Protocol: model.TCP, Port: 9090}}}}
+			in.Named[ask] = []compile.Given{{Ports: []model.PodPort{{Name: "http", Protocol: model.TCP, Port: 80}, {Name: "http", Protocol: model.TCP, Port: 8080}}}}
 		case "dns":
-			in.Named[ask] = []model.PodPort{{Name: "dns", Protocol: model.UDP, Port: 53}}
+			in.Named[ask] = []compile.Given{{Ports: []model.PodPort{{Name: "dns", Protocol: model.UDP, Port: 53}}}}
 		}
 	}
 	for _, r := range p.Rules[model.PolicyEgress] {

@@ -54,13 +54,14 @@ func remoteGroups(groups map[Group]Members, p bounded, d model.Direction, rule i
 			groups[RemoteGroup(d, PodsGroup(*peer.Pods))] = Members{Selector: peer.Pods.String(), Remote: true, Direction: d}
 		}
 	}
-	if d == model.PolicyIngress || !p.named[d][rule].remote {
+	if d == model.PolicyIngress {
 		// What a policy's own pods receive goes to ports that they name themselves.
 		return
 	}
 	for ask, pods := range asks(p.Policy, d, r) {
-		for _, port := range in.RemoteNamed[ask] {
-			groups[RemoteGroup(d, NamedGroup(pods, port))] = Members{Selector: pods.String(), Remote: true, Direction: d}
+		for g, members := range namedGroups(pods, r, p.named[d][rule].remote[ask]) {
+			members.Remote, members.Direction = true, d
+			groups[RemoteGroup(d, g)] = members
 		}
 	}
 }

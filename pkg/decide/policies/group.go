@@ -39,8 +39,11 @@ func (s *Stage) acquire(key groupKey, members compile.Members, l compile.Layout)
 			s.remote.Add(key.network, key)
 		}
 		s.graph.Set(compile.GroupOwner(l, key.group), rows(l, key.group))
-		if s.selectors[members.Selector] == nil {
+		switch {
+		case s.selectors[members.Selector] == nil:
 			s.blocksOf(key.uid).add(members.Block)
+		case members.Share != "":
+			s.shares++
 		}
 		s.tellMembers(key, members)
 	}
@@ -57,6 +60,9 @@ func (s *Stage) release(key groupKey) {
 	s.remote.Drop(key.network, key)
 	s.graph.Delete(compile.GroupOwner(g.layout, key.group))
 	s.tellMembers(key, g.members)
+	if g.members.Share != "" {
+		s.shares--
+	}
 	if s.selectors[g.members.Selector] == nil && s.blocksOf(key.uid).remove(g.members.Block) {
 		delete(s.blocks, key.uid)
 	}
@@ -102,6 +108,9 @@ func (s *Stage) GroupsOf(key model.PodKey, a model.Attachment) []nb.Ref {
 	}
 	for sel := range m.selectors {
 		enter(sel.group)
+		if s.shares > 0 {
+			enter(compile.ShareGroup(sel.pods, m.share))
+		}
 		for _, p := range m.ports {
 			enter(compile.NamedGroup(sel.pods, p))
 		}

@@ -92,16 +92,6 @@ func (s *Stage) tellRemote(network string, members compile.Members) {
 	}
 }
 
-// remoteNamed are the ports with a name that pods have to which a Network's may send, each once, in order.
-func (s *Stage) remoteNamed(network string, ask compile.NamedPorts) []model.PodPort {
-	var out []model.PodPort
-	for _, peer := range s.world.Networks.Peers(network, model.PolicyEgress) {
-		out = append(out, s.selectors[ask.Pods].portsOf(peer, ask)...)
-	}
-	slices.SortFunc(out, model.PodPort.Compare)
-	return slices.Compact(out)
-}
-
 // RemotePlacesOf are the places of a pod with that attachment in the groups that policies of other Networks need, in order.
 func (s *Stage) RemotePlacesOf(key model.PodKey, a model.Attachment) []nb.Member {
 	m := s.members[key]
@@ -126,6 +116,9 @@ func (s *Stage) RemotePlacesOf(key model.PodKey, a model.Attachment) []nb.Member
 			}
 			for sel := range m.selectors {
 				enter(sel.group)
+				if s.shares > 0 {
+					enter(compile.ShareGroup(sel.pods, m.share))
+				}
 				for _, p := range m.ports {
 					enter(compile.NamedGroup(sel.pods, p))
 				}

@@ -185,14 +185,16 @@ func (s *Stage) tellBeyond(p *model.Policy, need *needs, around compile.Around) 
 func (s *Stage) around(p *model.Policy, n *model.Network, layout compile.Layout) compile.Around {
 	out := compile.Around{
 		Layout: layout, Nodes: map[string][]netip.Addr{}, Hosts: s.ordered,
-		Named: map[compile.NamedPorts][]model.PodPort{}, RemoteNamed: map[compile.NamedPorts][]model.PodPort{},
+		Named: map[compile.NamedPorts][]compile.Given{}, RemoteNamed: map[compile.NamedPorts][]compile.Given{},
 	}
 	for d := range out.Remote {
 		out.Remote[d] = len(s.world.Networks.Peers(n.Name, model.Direction(d))) > 0
 	}
-	for ask, pods := range compile.Names(*p) {
-		out.Named[ask] = s.selectors[pods.String()].portsOf(n.Name, ask)
-		out.RemoteNamed[ask] = s.remoteNamed(n.Name, ask)
+	// Pods to which the Network's may send mean ports by name, too.
+	here, there := []string{n.Name}, s.world.Networks.Peers(n.Name, model.PolicyEgress)
+	for ask := range compile.Names(*p) {
+		sel := s.selectors[ask.Pods]
+		out.Named[ask], out.RemoteNamed[ask] = sel.portsOf(here, ask), sel.portsOf(there, ask)
 	}
 	for _, r := range p.Rules[model.PolicyEgress] {
 		for _, peer := range r.Peers {

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"slices"
+	"unique"
 
 	"github.com/atoll-net/atoll/pkg/compile"
 	"github.com/atoll-net/atoll/pkg/decide/pass"
@@ -28,18 +29,26 @@ type selector struct {
 	asked map[compile.NamedPorts]int
 	// selected are the pods.
 	selected pass.Index[string, *member]
-	// named counts the pods with a port that is asked for.
-	named map[nameIn]map[model.PodPort]int
+	// named counts the pods with a port that is asked for, by whose they are.
+	named map[nameIn]map[given]int
 }
 
 // nameIn is a name of ports in a Network.
 type nameIn struct{ network, name string }
 
-// member is what a pod with a port counts for: where, with which ports, and for which selectors. There may be many thousand pairs of a selector
+// given is a port that a tenant's pods give a name.
+type given struct {
+	share string
+	port  model.PodPort
+}
+
+// member is what a pod with a port counts for: where, as whose, with which ports, and for which selectors. There may be many thousand pairs of a selector
 // and a pod: both sides hold pointers, which are small.
 type member struct {
-	key       model.PodKey
-	network   string
+	key     model.PodKey
+	network string
+	// share is its tenant, or its namespace if that has none.
+	share     string
 	selectors map[*selector]struct{}
 	ports     []model.PodPort
 }
@@ -50,15 +59,21 @@ func (sel *selector) asks(p model.PodPort) bool {
 		sel.asked[compile.NamedPorts{Pods: sel.text, Name: p.Name}] > 0
 }
 
-// portsOf are the ports with a name of the selector's pods in a Network, each once, in order.
-func (sel *selector) portsOf(network string, ask compile.NamedPorts) []model.PodPort {
-	var out []model.PodPort
-	for p := range sel.named[nameIn{network, ask.Name}] {
-		if ask.Protocol == "" || ask.Protocol == p.Protocol {
-			out = append(out, p)
+// portsOf are the ports with a name of the selector's pods in some Networks, by whose they are, in order.
+func (sel *selector) portsOf(networks []string, ask compile.NamedPorts) []compile.Given {
+	by := map[string][]model.PodPort{}
+	for _, network := range networks {
+		for g := range sel.named[nameIn{network, ask.Name}] {
+			if ask.Protocol == "" || ask.Protocol == g.port.Protocol {
+				by[g.share] = append(by[g.share], g.port)
+			}
 		}
 	}
-	slices.SortFunc(out, model.PodPort.Compare)
+	var out []compile.Given
+	for _, share := range pass.Sorted(by) {
+		slices.SortFunc(by[share], model.PodPort.Compare)
+		out = append(out, compile.Given{By: share, Ports: slices.Compact(by[share])})
+	}
 	return out
 }
 
@@ -70,7 +85,7 @@ func (s *Stage) selector(pods match.Pods) *selector {
 	}
 	sel := &selector{
 		text: text, pods: pods, group: compile.PodsGroup(pods), users: map[model.PolicyKey]int{}, subjects: map[model.PolicyKey]int{},
-		watched: map[string]int{}, asked: map[compile.NamedPorts]int{}, selected: pass.Index[string, *member]{}, named: map[nameIn]map[model.PodPort]int{},
+		watched: map[string]int{}, asked: map[compile.NamedPorts]int{}, selected: pass.Index[string, *member]{}, named: map[nameIn]map[given]int{},
 	}
 	s.selectors[text] = sel
 	return sel
@@ -92,12 +107,13 @@ func (s *Stage) settle(key model.PodKey) {
 		return
 	}
 	p, ns := s.world.Pods.Pod(key), s.cluster.Namespaces[key.Namespace]
-	if m != nil && (m.network != a.Network || !slices.Equal(m.ports, p.Ports)) {
+	share := s.cluster.Share(key.Namespace)
+	if m != nil && (m.network != a.Network || m.share != share || !slices.Equal(m.ports, p.Ports)) {
 		s.exit(key)
 		m = nil
 	}
 	if m == nil {
-		m = &member{key: key, network: a.Network, selectors: map[*selector]struct{}{}, ports: p.Ports}
+		m = &member{key: key, network: a.Network, share: unique.Make(share).Value(), selectors: map[*selector]struct{}{}, ports: p.Ports}
 		s.members[key] = m
 		s.residents.Add(m.network, m)
 	}
@@ -179,12 +195,13 @@ func (sel *selector) countNames(m *member, by int) (others bool) {
 		at := nameIn{m.network, p.Name}
 		counts := sel.named[at]
 		if counts == nil {
-			counts = map[model.PodPort]int{}
+			counts = map[given]int{}
 			sel.named[at] = counts
 		}
-		before := counts[p]
-		tally(counts, p, by)
-		others = others || toggled(before, counts[p])
+		g := given{m.share, p}
+		before := counts[g]
+		tally(counts, g, by)
+		others = others || toggled(before, counts[g])
 		if len(counts) == 0 {
 			delete(sel.named, at)
 		}
@@ -194,7 +211,7 @@ func (sel *selector) countNames(m *member, by int) (others bool) {
 
 // recount counts the ports with names anew, when other names are asked for. Those who ask are compiled anew for it.
 func (s *Stage) recount(sel *selector) {
-	sel.named = map[nameIn]map[model.PodPort]int{}
+	sel.named = map[nameIn]map[given]int{}
 	for network, pods := range sel.selected {
 		others := false
 		for m := range pods {

@@ -157,7 +157,7 @@ func (s *Stage) forget(sel *selector, network string) {
 		delete(m.selectors, sel)
 	}
 	delete(sel.selected, network)
-	maps.DeleteFunc(sel.named, func(at nameIn, _ map[model.PodPort]int) bool { return at.network == network })
+	maps.DeleteFunc(sel.named, func(at nameIn, _ map[given]int) bool { return at.network == network })
 }
 
 // selects are the pods with ports that a selector selects, of a Network, or with "" of all.
