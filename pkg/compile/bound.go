@@ -29,6 +29,8 @@ type Given struct {
 type counted struct {
 	ports  []model.PodPort
 	beyond []string
+	// apart are the ports that count, by whose they are, in place of ports: see keepApart.
+	apart []Given
 }
 
 // named is what counts of the ports with a name of a rule, as ports of the Network's own pods, and of pods of other Networks.
@@ -57,9 +59,8 @@ func compareAsks(a, b NamedPorts) int {
 	return cmp.Or(strings.Compare(a.Pods, b.Pods), strings.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol))
 }
 
-// bound keeps a policy within maxNamed. Beyond it a rule that allows has no ports with a name. One that denies denies its peers all ports of
-// the pods of those tenants whose ports do not count. One that passes denies its peers, whatever the port and the pod: no ACL of the rule's priority may say
-// something else about the same packet.
+// bound keeps a policy within maxNamed. Beyond it a rule that allows has no ports with a name, and a rule that denies or passes denies its peers all
+// ports of the pods of those tenants whose ports do not count. Where it cannot, it denies its peers, whatever the port and the pod.
 func (in Around) bound(p model.Policy) bounded {
 	out := bounded{Policy: p}
 	own := count(p, in.Named, model.PolicyIngress, model.PolicyEgress)
@@ -70,17 +71,16 @@ func (in Around) bound(p model.Policy) bounded {
 		for i, r := range rules {
 			at := ruleAt{model.Direction(d), i}
 			n := named{own[at], remote[at]}
-			out.named[d][i] = n
 			if r.Verdict == model.Allow || !n.beyond() {
+				out.named[d][i] = n
 				continue
 			}
-			// Each tenant of which a rule denies all ports is a group and an ACL, too.
-			for _, all := range []map[NamedPorts]counted{n.own, n.remote} {
-				for ask, c := range all {
-					denied += len(c.beyond) * factor(at.direction, r, ask)
-				}
+			if r.Verdict == model.Pass {
+				n = named{keepApart(n.own, in.Named), keepApart(n.remote, in.RemoteNamed)}
 			}
-			if r.Verdict == model.Deny && denied <= maxNamed {
+			denied += n.cost(at.direction, r)
+			if denied <= maxNamed && (r.Verdict == model.Deny || in.passesByNameAlone(at.direction, r)) {
+				out.named[d][i] = n
 				continue
 			}
 			// The policy is its owner's: it stays as it is.
@@ -92,6 +92,50 @@ func (in Around) bound(p model.Policy) bounded {
 		}
 	}
 	return out
+}
+
+// keepApart divides the ports that count of a rule that passes by whose they are, and leaves out those of tenants of whose pods it denies all ports: the group of
+// a number holds pods of all tenants that give it, and of two ACLs of one priority that pass and deny a packet OVN takes either.
+func keepApart(all map[NamedPorts]counted, numbers map[NamedPorts][]Given) map[NamedPorts]counted {
+	denied := sharesBeyond(all)
+	if len(denied) == 0 {
+		return all
+	}
+	out := map[NamedPorts]counted{}
+	for ask := range all {
+		var c counted
+		for _, g := range numbers[ask] {
+			if _, closed := slices.BinarySearch(denied, g.By); closed {
+				c.beyond = append(c.beyond, g.By)
+			} else {
+				c.apart = append(c.apart, g)
+			}
+		}
+		out[ask] = c
+	}
+	return out
+}
+
+// cost counts the groups of one tenant's pods that a rule has beyond maxNamed, times peers: each is an ACL, too.
+func (n named) cost(d model.Direction, r model.Rule) int {
+	sum := 0
+	for _, all := range []map[NamedPorts]counted{n.own, n.remote} {
+		for ask, c := range all {
+			groups := len(c.beyond)
+			for _, g := range c.apart {
+				groups += len(g.Ports)
+			}
+			sum += groups * factor(d, r, ask)
+		}
+	}
+	return sum
+}
+
+// passesByNameAlone reports whether a rule passes packets to pods by their ports' names alone: not by numbers, or where pods of the Network answer for the
+// cluster's DNS.
+func (in Around) passesByNameAlone(d model.Direction, r model.Rule) bool {
+	return !slices.ContainsFunc(r.Ports, func(p model.PolicyPort) bool { return p.Name == "" }) &&
+		(d == model.PolicyIngress || !slices.ContainsFunc(in.Doors, func(door Door) bool { return in.Layout.Means(door.Dial.Addr()) }))
 }
 
 // sharesBeyond are the tenants whose ports do not count for a rule, sorted.
@@ -256,7 +300,7 @@ func Beyond(p model.Policy, in Around) []model.Problem {
 		field = "egress"
 	}
 	if p.Tier != model.TierTenant {
-		effect = "by name a rule that accepts accepts nothing to these pods, one that denies denies its peers all ports of them, and one that passes denies its peers at all ports"
+		effect = "by name a rule that accepts accepts nothing to these pods, and one that denies or passes denies its peers all ports of them, or of all pods"
 	}
 	return []model.Problem{{
 		Reason: model.ReasonPolicyInvalid,

@@ -26,6 +26,11 @@ func ShareGroup(pods match.Pods, tenant string) Group {
 	return Group(pods.String() + " of " + strconv.Quote(tenant))
 }
 
+// ShareNamedGroup are those of a NamedGroup that are a tenant's.
+func ShareNamedGroup(pods match.Pods, port model.PodPort, tenant string) Group {
+	return NamedGroup(pods, port) + Group(" of "+strconv.Quote(tenant))
+}
+
 // IsolatedGroup are the ports of pods that have in that direction only what a NetworkPolicy allows.
 func IsolatedGroup(d model.Direction) Group { return Group("isolated " + d.String()) }
 

@@ -116,13 +116,18 @@ func Groups(p model.Policy, in Around) map[Group]Members {
 }
 
 // namedGroups are the groups of pods with ports of a name that a rule needs: of each number that counts, and of each tenant whose numbers do
-// not, if the rule denies.
+// not, unless the rule allows.
 func namedGroups(pods match.Pods, r model.Rule, of counted) map[Group]Members {
 	out := map[Group]Members{}
 	for _, port := range of.ports {
 		out[NamedGroup(pods, port)] = Members{Selector: pods.String()}
 	}
-	if r.Verdict == model.Deny {
+	for _, g := range of.apart {
+		for _, port := range g.Ports {
+			out[ShareNamedGroup(pods, port, g.By)] = Members{Selector: pods.String(), Share: g.By}
+		}
+	}
+	if r.Verdict != model.Allow {
 		for _, tenant := range of.beyond {
 			out[ShareGroup(pods, tenant)] = Members{Selector: pods.String(), Share: tenant}
 		}
@@ -398,15 +403,26 @@ func (c policyCompiler) compileNamed() {
 	}
 }
 
-// addCounted makes the ACLs of the numbers of a name that count, and of a rule that denies those of all ports of the tenants whose numbers do not.
+// addCounted makes the ACLs of the numbers of a name that count, and of a rule that denies or passes those of all ports of the tenants whose numbers do
+// not.
 func (c policyCompiler) addCounted(pods match.Pods, of counted, groupOf func(Group) Group, done map[string]bool) {
-	for _, port := range of.ports {
-		c.addNamed(pods, groupOf(NamedGroup(pods, port)), fmt.Sprintf(" && %s.dst == %d", port.Protocol, port.Port), done)
+	number := func(g Group, port model.PodPort) {
+		c.addNamed(pods, groupOf(g), fmt.Sprintf(" && %s.dst == %d", port.Protocol, port.Port), done)
 	}
-	if c.rule.Verdict == model.Deny {
-		for _, tenant := range of.beyond {
-			c.addNamed(pods, groupOf(ShareGroup(pods, tenant)), "", done)
+	for _, port := range of.ports {
+		number(NamedGroup(pods, port), port)
+	}
+	for _, g := range of.apart {
+		for _, port := range g.Ports {
+			number(ShareNamedGroup(pods, port, g.By), port)
 		}
+	}
+	if c.rule.Verdict == model.Allow {
+		return
+	}
+	c.rule.Verdict = model.Deny
+	for _, tenant := range of.beyond {
+		c.addNamed(pods, groupOf(ShareGroup(pods, tenant)), "", done)
 	}
 }
 

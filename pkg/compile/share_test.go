@@ -2,6 +2,7 @@ package compile_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 // and the tenant's own pods have only the numbers that others give, too. The control is a tenant with few.
 func TestManyNumbersTakeNothingFromOtherTenants(t *testing.T) {
 	t.Parallel()
-	for _, verdict := range []model.Verdict{model.Allow, model.Deny} {
+	for _, verdict := range []model.Verdict{model.Allow, model.Deny, model.Pass} {
 		for _, remote := range []bool{false, true} {
 			// The other two tenants' numbers are two, of which the tenant gives one, too.
 			for many, counts := range map[int]bool{20: true, maxNamed - 1: true, maxNamed: false, 20_000: false} {
@@ -44,7 +45,7 @@ func TestManyNumbersTakeNothingFromOtherTenants(t *testing.T) {
 					t.Errorf("%s: it says %v", what, said)
 				}
 				tenants := sharesIn(compile.Groups(p, in))
-				if closed := slices.Equal(tenants, []string{"tenant big"}); closed != (!counts && verdict == model.Deny) {
+				if closed := slices.Equal(tenants, []string{"tenant big"}); closed != (!counts && verdict != model.Allow) {
 					t.Errorf("%s: all ports are denied of the pods of %q", what, tenants)
 				}
 				if len(matches) > 2*maxNamed {
@@ -89,6 +90,65 @@ func TestManyTenantsShareTheBound(t *testing.T) {
 	}
 }
 
+// TestNoPacketIsPassedAndDenied: of the ACLs of a rule that passes, those that drop are about the pods of tenants of which no other is. A rule that also passes by number, or
+// where pods of the Network answer for the cluster's DNS, denies its peers. The control is the same rule with few numbers.
+func TestNoPacketIsPassedAndDenied(t *testing.T) {
+	t.Parallel()
+	byNumber := model.PolicyPort{Protocol: model.TCP, First: 443, Last: 443}
+	answers := []compile.Door{{Dial: netip.MustParseAddrPort("10.0.0.53:53"), Protocol: model.UDP}}
+	for what, c := range map[string]struct {
+		many  int
+		ports []model.PolicyPort
+		doors []compile.Door
+		// passed and dropped count the ACLs.
+		passed, dropped int
+	}{
+		"few numbers":             {many: 10, passed: 2 * 10},
+		"few numbers and a port":  {many: 10, ports: []model.PolicyPort{byNumber}, passed: 2 * 11},
+		"too many":                {many: maxNamed + 1, passed: 2 * 2, dropped: 2},
+		"too many of two names":   {many: maxNamed + 1, ports: []model.PolicyPort{{Protocol: model.TCP, Name: "y"}}, passed: 2 * 3, dropped: 2},
+		"too many and a port":     {many: maxNamed + 1, ports: []model.PolicyPort{byNumber}, dropped: 2},
+		"too many, a DNS outside": {many: maxNamed + 1, doors: []compile.Door{{Dial: netip.MustParseAddrPort("10.96.0.10:53"), Protocol: model.UDP}}, passed: 2 * 2, dropped: 2},
+		"too many, a DNS of pods": {many: maxNamed + 1, doors: answers, dropped: 2},
+	} {
+		p := clusterNaming(model.PolicyEgress, model.Pass)
+		r := &p.Rules[model.PolicyEgress][0]
+		r.Ports = append(r.Ports, c.ports...)
+		in := giving(p, 0, 0)
+		in.Doors = c.doors
+		for ask := range compile.Names(p) {
+			in.Named[ask] = []compile.Given{{By: "tenant good", Ports: numbersOf(ask.Name, 1)}, {By: "tenant same", Ports: numbersOf(ask.Name, 1)}}
+			if big := (compile.Given{By: "tenant big", Ports: numbersOf(ask.Name, c.many)}); ask.Name == "x" {
+				in.Named[ask] = append(in.Named[ask], big)
+			} else {
+				in.Named[ask] = []compile.Given{{By: "tenant big", Ports: numbersOf("y", 1)}, {By: "tenant good", Ports: numbersOf("y", 1)}}
+			}
+		}
+		var passed, dropped []string
+		for _, acl := range acls(p, in) {
+			if acl.Action == "pass" {
+				passed = append(passed, acl.Match)
+			} else {
+				dropped = append(dropped, acl.Match)
+			}
+		}
+		if len(passed) != c.passed || len(dropped) != c.dropped {
+			t.Errorf("%s: %d ACLs pass and %d drop, want %d and %d", what, len(passed), len(dropped), c.passed, c.dropped)
+		}
+		if len(passed) == 0 || len(dropped) == 0 {
+			continue
+		}
+		for g, members := range compile.Groups(p, in) {
+			set := "$" + compile.GroupName(in.Layout, g) + "_"
+			passes := slices.ContainsFunc(passed, func(m string) bool { return strings.Contains(m, set) })
+			if drops := slices.ContainsFunc(dropped, func(m string) bool { return strings.Contains(m, set) }); passes && members.Share != "tenant good" && members.Share != "tenant same" ||
+				drops && members.Share != "tenant big" {
+				t.Errorf("%s: the group %s is passed (%v), or denied (%v)", what, g, passes, drops)
+			}
+		}
+	}
+}
+
 func matchesOf(p model.Policy, in compile.Around) (out []string) {
 	for _, acl := range acls(p, in) {
 		out = append(out, acl.Match)
@@ -96,10 +156,10 @@ func matchesOf(p model.Policy, in compile.Around) (out []string) {
 	return out
 }
 
-// sharesIn are the tenants of which groups are, sorted.
+// sharesIn are the tenants of whose pods there are groups whatever their ports, sorted.
 func sharesIn(groups map[compile.Group]compile.Members) (out []string) {
-	for _, members := range groups {
-		if members.Share != "" {
+	for words, members := range groups {
+		if members.Share != "" && !strings.Contains(string(words), " port ") {
 			out = append(out, members.Share)
 		}
 	}

@@ -107,13 +107,7 @@ func (s *Stage) GroupsOf(key model.PodKey, a model.Attachment) []nb.Ref {
 		}
 	}
 	for sel := range m.selectors {
-		enter(sel.group)
-		if s.shares > 0 {
-			enter(compile.ShareGroup(sel.pods, m.share))
-		}
-		for _, p := range m.ports {
-			enter(compile.NamedGroup(sel.pods, p))
-		}
+		s.enterBy(sel, m, enter)
 		for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
 			if sel.isolates[d] > 0 {
 				enter(compile.IsolatedGroup(d))
@@ -129,4 +123,18 @@ func (s *Stage) GroupsOf(key model.PodKey, a model.Attachment) []nb.Ref {
 		}
 	}
 	return slices.SortedFunc(maps.Keys(rows), func(a, b nb.Ref) int { return strings.Compare(a.UUID, b.UUID) })
+}
+
+// enterBy calls enter for the groups in which a pod may be because a selector selects it.
+func (s *Stage) enterBy(sel *selector, m *member, enter func(compile.Group)) {
+	enter(sel.group)
+	if s.shares > 0 {
+		enter(compile.ShareGroup(sel.pods, m.share))
+	}
+	for _, p := range m.ports {
+		enter(compile.NamedGroup(sel.pods, p))
+		if s.shares > 0 {
+			enter(compile.ShareNamedGroup(sel.pods, p, m.share))
+		}
+	}
 }

@@ -115,13 +115,7 @@ func (s *Stage) RemotePlacesOf(key model.PodKey, a model.Attachment) []nb.Member
 				}
 			}
 			for sel := range m.selectors {
-				enter(sel.group)
-				if s.shares > 0 {
-					enter(compile.ShareGroup(sel.pods, m.share))
-				}
-				for _, p := range m.ports {
-					enter(compile.NamedGroup(sel.pods, p))
-				}
+				s.enterBy(sel, m, enter)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ type Stage struct {
 	members   map[model.PodKey]*member
 	residents pass.Index[string, *member]
 	groups    map[groupKey]*group
-	// shares counts those groups that are of one tenant's pods (compile.ShareGroup).
+	// shares counts those groups that are of one tenant's pods (compile.ShareGroup, compile.ShareNamedGroup).
 	shares int
 	// remote are the groups of a Network with pods of others in them, served the Networks that may have other neighbours than those of which
 	// neighbours tells.
