@@ -40,12 +40,14 @@ func TestPairsUnderTraffic(t *testing.T) {
 	datapath, err := ovn.Datapath()
 	must(t, err)
 	// The kernel with that datapath runs on one processor here.
-	slower := time.Duration(1)
-	if datapath == ovn.SystemDatapath {
-		slower = 5
+	slower := func(pace time.Duration) time.Duration {
+		if datapath == ovn.SystemDatapath {
+			return 5 * pace
+		}
+		return pace
 	}
 	flow := func(from, to string, port uint16, family int, pace time.Duration) *stream.Stream {
-		return stream.New(t, p.pods[from].inside, p.pods[to].inside, netip.AddrPortFrom(p.face(to, family), port), slower*pace)
+		return stream.New(t, p.pods[from].inside, p.pods[to].inside, netip.AddrPortFrom(p.face(to, family), port), slower(pace))
 	}
 	var inside []*stream.Stream
 	for _, network := range []string{"near", "one"} {
@@ -56,7 +58,7 @@ func TestPairsUnderTraffic(t *testing.T) {
 			return nil
 		}))
 		own := netip.AddrPortFrom(p.pods[network].nic.Addresses[0].Addr(), 9000)
-		inside = append(inside, stream.New(t, other.inside, p.pods[network].inside, own, slower*insidePace))
+		inside = append(inside, stream.New(t, other.inside, p.pods[network].inside, own, slower(insidePace)))
 	}
 	p.serve("near", "one")
 	p.serve("far", "one")
