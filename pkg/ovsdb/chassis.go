@@ -49,8 +49,8 @@ func (t *ChassisTable) List(ctx context.Context) ([]Chassis, error) {
 	return chassisOf(results[0]), nil
 }
 
-// ListAll reads all chassis, and the rows of Chassis_Private whose chassis is gone. Of these only the name is known. A row stays alone when somebody deletes the
-// chassis by another tool, such as ovn-sbctl chassis-del.
+// ListAll reads all chassis, and the rows of Chassis_Private whose chassis is gone. Of these only the name is known. A row stays alone when
+// somebody deletes its chassis and nothing else: by OVN's role a node may do so with its own, and ovn-sbctl destroy does.
 func (t *ChassisTable) ListAll(ctx context.Context) ([]Chassis, error) {
 	results, err := ask(ctx, t.client, []ovsdb.Operation{
 		selectChassis(), {Op: ovsdb.OperationSelect, Table: tablePrivate, Columns: []string{"name"}, Where: []ovsdb.Condition{}},

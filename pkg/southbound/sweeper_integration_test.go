@@ -33,7 +33,7 @@ func TestPrivateRowsGoWithoutTheirChassis(t *testing.T) {
 	for name, address := range map[string]string{"n1": "192.0.2.1", "out": "192.0.2.2", "gone": "192.0.2.3", "whole": "192.0.2.4"} {
 		sb("chassis-add", name, "geneve", address, "--", "create", "Chassis_Private", "name="+name)
 	}
-	// Somebody deletes the chassis, and leaves what is private.
+	// As a node may by its role. ovn-sbctl's chassis-del would delete both.
 	for _, name := range []string{"n1", "out", "gone"} {
 		sb("destroy", "Chassis", name)
 	}
