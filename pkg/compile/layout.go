@@ -139,6 +139,9 @@ func Plan(n model.Network, c Cluster) (Layout, []model.Problem) {
 	}
 	var problems []model.Problem
 	for _, s := range subnets {
+		if s.Waits {
+			continue
+		}
 		planned, problem := c.planSubnet(s, layout.Subnets)
 		if problem != nil {
 			problems = append(problems, *problem)

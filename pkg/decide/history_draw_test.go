@@ -43,6 +43,8 @@ type settings struct {
 	small bool
 	// joined is how many Networks mode Routed joins at most.
 	joined int
+	// changes is how many times at once a tenant changes its Networks; 0: as many as never to wait in a history.
+	changes int
 	// crowded: it is pods, most of all, that come and go.
 	crowded bool
 	// peered: Networks serve each other, and it is they, pods and policies that change.

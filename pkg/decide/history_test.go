@@ -39,7 +39,10 @@ func FuzzAnyHistoryEndsAsAFreshStart(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyHi
 
 func anyHistory(t *rapid.T) {
 	h := drawHistory(t)
-	dice := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "dice"), 0))
+	seed := rapid.Uint64().Draw(t, "dice")
+	dice := rand.New(rand.NewPCG(seed, 0))
+	// In every second history Networks have to wait.
+	h.settings.changes = int(seed % 2)
 	asItIs := h.play(t, "as it is", h.batches, nil)
 	// What comes twice changes nothing, not even who gets which address.
 	twice := h.play(t, "everything twice", doubled(h.batches), nil)
@@ -68,6 +71,7 @@ func (h *history) play(t *rapid.T, how string, batches []batch, dice *rand.Rand)
 			w.begin(w.cluster)
 		}
 		w.settle()
+		consented(t, how, w)
 	}
 	// What is left for a while only has been.
 	w.turn(time.Unix(1e6, 0))
@@ -109,7 +113,7 @@ func (h *history) world(t *rapid.T, how string) *world {
 		settings = withFaces("100.64.0.0/29")
 		settings.FaceBlock = 2
 	}
-	settings.MaxJoined = h.settings.joined
+	settings.MaxJoined, settings.NetworkChanges = h.settings.joined, h.settings.changes
 	settings.DNS = model.ServiceKey{Namespace: "x", Name: "db"}
 	w := &world{cluster: newCluster(), settings: settings}
 	w.showing = func(name string, s model.NetworkStatus) {
@@ -233,6 +237,33 @@ func squashed(batches []batch, dice *rand.Rand) []batch {
 		out = append(out, b)
 	}
 	return out
+}
+
+// consented fails when pods of a Network reach another Network's though the owners do not both want that now: a consent that is withdrawn ends at
+// once, also while something else of the Network waits.
+func consented(t *rapid.T, how string, w *world) {
+	for name, n := range w.networks {
+		for _, other := range w.statuses[name].Compatibility {
+			provider, consumer := n, w.networks[other.Network]
+			if other.Uses {
+				provider, consumer = consumer, provider
+			}
+			if other.State != model.CompatibilityActive {
+				continue
+			}
+			if provider == nil || consumer == nil {
+				t.Fatalf("%s: Network %s has to do with Network %s, which is not there", how, name, other.Network)
+			}
+			_, dials := consumer.UsesServiceCIDRs[provider.Name]
+			accepts := provider.Tenant == consumer.Tenant || dials || slices.Contains(slices.Concat(consumer.Uses, consumer.UsesAddressesOf), provider.Name)
+			offers := slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool {
+				return p.All || p.Network == consumer.Name || p.Tenant != "" && p.Tenant == consumer.Tenant
+			})
+			if !accepts || !offers {
+				t.Fatalf("%s: pods of Network %s reach those of Network %s without the consent of both owners:\n%s", how, consumer.Name, provider.Name, w.objects())
+			}
+		}
+	}
 }
 
 // distinct fails when two pods, Services or Gateways of a Network have one address, or pods one face.

@@ -195,6 +195,7 @@ func (s *State) newHandlers() map[nb.Kind]handler {
 // Turn moves time on: what the next Apply decides is of that moment. Some of it changes by nothing but time.
 func (s *State) Turn(now time.Time) {
 	s.database.Now = now
+	s.networks.Turn(now)
 	s.absent.Turn(now)
 	s.balancers.Turn(now)
 	s.pods.Turn(now)
@@ -203,7 +204,10 @@ func (s *State) Turn(now time.Time) {
 
 // Due is when something changes by itself next; false when nothing does.
 func (s *State) Due() (time.Time, bool) {
-	due := pass.Earlier(pass.Earlier(s.balancers.Next(), s.absent.Next()), pass.Earlier(s.pods.Next(), s.services.Next()))
+	due := s.networks.Next()
+	for _, next := range []time.Time{s.balancers.Next(), s.absent.Next(), s.pods.Next(), s.services.Next()} {
+		due = pass.Earlier(due, next)
+	}
 	if !s.database.Held {
 		due = pass.Earlier(due, s.views.Due())
 	}

@@ -98,6 +98,8 @@ type Subnet struct {
 	Exclude []AddrRange
 	// Error says in plain words what of the subnet cannot be read; empty when all can.
 	Error string
+	// Waits: the controller does not serve the subnet yet, because the tenant changes its Networks too often. Such a subnet has a name only.
+	Waits bool
 }
 
 // ServedRange is a range of a subnet that is served, with its gateway.

@@ -190,6 +190,7 @@ const (
 	ReasonServiceTooLarge       = "ServiceTooLarge"
 	ReasonServicesTooLarge      = "ServicesTooLarge"
 	ReasonPortsWait             = "PortsWait"
+	ReasonChangesTooOften       = "ChangesTooOften"
 	ReasonAddressConflict       = "AddressConflict"
 	ReasonTooManyJoined         = "TooManyJoined"
 	ReasonNotJoined             = "NotJoined"

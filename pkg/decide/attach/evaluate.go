@@ -266,7 +266,7 @@ func (s *Stage) addresses(n *networks.Network, p *pod, ns *model.Namespace, wish
 	case n.Model.Deleting:
 		return nil, refuse(model.ReasonNetworkTerminating, "Network %q is being deleted", n.Name)
 	case len(n.Layout.Listed()) == 0:
-		return nil, refuse(model.ReasonNetworkInvalid, "Network %q serves no subnet: %s", n.Name, firstMessage(n.Problems))
+		return nil, refuse(model.ReasonNetworkInvalid, "Network %q serves no subnet: %s", n.Name, firstMessage(n.Withheld()))
 	}
 	if problem := s.overQuota(*ns); problem != nil {
 		return nil, problem

@@ -45,6 +45,8 @@ type Settings struct {
 	Connections uint32
 	// MaxJoined is how many Networks mode Routed joins, directly and by others; 0: compatible.MaxJoined.
 	MaxJoined int
+	// NetworkChanges is how many times at once a tenant changes its Networks, where ovn-northd computes everything anew for that; 0: 8.
+	NetworkChanges int
 }
 
 // Layout is what of the settings decides what a Network serves.

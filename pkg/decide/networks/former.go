@@ -39,6 +39,7 @@ func (s *Stage) closeFormer() {
 		})
 		if len(n.Layout.Subnets) != before {
 			n.routed = false
+			s.budget.spend(n.Model.Tenant)
 			s.touch(name)
 			s.replanned[name] = struct{}{}
 			s.unserved.Mark(name)

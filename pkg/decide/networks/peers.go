@@ -295,11 +295,14 @@ func (s *Stage) compatibility(n *Network, status *model.NetworkStatus) {
 	status.Compatibility, asked = s.compatible.Statuses(n.Name)
 	status.Joined = s.compatible.JoinedInAll(n.Name)
 	status.Created, status.Ranges = n.Model.Created, s.compatible.Ranges(n.Name)
-	if !asked {
+	if !asked && !n.wait.peers {
 		return
 	}
 	c := model.Condition{Type: model.ConditionCompatible, Status: true, Reason: "Compatible", Message: "pods reach each other as asked"}
 	var wrong []string
+	if n.wait.peers {
+		c.Status, c.Reason, wrong = false, n.wait.problem.Reason, []string{n.wait.problem.Message}
+	}
 	for _, p := range status.Compatibility {
 		if short(p) {
 			c.Status = false

@@ -60,7 +60,7 @@ func (s *Stage) routeNetwork(n *Network) {
 	owner := nb.NetworkOwner(n.Name)
 	n.routed, n.changed = true, s.Graph.Set(owner, facts) || n.changed
 	if n.written && !n.changed {
-		n.observed = n.Model.Generation
+		s.asWanted(n)
 	}
 }
 
@@ -98,10 +98,11 @@ func (s *Stage) Committed(owner nb.Owner) {
 		s.release(n)
 	}
 	n.changed = false
-	if n.written == wanted && n.denied == nil && n.observed == n.Model.Generation {
+	if n.written == wanted && n.denied == nil && n.observed == n.Model.Generation && !n.late {
 		return
 	}
-	n.written, n.denied, n.observed = wanted, nil, n.Model.Generation
+	n.written, n.denied = wanted, nil
+	s.asWanted(n)
 	s.unreported.Mark(n.Name)
 }
 

@@ -122,6 +122,8 @@ type Stage struct {
 	housed bool
 	guard  guard
 	flats  flats
+	// budget bounds how often tenants change their Networks.
+	budget budget
 	// numbers are those of switches and routers.
 	numbers numbers
 	// compatible says whose pods reach whose.
@@ -181,6 +183,9 @@ type Network struct {
 	peers                compile.Peers
 	providers, consumers []string
 	peering              bool
+	// wait is what of it waits. late: some of it did, and the database does not have all of it yet.
+	wait wait
+	late bool
 	// known are its ranges as those know them that dial own addresses of it.
 	known []netip.Prefix
 }
@@ -198,7 +203,7 @@ func New(w World, stages Stages) *Stage {
 		byTenant:   pass.Index[string, string]{}, quotas: map[string]model.Quota{}, requoted: map[string]struct{}{},
 		networks: map[string]*Network{}, byVPC: pass.Index[string, string]{}, admitting: map[string][]string{},
 		answered: pass.Index[model.ServiceKey, string]{}, former: map[string]struct{}{}, replanned: map[string]struct{}{},
-		guard: guard{faced: map[string]struct{}{}}, flats: flats{names: map[string]struct{}{}},
+		guard: guard{faced: map[string]struct{}{}}, flats: flats{names: map[string]struct{}{}}, budget: newBudget(w.Cluster.NetworkChanges),
 		rejoined: map[string]struct{}{}, numbers: numbers{asked: map[string][]numbered{}, askers: pass.Index[string, string]{}},
 		compatible: compatible.New(compatible.Settings{
 			Faces: w.Cluster.Faces, DefaultSubnet: w.Cluster.Subnet, MaxJoined: w.Cluster.MaxJoined, Default: w.Cluster.Network,
@@ -266,6 +271,7 @@ func (s *Stage) Names() []string {
 
 // Take takes Networks in; nil ones have gone. A Network's fate may hang on another's when both claim a vpcID.
 func (s *Stage) Take(changed map[string]*model.Network) {
+	changed = s.afford(changed)
 	replan := s.requoted
 	s.requoted = map[string]struct{}{}
 	if len(changed) > 0 {
@@ -280,7 +286,7 @@ func (s *Stage) Take(changed map[string]*model.Network) {
 		s.index(replan, n, m)
 		s.indexTenant(replan, n, m)
 		if n.Model != nil && (m == nil || n.Model.UID != m.UID) {
-			n.written, n.observed, n.reported, n.isolated, n.outward = false, 0, nil, "", nil
+			n.written, n.observed, n.reported, n.isolated, n.outward, n.late = false, 0, nil, "", nil, false
 			s.Subnets.Drop(name)
 			s.Replaced.Changed(name)
 		}
@@ -288,10 +294,11 @@ func (s *Stage) Take(changed map[string]*model.Network) {
 			s.moved.Mark(name)
 		}
 		s.takePeers(n, m)
-		n.Model = m
+		n.Model, n.wait = m, wait{}
 		s.Changed.Changed(name)
 		replan[name] = struct{}{}
 	}
+	s.noteWaiting()
 	for _, name := range pass.Sorted(replan) {
 		s.replan(s.networks[name])
 	}

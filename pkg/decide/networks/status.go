@@ -70,7 +70,7 @@ func (s *Stage) status(n *Network) model.NetworkStatus {
 		},
 	}
 	ready := s.ready(n, status.Conditions[0])
-	if len(n.Model.ServiceCIDRs) > 0 || len(n.rangeProblems) > 0 {
+	if len(n.Model.ServiceCIDRs) > 0 || len(n.rangeProblems) > 0 || n.wait.ranges {
 		status.Conditions = append(status.Conditions, n.serviceCIDRsValid())
 	}
 	status.Conditions = append(status.Conditions, ready)
@@ -84,13 +84,15 @@ func (s *Stage) status(n *Network) model.NetworkStatus {
 		if len(pods.Attached) > 0 {
 			status.Conditions = append(status.Conditions, attached(pods.Attached))
 		}
+	case len(n.Layout.Subnets) == 0 && n.denied == nil && len(n.Problems) == 0 && n.wait.subnets:
+		status.Phase = model.Pending
 	case len(n.Layout.Subnets) == 0 || n.denied != nil:
 		status.Phase = model.Failed
 	case !away.IsZero():
 		status.Phase = model.Unknown
 	case !n.written:
 		status.Phase = model.Pending
-	case len(n.Problems)+len(n.leaving)+len(n.rangeProblems) > 0:
+	case len(n.Problems)+len(n.leaving)+len(n.rangeProblems) > 0 || n.late:
 		status.Phase = model.Degraded
 	default:
 		status.Phase = model.Ready
@@ -115,11 +117,11 @@ func gatewayIn(subnet compile.SubnetLayout, cidr netip.Prefix) string {
 }
 
 func (n *Network) subnetsValid() model.Condition {
-	return valid(model.ConditionSubnetsValid, "every subnet is served", slices.Concat(n.Problems, n.leaving))
+	return valid(model.ConditionSubnetsValid, "every subnet is served", slices.Concat(n.Withheld(), n.leaving))
 }
 
 func (n *Network) serviceCIDRsValid() model.Condition {
-	return valid(model.ConditionServiceCIDRsValid, "every service range is served", n.rangeProblems)
+	return valid(model.ConditionServiceCIDRsValid, "every service range is served", slices.Concat(n.rangeProblems, n.wait.problems(n.wait.ranges)))
 }
 
 // valid is a condition that names what is wrong, or says that nothing is.
@@ -176,8 +178,12 @@ func (s *Stage) ready(n *Network, subnets model.Condition) model.Condition {
 		c.Status, c.Reason, c.Message = false, subnets.Reason, subnets.Message
 	case !ranges.Status:
 		c.Status, c.Reason, c.Message = false, ranges.Reason, ranges.Message
+	case n.wait.peers:
+		c.Status, c.Reason, c.Message = false, n.wait.problem.Reason, n.wait.problem.Message
 	case !s.Database.Away.IsZero():
 		return s.Database.Unreachable(c.Type)
+	case n.written && n.late:
+		c.Status, c.Reason, c.Message = false, "Pending", "what was added to the Network is not yet in OVN's northbound database"
 	case !n.written:
 		c.Status, c.Reason, c.Message = false, "Pending", "the Network is not yet in OVN's northbound database"
 	}
