@@ -223,6 +223,9 @@ func TestWhatEndsDoesNotWait(t *testing.T) {
 	if got := consumers(); !slices.Equal(got, []string{"acme"}) {
 		t.Errorf("when the consent has ended, acme--back has to do with %q", got)
 	}
+	if i := w.status("acme--back").Isolation; i != nil {
+		t.Errorf("while a consent waits, the Network is said to be %s", i.Overall)
+	}
 	if c := w.condition("acme--back", model.ConditionCompatible); c.Status || c.Reason != model.ReasonChangesTooOften {
 		t.Errorf("while a consent waits, Compatible is %+v", c)
 	}

@@ -20,7 +20,8 @@ type walls struct {
 // isolation judges a Network that is known to be in the database; nil: it is not. Nobody changes what it returns: pods come and go far more often
 // than verdicts, and it is drawn anew only for what it was not drawn from.
 func (s *Stage) isolation(n *Network) *walls {
-	if !s.serves(n) || !n.written || n.denied != nil {
+	// The nodes' DNS goes by what the owner wants already. So there is no verdict while a consent waits.
+	if !s.serves(n) || !n.written || n.denied != nil || n.wait.peers {
 		return nil
 	}
 	from := isolation.Network{
