@@ -21,8 +21,8 @@ const maxNamed = 4096
 
 // Given are the ports of a name that the pods of one tenant have, each once, in order. A namespace without a tenant is one by itself.
 type Given struct {
-	By    string
-	Ports []model.PodPort
+	Tenant string
+	Ports  []model.PodPort
 }
 
 // counted is what counts of the ports of a name, in order, and the tenants whose ports do not.
@@ -105,8 +105,8 @@ func keepApart(all map[NamedPorts]counted, numbers map[NamedPorts][]Given) map[N
 	for ask := range all {
 		var c counted
 		for _, g := range numbers[ask] {
-			if _, closed := slices.BinarySearch(denied, g.By); closed {
-				c.beyond = append(c.beyond, g.By)
+			if _, closed := slices.BinarySearch(denied, g.Tenant); closed {
+				c.beyond = append(c.beyond, g.Tenant)
 			} else {
 				c.apart = append(c.apart, g)
 			}
@@ -159,12 +159,12 @@ type share struct {
 // sharesOf orders what tenants give to a name: who gives least comes first. What is beyond maxNamed in any case is not read.
 func sharesOf(given []Given) []share {
 	given = slices.SortedFunc(slices.Values(given), func(a, b Given) int {
-		return cmp.Or(cmp.Compare(len(a.Ports), len(b.Ports)), strings.Compare(a.By, b.By))
+		return cmp.Or(cmp.Compare(len(a.Ports), len(b.Ports)), strings.Compare(a.Tenant, b.Tenant))
 	})
 	var out []share
 	seen := map[model.PodPort]struct{}{}
 	for _, g := range given {
-		s := share{tenants: []string{g.By}, numbers: len(g.Ports)}
+		s := share{tenants: []string{g.Tenant}, numbers: len(g.Ports)}
 		for _, p := range g.Ports {
 			if len(seen) > maxNamed {
 				break
@@ -178,7 +178,7 @@ func sharesOf(given []Given) []share {
 		case len(s.fresh) > 0:
 			out = append(out, s)
 		case len(out) > 0:
-			out[len(out)-1].tenants = append(out[len(out)-1].tenants, g.By)
+			out[len(out)-1].tenants = append(out[len(out)-1].tenants, g.Tenant)
 		}
 	}
 	return out

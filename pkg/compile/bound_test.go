@@ -46,7 +46,7 @@ func givenBy(tenant string, ports []model.PodPort) []compile.Given {
 	if len(ports) == 0 {
 		return nil
 	}
-	return []compile.Given{{By: tenant, Ports: ports}}
+	return []compile.Given{{Tenant: tenant, Ports: ports}}
 }
 
 // giving is a Network whose pods give all names of a policy as many numbers, and those of other Networks as well.

@@ -124,7 +124,7 @@ func namedGroups(pods match.Pods, r model.Rule, of counted) map[Group]Members {
 	}
 	for _, g := range of.apart {
 		for _, port := range g.Ports {
-			out[ShareNamedGroup(pods, port, g.By)] = Members{Selector: pods.String(), Share: g.By}
+			out[ShareNamedGroup(pods, port, g.Tenant)] = Members{Selector: pods.String(), Share: g.Tenant}
 		}
 	}
 	if r.Verdict != model.Allow {
@@ -414,7 +414,7 @@ func (c policyCompiler) addCounted(pods match.Pods, of counted, groupOf func(Gro
 	}
 	for _, g := range of.apart {
 		for _, port := range g.Ports {
-			number(ShareNamedGroup(pods, port, g.By), port)
+			number(ShareNamedGroup(pods, port, g.Tenant), port)
 		}
 	}
 	if c.rule.Verdict == model.Allow {

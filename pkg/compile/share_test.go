@@ -23,9 +23,9 @@ func TestManyNumbersTakeNothingFromOtherTenants(t *testing.T) {
 				in := giving(p, 0, 0)
 				in.Remote = [2]bool{remote, remote}
 				given := []compile.Given{
-					{By: "tenant big", Ports: numbersOf("x", many)},
-					{By: "tenant good", Ports: []model.PodPort{{Name: "x", Protocol: model.TCP, Port: 80}}},
-					{By: "tenant same", Ports: []model.PodPort{{Name: "x", Protocol: model.TCP, Port: 1000}}},
+					{Tenant: "tenant big", Ports: numbersOf("x", many)},
+					{Tenant: "tenant good", Ports: []model.PodPort{{Name: "x", Protocol: model.TCP, Port: 80}}},
+					{Tenant: "tenant same", Ports: []model.PodPort{{Name: "x", Protocol: model.TCP, Port: 1000}}},
 				}
 				for ask := range compile.Names(p) {
 					if remote {
@@ -69,13 +69,13 @@ func TestManyTenantsShareTheBound(t *testing.T) {
 		in := giving(p, 0, 0)
 		var given []compile.Given
 		for i := range tenants {
-			g := compile.Given{By: fmt.Sprint("tenant ", i)}
+			g := compile.Given{Tenant: fmt.Sprint("tenant ", i)}
 			for k := range c.numbers {
 				g.Ports = append(g.Ports, model.PodPort{Name: "x", Protocol: model.TCP, Port: uint16((i*c.numbers + k) % 65_536)})
 			}
 			given = append(given, g)
 		}
-		given = append(given, compile.Given{By: "tenant few", Ports: []model.PodPort{{Name: "x", Protocol: model.UDP, Port: 7}}})
+		given = append(given, compile.Given{Tenant: "tenant few", Ports: []model.PodPort{{Name: "x", Protocol: model.UDP, Port: 7}}})
 		for ask := range compile.Names(p) {
 			in.Named[ask] = given
 		}
@@ -117,11 +117,11 @@ func TestNoPacketIsPassedAndDenied(t *testing.T) {
 		in := giving(p, 0, 0)
 		in.Doors = c.doors
 		for ask := range compile.Names(p) {
-			in.Named[ask] = []compile.Given{{By: "tenant good", Ports: numbersOf(ask.Name, 1)}, {By: "tenant same", Ports: numbersOf(ask.Name, 1)}}
-			if big := (compile.Given{By: "tenant big", Ports: numbersOf(ask.Name, c.many)}); ask.Name == "x" {
+			in.Named[ask] = []compile.Given{{Tenant: "tenant good", Ports: numbersOf(ask.Name, 1)}, {Tenant: "tenant same", Ports: numbersOf(ask.Name, 1)}}
+			if big := (compile.Given{Tenant: "tenant big", Ports: numbersOf(ask.Name, c.many)}); ask.Name == "x" {
 				in.Named[ask] = append(in.Named[ask], big)
 			} else {
-				in.Named[ask] = []compile.Given{{By: "tenant big", Ports: numbersOf("y", 1)}, {By: "tenant good", Ports: numbersOf("y", 1)}}
+				in.Named[ask] = []compile.Given{{Tenant: "tenant big", Ports: numbersOf("y", 1)}, {Tenant: "tenant good", Ports: numbersOf("y", 1)}}
 			}
 		}
 		var passed, dropped []string

@@ -72,7 +72,7 @@ func (sel *selector) portsOf(networks []string, ask compile.NamedPorts) []compil
 	var out []compile.Given
 	for _, share := range pass.Sorted(by) {
 		slices.SortFunc(by[share], model.PodPort.Compare)
-		out = append(out, compile.Given{By: share, Ports: slices.Compact(by[share])})
+		out = append(out, compile.Given{Tenant: share, Ports: slices.Compact(by[share])})
 	}
 	return out
 }
