@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	// provider is the Network that others use, of the tenant of its name, and market the tenant of those.
+	// provider is the Network that others use. Each Network is of the tenant of its name.
 	provider = "provider"
-	market   = "market"
 	// island is a Network that has nothing to do with others.
 	island = "island"
 	// providerPods are those behind its Service.
@@ -33,11 +32,12 @@ func consumerName(i int) string { return fmt.Sprintf("consumer-%04d", i) }
 // pod of a consumer, one of the provider, and one of a Network that has nothing to do with them.
 func (m *measuring) consumers(ctx context.Context) error {
 	p := lab.Network(provider, subnet())
-	p.Spec.Tenant, p.Spec.ServiceCIDRs, p.Spec.CompatibleWith = provider, []v1alpha1.CIDR{"10.8.0.0/24"}, []v1alpha1.CompatiblePeer{{Tenant: market}}
+	p.Spec.Tenant, p.Spec.ServiceCIDRs, p.Spec.CompatibleWith = provider, []v1alpha1.CIDR{"10.8.0.0/24"}, []v1alpha1.CompatiblePeer{{All: true}}
 	var all []*v1alpha1.Network
 	for i := range m.o.consumers + m.o.more {
 		n := lab.Network(consumerName(i), subnet())
-		n.Spec.Tenant = market
+		// A tenant with all of them would wait: the controller bounds how often one changes its Networks.
+		n.Spec.Tenant = n.Name
 		all = append(all, n)
 	}
 	neither := lab.Network(island, subnet())

@@ -26,7 +26,7 @@ func (m *measuring) edges(ctx context.Context) error {
 	const fresh = 5 // Networks of each turn: a consumer, one more with its provider, and two that are joined
 	for i := range m.o.networks - m.networks - fresh*m.o.edges {
 		n := lab.Network(fmt.Sprintf("other-%04d", i), subnet())
-		n.Spec.Tenant = island
+		n.Spec.Tenant = n.Name
 		others = append(others, n)
 	}
 	if err := m.make(ctx, 1, others...); err != nil {
@@ -42,10 +42,10 @@ func (m *measuring) edges(ctx context.Context) error {
 	}{{what: fmt.Sprintf("by face, a Network that %d use", m.o.consumers+m.o.more)}, {what: "by face, a Network that nobody uses"}, {what: "Routed, two Networks"}}
 	for i := range m.o.edges {
 		more, first, second := lab.Network(edgeName("more", i), subnet()), lab.Network(edgeName("first", i), subnet()), lab.Network(edgeName("offers", i), subnet())
-		more.Spec.Tenant, first.Spec.Tenant, second.Spec.Tenant = market, market, provider
-		second.Spec.CompatibleWith = []v1alpha1.CompatiblePeer{{Tenant: market}}
+		more.Spec.Tenant, first.Spec.Tenant, second.Spec.Tenant = more.Name, first.Name, second.Name
+		second.Spec.CompatibleWith = []v1alpha1.CompatiblePeer{{All: true}}
 		left, right := lab.Network(edgeName("left", i), routedSubnet(2*i)), lab.Network(edgeName("right", i), routedSubnet(2*i+1))
-		left.Spec.Tenant, right.Spec.Tenant = lagoon, lagoon
+		left.Spec.Tenant, right.Spec.Tenant = left.Name, left.Name
 		if err := m.make(ctx, 0, more, first, second, left, right); err != nil {
 			return err
 		}
