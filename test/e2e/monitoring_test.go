@@ -30,6 +30,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/monitoring"
+	"github.com/atoll-net/atoll/test/tier"
 )
 
 const (
@@ -42,7 +43,7 @@ const (
 
 // TestMonitoring: the API server takes dist/monitoring by the operator's own definitions. A Prometheus with the configuration that dist ships, but for who it is when it looks for
 // its targets, and with a ServiceAccount's token scrapes the controller, inspection and all agents; each metric that alerts and the dashboard ask for is among what it gets;
-// no rule fails; and when the controller is away, the alert says so.
+// no rule fails; and in make test-all, when the controller is away, the alert says so.
 //
 // It runs alone: it takes the controller away.
 func TestMonitoring(t *testing.T) {
@@ -89,6 +90,14 @@ func TestMonitoring(t *testing.T) {
 		}
 		return err
 	})
+	if tier.All() {
+		alertWithoutController(t)
+	}
+}
+
+// alertWithoutController takes the controller away: the alert that nobody leads sees it, and sees it come back.
+func alertWithoutController(t *testing.T) {
+	t.Helper()
 	start := env.Stop(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
 	cluster.Eventually(t, cluster.Patience, "the alert sees that nobody leads", func(ctx context.Context) error {
 		states, err := rulesNow(ctx)

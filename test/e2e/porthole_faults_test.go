@@ -15,13 +15,19 @@ import (
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
+	"github.com/atoll-net/atoll/test/tier"
 )
 
 // TestKillAgentDuringStart kills a node's agent again and again while many pods of two Networks with the same addresses
 // start on it. Then kubelet's probes of all of them run every second, and it is killed again: no pod notices. At last all
-// pods go, and with them everything that was made for them.
+// pods go, and with them everything that was made for them. In make test-all there are more pods, and it is killed more often.
 func TestKillAgentDuringStart(t *testing.T) {
-	const node, each = "n1", 6
+	const node = "n1"
+	// One of each Network for each kind of probe.
+	each, starting, running, going := 4, 2, 2, 1
+	if tier.All() {
+		each, starting, running, going = 6, 3, 4, 2
+	}
 	agent := cluster.Daemon{Place: node, Name: "atoll-agent"}
 	var pods []*corev1.Pod
 	for _, ns := range []string{"rush-a", "rush-b"} {
@@ -37,7 +43,7 @@ func TestKillAgentDuringStart(t *testing.T) {
 			}
 		}
 	}
-	killing.Go(func() { kills(3) })
+	killing.Go(func() { kills(starting) })
 	kinds := []string{"exec", "http", "tcp", "grpc"}
 	for i := range each {
 		for _, ns := range []string{"rush-a", "rush-b"} {
@@ -54,7 +60,7 @@ func TestKillAgentDuringStart(t *testing.T) {
 	checkFaces(t, pods)
 
 	since := readySince(t, pods)
-	kills(4)
+	kills(running)
 	if diff := cmp.Diff(since, readySince(t, pods)); diff != "" {
 		t.Errorf("probes failed while the agent was away (-before +after):\n%s", diff)
 	}
@@ -62,7 +68,7 @@ func TestKillAgentDuringStart(t *testing.T) {
 	for i := range each {
 		env.Reach(t, pods[2*i], pods[(2*i+2)%len(pods)])
 	}
-	killing.Go(func() { kills(2) })
+	killing.Go(func() { kills(going) })
 	for _, p := range pods {
 		env.DeletePod(t, p)
 	}

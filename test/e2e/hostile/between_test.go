@@ -40,7 +40,7 @@ func TestRandomCompatibility(t *testing.T) {
 	if tier.All() {
 		changeBetween(t, world, scene.Change(seed), first)
 	}
-	explainsPackets(t, world, seed, *explainPaths)
+	explainsPackets(t, world, seed, pathsToExplain())
 }
 
 // changeBetween changes edges, of which first are the paths so far, and has every pod dial everything again.

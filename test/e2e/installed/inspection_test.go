@@ -13,10 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/test/e2e/cluster"
+	"github.com/atoll-net/atoll/test/tier"
 )
 
-// TestNamespacesGoWithoutControllers: while no controller runs, inspection answers, and says so, and a namespace can be deleted. The control: when
-// inspection runs no more either, a namespace stays, and says why; it goes when inspection is back.
+// TestNamespacesGoWithoutControllers: while no controller runs, inspection answers, and says so, and a namespace can be deleted. The control, in make
+// test-all: when inspection runs no more either, a namespace stays, and says why; it goes when inspection is back.
 func TestNamespacesGoWithoutControllers(t *testing.T) {
 	const controller, inspection = "atoll-controller", "atoll-inspect"
 	scale := func(name string, replicas int) {
@@ -59,7 +60,27 @@ func TestNamespacesGoWithoutControllers(t *testing.T) {
 	deleted(t, "goes-without-controllers")
 	cluster.Eventually(t, cluster.Patience, "the namespace has gone", gone("goes-without-controllers"))
 
-	none(inspection)
+	if tier.All() {
+		none(inspection)
+		staysWithoutInspection(t)
+	}
+
+	// Inspection has its certificates from a controller.
+	for _, name := range []string{controller, inspection} {
+		scale(name, before[name])
+		if out, err := kubectl(t.Context(), "rollout", "status", "-n", system, "deployment/"+name, "--timeout=4m"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	if tier.All() {
+		// The namespace controller asks again after pauses that grow.
+		cluster.Eventually(t, 2*cluster.Patience, "the namespace has gone, too", gone("stays-without-inspection"))
+	}
+}
+
+// staysWithoutInspection deletes a namespace while inspection is away: it stays, and says why.
+func staysWithoutInspection(t *testing.T) {
+	t.Helper()
 	// The API server has to notice first.
 	cluster.Eventually(t, cluster.Patience, "the API is away", func(ctx context.Context) error {
 		out, err := kubectl(ctx, "get", "--raw", "/apis/inspect.atoll.dev/v1alpha1")
@@ -81,16 +102,6 @@ func TestNamespacesGoWithoutControllers(t *testing.T) {
 		}
 		return fmt.Errorf("its status is %+v", ns.Status)
 	})
-
-	// Inspection has its certificates from a controller.
-	for _, name := range []string{controller, inspection} {
-		scale(name, before[name])
-		if out, err := kubectl(t.Context(), "rollout", "status", "-n", system, "deployment/"+name, "--timeout=4m"); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	// The namespace controller asks again after pauses that grow.
-	cluster.Eventually(t, 2*cluster.Patience, "the namespace has gone, too", gone("stays-without-inspection"))
 }
 
 // deleted makes a namespace and begins to delete it.
