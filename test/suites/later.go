@@ -36,7 +36,6 @@ var later = []moved{
 	{"test/e2e", "TestReboot", "pkg/agent.TestPortholesAfterAReboot", "with a kubelet and packets between nodes, for 49 s"},
 	{"test/e2e", "TestNodeOff", "pkg/agent.TestPortholesAfterAReboot", "a node stays off, and atoll-sandbox up starts it again, for 50 s"},
 	{"test/e2e", "TestKillVSwitch", "pkg/chassis.TestRestarts", "with a kubelet's pods, and rows that stay, for 15 s"},
-	{"test/e2e", "TestGatewaysOffered", "pkg/decide.TestWhatIsOfferedOfGateways", "by packets, from another Network, for 20 s"},
 	{"test/e2e", "TestASecondFlatNetwork", "pkg/decide.TestASecondFlatNetworkWithPackets", "with probes, names, the Kubernetes API and the way out, for 63 s"},
 	{"test/e2e", "TestInfrastructureReachesPods", "pkg/agent.TestFacesOfAnotherNode", "by UDP, ICMP and a Service, too, for 55 s"},
 	{"test/e2e", "TestATenantsNameServers", "pkg/decide.TestQuestionsForNamesWithPackets", "the example of docs/dns.md, whose servers are in another Network, for 49 s"},
