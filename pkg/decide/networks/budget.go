@@ -14,10 +14,12 @@ import (
 // provider. One ovn-northd works for all tenants, so a tenant's Networks change changesAtOnce times at once, and once more every changeEvery.
 // ovn-northd takes some seconds for that in a large cluster and computes together what has changed meanwhile, so what a tenant changes within
 // changesTogether counts as one change.
+// What has ended makes a tenant wait for longestWait at most, however much that was: who has cleaned up many Networks can begin anew.
 const (
 	changesAtOnce   = 8
 	changeEvery     = 30 * time.Second
 	changesTogether = 3 * time.Second
+	longestWait     = 10 * time.Minute
 )
 
 // budget bounds how often the Networks of a tenant change.
@@ -76,7 +78,11 @@ func (b *budget) spend(tenant string) {
 	if s.full.Before(b.now) {
 		s.full = b.now
 	}
-	b.spent[tenant] = spending{full: s.full.Add(changeEvery), together: b.now.Add(changesTogether), granted: granted}
+	full := s.full.Add(changeEvery)
+	if furthest := b.now.Add(longestWait + time.Duration(b.atOnce-1)*changeEvery); full.After(furthest) {
+		full = furthest
+	}
+	b.spent[tenant] = spending{full: full, together: b.now.Add(changesTogether), granted: granted}
 	maps.Copy(b.unsaid, b.waitingOf[tenant])
 }
 

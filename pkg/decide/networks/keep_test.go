@@ -202,3 +202,21 @@ func TestBudgetIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyWaitsForLong: whoever has ended very much adds something ten minutes later.
+func TestNobodyWaitsForLong(t *testing.T) {
+	b := newBudget(3)
+	now := time.Unix(6000, 0)
+	for range 100 {
+		now = now.Add(changesTogether)
+		b.turn(now)
+		b.spend("acme")
+	}
+	if b.grants("acme") {
+		t.Error("after 100 endings nothing waits")
+	}
+	b.turn(now.Add(longestWait + changesTogether))
+	if !b.grants("acme") {
+		t.Errorf("%s after 100 endings a change still waits until %s", longestWait, b.opens("acme"))
+	}
+}
