@@ -15,8 +15,8 @@ import (
 // peers that the match of each number holds. The Network's own pods and those of other Networks are counted apart, so that no other Network
 // takes away what a policy says of its own one. Each number is an ACL of each IP family, and a port group.
 //
-// Tenants share it: of each name, the numbers of the tenants that give few come first, and those of one tenant count all or not at all. So
-// who gives a name thousands of numbers loses these, and takes from nobody who gives fewer.
+// Tenants share it. The numbers that a tenant's pods give a name count all, or none of them does. Tenants that give fewer numbers come first.
+// So a tenant that gives a name thousands of numbers loses them, and takes no number from a tenant that gives fewer.
 const maxNamed = 4096
 
 // Given are the ports of a name that the pods of one tenant have, each once, in order. A namespace without a tenant is one by itself.
@@ -184,7 +184,7 @@ func sharesOf(given []Given) []share {
 	return out
 }
 
-// claim is what a rule asks for by a name: the first of its shares that has not been looked at is next.
+// claim is what a rule asks for by a name. next is the index of the first share that count has not looked at.
 type claim struct {
 	ruleAt
 	ask    NamedPorts

@@ -31,7 +31,7 @@ type round struct {
 	// begun: the database is in our epoch, and what others left in it has been looked for. opened is when the session was.
 	begun  bool
 	opened time.Time
-	// global: the NB_Global row has changed since it was last looked at.
+	// global: the NB_Global row has changed since the round last read it.
 	global bool
 }
 

@@ -13,8 +13,7 @@ import (
 // ovn-northd computes everything anew when a switch, a router, a route or an access list comes or goes, and when a consumer ends its use of a
 // provider. One ovn-northd works for all tenants, so a tenant's Networks change changesAtOnce times at once, and once more every changeEvery.
 // ovn-northd takes some seconds for that in a large cluster and computes together what has changed meanwhile, so what a tenant changes within
-// changesTogether counts as one change.
-// What has ended makes a tenant wait for longestWait at most, however much that was: who has cleaned up many Networks can begin anew.
+// changesTogether counts as one change. However much a tenant has taken away, what it adds waits for longestWait at most.
 const (
 	changesAtOnce   = 8
 	changeEvery     = 30 * time.Second
@@ -40,8 +39,8 @@ type budget struct {
 
 // spending is what a tenant has changed.
 type spending struct {
-	// full is when the tenant may make all changes at once again. It is further away than changeEvery for each of these where Networks have
-	// lost more than that: what ends something never waits, and counts.
+	// full is when the tenant may make all its changes at once again. Each change moves it on by changeEvery. What ends never waits, and moves it
+	// on, too, so it may be further away than atOnce changes.
 	full time.Time
 	// together is until when all changes count as the last one. granted: what is added does so, too.
 	together time.Time
