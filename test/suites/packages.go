@@ -14,13 +14,22 @@ import (
 const installed = module + "test/e2e/installed"
 
 // quiet are the integration tests that count lost packets or hold a time, and are therefore part of suite alone. The other tests of their packages
-// are part of suite integration.
-var quiet = []struct{ dir, tests string }{
-	{"pkg/agent", "^TestAPodDoesNotHaveOVNControllerToItself$"},
-	{"pkg/central", "^(TestCluster|TestRebuild)$"},
-	{"pkg/chassis", "^TestRestarts$"},
-	{"pkg/decide", "(WithPackets|UnderTraffic|WithinASecond)$"},
+// are part of suite integration. The lists run beside each other: these tests wait more than they work.
+var quiet = [][]quietTest{
+	{
+		{"pkg/agent", "^TestAPodDoesNotHaveOVNControllerToItself$"},
+		{"pkg/central", "^(TestCluster|TestRebuild)$"},
+		{"pkg/chassis", "^TestRestarts$"},
+	},
+	{{"pkg/decide", "^Test[A-I].*" + packets}},
+	{{"pkg/decide", "^Test[J-Z].*" + packets}},
 }
+
+// quietTest is the pattern of go test -run for tests of a package.
+type quietTest struct{ dir, tests string }
+
+// packets ends the names of tests that count packets.
+const packets = "(WithPackets|UnderTraffic|WithinASecond)$"
 
 // unraced are packages that start no goroutine, and whose tests compute for seconds: the race detector takes five to twelve times as long there, and
 // would have nothing to find.
@@ -64,10 +73,19 @@ func e2e(ctx context.Context, r *runner, out *result) error {
 // alone runs what counts packets that are lost while parts are replaced, and bounds them: nothing else may run beside it.
 func alone(ctx context.Context, r *runner, out *result) error {
 	out.live = true
-	for _, q := range quiet {
-		if err := r.goTest(ctx, out, r.chosen("-tags=integration", "-count=1", "-timeout=20m", "-run="+q.tests, module+q.dir)...); err != nil {
-			return err
-		}
+	lanes := make([]func(*result) error, 0, len(quiet))
+	for _, list := range quiet {
+		lanes = append(lanes, func(part *result) error {
+			for _, q := range list {
+				if err := r.goTest(ctx, part, r.chosen("-tags=integration", "-count=1", "-timeout=20m", "-run="+q.tests, module+q.dir)...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := out.together(lanes...); err != nil {
+		return err
 	}
 	return r.goTest(ctx, out, r.chosen("-tags=e2e", "-count=1", "-timeout=60m", "-parallel=4", installed)...)
 }
@@ -117,7 +135,7 @@ var integrationTag = regexp.MustCompile(`(?m)^//go:build integration\b`)
 // quietTests are the names of the tests of quiet.
 func quietTests(root string) ([]string, error) {
 	var names []string
-	for _, q := range quiet {
+	for _, q := range slices.Concat(quiet...) {
 		wanted, err := regexp.Compile(q.tests)
 		if err != nil {
 			return nil, fmt.Errorf("read list of suite alone: %w", err)

@@ -6,7 +6,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // result is what came of a suite so far.
@@ -66,6 +69,28 @@ func (r *result) add(part result) {
 	r.passed += part.passed
 	r.failed += part.failed
 	r.failures = append(r.failures, part.failures...)
+}
+
+// together runs parts of the suite beside each other, to their ends. Each counts its tests in a result of its own; all are added to r.
+func (r *result) together(parts ...func(*result) error) error {
+	var (
+		doing errgroup.Group
+		lines sync.Mutex
+		came  = make([]result, len(parts))
+	)
+	for i, part := range parts {
+		printed := &prefixed{lines: &lines, out: r.out}
+		came[i] = result{name: r.name, out: printed, live: r.live}
+		doing.Go(func() error {
+			defer printed.end()
+			return part(&came[i])
+		})
+	}
+	err := doing.Wait()
+	for _, part := range came {
+		r.add(part)
+	}
+	return err
 }
 
 func indent(text string) string {

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/atoll-net/atoll/test/tier"
 )
@@ -113,27 +110,15 @@ func lint(ctx context.Context, r *runner, out *result) error {
 // seed are environment variables, which the test reads: so Go's test cache keeps the result, which it does not with flags of package rapid.
 func (r *runner) histories(ctx context.Context, out *result) error {
 	const each = 2000
-	var (
-		doing   errgroup.Group
-		printed [2]bytes.Buffer
-		halves  [2]result
-	)
+	halves := make([]func(*result) error, 2)
 	for i := range halves {
-		halves[i] = result{name: out.name, out: &printed[i]}
 		half := *r
 		half.settings = append(slices.Clone(r.settings), fmt.Sprintf("RAPID_CHECKS=%d", each), fmt.Sprintf("%s=%d", tier.RapidSeedVariable, 1+i<<40))
-		doing.Go(func() error {
-			return half.goTest(ctx, &halves[i], "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/decide")
-		})
-	}
-	err := doing.Wait()
-	for i := range halves {
-		if _, copyErr := printed[i].WriteTo(out.out); err == nil {
-			err = copyErr
+		halves[i] = func(part *result) error {
+			return half.goTest(ctx, part, "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/decide")
 		}
-		out.add(halves[i])
 	}
-	return err
+	return out.together(halves...)
 }
 
 // fuzz runs each fuzz test for a short time, with the inputs that earlier runs found.
