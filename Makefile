@@ -70,7 +70,7 @@ push: ## what make images made, to a registry: REGISTRY=registry.example.com/ato
 
 generate: ## what is made from pkg/apis (deep copies and CustomResourceDefinitions), OVN's schema (row types) and alerts (PrometheusRule)
 	$(call tool,controller-gen) object crd paths=./pkg/apis/... output:crd:dir=dist/crds
-	go run ./test/rowgen pkg/nb/zz_generated.rows.go
+	go run ./test/rowgen pkg/ovn/nb/zz_generated.rows.go
 	go test -count=1 -run='^TestPrometheusRule$$' ./test/monitoring -update
 
 fix: ## format, and mend what the linter can mend by itself
@@ -101,7 +101,7 @@ test-unit: ## tests that need nothing else, with the race detector
 race: test-unit ## the same: the race detector is always on there
 
 histories: ## 200,000 random histories of a cluster, each seen in six ways; HISTORIES=1000000 is more
-	go test -count=1 -timeout=0 -v -run='^TestAnyHistoryEndsAsAFreshStart$$' ./pkg/decide -rapid.checks=$(HISTORIES)
+	go test -count=1 -timeout=0 -v -run='^TestAnyHistoryEndsAsAFreshStart$$' ./pkg/controller/decide -rapid.checks=$(HISTORIES)
 
 mutations: ## bugs of state put back, one at a time: random histories find each; five minutes
 	go run ./test/mutations
@@ -122,7 +122,7 @@ losses: build ## what is lost while each part is replaced, upgraded or rebuilt, 
 	go run ./test/suites -exec go test -tags e2e -count=1 -timeout=60m -v -run='^TestRolled$$' ./test/e2e/installed -losses
 
 rebuild: build ## both databases are lost and rebuilt with 1,000 pods, whose number REBUILD="-pods=3000" changes; what running pods lose: ten minutes (as root)
-	go run ./test/suites -exec go test -tags integration -count=1 -timeout=60m -v -run='^TestRebuild$$' ./pkg/central $(REBUILD)
+	go run ./test/suites -exec go test -tags integration -count=1 -timeout=60m -v -run='^TestRebuild$$' ./pkg/daemons/central $(REBUILD)
 
 churn: build ## pods come and go in four Networks while members of the databases are killed at random: ten minutes; CHURN="-duration=1h -pods=300" SEED=7 is more, and a certain draw (as root)
 	$(seed) go run ./test/suites -exec go test -tags e2e -count=1 -timeout=0 -v -run='^TestChurn$$' ./test/e2e/installed $(CHURN)
@@ -155,7 +155,7 @@ bench-services: build ## 1,000 Services in 100 Networks, and what asking through
 	go run ./test/suites -exec go run ./test/bench/services $(SERVICES)
 
 bench-rows: ## what a Network, a pod and a Service cost in OVN: logical flows by table, and bytes: a minute (as root)
-	go run ./test/suites -exec go test -tags integration -count=1 -v -run TestWhatANetworkCosts ./pkg/decide
+	go run ./test/suites -exec go test -tags integration -count=1 -v -run TestWhatANetworkCosts ./pkg/controller/decide
 
 scale: build ## the targets at 10,000 pods in 200 Networks, and tenants: twenty minutes; SCALE="-pods=50000 -networks=1000" is the full size (as root)
 	go run ./test/suites -exec go run ./test/scale $(SCALE)

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/atoll-net/atoll/pkg/agent"
-	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/cni"
-	"github.com/atoll-net/atoll/pkg/follow"
-	"github.com/atoll-net/atoll/pkg/names/call"
-	"github.com/atoll-net/atoll/pkg/nri"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/agent/cni"
+	"github.com/atoll-net/atoll/pkg/agent/nri"
+	"github.com/atoll-net/atoll/pkg/dns/names/call"
+	"github.com/atoll-net/atoll/pkg/kube/follow"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 func main() {

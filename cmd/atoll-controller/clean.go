@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/atoll-net/atoll/pkg/certs"
-	"github.com/atoll-net/atoll/pkg/engine"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/controller/engine"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // cleanPatience is how long the database may be out of reach: a restart of it, or the election of a leader, takes less.

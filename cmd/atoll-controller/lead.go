@@ -15,18 +15,18 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/atoll-net/atoll/pkg/central"
-	"github.com/atoll-net/atoll/pkg/certs"
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/config/defaults"
 	"github.com/atoll-net/atoll/pkg/controller"
-	"github.com/atoll-net/atoll/pkg/decide"
-	"github.com/atoll-net/atoll/pkg/engine"
-	"github.com/atoll-net/atoll/pkg/inspectapi/announce"
+	"github.com/atoll-net/atoll/pkg/controller/decide"
+	"github.com/atoll-net/atoll/pkg/controller/defaults"
+	"github.com/atoll-net/atoll/pkg/controller/engine"
+	"github.com/atoll-net/atoll/pkg/controller/southbound"
+	"github.com/atoll-net/atoll/pkg/daemons/central"
+	"github.com/atoll-net/atoll/pkg/inspect/inspectapi/announce"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
-	"github.com/atoll-net/atoll/pkg/southbound"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // errSteppedDown ends a process that has lost its leadership: its successor starts from a clean slate, and

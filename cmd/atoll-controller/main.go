@@ -19,14 +19,14 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/central"
-	"github.com/atoll-net/atoll/pkg/certs"
 	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/controller/southbound"
+	"github.com/atoll-net/atoll/pkg/daemons/central"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
-	"github.com/atoll-net/atoll/pkg/scrape"
-	"github.com/atoll-net/atoll/pkg/southbound"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
+	"github.com/atoll-net/atoll/pkg/kube/scrape"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 type options struct {

@@ -8,7 +8,7 @@ import (
 	"net/http/pprof"
 	"net/netip"
 
-	"github.com/atoll-net/atoll/pkg/daemon"
+	"github.com/atoll-net/atoll/pkg/process/daemon"
 )
 
 // servePprof serves Go's profiles at address until ctx ends. A profile shows what the process holds in memory, so

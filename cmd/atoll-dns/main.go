@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/follow"
-	"github.com/atoll-net/atoll/pkg/names"
-	"github.com/atoll-net/atoll/pkg/names/call"
-	"github.com/atoll-net/atoll/pkg/names/sockets"
+	"github.com/atoll-net/atoll/pkg/dns/names"
+	"github.com/atoll-net/atoll/pkg/dns/names/call"
+	"github.com/atoll-net/atoll/pkg/dns/names/sockets"
+	"github.com/atoll-net/atoll/pkg/kube/follow"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 func main() {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/central"
+	"github.com/atoll-net/atoll/pkg/daemons/central"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 type options struct {

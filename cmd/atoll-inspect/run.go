@@ -15,16 +15,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/central"
-	"github.com/atoll-net/atoll/pkg/certs"
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/daemon"
+	"github.com/atoll-net/atoll/pkg/daemons/central"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/inspectapi"
+	"github.com/atoll-net/atoll/pkg/inspect/inspectapi"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
-	"github.com/atoll-net/atoll/pkg/scrape"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/kube/scrape"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/process/build"
+	"github.com/atoll-net/atoll/pkg/process/daemon"
 )
 
 const (

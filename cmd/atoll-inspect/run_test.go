@@ -19,7 +19,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/atoll-net/atoll/pkg/certs"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
 )
 
 // TestOptions: who does not say where it is, or for whom its certificates are, is told so at once.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/central"
-	"github.com/atoll-net/atoll/pkg/certs"
+	"github.com/atoll-net/atoll/pkg/daemons/central"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
 )
 
 func backupCommand() *cobra.Command {

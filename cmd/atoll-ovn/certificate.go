@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/atoll-net/atoll/pkg/certs"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
 )
 
 // withCertificate does work while a certificate is asked for and renewed beside it. Until the files are there, work waits for them.

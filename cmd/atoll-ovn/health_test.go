@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/chassis"
+	"github.com/atoll-net/atoll/pkg/daemons/chassis"
 )
 
 // TestHealth: a probe is answered as the daemon is at that moment, and the log says when that changes, and why.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/build"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 func main() {

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/atoll-net/atoll/pkg/central"
-	"github.com/atoll-net/atoll/pkg/certs"
-	"github.com/atoll-net/atoll/pkg/chassis"
-	"github.com/atoll-net/atoll/pkg/follow"
+	"github.com/atoll-net/atoll/pkg/daemons/central"
+	"github.com/atoll-net/atoll/pkg/daemons/chassis"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
+	"github.com/atoll-net/atoll/pkg/kube/follow"
 )
 
 // nodeCommands are the parts of a node.

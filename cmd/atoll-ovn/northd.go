@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/central"
+	"github.com/atoll-net/atoll/pkg/daemons/central"
 )
 
 func northdCommand() *cobra.Command {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/connectivity/probe"
+	"github.com/atoll-net/atoll/pkg/cli/connectivity/probe"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 func main() {

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+	"github.com/atoll-net/atoll/pkg/process/progress"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 func statusCommand(opts *sandbox.Options) *cobra.Command {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/place"
+	"github.com/atoll-net/atoll/test/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox/place"
 )
 
 // ownFlags is what the help of a tool's command says about our flags.

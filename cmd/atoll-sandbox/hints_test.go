@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // words are the arguments that a shell makes of a line.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/place"
-	"github.com/atoll-net/atoll/pkg/sandbox/relay"
+	"github.com/atoll-net/atoll/test/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox/place"
+	"github.com/atoll-net/atoll/test/sandbox/relay"
 )
 
 func upCommand(opts *sandbox.Options) *cobra.Command {

@@ -17,9 +17,9 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/atoll-net/atoll/pkg/image"
-	"github.com/atoll-net/atoll/pkg/image/spdx"
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/images/image"
+	"github.com/atoll-net/atoll/images/image/spdx"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // builder builds images of a source tree.

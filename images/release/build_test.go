@@ -22,7 +22,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/atoll-net/atoll/pkg/image"
+	"github.com/atoll-net/atoll/images/image"
 	"github.com/atoll-net/atoll/test/sbom"
 )
 

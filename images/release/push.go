@@ -11,7 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/atoll-net/atoll/pkg/image"
+	"github.com/atoll-net/atoll/images/image"
 )
 
 // push pushes what was built, with the tag of its version and further ones.

@@ -16,7 +16,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // keptImages is how many sets of images are kept. One is some 100 MB.

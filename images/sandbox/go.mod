@@ -1,6 +1,6 @@
 // What the sandbox and its tests run of Kubernetes, and what has much in common with it, built from the module proxy. It is one module, so
 // that what these programs have in common has one version and is compiled once. What they have in common with Atoll has the version of
-// Atoll's go.mod, for the same reason; a test in pkg/sandbox/parts holds that. containerd and runc, which Atoll's promises depend on, have modules of
+// Atoll's go.mod, for the same reason; a test in test/sandbox/parts holds that. containerd and runc, which Atoll's promises depend on, have modules of
 // their own: they are exactly what their projects release.
 module github.com/atoll-net/atoll/images/sandbox
 

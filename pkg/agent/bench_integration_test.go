@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
 // BenchmarkADD measures an ADD with a real kernel and a real ovsdb-server and ovs-vswitchd, up to the moment

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
 func TestDroppedSince(t *testing.T) {

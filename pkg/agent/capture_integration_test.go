@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
-	"github.com/atoll-net/atoll/pkg/capture"
-	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/node/capture"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
 // heard are the packets of a pod's port 7777 that are told in one part, while do sends some.

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/nri"
-	"github.com/atoll-net/atoll/pkg/porthole"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/agent/nri"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // cleanPatience bounds the wait for the node's Open vSwitch when a node is cleaned.

@@ -29,11 +29,11 @@ import (
 	"github.com/atoll-net/atoll/pkg/agent/names"
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/follow"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
-	process "github.com/atoll-net/atoll/pkg/names"
+	process "github.com/atoll-net/atoll/pkg/dns/names"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/kube/follow"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
 )
 
 // testNames is the node's DNS program, and the API server that it reads.

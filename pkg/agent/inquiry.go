@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-net/atoll/pkg/agent/flows"
-	"github.com/atoll-net/atoll/pkg/capture"
-	"github.com/atoll-net/atoll/pkg/certs"
-	"github.com/atoll-net/atoll/pkg/daemon"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
+	"github.com/atoll-net/atoll/pkg/node/capture"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/node/ping"
+	"github.com/atoll-net/atoll/pkg/process/daemon"
 )
 
 // inquiry answers what atoll-inspect asks about pods of this node (docs/design/inspect.md).

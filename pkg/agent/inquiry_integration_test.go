@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/node/ping"
 )
 
 func (p *testPod) asked() nodeapi.Pod {

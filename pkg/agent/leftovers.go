@@ -1,9 +1,9 @@
 package agent
 
 import (
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // inventory is what a sweep looks at. Everything in it is ours.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 func TestLeftovers(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/atoll-net/atoll/pkg/agent/cni"
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
-	"github.com/atoll-net/atoll/pkg/cni"
-	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
 // The phases of an ADD.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // tellNameless tells a pod that nobody answers for names on its node, because it is not known how.

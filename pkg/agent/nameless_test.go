@@ -12,7 +12,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/agent/names"
 	"github.com/atoll-net/atoll/pkg/agent/world"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // TestAPodWithoutNamesIsTold: a pod whose Network asks its node for names is told when that does not answer, and no other is.

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/cni"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nri"
+	"github.com/atoll-net/atoll/pkg/agent/cni"
+	"github.com/atoll-net/atoll/pkg/agent/nri"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nri"
+	"github.com/atoll-net/atoll/pkg/agent/nri"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 func TestOwnAddresses(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	"github.com/atoll-net/atoll/pkg/observe"
-	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/node/observe"
+	"github.com/atoll-net/atoll/pkg/node/ping"
 	"github.com/atoll-net/atoll/test/wait"
 )
 

@@ -22,9 +22,9 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 	"golang.org/x/sys/unix"
 
-	"github.com/atoll-net/atoll/pkg/cni"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/agent/cni"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
 	"github.com/atoll-net/atoll/test/wait"
 )
 

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/cni"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/agent/cni"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // pod is what the agent keeps of a pod object.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/match"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/match"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // countArrivals counts the datagrams that come to ports of a pod, by what they say, until the test ends.

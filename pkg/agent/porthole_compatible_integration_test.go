@@ -21,7 +21,7 @@ import (
 	"golang.org/x/net/ipv6"
 
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/test/wait"
 )
 

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
 	"github.com/atoll-net/atoll/test/wait"
 )
 

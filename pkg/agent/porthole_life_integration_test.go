@@ -21,9 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 	"github.com/atoll-net/atoll/test/wait"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // A port that Open vSwitch cannot take is tried again, since the reason may pass, but not forever; and then its own

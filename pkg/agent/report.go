@@ -14,10 +14,10 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/follow"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/follow"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
 // Other nodes know of this one what its Node lists and what OVN has. The rest of its addresses, such as that of a storage network, this

@@ -13,8 +13,8 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
 	"github.com/atoll-net/atoll/pkg/agent/world"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
 // TestReportedAddressesAreInfrastructure: another node has addresses, in a storage network and for tunnels, that neither its Node nor OVN names. Pods of

@@ -14,9 +14,9 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/agent/world"
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // A node tells of itself once, again when there is something else to tell or somebody else wrote it, and not before it knows what it is.

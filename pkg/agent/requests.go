@@ -12,9 +12,9 @@ import (
 	"go4.org/netipx"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/cni"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/agent/cni"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // errCheckFailed is the code of a CHECK that found something wrong; the specification leaves 100 and above to

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // settleTime bounds the wait for ovs-vswitchd after a repair.

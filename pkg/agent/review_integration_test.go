@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 // checked is what the node's agent finds, as lines.

@@ -26,8 +26,8 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/fake"
 
-	"github.com/atoll-net/atoll/pkg/follow"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/follow"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -119,7 +119,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
-	// Who scrapes says who he is. (pkg/scrape has the rest.)
+	// Who scrapes says who he is. (pkg/kube/scrape has the rest.)
 	scraper := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	answer, err := scraper.Get("https://" + config.ScrapeAddress + "/metrics")
 	must(t, err)

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/atoll-net/atoll/pkg/openflow"
+	"github.com/atoll-net/atoll/pkg/ovs/openflow"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/atoll-net/atoll/pkg/cni"
-	"github.com/atoll-net/atoll/pkg/daemon"
-	"github.com/atoll-net/atoll/pkg/scrape"
+	"github.com/atoll-net/atoll/pkg/agent/cni"
+	"github.com/atoll-net/atoll/pkg/kube/scrape"
+	"github.com/atoll-net/atoll/pkg/process/daemon"
 )
 
 // farewell is how long requests may take to clear up when the agent stops.

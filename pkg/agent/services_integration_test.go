@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // externally does what kube-proxy (v1.36, mode nftables) does for external addresses of Services: the same tables, chains, maps and priorities, with as much of

@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/atoll-net/atoll/pkg/agent/world"
-	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/kube/config"
 )
 
 // followConfig follows the settings of the cluster. What changes takes effect at once: every rule is made from the world as it is, and changed in

@@ -7,9 +7,9 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/atoll-net/atoll/pkg/agent/nri"
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nri"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // TestOnlyIPv6WithPackets: a Network of IPv6 alone has names and the API in a cluster that has both by IPv4 alone, and as many of these

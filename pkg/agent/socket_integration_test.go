@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // TestOVNControllerStaysWithItsSocket: while the switch is replaced no socket of its bridge answers, and then only the bridge's own. ovn-controller is not

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	"github.com/atoll-net/atoll/pkg/openflow"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
-	"github.com/atoll-net/atoll/pkg/unixctl"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovs/openflow"
+	"github.com/atoll-net/atoll/pkg/ovs/unixctl"
 )
 
 // switchDatabase is the name of Open vSwitch's database. (ovs-vswitchd.conf.db(5).)

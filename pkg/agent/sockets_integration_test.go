@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	"github.com/atoll-net/atoll/pkg/unixctl"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/ovs/unixctl"
 	"github.com/atoll-net/atoll/test/wait"
 )
 

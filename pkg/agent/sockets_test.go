@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	"github.com/atoll-net/atoll/pkg/openflow"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
-	"github.com/atoll-net/atoll/pkg/unixctl"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovs/openflow"
+	"github.com/atoll-net/atoll/pkg/ovs/unixctl"
 )
 
 // listening is a socket at which somebody listens; it says its own name.

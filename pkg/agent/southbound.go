@@ -14,9 +14,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/atoll-net/atoll/pkg/certs"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // lookForServers is how often the agent looks whether the southbound database is reached over TLS, until it is.

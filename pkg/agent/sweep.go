@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 const (

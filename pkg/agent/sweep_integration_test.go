@@ -14,8 +14,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
 	"github.com/atoll-net/atoll/test/ovn"
 	"github.com/atoll-net/atoll/test/wait"
 )

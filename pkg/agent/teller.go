@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/atoll-net/atoll/pkg/openflow"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/ovs/openflow"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // throttle is how ovn-controller is kept from drowning in the questions of one pod.
@@ -25,7 +25,7 @@ func newThrottle(config Config) throttle {
 
 // keepThrottle has ovn-controller come by the socket that gives it no more than it can do, and takes turns among ports. It is sent there only while
 // somebody answers there: without the bridge it could do nothing. But while the switch is replaced nobody answers anywhere: ovn-controller stays where it
-// is. Were it sent away, the next switch would start without the flows that the last one has saved (pkg/chassis), and drop everything until
+// is. Were it sent away, the next switch would start without the flows that the last one has saved (pkg/daemons/chassis), and drop everything until
 // ovn-controller has written them again.
 func (a *Agent) keepThrottle(ctx context.Context) error {
 	t := a.throttle

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 	"github.com/atoll-net/atoll/test/frames"
 	"github.com/atoll-net/atoll/test/wait"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/unixctl"
+	"github.com/atoll-net/atoll/pkg/ovs/unixctl"
 )
 
 // appctlOptions are the flags of atoll appctl.

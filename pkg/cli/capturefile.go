@@ -12,8 +12,8 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 // The bounds of what waits for earlier packets of other pods.

@@ -24,12 +24,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-net/atoll/pkg/cli"
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/config/defaults"
 	"github.com/atoll-net/atoll/pkg/controller"
+	"github.com/atoll-net/atoll/pkg/controller/defaults"
 	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 	"github.com/atoll-net/atoll/test/apiserver"
 	"github.com/atoll-net/atoll/test/ovn"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/connectivity"
-	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+	"github.com/atoll-net/atoll/pkg/cli/connectivity"
+	"github.com/atoll-net/atoll/pkg/process/progress"
 )
 
 // connectivityTimeout is long: an image may have to be pulled.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/atoll-net/atoll/pkg/connectivity"
+	"github.com/atoll-net/atoll/pkg/cli/connectivity"
 )
 
 // aReport has a path of each verdict.

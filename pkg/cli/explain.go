@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // ErrStopped is the error of an explanation that worked and found that a packet does not arrive; why has been printed.

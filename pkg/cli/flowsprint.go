@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // maxFlowLines bounds the table; JSON has all.

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/atoll-net/atoll/pkg/install"
-	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+	"github.com/atoll-net/atoll/pkg/cli/install"
+	"github.com/atoll-net/atoll/pkg/process/progress"
 )
 
 // installTimeout is long: images are pulled, and three members of the databases join one after another.

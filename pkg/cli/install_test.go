@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/atoll-net/atoll/pkg/install"
+	"github.com/atoll-net/atoll/pkg/cli/install"
 )
 
 // TestInstallPrintsTables compares what people read with testdata/install.txt.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // The marks of outcomes, and of a path that is not as expected.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/atoll-net/atoll/pkg/cli/steps"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/shutout"
-	"github.com/atoll-net/atoll/pkg/shutout/steps"
+	"github.com/atoll-net/atoll/pkg/kube/shutout"
 )
 
 func nodeCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/shutout"
+	"github.com/atoll-net/atoll/pkg/kube/shutout"
 )
 
 // shutOutServer is an API server with a list of nodes that are shut out, on which n3 is since a time. Its clock says now. written says whether the list was written.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // firstGroup is the first key of a multicast group: keys of ports are below. (ovn-architecture(7), logical egress port field.)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/central"
+	"github.com/atoll-net/atoll/pkg/daemons/central"
 	"github.com/atoll-net/atoll/pkg/inspect"
 )
 

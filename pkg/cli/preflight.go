@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/install"
+	"github.com/atoll-net/atoll/pkg/cli/install"
 )
 
 func preflightCommand() *cobra.Command {

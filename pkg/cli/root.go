@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/runtime"
 
-	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/install"
+	"github.com/atoll-net/atoll/pkg/cli/install"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 // pluginName is what kubectl calls us when it is asked for `kubectl atoll`.

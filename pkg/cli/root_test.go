@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/install"
+	"github.com/atoll-net/atoll/pkg/cli/install"
 )
 
 func TestExitStatus(t *testing.T) {

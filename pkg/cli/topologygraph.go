@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/diagram"
+	"github.com/atoll-net/atoll/pkg/cli/diagram"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // maxSubnets is how many subnets, and how many Gateways, a box has.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/cli/ui"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/ui"
 )
 
 type uiOptions struct {

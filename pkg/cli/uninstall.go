@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/install"
-	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+	"github.com/atoll-net/atoll/pkg/cli/install"
+	"github.com/atoll-net/atoll/pkg/process/progress"
 )
 
 // listedHanging is how many of what hangs on Atoll are listed.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/build"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 // versionCommand is --version for who looks for it among the commands, as kubectl and most of its plugins have it.

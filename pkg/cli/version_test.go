@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/build"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 // TestVersion: the command says what the flag says, under the name that the program was called by.

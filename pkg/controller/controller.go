@@ -6,10 +6,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/atoll-net/atoll/pkg/decide"
-	"github.com/atoll-net/atoll/pkg/engine"
-	"github.com/atoll-net/atoll/pkg/graph"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/controller/decide"
+	"github.com/atoll-net/atoll/pkg/controller/engine"
+	"github.com/atoll-net/atoll/pkg/ovn/graph"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // Config sets a controller up for one term of leadership.

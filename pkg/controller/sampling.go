@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // The pause before sampling is tried again, which grows from the first to the second.

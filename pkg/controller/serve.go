@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/atoll-net/atoll/pkg/daemon"
+	"github.com/atoll-net/atoll/pkg/process/daemon"
 )
 
 // ServeMetrics serves /metrics, and /healthz as healthy says, at address until ctx ends.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/atoll-net/atoll/pkg/compatible"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/compatible"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // apiService is the Kubernetes API's Service: the one name that exists in a Network because it has access to the infrastructure.

@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 	"pgregory.net/rapid"
 
-	"github.com/atoll-net/atoll/pkg/match"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/match"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // TestWhatANetworkSees: its own namespaces' Services if they may attach, those with endpoints in it, and the API's.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // Config is what all servers of a node have in common.

@@ -3,7 +3,7 @@ package dns
 import (
 	"net/netip"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // ServiceKey names a Service.

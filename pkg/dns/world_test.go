@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
-	"github.com/atoll-net/atoll/pkg/compatible"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/compatible"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,13 +10,13 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/atoll-net/atoll/pkg/config"
-	defaultsof "github.com/atoll-net/atoll/pkg/config/defaults"
-	"github.com/atoll-net/atoll/pkg/decide"
+	"github.com/atoll-net/atoll/pkg/controller/decide"
+	defaultsof "github.com/atoll-net/atoll/pkg/controller/defaults"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 const (

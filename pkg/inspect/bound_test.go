@@ -3,8 +3,8 @@ package inspect
 import (
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // TestBoundOn: a chassis is of the node that its name is; what it says of its host counts only if its name is no node's.

@@ -9,7 +9,7 @@ import (
 	"io"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // maxPackets bounds a line with packets, in bytes.

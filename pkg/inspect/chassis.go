@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // Chassis are the names and hosts of all chassis that OVN's southbound database has, read by way of the API server. kubeconfig says how to reach that; empty: as

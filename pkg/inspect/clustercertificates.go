@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/certs"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
 )
 
 // authorityLate is how long before its end an authority should have been replaced: it is half a year before. Alert AtollCertificateExpires has the same.

@@ -17,7 +17,7 @@ import (
 
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // clusterFacts is what is known of a cluster beside objects that are held. Each part has the error for which it is not known.

@@ -12,8 +12,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/trace"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
 // Sender is a pod that packets can be sent from, or captured of, and where it is.

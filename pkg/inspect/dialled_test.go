@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/trace"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
 // dialledIn are the addresses that a question's sender dials, as somebody is told who may ask about one namespace alone.

@@ -12,6 +12,9 @@
 //	                              |                         ^
 //	                        recorder (no writes)            +-- northbound, southbound, a node's Open vSwitch
 //
+// Package policytrial says what would change if policies were others. Package inspectapi serves all of it as the API inspect.atoll.dev: the program
+// atoll-inspect.
+//
 // What must stay true: nothing is ever written, to no API server and to no database, and no epoch is taken;
 // what is still on its way is not reported; a check that could not see everything does not say that all is well.
 package inspect

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // Explanation is the whole way of a connection's first packet and of the answer, in words.

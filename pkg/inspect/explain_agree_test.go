@@ -10,10 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/atoll-net/atoll/pkg/config"
-	defaultsof "github.com/atoll-net/atoll/pkg/config/defaults"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
+	defaultsof "github.com/atoll-net/atoll/pkg/controller/defaults"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
 	"github.com/atoll-net/atoll/test/matrix/between"
 	"github.com/atoll-net/atoll/test/matrix/random"
 	"github.com/atoll-net/atoll/test/netprobe/wire"

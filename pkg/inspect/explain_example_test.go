@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	defaultsof "github.com/atoll-net/atoll/pkg/config/defaults"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
+	defaultsof "github.com/atoll-net/atoll/pkg/controller/defaults"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
 	"github.com/atoll-net/atoll/test/demo/tenants"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/test/matrix/between"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )

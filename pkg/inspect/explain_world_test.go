@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	defaultsof "github.com/atoll-net/atoll/pkg/config/defaults"
-	"github.com/atoll-net/atoll/pkg/match"
-	"github.com/atoll-net/atoll/pkg/model"
+	defaultsof "github.com/atoll-net/atoll/pkg/controller/defaults"
+	"github.com/atoll-net/atoll/pkg/domain/match"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // vpc makes a Network with its namespace, of the same addresses as all others unless it gets others.

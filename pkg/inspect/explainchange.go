@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/nb"
-	ovn "github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	ovn "github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // settleTime is how long a row that has changed counts as changing: ovn-northd and nodes follow within it on a cluster that is not busy.

@@ -9,9 +9,9 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-	ovn "github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	ovn "github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // numbers are the rows of both databases that number changes, by their tables.

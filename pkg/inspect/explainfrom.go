@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/trace"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
 // errNobodyToTell is the error of a way that Atoll has no part in.

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/compile"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/trace"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/compile"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
 // walk follows what a pod sends to an address, to each endpoint that it may be led to.

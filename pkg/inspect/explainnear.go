@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
 // misnamed says why a load balancer that leads by the client's node leads nobody on this one: OVN knows the node by another name, and gives variables by name.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // TestExplainNearEndpoints: who dials a Service whose clients reach those of their own node or zone is told which, and why; and where none is near, where they are.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/match"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/match"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // lacking is the one label without which a policy that isolates a pod does not let in, or out to, the other one: what is most often forgotten. It is empty

@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	watch "github.com/atoll-net/atoll/pkg/observe"
-	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	watch "github.com/atoll-net/atoll/pkg/node/observe"
+	"github.com/atoll-net/atoll/pkg/node/ping"
 )
 
 // maxObserved bounds on how many nodes a packet is watched for: a Service may have endpoints on all.

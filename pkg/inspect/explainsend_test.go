@@ -9,10 +9,10 @@ import (
 	"time"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nodeapi"
-	watch "github.com/atoll-net/atoll/pkg/observe"
-	"github.com/atoll-net/atoll/pkg/ping"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	watch "github.com/atoll-net/atoll/pkg/node/observe"
+	"github.com/atoll-net/atoll/pkg/node/ping"
 )
 
 // proofFor is what an explanation of a question in a world is compared with; his are the namespaces of who asks, none where he may ask about everything.

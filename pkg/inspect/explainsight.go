@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/visible"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/domain/visible"
 )
 
 // sight is what somebody is told who may ask about some namespaces alone. Objects of others are cut away before anything is explained, except for those of

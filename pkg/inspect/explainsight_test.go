@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // heldOf is what a controller holds of a world, with what Networks' status tells of each other.

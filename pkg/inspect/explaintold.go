@@ -10,7 +10,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // told is what the API server says beside the objects that a feed holds. Its zero value knows nothing.

@@ -8,9 +8,9 @@ import (
 
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/visible"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/domain/visible"
+	"github.com/atoll-net/atoll/pkg/kube/config"
 )
 
 // flowNames say whose the addresses of flows are, as far as somebody may see. An address means something in its Network alone: what has it in another, by which no packet

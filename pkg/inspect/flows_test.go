@@ -9,8 +9,8 @@ import (
 
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/config"
 )
 
 // only sees some Networks and namespaces.

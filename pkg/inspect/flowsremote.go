@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
 // flowSilence is how long somebody who asks for flows hears nothing before he takes the API for gone: a controller that is followed says every 5 s that it is there.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/kube/config"
 )
 
 // TestWhoFollowsGoesOn: who follows does not notice that an answer ends which has lasted as long as one may: the next one has what came meanwhile, and nothing of it is told twice. The

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // FlowsTogether are flows that differ by their minutes alone as one, with the last time, in its order.

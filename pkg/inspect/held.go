@@ -11,10 +11,10 @@ import (
 
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/match"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/visible"
+	"github.com/atoll-net/atoll/pkg/domain/match"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/domain/visible"
+	"github.com/atoll-net/atoll/pkg/kube/config"
 )
 
 // Held is what somebody knows of a cluster's objects, who may look on only.

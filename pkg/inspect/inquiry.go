@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/certs"
-	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/kube/certs"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
 // addressWorld is a world in which all is well with addresses: Networks red and blue of the same ones, with pods, nodes' blocks, a Service, and Gateways.

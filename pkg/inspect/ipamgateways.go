@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/visible"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/domain/visible"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
 // addGateways adds what Gateways hold.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // askedRange is a range that a Network asks for, and what it is.

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/decide/ledger"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/plan"
+	"github.com/atoll-net/atoll/pkg/controller/decide/ledger"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/plan"
 )
 
 // checkPorts finds ports in Networks' switches that have addresses for nobody that lives, or others than what is written on whom they are for.

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
 )
 
 // reading lists what a user may see of a cluster, and remembers what he may not.

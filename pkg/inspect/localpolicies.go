@@ -6,7 +6,7 @@ import (
 	networking "k8s.io/api/networking/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
 )
 
 // policies lists NetworkPolicies, and takes them. (Those of the cluster are seldom for a user to list.)

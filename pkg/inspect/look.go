@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/decide"
+	"github.com/atoll-net/atoll/pkg/controller/decide"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // pause is the time between two looks.

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // mirrorTime is how long a mirror is kept that nobody asks: a question follows another within it, and a controller that nobody asks has none.

@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/intake"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
 // comparePods finds pods whose annotation does not say what they have or should have.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // maxLine bounds a line of a streamed answer, maxRefusal what is read of a refusal, in bytes.

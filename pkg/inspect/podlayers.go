@@ -10,8 +10,8 @@ import (
 	core "k8s.io/api/core/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
 )
 
 // Pods are the pods of a namespace that are in a Network or ask to be, without layers, sorted; of all namespaces if it is empty.

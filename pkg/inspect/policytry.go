@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	defaultsof "github.com/atoll-net/atoll/pkg/config/defaults"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/policytrial"
+	defaultsof "github.com/atoll-net/atoll/pkg/controller/defaults"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/inspect/policytrial"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
 // maxTried bounds how many policies are tried together.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/config"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // resourceOf is where the API has policies of a kind.

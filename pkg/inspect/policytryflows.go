@@ -9,9 +9,9 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/policytrial"
-	"github.com/atoll-net/atoll/pkg/visible"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/domain/visible"
+	"github.com/atoll-net/atoll/pkg/inspect/policytrial"
 )
 
 // TriedFlows are flows that were seen, of which it is asked what policies would do to them. Nil: it is not asked.

@@ -7,9 +7,9 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/compile"
-	"github.com/atoll-net/atoll/pkg/model"
-	ovn "github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/compile"
+	ovn "github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // Selector reads rows of a database: one result for each operation. An ovsdb.Asker is one.

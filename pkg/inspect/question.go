@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/trace"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
 // Question asks for the whole way between two ends.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/model"
 )
 
 // Remote asks the API inspect.atoll.dev, with a user's own rights. Where nobody answers there, it finds out itself what Kubernetes tells: each

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // Report is what a check found.

@@ -1,9 +1,9 @@
 package inspect
 
 import (
-	"github.com/atoll-net/atoll/pkg/graph"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/plan"
+	"github.com/atoll-net/atoll/pkg/ovn/graph"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/plan"
 )
 
 // northbound is what the northbound database holds. An ovsdb.Session is one.

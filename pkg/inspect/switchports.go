@@ -9,7 +9,7 @@ import (
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // SwitchPort is an interface of a bridge.

@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/nodeapi"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
 // maxTold bounds how much of one generation is remembered. What is told again of what came before is told twice.

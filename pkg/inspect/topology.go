@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/compile"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
 // placed counts pods: by Network, subnet and node.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
 // TraceQuery is the packet that a trace follows: the first one of a connection.

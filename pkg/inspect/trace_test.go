@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/match"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/trace"
+	"github.com/atoll-net/atoll/pkg/domain/match"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
 // judgedWorld has policies in red: web-1 receives port 5432 of web-0, logged; all others receive nothing, and web-2 sends

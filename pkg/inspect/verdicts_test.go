@@ -3,8 +3,8 @@ package inspect
 import (
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
 // counted are what the agents of two nodes have counted in the judged world.

@@ -4,6 +4,15 @@
 //	pods, namespaces, networks -> reflectors -> package intake -> Feed -> model.Changes
 //	attachments, statuses, finalizers, problems -> Writer -> one PATCH each, Events
 //
+// Packages below it speak with the API server for all programs:
+//
+//	follow    lists and watches in, values out
+//	intake    objects into the values of package model, and reports back
+//	config    the cluster's AtollConfig
+//	certs     certificates: who gets which, and their renewal
+//	scrape    metrics, for those who may read them
+//	shutout   the list of nodes that get nothing
+//
 // What must stay true: nothing queues without bound (everything is gathered by key, and the newest state of a
 // key replaces the one before); no caller ever waits for the API server; a write carries the UID of the object
 // it was decided for, and never reaches another object that came later under the same name.

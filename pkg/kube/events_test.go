@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/client-go/tools/record"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // TestTenantsDoNotSilenceOthers: what goes wrong in a Tenant's Networks, without an end, keeps no Event from others, and not the one that his isolation has changed. The

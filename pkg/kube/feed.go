@@ -17,10 +17,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/follow"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/shutout"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/follow"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
+	"github.com/atoll-net/atoll/pkg/kube/shutout"
 )
 
 // podSelector leaves away, at the API server, the pods that intake.Pod leaves away: not scheduled, on the

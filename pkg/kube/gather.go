@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // gathered is one kind's newest values: those handed on or waiting to be, and the changes that wait. It holds

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
 )
 
 // mirrorWorkers is how many mirrors are written at once: a rollout changes those of its own Service, one after the other.

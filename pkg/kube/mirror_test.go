@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
 )
 
 // TestMirrorsLookAtWhatChanged: a mirror that is wanted as before is not looked at again, one that differs is.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 func TestCountsOfManyNetworksDoNotCrowd(t *testing.T) {

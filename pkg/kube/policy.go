@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // askAgain is how long a kind that the API server does not know is taken for one without objects, before it is asked again.

@@ -3,7 +3,7 @@ package kube
 import (
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // refusals are the pods on which the API server let nothing be written. Until it is worth another try they are reported as pods that nothing can be

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // TestARefusedPodIsReportedSo: a pod that nothing can be written on is reported as such, so that it holds nothing; and as it is when it is worth another try:

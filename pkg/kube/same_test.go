@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // A field that no comparison looks at is one whose change the controller never hears of: it would go on with the old value.

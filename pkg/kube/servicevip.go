@@ -3,8 +3,8 @@ package kube
 import (
 	"context"
 
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
 )
 
 // serviceWorkers is how many writes to Services run at once: a Network that gets a range has many.

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/atoll-net/atoll/pkg/follow"
+	"github.com/atoll-net/atoll/pkg/kube/follow"
 )
 
 // gather follows a kind into what a Feed gathers. changed is told of every event, news or not; it may be nil.

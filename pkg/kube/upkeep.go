@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/atoll-net/atoll/pkg/follow"
+	"github.com/atoll-net/atoll/pkg/kube/follow"
 )
 
 // upkeep keeps objects of one kind as they are wanted: it sees what the API server holds, and writes the difference. One that is wanted and

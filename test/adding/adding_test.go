@@ -67,13 +67,13 @@ func TestADomainIsKnownToFewFiles(t *testing.T) {
 				t.Errorf("%s knows %s: move what it does to the domain, or put it on the list", path, name)
 			}
 		}
-		if !known["pkg/decide/state.go"] || !known["pkg/model/changes.go"] || !known["pkg/nb/owner.go"] {
+		if !known["pkg/controller/decide/state.go"] || !known["pkg/domain/model/changes.go"] || !known["pkg/ovn/nb/owner.go"] {
 			t.Errorf("who knows %s was not found: %v", name, known)
 		}
 	}
 }
 
-// stages are the packages below pkg/decide. Each may import those before it and no others.
+// stages are the packages below pkg/controller/decide. Each may import those before it and no others.
 var stages = []string{
 	"pass", "database", "absent", "cluster", "ledger", "drain", "networks", "attach", "nodes", "services", "gateways", "policies", "views", "tenants",
 }
@@ -81,9 +81,9 @@ var stages = []string{
 // TestStagesKnowOnlyEarlierOnes: imports go one way, from what is decided later to what is decided earlier.
 func TestStagesKnowOnlyEarlierOnes(t *testing.T) {
 	t.Parallel()
-	const prefix = "github.com/atoll-net/atoll/pkg/decide/"
+	const prefix = "github.com/atoll-net/atoll/pkg/controller/decide/"
 	seen := map[string]bool{}
-	for _, path := range goFiles(t, "pkg/decide") {
+	for _, path := range goFiles(t, "pkg/controller/decide") {
 		stage := filepath.Base(filepath.Dir(path))
 		place := slices.Index(stages, stage)
 		if stage == "decide" {

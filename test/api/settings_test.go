@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/config"
+	"github.com/atoll-net/atoll/pkg/kube/config"
 	"github.com/atoll-net/atoll/test/apiserver"
 	"github.com/atoll-net/atoll/test/wait"
 )

@@ -17,8 +17,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // clusterPolicyList is the list of upstream's conformance tests of ClusterNetworkPolicy. They are Go's own tests, in a module of

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/atoll-net/atoll/pkg/image"
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/images/image"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // repository is where the tests look for all their images (KUBE_TEST_REPO): a tag of one repository stands for each image.

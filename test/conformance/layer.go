@@ -7,7 +7,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/atoll-net/atoll/pkg/image"
+	"github.com/atoll-net/atoll/images/image"
 )
 
 // left are the parts of Debian's packages that no image needs.

@@ -29,7 +29,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 func main() {

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 const (

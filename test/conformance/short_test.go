@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // TestShort runs the short list on a sandbox of its own, with the pods of the tests in either kind of Network. It needs

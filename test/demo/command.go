@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // command is a call of atoll-sandbox as a user types it.

@@ -9,11 +9,11 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/demo/ready"
 	"github.com/atoll-net/atoll/test/demo/tenants"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/reach"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // example is what the demo applies, and asks about.

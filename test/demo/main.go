@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // program is named from the root of the repository, where the demo is run.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/central"
+	"github.com/atoll-net/atoll/pkg/daemons/central"
 )
 
 var (

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/docs"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // docsWithin is how long a command of a page may take until it ends as it should: what it asks about may be under way.

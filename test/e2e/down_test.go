@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
+	"github.com/atoll-net/atoll/test/sandbox"
 	"github.com/atoll-net/atoll/test/tier"
 )
 

@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // awayWithin is how long it may take until Kubernetes says that a node is away, and explain with it.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // TestMatrixSeesALeak makes a real leak, to show that the matrix would find one: with the controller stopped, a

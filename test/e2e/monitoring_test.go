@@ -25,11 +25,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/monitoring"
+	"github.com/atoll-net/atoll/test/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 	"github.com/atoll-net/atoll/test/tier"
 )
 

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
+	"github.com/atoll-net/atoll/test/sandbox"
 	"github.com/atoll-net/atoll/test/tier"
 )
 

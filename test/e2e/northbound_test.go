@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 

@@ -19,8 +19,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // page is what `atoll ui` serves, as a browser gets it that has no script.

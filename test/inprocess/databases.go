@@ -18,8 +18,8 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb/serverdb"
 	memory "github.com/ovn-kubernetes/libovsdb/server"
 
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 	"github.com/atoll-net/atoll/test/wait"
 )
 

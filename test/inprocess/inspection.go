@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/atoll-net/atoll/pkg/config"
 	"github.com/atoll-net/atoll/pkg/inspect"
-	"github.com/atoll-net/atoll/pkg/inspectapi"
+	"github.com/atoll-net/atoll/pkg/inspect/inspectapi"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 // inspection serves the API inspect.atoll.dev of a cluster. It shares nothing with the controller.

@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/kube"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 // can have at work, with trials that end at their bound among it. The controller's Lease is renewed meanwhile, and a new pod gets its address and its port; and so when inspection is killed at its work.
 //
 // The load has no control: the kernel gives each process its turn, and without places the Lease is renewed as well. How much later that is depends on the machine. What places bound is how many
-// work at once, which TestWorkLeavesProcessors of pkg/inspectapi counts, with a control.
+// work at once, which TestWorkLeavesProcessors of pkg/inspect/inspectapi counts, with a control.
 func TestInspectionDoesNotStarveTheController(t *testing.T) {
 	t.Parallel()
 	objects, err := os.ReadFile(filepath.Join("..", "..", "pkg", "cli", "testdata", "cluster.yaml"))

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 
 	"github.com/atoll-net/atoll/pkg/cli"
-	"github.com/atoll-net/atoll/pkg/install"
+	"github.com/atoll-net/atoll/pkg/cli/install"
 	"github.com/atoll-net/atoll/test/docs"
 )
 

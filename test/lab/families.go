@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // kernelThreads is the parent of the kernel's own threads.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/test/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // TestAlerts: Prometheus' own tool reads the rules and runs their cases; and the cases find an alert that never fires, or always.

@@ -33,54 +33,54 @@ type mutation struct {
 var mutations = []mutation{
 	{
 		name: "no-faces-for-good", what: "a pod that found no face is not looked at again when one comes free",
-		file:   "pkg/decide/attach/stage.go",
+		file:   "pkg/controller/decide/attach/stage.go",
 		before: `	w.Faces.Freed.Follow(stages.Refills, func(node string) { s.queue.MarkAll(w.Faces.Waiting[node]) })` + "\n",
 	},
 	{
 		name: "subnet-full-for-good", what: "a pod that found no address is not looked at again when one comes free",
-		file:   "pkg/decide/attach/stage.go",
+		file:   "pkg/controller/decide/attach/stage.go",
 		before: `	w.Subnets.Freed.Follow(stages.Refills, func(network string) { s.queue.MarkAll(w.Subnets.Waiting[network]) })` + "\n",
 	},
 	{
 		name: "network-ready-too-early", what: "a changed Network is Ready at its new generation before its rows are in the database",
-		file:   "pkg/decide/networks/status.go",
+		file:   "pkg/controller/decide/networks/status.go",
 		before: `		status.ObservedGeneration = n.observed`, after: `		_ = n.observed`,
 	},
 	{
 		name: "gateway-ready-too-early", what: "a changed Gateway is Programmed at its new generation before its rows are in the database",
-		file:   "pkg/decide/gateways/status.go",
+		file:   "pkg/controller/decide/gateways/status.go",
 		before: `	case !g.written || g.observed != g.Generation:`, after: `	case !g.written:`,
 	},
 	{
 		name: "policies-not-told-of-nodes", what: "policies that depend on nodes are not compiled anew when these change",
-		file:   "pkg/decide/policies/stage.go",
+		file:   "pkg/controller/decide/policies/stage.go",
 		before: `	c.NodeChanged.Follow(stage, s.changed.Mark)` + "\n",
 	},
 	{
 		name: "services-not-told-of-nodes", what: "a Service with an endpoint at a node's address is not compiled anew when the node gets it, or loses it",
-		file:   "pkg/decide/services/world.go",
+		file:   "pkg/controller/decide/services/world.go",
 		before: `	l.reads.hosts.Note(l.service, a)` + "\n",
 	},
 	{
 		name: "news-taken-for-an-echo", what: "what changes on a pod that has its port is taken for the controller's own annotation",
-		file:   "pkg/decide/attach/evaluate.go",
+		file:   "pkg/controller/decide/attach/evaluate.go",
 		before: `	return reflect.DeepEqual(before, *p.Pod)`, after: `	return before.Key == p.Key`,
 	},
 	{
 		name: "counts-written-on-a-restart", what: "a controller that starts writes Networks' counts before it knows their pods",
-		file:   "pkg/decide/networks/status.go",
+		file:   "pkg/controller/decide/networks/status.go",
 		before: "	if s.Database.Held {\n		return\n	}\n	for _, name := range pass.Sorted(s.unreported.Take())",
 		after:  "	for _, name := range pass.Sorted(s.unreported.Take())",
 	},
 	{
 		name: "counts-not-written", what: "a Network does not count a pod that came or went",
-		file:   "pkg/decide/networks/stage.go",
+		file:   "pkg/controller/decide/networks/stage.go",
 		before: `func (s *Stage) MembersChanged(name string) { s.touch(name) }`,
 		after:  `func (s *Stage) MembersChanged(name string) { s.unrouted.Mark(name) }`,
 	},
 	{
 		name: "load-balancers-for-good", what: "a Network that needs no load balancer any more keeps the rows",
-		file:   "pkg/decide/drain/balancers.go",
+		file:   "pkg/controller/decide/drain/balancers.go",
 		before: "	b.retained.forget(owner)\n	b.graph.Delete(owner)\n", after: "	b.retained.forget(owner)\n",
 	},
 }
@@ -154,7 +154,7 @@ func (m mutation) try(ctx context.Context, dir string, checks int) (string, erro
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	// A short history says no more here than the first that was found.
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+overlay, "-count=1", "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/decide",
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+overlay, "-count=1", "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/controller/decide",
 		fmt.Sprintf("-rapid.checks=%d", checks), "-rapid.seed=1", "-rapid.nofailfile", "-rapid.shrinktime=1s")
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError

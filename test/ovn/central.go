@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // PrefixVariable names the environment variable that holds the prefix of OVN and OVS.

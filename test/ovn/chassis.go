@@ -16,7 +16,7 @@ import (
 
 	"github.com/vishvananda/netns"
 
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // ChassisOptions describe a node.

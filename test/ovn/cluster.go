@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // Cluster is a northbound database on three servers, joined by raft.

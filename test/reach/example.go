@@ -1,6 +1,6 @@
 package reach
 
-import "github.com/atoll-net/atoll/pkg/sandbox"
+import "github.com/atoll-net/atoll/test/sandbox"
 
 // Example are the subjects of docs/examples/two-networks.
 func Example() []Subject {

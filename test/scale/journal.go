@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
 // journal is the northbound database's file: the server appends each transaction that it commits (ovsdb(5),

@@ -42,7 +42,7 @@ func (r *runner) generated(ctx context.Context) error {
 		case filepath.Ext(file) == ".yaml":
 			held = "dist/crds"
 		case filepath.Base(file) == rows:
-			held = "pkg/nb"
+			held = "pkg/ovn/nb"
 		}
 		held = filepath.Join(held, filepath.Base(file))
 		want, err := os.ReadFile(file)

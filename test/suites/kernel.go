@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
-	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+	"github.com/atoll-net/atoll/pkg/process/progress"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // kernelPackages have tests of packets, which run on the userspace datapath with the other integration tests, and on the
@@ -19,9 +19,9 @@ import (
 func kernelPackages() []struct{ dir, tests string } {
 	return []struct{ dir, tests string }{
 		{"pkg/agent", ""},
-		{"pkg/chassis", "^TestRestarts$"},
-		{"pkg/decide", "WithPackets$"},
-		{"pkg/porthole", ""},
+		{"pkg/daemons/chassis", "^TestRestarts$"},
+		{"pkg/controller/decide", "WithPackets$"},
+		{"pkg/node/porthole", ""},
 		{"test/policy/agree", "RandomWithPackets$"},
 	}
 }

@@ -18,11 +18,11 @@ const installed = module + "test/e2e/installed"
 var quiet = [][]quietTest{
 	{
 		{"pkg/agent", "^TestAPodDoesNotHaveOVNControllerToItself$"},
-		{"pkg/central", "^(TestCluster|TestRebuild)$"},
-		{"pkg/chassis", "^TestRestarts$"},
+		{"pkg/daemons/central", "^(TestCluster|TestRebuild)$"},
+		{"pkg/daemons/chassis", "^TestRestarts$"},
 	},
-	{{"pkg/decide", "^Test[A-I].*" + packets}},
-	{{"pkg/decide", "^Test[J-Z].*" + packets}},
+	{{"pkg/controller/decide", "^Test[A-I].*" + packets}},
+	{{"pkg/controller/decide", "^Test[J-Z].*" + packets}},
 }
 
 // quietTest is the pattern of go test -run for tests of a package.
@@ -34,7 +34,7 @@ const packets = "(WithPackets|UnderTraffic|WithinASecond)$"
 // unraced are packages that start no goroutine, and whose tests compute for seconds: the race detector takes five to twelve times as long there, and
 // would have nothing to find.
 var unraced = []string{
-	"pkg/compatible", "pkg/compile", "pkg/policytrial", "test/adding", "test/docs", "test/matrix/between", "test/monitoring", "test/naming",
+	"pkg/domain/compatible", "pkg/ovn/compile", "pkg/inspect/policytrial", "test/adding", "test/docs", "test/matrix/between", "test/monitoring", "test/naming",
 	"test/policy/cases", "test/policy/oracle", "test/policy/random",
 }
 

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
-	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+	"github.com/atoll-net/atoll/pkg/process/progress"
 	"github.com/atoll-net/atoll/test/apiserver"
 	"github.com/atoll-net/atoll/test/ovn"
+	"github.com/atoll-net/atoll/test/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 	"github.com/atoll-net/atoll/test/tier"
 )
 

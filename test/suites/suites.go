@@ -115,7 +115,7 @@ func (r *runner) histories(ctx context.Context, out *result) error {
 		half := *r
 		half.settings = append(slices.Clone(r.settings), fmt.Sprintf("RAPID_CHECKS=%d", each), fmt.Sprintf("%s=%d", tier.RapidSeedVariable, 1+i<<40))
 		halves[i] = func(part *result) error {
-			return half.goTest(ctx, part, "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/decide")
+			return half.goTest(ctx, part, "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/controller/decide")
 		}
 	}
 	return out.together(halves...)

@@ -10,8 +10,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 // Bounds of what is read from AnnotationAttachments. A tenant may have written it before the controller did.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // behind is how many seconds a follower may be behind.

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/ipfix"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovs/ipfix"
 )
 
 // known are flows that are on, with two Networks that have the same addresses.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/atoll-net/atoll/pkg/ipfix"
+	"github.com/atoll-net/atoll/pkg/ovs/ipfix"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // ServeHTTP answers who asks for flows: one JSON object a line. ?network= and ?namespace= may come several times; ?pod=, ?since=, ?drops=true and ?follow=true as

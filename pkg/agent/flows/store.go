@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/ipfix"
+	"github.com/atoll-net/atoll/pkg/ovs/ipfix"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/ipfix"
+	"github.com/atoll-net/atoll/pkg/ovs/ipfix"
 )
 
 var began = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/atoll-net/atoll/pkg/names/call"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/dns/names/call"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 // Patience is how long a pod's start waits for its Network's names. A DNS program that is being replaced answers at once, one that

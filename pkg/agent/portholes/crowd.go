@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 // Source is who begins connections: an address in a Network. That of pods without faces, which have their node's own stack for a porthole, is empty.

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 // guest is a container that needs the porthole of its Network.

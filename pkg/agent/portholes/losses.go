@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 const (

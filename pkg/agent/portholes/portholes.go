@@ -16,15 +16,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/agent/apirelay"
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/agent/locks"
 	"github.com/atoll-net/atoll/pkg/agent/names"
 	"github.com/atoll-net/atoll/pkg/agent/world"
-	"github.com/atoll-net/atoll/pkg/apirelay"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/porthole"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // Care is how much is looked at when a porthole is made what it should be.

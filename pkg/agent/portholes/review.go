@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/agent/world"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/porthole"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // Review names what of the portholes, and of the node's own side, Sweep would change, and says how many portholes it has looked at. It changes nothing.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/netdev"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 // Tend follows changes of the cluster until ctx ends, whenever it is known whom portholes are for.

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/netdev"
+	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
 // FollowUnderlay tells the world what OVN's tunnels and databases are, whenever that changes. It ends with ctx.

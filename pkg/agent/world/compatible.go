@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/compatible"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/domain/compatible"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 // peers know who of the Networks reaches whom. The rule goes by names, as their owners do, and portholes by UIDs.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 // peer is a vpc Network that is compatible with others.

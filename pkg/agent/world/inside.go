@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/compile"
+	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
 // cluster is what of the settings decides what a Network serves.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 func prefixesOf(texts ...string) []netip.Prefix {

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // TestAListedNodeCounts: whatever has happened to Nodes and to the list of nodes that are shut out, and whenever, a Node that is listed counts, and will go on to.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // SetNode records a node. Its heartbeats are no news.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // A Node that has gone counts for as long as its pods may go on, with what its agent said, and nothing changes when it is registered again. Its addresses are no

@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/build"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
+	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
 // SetReport records what a node's agent says of it.

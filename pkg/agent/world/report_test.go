@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // What the agents of other nodes say counts as infrastructure, and their tunnels are closed; what the API lists as a node's stays open to direct

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nri"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/agent/nri"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
 // What pods of a Network with addresses of IPv6 alone need where the cluster has names and API by IPv4 alone: addresses of their

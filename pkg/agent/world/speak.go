@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // speakers is how many nodes' agents speak for the controller while none leads.

@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/porthole"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // databasePorts are those of OVN's databases where nothing else is said, and of the servers of each among themselves: northbound and southbound (ovn-ctl(8));

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/compile"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/porthole"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/node/porthole"
+	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
 // Infrastructure is what the AtollConfig says of the cluster's infrastructure, beside what else is read from the API.

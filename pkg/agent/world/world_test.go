@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/vswitch"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
 // testWorld is a cluster of two nodes with a default Network, and a Network red.

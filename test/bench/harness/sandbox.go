@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/sandbox"
 	"github.com/atoll-net/atoll/test/lab"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // Sandbox says which sandbox a program measures in.

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/sandbox/place"
 	"github.com/atoll-net/atoll/test/bench/harness"
+	"github.com/atoll-net/atoll/test/sandbox/place"
 )
 
 // agentMetrics is where an agent serves its metrics, in its node's network namespace.

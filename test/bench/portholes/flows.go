@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/test/lab"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // flows are the rows of OVN's table Logical_Flow.

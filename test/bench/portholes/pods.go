@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
 	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // creators is how many pods are made at once.

@@ -17,12 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 	"github.com/atoll-net/atoll/test/matrix"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // home is the Network that packets are measured in, and the namespace whose pods are in it.

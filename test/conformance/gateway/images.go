@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/atoll-net/atoll/pkg/image"
-	"github.com/atoll-net/atoll/pkg/sandbox"
-	"github.com/atoll-net/atoll/pkg/sandbox/parts"
-	"github.com/atoll-net/atoll/pkg/sandbox/progress"
+	"github.com/atoll-net/atoll/images/image"
+	"github.com/atoll-net/atoll/pkg/process/progress"
+	"github.com/atoll-net/atoll/test/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
 // built is what is built for the tests.

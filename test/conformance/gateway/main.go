@@ -24,10 +24,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/config"
 	"github.com/atoll-net/atoll/test/gatewayapi"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 const (

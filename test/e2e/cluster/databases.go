@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/sandbox"
+	"github.com/atoll-net/atoll/test/sandbox"
 )
 
 // databases are the sockets of OVN's databases of one member, as the machine's root reaches them: by links to where the

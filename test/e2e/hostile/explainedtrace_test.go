@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/matrix/explained"
 	"github.com/atoll-net/atoll/test/netprobe/wire"

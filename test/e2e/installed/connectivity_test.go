@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/connectivity"
+	"github.com/atoll-net/atoll/pkg/cli/connectivity"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 

@@ -100,7 +100,7 @@ type scene struct {
 	service netip.Addr
 }
 
-// userspace is why the switch's own replacement takes packets here: with the kernel's datapath it must take none (pkg/chassis, TestRestarts).
+// userspace is why the switch's own replacement takes packets here: with the kernel's datapath it must take none (pkg/daemons/chassis, TestRestarts).
 const userspace = "the userspace datapath stands still with its switch"
 
 // links is why a drained node takes datagrams between other nodes here: its pods come to them (docs/design/networks.md).

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/compatible"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/domain/compatible"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // The product's rule says the same of who reaches whom as the oracle, of a scene and after it has changed, in whatever order it hears of Networks

@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
-	"github.com/atoll-net/atoll/pkg/compile"
-	"github.com/atoll-net/atoll/pkg/graph"
-	"github.com/atoll-net/atoll/pkg/nb"
-	"github.com/atoll-net/atoll/pkg/ovsdb"
-	"github.com/atoll-net/atoll/pkg/plan"
+	"github.com/atoll-net/atoll/pkg/ovn/compile"
+	"github.com/atoll-net/atoll/pkg/ovn/graph"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/plan"
 	"github.com/atoll-net/atoll/test/ovn"
 )
 

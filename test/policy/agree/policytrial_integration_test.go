@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/policytrial"
+	"github.com/atoll-net/atoll/pkg/inspect/policytrial"
 	"github.com/atoll-net/atoll/test/policy/agree"
 	"github.com/atoll-net/atoll/test/policy/cases"
 	"github.com/atoll-net/atoll/test/policy/oracle"

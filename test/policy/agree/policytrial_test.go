@@ -5,8 +5,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/policytrial"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/inspect/policytrial"
 	"github.com/atoll-net/atoll/test/policy/agree"
 	"github.com/atoll-net/atoll/test/policy/oracle"
 	"github.com/atoll-net/atoll/test/policy/random"

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/config"
-	"github.com/atoll-net/atoll/pkg/decide"
-	"github.com/atoll-net/atoll/pkg/graph"
-	"github.com/atoll-net/atoll/pkg/intake"
-	"github.com/atoll-net/atoll/pkg/model"
-	"github.com/atoll-net/atoll/pkg/nb"
+	"github.com/atoll-net/atoll/pkg/controller/decide"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+	"github.com/atoll-net/atoll/pkg/kube/intake"
+	"github.com/atoll-net/atoll/pkg/ovn/graph"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
 	"github.com/atoll-net/atoll/test/policy/cases"
 	"github.com/atoll-net/atoll/test/policy/oracle"
 )

@@ -1,8 +1,8 @@
 package agree
 
 import (
-	"github.com/atoll-net/atoll/pkg/decide"
-	"github.com/atoll-net/atoll/pkg/model"
+	"github.com/atoll-net/atoll/pkg/controller/decide"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
 // sink takes what the controller would write to the API server.

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/compatible"
+	"github.com/atoll-net/atoll/pkg/domain/compatible"
 	"github.com/atoll-net/atoll/test/bench/harness"
 	"github.com/atoll-net/atoll/test/lab"
 )

@@ -1,0 +1,340 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/inspect"
+)
+
+const (
+	// maxWindows is how many windows are held. What ends now is asked for again after freshFor, what has ended after heldFor: names may have changed.
+	maxWindows        = 3
+	freshFor, heldFor = 3 * time.Second, time.Minute
+	// maxLines is how many lines between Networks a table has, maxFlows how many flows.
+	maxLines, maxFlows = 200, 500
+)
+
+// seen are the flows of a window.
+type seen struct {
+	window
+	flows  []api.Flow
+	status api.FlowStatus
+	asked  time.Time
+	// namespaces are those whose pods' flows these are, where no Network's may be seen, and more how many others were not asked about.
+	namespaces []string
+	more       int
+}
+
+// flowMemory holds few windows, so that map and table are one answer, and has one question asked at a time.
+type flowMemory struct {
+	// turn is taken by who looks at held.
+	turn chan struct{}
+	held []seen
+}
+
+func newFlowMemory() *flowMemory { return &flowMemory{turn: make(chan struct{}, 1)} }
+
+// flowsIn are the flows of a window that the user may see.
+func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
+	m := s.flows
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return seen{}, context.Cause(ctx)
+	}
+	now := s.now()
+	m.held = slices.DeleteFunc(m.held, func(h seen) bool {
+		age := now.Sub(h.asked)
+		return age > heldFor || h.Live && age > freshFor
+	})
+	for _, h := range m.held {
+		if h.Live == w.Live && h.Begins.Equal(w.Begins) && (w.Live || h.Ends.Equal(w.Ends)) {
+			h.Ago = w.Ago
+			return h, nil
+		}
+	}
+	out := seen{window: w, asked: now}
+	status, err := s.config.Source.Flows(ctx, inspect.FlowScope{}, w.question(now), func(f api.Flow) error {
+		if w.has(f.Minute.Time) {
+			out.flows = append(out.flows, f)
+		}
+		return nil
+	}, func(api.SilentNode) {})
+	// Who has no Network may have namespaces: the API refuses him, or knows none of his.
+	if apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		his, problem := s.byNamespace(ctx, w, w.question(now))
+		switch {
+		case problem != nil:
+			return out, whyNoFlows(problem)
+		case len(his.namespaces) > 0:
+			out.flows, status, err = his.flows, his.status, nil
+			out.namespaces, out.more = his.namespaces, his.more
+		}
+	}
+	if err != nil {
+		return out, whyNoFlows(err)
+	}
+	if err := inspect.UnknownFlows(status, len(out.flows)); err != nil {
+		return out, whyNoFlows(err)
+	}
+	out.flows, out.status = inspect.FlowsTogether(out.flows), status
+	m.held = append(m.held[max(0, len(m.held)+1-maxWindows):], out)
+	return out, nil
+}
+
+// whyNoFlows says what to ask instead where somebody may not see all that are his.
+func whyNoFlows(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("flows: you may not see any here: %w. Next: atoll flows NETWORK, or atoll flows -n NAMESPACE, has those of one that is yours; atoll ui -n NAMESPACE shows those of its pods here", err)
+	}
+	return fmt.Errorf("flows: %w", err)
+}
+
+// flowRow is a flow in a table.
+type flowRow struct {
+	api.Flow
+	Rate, Time string
+	// Ask is the page that explains its way; empty where nobody can be asked.
+	Ask string
+}
+
+// lineRow is what goes between two Networks.
+type lineRow struct {
+	*stroke
+	Rate, Link string
+}
+
+// flowsData are the flows of a window.
+type flowsData struct {
+	Words, Network string
+	// Earlier, Later and Now are the pages of other windows; empty: there is none.
+	Earlier, Later, Now string
+	Lines               []lineRow
+	Flows               []flowRow
+	MoreLines           int
+	MoreFlows           int
+}
+
+// flowsPage is the table of `atoll flows -o wide` for a window, and what goes between Networks.
+func (s *Server) flowsPage(ctx context.Context, r *http.Request) (view, error) {
+	q := r.URL.Query()
+	v := view{Template: "flows", Title: "Flows"}
+	w, err := windowAt(q, s.now())
+	if err != nil {
+		return v, err
+	}
+	v.Ends = w.at()
+	data := flowsData{Words: w.words(s.zone), Network: q.Get("network")}
+	if data.Network != "" {
+		v.Title = "Flows of Network " + data.Network
+	}
+	all, err := s.flowsIn(ctx, w)
+	if err != nil {
+		return v, err
+	}
+	flows := all.flows
+	if data.Network != "" {
+		flows = slices.DeleteFunc(slices.Clone(flows), func(f api.Flow) bool {
+			from, to := partiesOf(f)
+			return f.Network != data.Network && from.Network != data.Network && to.Network != data.Network
+		})
+	}
+	data.Now = flowsURL("", data.Network)
+	if w.Ago < oldest {
+		data.Earlier = flowsURL(w.before(), data.Network)
+	}
+	if !w.Live {
+		data.Later = flowsURL(w.Ends.Add(span).UTC().Format(time.RFC3339), data.Network)
+	}
+	strokes := strokesOf(talksOf(flows), networkOf)
+	for _, line := range strokes[:min(len(strokes), maxLines)] {
+		data.Lines = append(data.Lines, lineRow{line, w.rate(line.Connections), line.url(all.at())})
+	}
+	data.MoreLines = len(strokes) - len(data.Lines)
+	data.Flows, data.MoreFlows = s.rows(all.window, flows)
+	v.Data, v.Note, v.Said = data, all.missing(), saidOf(data.Words, strokes)
+	return v, nil
+}
+
+// before is the window that ends where this one begins.
+func (w window) before() string { return w.Begins.UTC().Format(time.RFC3339) }
+
+// rows are flows as a table has them: what was dropped first, then those with the most connections.
+func (s *Server) rows(w window, flows []api.Flow) (rows []flowRow, more int) {
+	flows = slices.Clone(flows)
+	slices.SortStableFunc(flows, func(a, b api.Flow) int {
+		if d := rank(passed(a.Verdict)) - rank(passed(b.Verdict)); d != 0 {
+			return d
+		}
+		switch {
+		case a.Connections > b.Connections:
+			return -1
+		case a.Connections < b.Connections:
+			return 1
+		}
+		return 0
+	})
+	for _, f := range flows[:min(len(flows), maxFlows)] {
+		row := flowRow{Flow: f, Rate: w.rate(f.Connections), Time: f.Last.In(s.zone).Format(time.TimeOnly)}
+		if q := talksOf([]api.Flow{f})[0].question(); q.From != "" {
+			row.Ask = q.url()
+		}
+		rows = append(rows, row)
+	}
+	return rows, len(flows) - len(rows)
+}
+
+// saidOf is what a screen reader says of a window.
+func saidOf(words string, strokes []*stroke) string {
+	var allowed, dropped uint64
+	for _, s := range strokes {
+		if s.Dropped {
+			dropped += s.Connections
+		} else {
+			allowed += s.Connections
+		}
+	}
+	return fmt.Sprintf("%s: %s allowed, %d dropped", words, model.Count(int(min(allowed, 1<<53)), "connection"), dropped)
+}
+
+// networkOf says where an end is, of Networks and of what is in none.
+func networkOf(p party) string {
+	if p.Network != "" {
+		return "Network " + p.Network
+	}
+	return beyond(p)
+}
+
+// The ends that are in no Network that is known.
+const (
+	endOutside  = "outside"
+	endServices = "Services"
+	endNodes    = "nodes"
+	endOthers   = "others"
+)
+
+// beyond says what somebody is who is in no Network that is known.
+func beyond(p party) string {
+	switch p.Kind {
+	case api.FlowOutside:
+		return endOutside
+	case api.FlowService:
+		return endServices
+	case api.FlowNode:
+		return endNodes
+	}
+	return endOthers
+}
+
+// maxNamed is how many Networks a line is of at most, at each end.
+const maxNamed = 32
+
+// url is the page of a line of the map: its flows, and the way of the first explained.
+func (s *stroke) url(at string) string {
+	q := url.Values{"verdict": {s.Verdict()}}
+	if at != "" {
+		q.Set("at", at)
+	}
+	for _, t := range s.Talks {
+		for key, p := range map[string]party{"from": t.From, "to": t.To} {
+			word := networkOf(p)
+			if where := map[string]string{"from": s.From, "to": s.To}[key]; strings.Contains(where, podPlace) && p.Kind == api.FlowPod {
+				word = "pod " + p.Name
+			}
+			if len(q[key]) < maxNamed && !slices.Contains(q[key], word) {
+				q.Add(key, word)
+			}
+		}
+	}
+	return "/line?" + q.Encode()
+}
+
+// isOne reports whether an end is one of those that an address names.
+func (p party) isOne(words []string) bool {
+	return slices.Contains(words, networkOf(p)) || p.Kind == api.FlowPod && slices.Contains(words, "pod "+p.Name)
+}
+
+// lineData is a line of the map.
+type lineData struct {
+	Words, Verdict string
+	Flows          []flowRow
+	MoreFlows      int
+	// Way is how the first goes now; Why says why that is not told.
+	Way *inspect.Explanation
+	Why string
+}
+
+// line shows a line of the map: its flows, and the way of that with the most connections explained.
+func (s *Server) line(ctx context.Context, r *http.Request) (view, error) {
+	q := r.URL.Query()
+	v := view{Template: "line", Title: "A line of the map"}
+	from, to, verdict := q["from"], q["to"], q.Get("verdict")
+	if verdict != (&stroke{}).Verdict() && verdict != (&stroke{Dropped: true}).Verdict() || len(from) == 0 || len(to) == 0 || len(from)+len(to) > 2*maxNamed {
+		return v, questionError{errors.New("name both ends of a line, and its verdict")}
+	}
+	v.Title = fmt.Sprintf("From %s to %s, %s", several(from), several(to), verdict)
+	w, err := windowAt(q, s.now())
+	if err != nil {
+		return v, err
+	}
+	all, err := s.flowsIn(ctx, w)
+	if err != nil {
+		return v, err
+	}
+	v.Ends = w.at()
+	data := lineData{Words: w.words(s.zone), Verdict: verdict}
+	dropped := verdict == (&stroke{Dropped: true}).Verdict()
+	flows := slices.DeleteFunc(slices.Clone(all.flows), func(f api.Flow) bool {
+		a, b := partiesOf(f)
+		return !a.isOne(from) || !b.isOne(to) || passed(f.Verdict) == dropped
+	})
+	data.Flows, data.MoreFlows = s.rows(w, flows)
+	v.Note, v.Said = all.missing(), v.Title+", "+data.Words+": "+model.Count(len(flows), "flow")
+	data.Why = "Nobody can be asked how these go: of no flow both ends are known."
+	for _, row := range data.Flows {
+		if row.Ask == "" {
+			continue
+		}
+		v.Asked = talksOf([]api.Flow{row.Flow})[0].question()
+		data.Why = s.way(ctx, v.Asked, &data)
+		if data.Way != nil {
+			v.Said += ". " + data.Way.Verdict()
+		}
+		break
+	}
+	v.Data = data
+	return v, nil
+}
+
+// way has the first flow explained; its result is why it is not.
+func (s *Server) way(ctx context.Context, q question, to *lineData) string {
+	spec, err := q.spec()
+	if err == nil {
+		var e inspect.Explanation
+		if e, err = s.config.Source.Explain(ctx, spec); err == nil {
+			to.Way = &e
+			return ""
+		}
+	}
+	return fmt.Sprintf("explain: %v", err)
+}
+
+// several names one of some.
+func several(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return fmt.Sprintf("%s and %d more", words[0], len(words)-1)
+}

@@ -1,0 +1,44 @@
+package tenants
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/domain/isolation"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+)
+
+// isolation judges a Tenant with these Networks; nil while one of them is not judged, or the default one, where its namespaces are at home, is
+// not there. It counts where its namespaces are at home, and where its pods are, which choose among all Networks that admit them.
+func (s *Stage) isolation(t *model.Tenant, own []string) *model.Isolation {
+	if s.Networks.Model(t.Name) == nil {
+		return nil
+	}
+	var walls []isolation.Walls
+	for _, name := range own {
+		walls = append(walls, isolation.Walls{Network: name, Isolation: s.Networks.Isolation(name)})
+	}
+	elsewhere := slices.Collect(s.Pods.NetworksOf(t.Name))
+	for name := range s.spaces[t.Name] {
+		elsewhere = append(elsewhere, s.Cluster.Namespaces[name].Home())
+	}
+	elsewhere = slices.DeleteFunc(elsewhere, func(name string) bool { return slices.Contains(own, name) })
+	slices.Sort(elsewhere)
+	return isolation.OfTenant(walls, slices.Compact(elsewhere))
+}
+
+// tellIsolation tells a Tenant's owner of a verdict that is not the one that he was told before, by this controller or by an earlier one. It
+// returns the one that he knows now.
+func (s *Stage) tellIsolation(t *model.Tenant, now *model.Isolation) model.Hardness {
+	before := t.Isolated
+	if told := s.told[t.Name]; told.uid == t.UID {
+		before = cmp.Or(told.isolated, before)
+	}
+	if p := isolation.Changed(before, now); p != nil {
+		s.Sink.TenantEvent(t.Name, t.UID, *p)
+	}
+	if now == nil {
+		return before
+	}
+	return now.Overall
+}

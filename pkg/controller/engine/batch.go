@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/atoll-net/atoll/pkg/ovn/graph"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/ovn/plan"
+)
+
+// gather compares pending work until there is a batch to write. Owners that differ in nothing are done.
+func (r *round) gather() []plan.Unit {
+	if len(r.drift.evicted) > 0 {
+		units := r.drift.evicted
+		r.drift.evicted = nil
+		return units
+	}
+	for len(r.groups) > 0 || r.graph.Pending() > 0 {
+		b := &batch{there: r.session, coming: plan.Coming{}}
+		if r.whole = len(r.groups) == 0; !r.whole {
+			group := r.groups[0]
+			r.groups = r.groups[1:]
+			for _, w := range group {
+				r.consider(b, w)
+			}
+		} else {
+			r.fill(b)
+		}
+		r.doneWith(b)
+		if len(b.units) > 0 {
+			r.letGo(b.units)
+			return b.units
+		}
+	}
+	return nil
+}
+
+// fill takes pending work into a batch. What decides what passes is taken as a whole, so that no packet passes between the
+// one half and the other. An owner whose rows the database has refused has a transaction of its own: that it fails again shall not
+// divide the others'.
+func (r *round) fill(b *batch) {
+	judged, bound := r.graph.Judging() > 0, r.cfg.MaxBatch
+	var later []graph.Work
+	for {
+		w, ok := r.graph.Next()
+		if !ok {
+			break
+		}
+		if r.retry.refused(w.Owner) {
+			if due := r.retry.renewed(w.Owner); due.After(time.Now()) {
+				r.retry.wait(w, due)
+			} else {
+				r.groups = append(r.groups, []graph.Work{w})
+			}
+			continue
+		}
+		if b.size < bound || judged && b.size < together*bound && w.Grouped() && !r.fresh(w) {
+			r.consider(b, w)
+			continue
+		}
+		later = append(later, w)
+		if !judged || b.size >= together*bound {
+			break
+		}
+	}
+	for _, w := range later {
+		r.graph.Return(w)
+	}
+}
+
+// fresh reports whether the work is to make a port. It comes with the places that policies want for it now, so that it may come after
+// them.
+func (r *round) fresh(w graph.Work) bool {
+	for ref := range w.Refs {
+		if ref.Table == nb.TableLogicalSwitchPort && !r.session.Has(ref) {
+			return true
+		}
+	}
+	return false
+}
+
+// batch is what one transaction is made of.
+type batch struct {
+	// there is what the database holds, or will once the transaction under way is committed.
+	there  plan.Actual
+	coming plan.Coming
+	units  []plan.Unit
+	// size is the number of rows and elements that the units change.
+	size int
+	// same is work that found nothing to write.
+	same []graph.Work
+}
+
+// consider compares one owner's work: what differs becomes a unit.
+func (r *round) consider(b *batch, w graph.Work) {
+	w = r.retry.join(w)
+	u := plan.Compare(w, r.graph, b.there, b.coming)
+	if due, early := r.graves.until(u, time.Now()); early {
+		r.retry.wait(u.Work, due)
+		for _, row := range u.Inserts {
+			delete(b.coming, nb.RefOf(row))
+		}
+		return
+	}
+	for _, ref := range u.Blocked {
+		r.drift.await(ref, w.Owner, r.lives)
+	}
+	switch {
+	case !u.Empty():
+		b.units = append(b.units, u)
+		b.size += u.Size()
+	case len(u.Blocked) == 0:
+		b.same = append(b.same, w)
+	}
+}
+
+// letGo has groups of load balancers and ACLs of Networks that go leave the switches of others, which do not want them any more either. The database
+// refuses to take a row away that another one refers to; and two that refer to each other's, in two transactions, would wait for one another.
+func (r *round) letGo(units []plan.Unit) {
+	going := map[nb.Ref]int{}
+	for i, u := range units {
+		for _, ref := range u.Deletes {
+			if ref.Table == nb.TableLoadBalancerGroup || ref.Table == nb.TableACL && u.Owner.Kind == nb.KindNetwork {
+				going[ref] = i
+			}
+		}
+	}
+	if len(going) == 0 {
+		return
+	}
+	for _, row := range r.session.Rows(nb.TableLogicalSwitch) {
+		for _, column := range []string{nb.ColumnLoadBalancerGroups, nb.ColumnACLs} {
+			set := nb.Set{Row: nb.RefOf(row), Column: column}
+			for _, held := range nb.Members(row, column) {
+				m := nb.Member{Set: set, Value: held}
+				if i, goes := going[m.Ref()]; goes && !r.graph.Wants(m) && !slices.Contains(units[i].Leaves, m) {
+					units[i].Leaves = append(units[i].Leaves, m)
+				}
+			}
+		}
+	}
+}
+
+// doneWith is done with what the batch found nothing to write for. That makes work, which must not come into the same batch: what
+// is in it has been compared with the graph as it was, and an owner has one unit in it.
+func (r *round) doneWith(b *batch) {
+	for _, w := range b.same {
+		r.done(w)
+	}
+}
+
+// divide finds the owner whose rows the database does not accept: a refused transaction is halved until that owner is alone.
+// Before that, what decides what passes is tried once more as a whole, after the rest has been written: more often than not it is
+// a row of the rest.
+func (r *round) divide(units []plan.Unit, refused *ovsdb.RefusedError) {
+	if len(units) == 1 {
+		owner := units[0].Owner
+		before := r.retry.refused(owner)
+		again := r.retry.add(units[0].Work, time.Now())
+		if !before {
+			// Somebody may have taken a row away, to which these refer, before we heard of it.
+			r.log.Info("the database refuses an owner's rows", "owner", owner, "error", refused.Message, "retry in", again)
+			return
+		}
+		r.log.Error("the database refuses an owner's rows again", "owner", owner, "error", refused.Message, "retry in", again)
+		r.state.Refused(owner, refused.Message)
+		return
+	}
+	var together, rest []graph.Work
+	for _, u := range units {
+		if u.Work.Judges() || u.Work.Grouped() && len(u.Inserts) == 0 {
+			together = append(together, u.Work)
+		} else {
+			rest = append(rest, u.Work)
+		}
+	}
+	if !r.parted && len(together) > 0 && len(rest) > 0 {
+		r.parted = true
+		// It is gathered again with what has come meanwhile.
+		for _, w := range together {
+			r.graph.Return(w)
+		}
+		r.groups = append(r.groups, rest)
+		return
+	}
+	works := slices.Concat(together, rest)
+	r.groups = append([][]graph.Work{works[:len(works)/2], works[len(works)/2:]}, r.groups...)
+}

@@ -1,0 +1,127 @@
+package inspectapi
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/node/capture"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/process/turns"
+)
+
+// capturer tells of pods' packets.
+type capturer struct {
+	*handler
+	nodes  Nodes
+	agents askCapture
+	crowd  *turns.Turns
+}
+
+func newCapturer(h *handler, nodes Nodes, agents askCapture) *capturer {
+	return &capturer{handler: h, nodes: nodes, agents: agents, crowd: turns.New("captures", turns.Bounds{Every: 16, Each: 8, Kept: 4})}
+}
+
+// ServeHTTP implements http.Handler.
+func (c *capturer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), nodeapi.CaptureTime+reviewTime)
+	defer cancel()
+	pod := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	asked, left, err := c.comes(w, r, maxQuestion, func(asked request) error { return c.mayCreate(ctx, asked.who, api.SubresourceCapture, pod) })
+	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	left()
+	leave, err := enter(c.crowd, asked.share)
+	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	defer leave()
+	on, q, err := c.question(ctx, asked, pod)
+	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	log := c.log.With("user", asked.who.name, "pod", pod, "uid", on.UID, "node", on.Node, "part", q.Part.Number)
+	log.Info("packets of a pod are captured", "interface", q.Spec.Interface, "direction", q.Spec.Direction, "filter", q.Spec.Filter.String())
+	out := &lines{w: w, control: http.NewResponseController(w)}
+	told := 0
+	err = c.agents(ctx, on, q, func(line nodeapi.CaptureLine) error {
+		if line.Update != nil {
+			told += len(line.Update.Records)
+		}
+		return out.write(captureLine(on, q, line))
+	})
+	log.Info("packets of a pod are not captured any more", "told", told, "error", err)
+	switch {
+	case err != nil && !out.begun:
+		c.fail(w, agentProblem(err))
+	case err != nil:
+		_ = out.write(api.PodCaptureLine{Error: err.Error()}) // Who asked may have gone.
+	}
+}
+
+// question is what the pod's agent is asked.
+func (c *capturer) question(ctx context.Context, asked request, pod model.PodKey) (inspect.Sender, nodeapi.CaptureQuestion, error) {
+	var in api.PodCapture
+	if err := readQuestion(asked.text, &in); err != nil {
+		return inspect.Sender{}, nodeapi.CaptureQuestion{}, err
+	}
+	s := in.Spec
+	q := nodeapi.CaptureQuestion{
+		User: asked.who.name, Account: asked.share,
+		Spec: capture.Spec{
+			Interface: s.Interface, Direction: capture.Direction(s.Direction), SnapLength: s.SnapLength, Count: s.Count, Bytes: s.Bytes,
+			Filter: capture.Filter{Ports: s.Ports, Protocols: s.Protocols},
+		},
+		Part: capture.Part{ID: s.ID, Number: s.Part, Time: s.Time.Duration, Last: s.Last},
+	}
+	for _, text := range s.Prefixes {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return inspect.Sender{}, q, apierrors.NewBadRequest(err.Error())
+		}
+		q.Spec.Filter.Prefixes = append(q.Spec.Filter.Prefixes, prefix)
+	}
+	for _, err := range []error{q.Spec.Check(), q.Part.Check()} {
+		if err != nil {
+			return inspect.Sender{}, q, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	on, err := c.nodes.Sender(ctx, pod)
+	if err != nil {
+		return on, q, err
+	}
+	q.Pod = nodeapi.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: on.UID}
+	return on, q, nil
+}
+
+// captureLine is what a user is told of what an agent says.
+func captureLine(on inspect.Sender, q nodeapi.CaptureQuestion, line nodeapi.CaptureLine) (out api.PodCaptureLine) {
+	counts := func(s capture.Stats) api.PodCaptureCounts {
+		return api.PodCaptureCounts{Received: s.Received, Dropped: s.Dropped}
+	}
+	if line.Begun {
+		out.Begun = &api.PodCaptureBegun{UID: on.UID, Network: on.Network, Node: on.Node, Filter: q.Spec.Filter.String()}
+	}
+	if line.Update != nil {
+		for _, r := range line.Update.Records {
+			out.Packets = append(out.Packets, api.PodCapturePacket{Time: r.Time, Length: r.Length, Out: r.Out, Data: r.Data})
+		}
+		if line.Update.Stats != nil {
+			c := counts(*line.Update.Stats)
+			out.Counts = &c
+		}
+	}
+	if o := line.Outcome; o != nil {
+		out.End = &api.PodCaptureEnd{Counts: counts(o.Stats), Told: o.Told, More: o.More, Why: o.Why}
+	}
+	return out
+}

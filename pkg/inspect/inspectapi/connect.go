@@ -1,0 +1,189 @@
+package inspectapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/net/websocket"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/process/gate"
+	"github.com/atoll-net/atoll/pkg/process/turns"
+)
+
+// connectBounds bound connections to databases, and those to nodes.
+type connectBounds struct {
+	gate.Bounds
+	// every is how many there are at once, each how many one user has of them.
+	every, each int
+	// lasts is how long one lasts at most, and again how often it is asked whether its user still may have it.
+	lasts, again time.Duration
+}
+
+// crowd bounds how many there are. Only operators have the right.
+func (b connectBounds) crowd(what string) *turns.Turns {
+	return turns.New(what, turns.Bounds{Every: b.every, Each: b.each})
+}
+
+func defaultBounds() connectBounds {
+	return connectBounds{Bounds: gate.Bounds{Idle: 5 * time.Minute, Stuck: 30 * time.Second}, every: 16, each: 8, lasts: time.Hour, again: 30 * time.Second}
+}
+
+// dialTime bounds the search for a database's leader, with the connection to it.
+const dialTime = 5 * time.Second
+
+var (
+	errOld       = errors.New("it has lasted as long as one may")
+	errTakenAway = errors.New("its user may not have it any more")
+)
+
+// connector connects users to the databases, by the certificate of atoll-inspect: whoever is let through here may do there what atoll-inspect may, as
+// far as the gate lets him.
+type connector struct {
+	*handler
+	databases map[string]ovsdb.Asker
+	bounds    connectBounds
+	crowd     *turns.Turns
+}
+
+func newConnector(h *handler, databases map[string]ovsdb.Asker, bounds connectBounds) *connector {
+	return &connector{handler: h, databases: databases, bounds: bounds, crowd: bounds.crowd("connections to databases")}
+}
+
+// ask is what a connection is asked for.
+type ask struct {
+	who   user
+	share turns.Who
+	// resource and name are of what it leads to.
+	resource, name string
+	writes         bool
+}
+
+// ServeHTTP implements http.Handler. It returns when the connection has ended.
+func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	wanted, err := c.admit(w, r)
+	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	leave, err := enter(c.crowd, wanted.share)
+	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	defer leave()
+	asker := c.databases[wanted.name]
+	dialling, cancel := context.WithTimeout(r.Context(), dialTime)
+	server, address, err := asker.DialLeader(dialling)
+	cancel()
+	if err != nil {
+		c.log.Warn("nobody can be connected to a database", "database", wanted.name, "error", err)
+		c.fail(w, apierrors.NewServiceUnavailable(err.Error()))
+		return
+	}
+	through := ovsdb.Gate{Database: asker.Database, Writes: wanted.writes, Hint: "Ask for one that writes (--write)"}
+	began, log := time.Now(), c.log.With("user", wanted.who.name, "database", wanted.name, "writes", wanted.writes, "server", address)
+	log.Info("somebody is connected to a database")
+	websocket.Server{Handshake: speaks(api.ProxyProtocol), Handler: func(client *websocket.Conn) {
+		client.PayloadType = websocket.BinaryFrame
+		ctx, end := context.WithTimeoutCause(r.Context(), c.bounds.lasts, errOld)
+		defer end()
+		refused, why := through.Join(c.whileAllowed(ctx, wanted, c.bounds.again), client, server, c.bounds.Bounds)
+		log.Info("a connection to a database has ended", "after", time.Since(began).Round(time.Millisecond), "refused", refused, "why", why)
+	}}.ServeHTTP(w, r)
+	_ = server.Close() // It is still open if the handshake has failed.
+}
+
+// speaks agrees on a protocol.
+func speaks(protocol string) func(*websocket.Config, *http.Request) error {
+	return func(config *websocket.Config, _ *http.Request) error {
+		if !slices.Contains(config.Protocol, protocol) {
+			return websocket.ErrBadWebSocketProtocol
+		}
+		config.Protocol = []string{protocol}
+		return nil
+	}
+}
+
+// admit says what is asked for, if who asks may have it.
+func (c *connector) admit(w http.ResponseWriter, r *http.Request) (ask, error) {
+	wanted, err := c.asked(w, r, api.ResourceDatabases)
+	if err != nil {
+		return ask{}, err
+	}
+	if _, known := c.databases[wanted.name]; !known {
+		return ask{}, apierrors.NewNotFound(groupResource(api.ResourceDatabases), wanted.name)
+	}
+	return wanted, upgrades(r, api.ProxyProtocol)
+}
+
+// asked says what connection is asked for, if who asks may have it. Nothing is looked up for it.
+func (h *handler) asked(w http.ResponseWriter, r *http.Request, resource string) (wanted ask, err error) {
+	_, left, err := h.comes(w, r, 0, func(asked request) error {
+		wanted = ask{who: asked.who, share: asked.share, resource: resource, name: r.PathValue("name"), writes: r.URL.Query().Get(api.ProxyWrite) == "true"}
+		return h.mayConnect(r.Context(), wanted)
+	})
+	if err != nil {
+		return ask{}, err
+	}
+	left()
+	return wanted, nil
+}
+
+// upgrades is an error unless a request asks for an upgrade to websocket with a protocol.
+func upgrades(r *http.Request, protocol string) error {
+	if r.ProtoMajor != 1 || !slices.Contains(r.Header["Sec-Websocket-Protocol"], protocol) {
+		return apierrors.NewBadRequest("this is a connection: ask for an upgrade to websocket with the protocol " + protocol)
+	}
+	return nil
+}
+
+// mayConnect says whether somebody may have a connection: it is an error if not.
+func (h *handler) mayConnect(ctx context.Context, wanted ask) error {
+	verbs := []string{"get"}
+	if wanted.writes {
+		verbs = append(verbs, "update")
+	}
+	for _, verb := range verbs {
+		what := attributes{verb: verb, resource: wanted.resource, subresource: api.SubresourceProxy, name: wanted.name}
+		allowed, err := h.authz.may(ctx, wanted.who, what)
+		if err != nil {
+			return apierrors.NewServiceUnavailable(err.Error())
+		}
+		if !allowed {
+			return forbidden(wanted.who, what)
+		}
+	}
+	return nil
+}
+
+// whileAllowed ends with ctx, and when the user's right has gone, for which it is asked again and again. While Kubernetes does not say, it is as it was.
+func (h *handler) whileAllowed(ctx context.Context, wanted ask, again time.Duration) context.Context {
+	ctx, end := context.WithCancelCause(ctx)
+	go func() {
+		tick := time.NewTicker(again)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				end(nil)
+				return
+			case <-tick.C:
+				if apierrors.IsForbidden(h.mayConnect(ctx, wanted)) {
+					end(errTakenAway)
+				}
+			}
+		}
+	}()
+	return ctx
+}
+
+// Databases names both for Config.
+func Databases(northbound, southbound ovsdb.Asker) map[string]ovsdb.Asker {
+	return map[string]ovsdb.Asker{api.DatabaseNorthbound: northbound, api.DatabaseSouthbound: southbound}
+}

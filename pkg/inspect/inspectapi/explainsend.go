@@ -1,0 +1,212 @@
+package inspectapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+	"github.com/atoll-net/atoll/pkg/node/observe"
+	"github.com/atoll-net/atoll/pkg/node/ping"
+	"github.com/atoll-net/atoll/pkg/process/turns"
+)
+
+// The bounds of one explanation that is proved by packets. All of it is within answerTime.
+const (
+	// beginTime is how long agents may take until they watch, replyTime how long an answer to a packet is waited for, and drainTime how long it may take until they have
+	// told what they have seen by then.
+	beginTime, replyTime, drainTime = 4 * time.Second, 2 * time.Second, time.Second
+	// sentSize is the payload of what is sent, in bytes.
+	sentSize = 56
+)
+
+// Sends finds what an explanation's packets are. An inspect.Inquirer does.
+type Sends interface {
+	// Sending explains, and says what is to be sent and watched. Its error is as of Explain.
+	Sending(ctx context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (*inspect.Sending, error)
+}
+
+// prover has packets of explanations sent, and watched for.
+type prover struct {
+	sends  Sends
+	agents Agents
+	crowd  *turns.Turns
+}
+
+func newProver(sends Sends, agents Agents) *prover {
+	return &prover{sends: sends, agents: agents, crowd: turns.New("explanations with a packet", turns.Bounds{Every: 8, Each: 2, Kept: 2})}
+}
+
+// prove explains and sends. Who asks may be told about what may allows; that he may send, is asked here.
+func (h *handler) prove(r request, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error) {
+	none := api.ExplanationStatus{}
+	if h.prover == nil {
+		return none, apierrors.NewBadRequest("nobody sends packets here")
+	}
+	from, err := inspect.SenderOf(spec)
+	if err != nil {
+		return none, apierrors.NewBadRequest(err.Error())
+	}
+	if err := h.mayCreate(r.Context(), r.who, api.SubresourcePing, from); err != nil {
+		return none, err
+	}
+	leave, err := enter(h.prover.crowd, r.share)
+	if err != nil {
+		return none, err
+	}
+	defer leave()
+	var s *inspect.Sending
+	err = h.working(r, func() (err error) {
+		s, err = h.prover.sends.Sending(r.Context(), spec, may)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	out := s.Status
+	if s.Unsent != "" {
+		out.Unsent = s.Unsent
+		return out, nil
+	}
+	h.log.Info("a marked packet is sent from a pod, and watched for", "user", r.who.name, "pod", from, "uid", s.From.UID, "node", s.From.Node, "protocol", spec.Protocol, "targets", s.Targets,
+		"port", spec.Port, "nodes", len(s.Nodes))
+	seen, replies, err := h.prover.send(r.Context(), r, spec, s)
+	if err != nil {
+		return none, agentProblem(err)
+	}
+	out.Sent = s.Judge(seen, replies)
+	return out, nil
+}
+
+// watched is what one node's agent has told so far.
+type watched struct {
+	mu  sync.Mutex
+	out inspect.Observed
+	// begun is closed when packets are seen, or will not be; beats count from then on, each wakes who waits.
+	begun chan struct{}
+	once  sync.Once
+	beats chan struct{}
+	gone  chan struct{}
+}
+
+// observed is a copy of it.
+func (w *watched) observed() inspect.Observed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.out
+	out.Points = append([]nodeapi.Point(nil), w.out.Points...)
+	return out
+}
+
+func (w *watched) fail(problem string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.out.Problem == "" {
+		w.out.Problem = problem
+	}
+}
+
+// hear takes a line of the agent's.
+func (w *watched) hear(line nodeapi.ObserveLine) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if line.Point != nil {
+		w.out.Points = append(w.out.Points, *line.Point)
+		return nil
+	}
+	if line.Dropped > 0 && w.out.Problem == "" {
+		w.out.Problem = fmt.Sprintf("%d packets were not looked at, for want of room", line.Dropped)
+	}
+	w.once.Do(func() { close(w.begun) })
+	select {
+	case w.beats <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// send sends when all nodes watch, or cannot. Its error is that nothing was sent.
+func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSpec, s *inspect.Sending) ([]inspect.Observed, []ping.Reply, error) {
+	mark, err := ping.NewMark()
+	if err != nil {
+		return nil, nil, err
+	}
+	sending := nodeapi.Question{
+		User: asked.who.name, Account: asked.share, Pod: nodeapi.Pod{Namespace: s.From.Key.Namespace, Name: s.From.Key.Name, UID: s.From.UID},
+		Ping: ping.Spec{
+			Protocol: model.Protocol(spec.Protocol), Targets: s.Targets, Port: spec.Port, Count: 1, First: 1, Size: sentSize, Interval: time.Second, Timeout: replyTime, Mark: &mark,
+		},
+	}
+	watching := nodeapi.ObserveQuestion{User: asked.who.name, Account: asked.share, Pod: sending.Pod, Watch: observe.Watch{
+		Protocol: sending.Ping.Protocol, Mark: mark, Targets: len(s.Targets), Ports: s.Ports, Time: beginTime + replyTime + drainTime + time.Second,
+	}}
+	// Agents that watch end with it.
+	observing, end := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer end()
+	all := make([]*watched, 0, len(s.Nodes))
+	for _, node := range s.Nodes {
+		w := &watched{out: inspect.Observed{Node: node.Node}, begun: make(chan struct{}), beats: make(chan struct{}, 1), gone: make(chan struct{})}
+		all = append(all, w)
+		running.Go(func() {
+			defer w.once.Do(func() { close(w.begun) })
+			defer close(w.gone)
+			if err := p.agents.Observe(observing, node, watching, w.hear); err != nil && observing.Err() == nil {
+				w.fail(err.Error())
+			}
+		})
+	}
+	beginning, cancel := context.WithTimeout(ctx, beginTime)
+	defer cancel()
+	for _, w := range all {
+		select {
+		case <-w.begun:
+		case <-beginning.Done():
+			w.fail(fmt.Sprintf("its agent has not begun to watch within %s", beginTime))
+		}
+	}
+	// An agent that does not know what a mark is, would send without one.
+	if problem := all[0].observed().Problem; problem != "" {
+		return nil, nil, fmt.Errorf("nothing was sent: node %s does not watch: %s", s.From.Node, problem)
+	}
+	var replies []ping.Reply
+	err = p.agents.Ping(ctx, s.From, sending, func(r ping.Reply) error {
+		replies = append(replies, r)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	draining, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	out := make([]inspect.Observed, 0, len(all))
+	for _, w := range all {
+		if err := w.drain(draining); err != nil {
+			w.fail(err.Error())
+		}
+		out = append(out, w.observed())
+	}
+	return out, replies, nil
+}
+
+// drain waits until all has been told that was seen by now: for two beats from here on, and not for one that was on its way.
+func (w *watched) drain(ctx context.Context) error {
+	for range 3 {
+		select {
+		case <-w.beats:
+		case <-w.gone:
+			return errors.New("its agent has ended too soon")
+		case <-ctx.Done():
+			return fmt.Errorf("its agent has said nothing for %s", drainTime)
+		}
+	}
+	return nil
+}

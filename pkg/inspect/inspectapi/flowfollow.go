@@ -1,0 +1,183 @@
+package inspectapi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+)
+
+// errOthers: what somebody follows is not what he began to follow.
+var errOthers = errors.New("what is followed was made anew, or has gone: ask again")
+
+// following is somebody who follows flows.
+type following struct {
+	*flower
+	asked request
+	plan  *inspect.FlowPlan
+	// again plans anew, if he still may.
+	again func(ctx context.Context) (*inspect.FlowPlan, error)
+
+	asking sync.WaitGroup
+	// all is what nodes tell; on are those that are asked, and lost those of them that were said not to answer.
+	all  chan heard
+	on   map[string]bool
+	lost map[string]bool
+	// told are those flows that may come again, and began is when it was.
+	told  *inspect.Told[heardFlow]
+	began time.Time
+}
+
+// heardFlow tells a flow of a node from others. Its pod is left out: the node may learn it later.
+type heardFlow struct {
+	node string
+	flow model.Flow
+}
+
+func (h heard) key() heardFlow {
+	h.flow.Pod = ""
+	return heardFlow{h.node, h.flow}
+}
+
+// follow tells of flows as they come, in the order of time within a second, until ctx ends, who follows reads no more, or may no more.
+func (f *flower) follow(ctx context.Context, out *flowLines, s *following) {
+	ctx, cancel := context.WithCancel(ctx)
+	s.all, s.on, s.lost = make(chan heard, f.bounds.batch), map[string]bool{}, map[string]bool{}
+	s.told, s.began = inspect.NewTold[heardFlow](), time.Now()
+	defer s.asking.Wait()
+	defer cancel()
+	s.ask(ctx)
+	second, again := time.NewTicker(f.bounds.second), time.NewTicker(f.bounds.again)
+	defer second.Stop()
+	defer again.Stop()
+	var batch []api.Flow
+	write := func() error {
+		slices.SortStableFunc(batch, inOrder)
+		for i := range batch {
+			if err := out.write(api.FlowLine{Flow: &batch[i]}); err != nil {
+				return err
+			}
+		}
+		if len(batch) > 0 || time.Since(out.last) > f.bounds.beat {
+			batch = batch[:0]
+			return out.flush(api.FlowLine{})
+		}
+		return nil
+	}
+	// Who follows knows at once that he does.
+	err := out.flush(api.FlowLine{})
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errOld) {
+				_ = write()
+				_ = out.flush(api.FlowLine{Renew: true, Error: errOld.Error() + ": ask again"}) // Who follows may have gone.
+			}
+			return
+		case one := <-s.all:
+			if one.ended {
+				err = s.missed(out, one)
+				continue
+			}
+			if s.lost[one.node] {
+				err = s.missed(out, one)
+			}
+			if flow, mine := s.plan.Tell(one.flow, one.node); mine && s.told.First(one.key()) {
+				batch = append(batch, flow)
+			}
+			if err == nil && len(batch) >= f.bounds.batch {
+				err = write()
+			}
+		case <-second.C:
+			err = write()
+		case <-again.C:
+			if why := s.renew(ctx); why != nil {
+				_ = write()
+				_ = out.flush(api.FlowLine{Error: why.Error()}) // Who follows may have gone.
+				return
+			}
+		}
+	}
+}
+
+// missed tells of a node that does not answer, or does again.
+func (s *following) missed(out *flowLines, one heard) error {
+	if !s.plan.Names(one.node) || s.lost[one.node] == (one.err != nil) {
+		return nil
+	}
+	s.lost[one.node] = one.err != nil
+	line := api.SilentNode{Node: one.node}
+	if one.err != nil {
+		line.Why = one.err.Error()
+	}
+	return out.flush(api.FlowLine{Silent: &line})
+}
+
+// renew has the plan be as the cluster is now. While it cannot be told how that is, it stays as it was.
+func (s *following) renew(ctx context.Context) error {
+	plan, err := s.again(ctx)
+	_, off := errors.AsType[*inspect.FlowsOffError](err)
+	_, gone := errors.AsType[*inspect.AbsentError](err)
+	switch {
+	case err == nil && plan.Whose != s.plan.Whose, gone:
+		return errOthers
+	case off, refused(err):
+		return err
+	case err != nil:
+		s.log.Debug("flows are followed as they were", "error", err)
+		return nil
+	}
+	s.plan = plan
+	s.ask(ctx)
+	return nil
+}
+
+// ask has those nodes followed that are not yet: those that have pods of whom it is about, and all for who sees all.
+func (s *following) ask(ctx context.Context) {
+	everything := s.plan.Question.Networks == nil && s.plan.Question.Namespaces == nil
+	for _, node := range s.plan.Nodes {
+		if s.on[node.Name] || !node.Near && !everything {
+			continue
+		}
+		s.on[node.Name] = true
+		q := asks(s.asked, s.plan, s.bounds.told)
+		again := s.plan.Question.Again
+		s.asking.Go(func() {
+			for {
+				asked := time.Now()
+				err := s.agents(ctx, node, q, func(flow model.Flow) error { return s.tell(ctx, heard{node: node.Name, flow: flow}) })
+				// What came meanwhile is told again, and what was told already is left out.
+				q.Flows.Since, q.Flows.Again = time.Nanosecond, min(nodeapi.MaxAgain, time.Since(s.began)+again)
+				if err == nil && time.Since(asked) > s.bounds.beat {
+					continue // It has lasted as long as one may there.
+				}
+				if err == nil {
+					err = errors.New("it has ended")
+				}
+				if ctx.Err() != nil || s.tell(ctx, heard{node: node.Name, err: err, ended: true}) != nil {
+					return
+				}
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(s.bounds.beat):
+				}
+			}
+		})
+	}
+}
+
+func (s *following) tell(ctx context.Context, one heard) error {
+	select {
+	case s.all <- one:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,129 @@
+package graph
+
+import "github.com/atoll-net/atoll/pkg/ovn/nb"
+
+// Work is what has to be compared with the database on one owner's account.
+type Work struct {
+	Owner   nb.Owner
+	Refs    map[nb.Ref]struct{}
+	Members map[nb.Member]struct{}
+	// first: the owner stands in the queue of those that bring containers.
+	first bool
+	// judges: it names rows that decide what passes.
+	judges bool
+}
+
+// Grouped reports whether the work decides what passes: by an ACL, a port group or an address set, or by a place in one of these.
+func (w Work) Grouped() bool {
+	if w.judges {
+		return true
+	}
+	for m := range w.Members {
+		if nb.Groups(m.Row.Table) {
+			return true
+		}
+	}
+	return false
+}
+
+// Judges reports whether the work names ACLs, where they hang, port groups or address sets themselves.
+func (w Work) Judges() bool { return w.judges }
+
+// work is a queue of owners, each once, those that bring containers before the others: a pod's port needs its
+// switch. Within a rank it is first come, first served.
+type work struct {
+	pending map[nb.Owner]*Work
+	queues  [2][]nb.Owner
+	// judging counts the pending work that judges.
+	judging int
+}
+
+const (
+	containers = iota
+	contents
+)
+
+func newWork() work { return work{pending: map[nb.Owner]*Work{}} }
+
+func (w *work) of(owner nb.Owner) *Work {
+	p := w.pending[owner]
+	if p == nil {
+		p = &Work{Owner: owner, Refs: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}}
+		w.pending[owner] = p
+		w.queues[contents] = append(w.queues[contents], owner)
+	}
+	return p
+}
+
+func (w *work) touch(owner nb.Owner, ref nb.Ref) {
+	p := w.of(owner)
+	p.Refs[ref] = struct{}{}
+	if nb.Judges(ref.Table) {
+		w.judge(p)
+	}
+	if nb.IsRoot(ref.Table) {
+		w.rank(owner, true)
+	}
+}
+
+func (w *work) touchMember(owner nb.Owner, m nb.Member) {
+	p := w.of(owner)
+	p.Members[m] = struct{}{}
+	// The ACL itself may be another owner's.
+	if m.Column == nb.ColumnACLs {
+		w.judge(p)
+	}
+}
+
+func (w *work) judge(p *Work) {
+	if !p.judges {
+		p.judges = true
+		w.judging++
+	}
+}
+
+// rank puts an owner with containers into the first queue too; Next takes each owner where it comes first.
+func (w *work) rank(owner nb.Owner, holdsRoot bool) {
+	if p := w.pending[owner]; holdsRoot && p != nil && !p.first {
+		p.first = true
+		w.queues[containers] = append(w.queues[containers], owner)
+	}
+}
+
+// Pending is the number of owners with work.
+func (g *Graph) Pending() int { return len(g.work.pending) }
+
+// Judging is the number of owners with work that judges.
+func (g *Graph) Judging() int { return g.work.judging }
+
+// Busy reports whether an owner has work that nobody has taken.
+func (g *Graph) Busy(owner nb.Owner) bool { return g.work.pending[owner] != nil }
+
+// Next takes the next owner's work; false when there is none. Work that could not be done is given back with
+// TouchOwner, Touch or Return.
+func (g *Graph) Next() (Work, bool) {
+	for q := range g.work.queues {
+		for len(g.work.queues[q]) > 0 {
+			owner := g.work.queues[q][0]
+			g.work.queues[q] = g.work.queues[q][1:]
+			if p := g.work.pending[owner]; p != nil {
+				delete(g.work.pending, owner)
+				if p.judges {
+					g.work.judging--
+				}
+				return *p, true
+			}
+		}
+	}
+	return Work{}, false
+}
+
+// Return puts work back that was taken but not done.
+func (g *Graph) Return(w Work) {
+	for ref := range w.Refs {
+		g.work.touch(w.Owner, ref)
+	}
+	for m := range w.Members {
+		g.work.touchMember(w.Owner, m)
+	}
+}

@@ -1,0 +1,53 @@
+package graph_test
+
+import (
+	"testing"
+
+	"github.com/atoll-net/atoll/pkg/ovn/graph"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+)
+
+// Work judges from the moment an ACL, where one hangs, or a port group is touched until it is taken, and again when it is given back; a port's
+// place in a group does not judge, but belongs to what does.
+func TestWorkThatJudgesIsCounted(t *testing.T) {
+	g := graph.New()
+	group := nb.Ref{Table: nb.TablePortGroup, UUID: "group"}
+	want := func(judging int) {
+		t.Helper()
+		if got := g.Judging(); got != judging {
+			t.Fatalf("%d owners judge, want %d", got, judging)
+		}
+	}
+	port := &nb.LogicalSwitchPort{UUID: "port"}
+	g.Set(nb.NetworkOwner("pod"), nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{Set: nb.Set{Row: group, Column: nb.ColumnPorts}, Value: "port"}}})
+	g.Set(nb.NetworkOwner("switch"), nb.Facts{Rows: []nb.Row{&nb.LogicalSwitch{UUID: "switch"}}})
+	want(0)
+	g.Set(nb.NetworkOwner("policy"), nb.Facts{Rows: []nb.Row{&nb.ACL{UUID: "one"}, &nb.ACL{UUID: "two"}}})
+	want(1)
+	g.Set(nb.NetworkOwner("group"), nb.Facts{Rows: []nb.Row{&nb.PortGroup{UUID: "group"}}})
+	want(2)
+	hangs := nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: "switch"}, Column: nb.ColumnACLs}
+	g.Set(nb.NetworkOwner("user"), nb.Facts{Members: []nb.Member{{Set: hangs, Value: "one"}}})
+	want(3)
+	grouped := map[nb.Owner]bool{}
+	var policy graph.Work
+	for {
+		w, ok := g.Next()
+		if !ok {
+			break
+		}
+		if grouped[w.Owner] = w.Grouped(); w.Owner == nb.NetworkOwner("policy") {
+			policy = w
+		}
+	}
+	want(0)
+	for owner, is := range map[string]bool{"pod": true, "policy": true, "group": true, "user": true, "switch": false} {
+		if grouped[nb.NetworkOwner(owner)] != is {
+			t.Errorf("%s belongs to what decides what passes: %v, want %v", owner, grouped[nb.NetworkOwner(owner)], is)
+		}
+	}
+	g.Return(policy)
+	want(1)
+	g.Delete(nb.NetworkOwner("policy"))
+	want(1)
+}
