@@ -38,25 +38,21 @@ func (r *round) gather() []plan.Unit {
 }
 
 // fill takes pending work into a batch. What decides what passes is taken as a whole, so that no packet passes between the
-// one half and the other. An owner whose rows the database has refused has a transaction of its own: that it fails again shall not
-// divide the others'.
+// one half and the other. What was put off comes first, up to half of a batch: however much one tenant changes without a pause, the ports of others
+// have their turn.
 func (r *round) fill(b *batch) {
 	judged, bound := r.graph.Judging() > 0, r.cfg.MaxBatch
+	r.fillLate(b, bound/2)
 	var later []graph.Work
 	for {
 		w, ok := r.graph.Next()
 		if !ok {
 			break
 		}
-		if r.retry.refused(w.Owner) {
-			if due := r.retry.renewed(w.Owner); due.After(time.Now()) {
-				r.retry.wait(w, due)
-			} else {
-				r.groups = append(r.groups, []graph.Work{w})
-			}
+		if r.setApart(w) {
 			continue
 		}
-		if b.size < bound || judged && b.size < together*bound && w.Grouped() && !r.fresh(w) {
+		if b.size < bound || judged && b.size < together*bound && w.Grouped() && !b.fresh(w) {
 			r.consider(b, w)
 			continue
 		}
@@ -65,20 +61,47 @@ func (r *round) fill(b *batch) {
 			break
 		}
 	}
-	for _, w := range later {
-		r.graph.Return(w)
-	}
+	r.graph.PutOff(later)
 }
 
-// fresh reports whether the work is to make a port. It comes with the places that policies want for it now, so that it may come after
-// them.
-func (r *round) fresh(w graph.Work) bool {
-	for ref := range w.Refs {
-		if ref.Table == nb.TableLogicalSwitchPort && !r.session.Has(ref) {
-			return true
+// fillLate takes what was put off into a batch. A new port is not among it before the database has all groups in which it wants places: without them
+// the policies that isolate it would not count.
+func (r *round) fillLate(b *batch, bound int) {
+	var early []graph.Work
+	for b.size < bound {
+		w, ok := r.graph.NextLate()
+		if !ok {
+			break
 		}
+		if r.setApart(w) {
+			continue
+		}
+		if b.fresh(w) && !r.placed(b, w.Owner) {
+			early = append(early, w)
+			continue
+		}
+		r.consider(b, w)
 	}
-	return false
+	r.graph.PutOff(early)
+}
+
+// setApart keeps an owner whose rows the database has refused for a transaction of its own: that it fails again shall not divide the others'.
+func (r *round) setApart(w graph.Work) bool {
+	if !r.retry.refused(w.Owner) {
+		return false
+	}
+	if due := r.retry.renewed(w.Owner); due.After(time.Now()) {
+		r.retry.wait(w, due)
+	} else {
+		r.groups = append(r.groups, []graph.Work{w})
+	}
+	return true
+}
+
+// placed reports whether the database has all rows in which an owner wants places: its switch, and groups.
+func (r *round) placed(b *batch, owner nb.Owner) bool {
+	facts, _ := r.graph.Facts(owner)
+	return !slices.ContainsFunc(facts.Members, func(m nb.Member) bool { return !b.there.Has(m.Row) })
 }
 
 // batch is what one transaction is made of.
@@ -91,6 +114,17 @@ type batch struct {
 	size int
 	// same is work that found nothing to write.
 	same []graph.Work
+}
+
+// fresh reports whether the work is to make a port. It comes with the places that policies want for it now, so that it may come after
+// them.
+func (b *batch) fresh(w graph.Work) bool {
+	for ref := range w.Refs {
+		if ref.Table == nb.TableLogicalSwitchPort && !b.there.Has(ref) {
+			return true
+		}
+	}
+	return false
 }
 
 // consider compares one owner's work: what differs becomes a unit.

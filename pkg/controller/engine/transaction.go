@@ -66,9 +66,7 @@ func (r *round) gatherAhead() []plan.Unit {
 		}
 		r.consider(b, w)
 	}
-	for _, w := range later {
-		r.graph.Return(w)
-	}
+	r.graph.PutOff(later)
 	r.doneWith(b)
 	r.letGo(b.units)
 	return b.units

@@ -29,17 +29,19 @@ func (w Work) Grouped() bool {
 // Judges reports whether the work names ACLs, where they hang, port groups or address sets themselves.
 func (w Work) Judges() bool { return w.judges }
 
-// work is a queue of owners, each once, those that bring containers before the others: a pod's port needs its
-// switch. Within a rank it is first come, first served.
+// work is a queue of owners, each once. Those that bring containers come before the others, since a pod's port needs its switch. Within a rank it is
+// first come, first served.
 type work struct {
 	pending map[nb.Owner]*Work
-	queues  [2][]nb.Owner
+	queues  [3][]nb.Owner
 	// judging counts the pending work that judges.
 	judging int
 }
 
 const (
 	containers = iota
+	// late is what was put off, and brings no containers.
+	late
 	contents
 )
 
@@ -100,25 +102,53 @@ func (g *Graph) Judging() int { return g.work.judging }
 func (g *Graph) Busy(owner nb.Owner) bool { return g.work.pending[owner] != nil }
 
 // Next takes the next owner's work; false when there is none. Work that could not be done is given back with
-// TouchOwner, Touch or Return.
+// TouchOwner, Touch, Return or PutOff.
 func (g *Graph) Next() (Work, bool) {
 	for q := range g.work.queues {
-		for len(g.work.queues[q]) > 0 {
-			owner := g.work.queues[q][0]
-			g.work.queues[q] = g.work.queues[q][1:]
-			if p := g.work.pending[owner]; p != nil {
-				delete(g.work.pending, owner)
-				if p.judges {
-					g.work.judging--
-				}
-				return *p, true
-			}
+		if w, ok := g.work.take(q); ok {
+			return w, true
 		}
 	}
 	return Work{}, false
 }
 
-// Return puts work back that was taken but not done.
+// NextLate takes the next work that was put off and brings no containers; false when there is none.
+func (g *Graph) NextLate() (Work, bool) { return g.work.take(late) }
+
+func (w *work) take(q int) (Work, bool) {
+	for len(w.queues[q]) > 0 {
+		owner := w.queues[q][0]
+		w.queues[q] = w.queues[q][1:]
+		if p := w.pending[owner]; p != nil {
+			delete(w.pending, owner)
+			if p.judges {
+				w.judging--
+			}
+			return *p, true
+		}
+	}
+	return Work{}, false
+}
+
+// PutOff gives back work that was taken and had no room. It keeps its place: what came later comes after it.
+func (g *Graph) PutOff(works []Work) {
+	var first, others []nb.Owner
+	for _, w := range works {
+		if g.work.pending[w.Owner] == nil {
+			g.work.pending[w.Owner] = &Work{Owner: w.Owner, Refs: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}, first: w.first}
+			if w.first {
+				first = append(first, w.Owner)
+			} else {
+				others = append(others, w.Owner)
+			}
+		}
+		g.Return(w)
+	}
+	g.work.queues[containers] = append(first, g.work.queues[containers]...)
+	g.work.queues[late] = append(others, g.work.queues[late]...)
+}
+
+// Return puts work back that was taken but not done. It queues as if it were new.
 func (g *Graph) Return(w Work) {
 	for ref := range w.Refs {
 		g.work.touch(w.Owner, ref)

@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/atoll-net/atoll/pkg/ovn/graph"
@@ -50,4 +51,40 @@ func TestWorkThatJudgesIsCounted(t *testing.T) {
 	want(1)
 	g.Delete(nb.NetworkOwner("policy"))
 	want(1)
+}
+
+// Work that was put off keeps its place before what came later. What brings containers still comes first, and what was put off can be had alone.
+func TestPutOffKeepsThePlace(t *testing.T) {
+	g := graph.New()
+	add := func(name string, row nb.Row) { g.Set(nb.NetworkOwner(name), nb.Facts{Rows: []nb.Row{row}}) }
+	for _, name := range []string{"port 1", "port 2", "port 3"} {
+		add(name, &nb.LogicalSwitchPort{UUID: name})
+	}
+	for _, name := range []string{"switch 1", "switch 2", "switch 3"} {
+		add(name, &nb.LogicalSwitch{UUID: name})
+	}
+	take := func(n int) (taken []graph.Work) {
+		for range n {
+			w, _ := g.Next()
+			taken = append(taken, w)
+		}
+		return taken
+	}
+	g.PutOff(take(2))
+	taken := take(5)
+	g.PutOff(taken[3:])
+	g.PutOff(taken[1:3])
+	if w, _ := g.NextLate(); w.Owner.Name != "port 1" {
+		t.Errorf("of what was put off and brings no containers %q came first", w.Owner.Name)
+	}
+	var order []string
+	for w, ok := g.Next(); ok; w, ok = g.Next() {
+		order = append(order, w.Owner.Name)
+	}
+	if want := []string{"switch 2", "switch 3", "port 2", "port 3"}; !slices.Equal(order, want) {
+		t.Errorf("the order is %q, want %q", order, want)
+	}
+	if g.Judging() != 0 || g.Pending() != 0 {
+		t.Errorf("%d owners judge, and %d have work", g.Judging(), g.Pending())
+	}
 }
