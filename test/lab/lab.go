@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
@@ -114,7 +115,7 @@ func (l *Lab) Stop() error {
 		l.Controller.End()
 	}
 	if l.Ports != nil {
-		l.Ports.close()
+		l.Ports.Close()
 	}
 	if l.Database != nil {
 		l.Database.Stop()
@@ -160,6 +161,10 @@ func (l *Lab) Kubeconfig(user string) (string, error) {
 	}
 	return path, nil
 }
+
+// As is the configuration of a client that acts as the user, with the rights that RBAC gives them; its rate is not limited. The API server's
+// priority and fairness treats it like the user's own.
+func (l *Lab) As(user string, groups ...string) *rest.Config { return l.server.As(user, groups...) }
 
 // FreeAddress is a loopback address whose port nobody listened on a moment ago.
 func FreeAddress() (string, error) {

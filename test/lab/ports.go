@@ -52,18 +52,11 @@ func watchPorts(ctx context.Context, address string) (*Ports, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Ports{client: c, news: make(chan struct{}, 1), seen: map[string]time.Time{}, gone: map[string]time.Time{}}
-	c.Cache().AddEventHandler(&cache.EventHandlerFuncs{
-		AddFunc: func(_ string, m model.Model) {
-			if row, ok := m.(*port); ok {
-				p.saw(row.Name, time.Now())
-			}
-		},
-		DeleteFunc: func(_ string, m model.Model) {
-			if row, ok := m.(*port); ok {
-				p.lost(row.Name, time.Now())
-			}
-		},
+	p := newPorts(c, func(m model.Model) (string, bool) {
+		if row, ok := m.(*port); ok {
+			return row.Name, true
+		}
+		return "", false
 	})
 	row := &port{}
 	if _, err := c.Monitor(ctx, c.NewMonitor(client.WithTable(row, &row.Name))); err != nil {
@@ -73,9 +66,31 @@ func watchPorts(ctx context.Context, address string) (*Ports, error) {
 	return p, nil
 }
 
+// newPorts notes when rows come and go; nameOf is the name of a row's port.
+func newPorts(c client.Client, nameOf func(model.Model) (string, bool)) *Ports {
+	p := &Ports{client: c, news: make(chan struct{}, 1), seen: map[string]time.Time{}, gone: map[string]time.Time{}}
+	c.Cache().AddEventHandler(&cache.EventHandlerFuncs{
+		AddFunc: func(_ string, m model.Model) {
+			if name, ok := nameOf(m); ok {
+				p.saw(name, time.Now())
+			}
+		},
+		DeleteFunc: func(_ string, m model.Model) {
+			if name, ok := nameOf(m); ok {
+				p.lost(name, time.Now())
+			}
+		},
+	})
+	return p
+}
+
 // Connect makes a client of the northbound database that monitors nothing yet.
 func Connect(ctx context.Context, address string, tables map[string]model.Model) (client.Client, error) {
-	dbModel, err := model.NewClientDBModel(nb.DatabaseName, tables)
+	return connect(ctx, address, nb.DatabaseName, tables)
+}
+
+func connect(ctx context.Context, address, database string, tables map[string]model.Model) (client.Client, error) {
+	dbModel, err := model.NewClientDBModel(database, tables)
 	if err != nil {
 		return nil, fmt.Errorf("describe database: %w", err)
 	}
@@ -90,7 +105,8 @@ func Connect(ctx context.Context, address string, tables map[string]model.Model)
 	return c, nil
 }
 
-func (p *Ports) close() { p.client.Close() }
+// Close ends the connection.
+func (p *Ports) Close() { p.client.Close() }
 
 func (p *Ports) saw(name string, at time.Time) {
 	p.mu.Lock()
