@@ -5,8 +5,9 @@
 //
 // Each tenant has a default Network, a second one, and a service Network that both use, all with the same addresses. Then one Network of another
 // tenant gets consumers: all at once, and at the full size some more, one by one. Then Networks of a third are joined by mode Routed, and
-// among a thousand Networks single ones begin to use each other. Nodes are names only, and pods are objects of the API, but for a few nodes on which
-// Open vSwitch and ovn-controller run, with one pod each. It prints a table; everything that it starts lives in temporary directories and ends with it.
+// among a thousand Networks single ones begin to use each other. At last one tenant changes policies without a pause, and then labels, while
+// another one makes pods. Nodes are names only, and pods are objects of the API, but for a few nodes on which Open vSwitch and ovn-controller run,
+// with one pod each. It prints a table; everything that it starts lives in temporary directories and ends with it.
 //
 // The environment names the programs that are not ours, as for the tests: ATOLL_KUBE_BIN, ATOLL_ETCD and ATOLL_OVN_PREFIX.
 package main
@@ -18,6 +19,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -35,7 +37,8 @@ type options struct {
 	consumers, more        int
 	joined                 int
 	networks, edges        int
-	settle                 time.Duration
+	settle, restless       time.Duration
+	only                   string
 }
 
 func main() {
@@ -52,6 +55,8 @@ func main() {
 	flag.IntVar(&o.networks, "networks", 1000, "Networks that there are at least when single ones begin to use each other")
 	flag.IntVar(&o.edges, "edges", 5, "Networks that do so then in each way, one after the other")
 	flag.DurationVar(&o.settle, "settle", 35*time.Second, "how long nodes have nothing to do before their memory is read: they give back what they need no more after 30 s")
+	flag.DurationVar(&o.restless, "restless", time.Minute, "how long a tenant changes policies without a pause, and then labels, while others' pods are made; 0: not")
+	flag.StringVar(&o.only, "only", "", "measure only this beside what tenants cost: consumers, joined or restless")
 	flag.Parse()
 	harness.Main("tenants", func(ctx context.Context) error {
 		results, err := measure(ctx, o)
@@ -81,6 +86,9 @@ type measuring struct {
 func measure(ctx context.Context, o options) (_ results, err error) {
 	if o.tenants < 8 || o.consumers < 1 || o.more < 1 || o.joined < 2 || o.joined > compatible.MaxJoined || o.edges < 1 {
 		return results{}, fmt.Errorf("--tenants=%d, --consumers=%d, --more=%d, --joined=%d, --edges=%d: at least 8, 1, 1, 2 and 1 are needed, and at most %d are joined", o.tenants, o.consumers, o.more, o.joined, o.edges, compatible.MaxJoined)
+	}
+	if !slices.Contains([]string{"", "consumers", "joined", "restless"}, o.only) {
+		return results{}, fmt.Errorf("--only=%s: it is consumers, joined, restless, or empty for all", o.only)
 	}
 	m := &measuring{o: o, progress: lab.NewProgress(os.Stderr), out: results{
 		PodsPerNetwork: o.pods, Nodes: o.nodes, Processors: runtime.NumCPU(),
@@ -128,14 +136,16 @@ func measure(ctx context.Context, o options) (_ results, err error) {
 		done, m.networks = upTo, upTo*perTenant
 		m.progress.Done(fmt.Sprintf("%d tenants", upTo))
 	}
-	if err := m.consumers(ctx); err != nil {
-		return m.out, fmt.Errorf("consumers: %w", err)
-	}
-	if err := m.joined(ctx); err != nil {
-		return m.out, fmt.Errorf("joined: %w", err)
-	}
-	if err := m.edges(ctx); err != nil {
-		return m.out, fmt.Errorf("edges: %w", err)
+	for _, part := range []struct {
+		name string
+		run  func(context.Context) error
+	}{{"consumers", m.consumers}, {"joined", m.joined}, {"edges", m.edges}, {"restless", m.restless}} {
+		if o.only != "" && o.only != part.name {
+			continue
+		}
+		if err := part.run(ctx); err != nil {
+			return m.out, fmt.Errorf("%s: %w", part.name, err)
+		}
 	}
 	return m.out, nil
 }

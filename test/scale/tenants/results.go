@@ -19,6 +19,7 @@ type results struct {
 	Consumers      consumers `json:"consumers"`
 	Joined         joined    `json:"joined"`
 	Edges          edges     `json:"edges"`
+	Restless       restless  `json:"restless"`
 }
 
 // size is a number of tenants, and what those took that were made on the way to it.
@@ -138,8 +139,19 @@ func (r results) Print(to io.Writer) error {
 	t.Judged("logical flows per tenant", "linear", r.each("%.1f", func(s size) float64 { return s.FlowsEach }), r.linear(func(s size) float64 { return s.FlowsEach }), harness.Nobody)
 	t.Figure("northd per tenant", r.each("%.0f ms", func(s size) float64 { return s.NorthdEach }), harness.Nobody)
 	t.Figure("controller per tenant", r.each("%.1f ms", func(s size) float64 { return s.ControllerEach }), harness.Nobody)
+	if r.Consumers.Consumers > 0 {
+		r.Consumers.print(t)
+	}
+	if r.Joined.Networks > 0 {
+		r.Joined.print(t)
+	}
+	r.Edges.print(t)
+	r.Restless.print(t)
+	return t.Flush()
+}
+
+func (c consumers) print(t harness.Table) {
 	t.Gap()
-	c := r.Consumers
 	t.Figure(fmt.Sprintf("%d consumers of one Network", c.Consumers), fmt.Sprintf("all in %.1f s", c.Seconds), c.Others)
 	t.Judged("  northd for each", fmt.Sprintf("under %.0f ms", mostNorthd), fmt.Sprintf("%.1f ms", c.NorthdEach), c.NorthdEach < mostNorthd, harness.Nobody)
 	t.Figure("  each", fmt.Sprintf("%.1f rows, %.1f logical flows", c.RowsEach, c.FlowsEach), harness.Nobody)
@@ -158,8 +170,10 @@ func (r results) Print(to io.Writer) error {
 		t.Figure("  it has", n.things(), harness.Nobody)
 		t.Figure("  one more consumer elsewhere", fmt.Sprintf("%.1f ms", n.MoreMilliseconds), harness.Nobody)
 	}
+}
+
+func (j joined) print(t harness.Table) {
 	t.Gap()
-	j := r.Joined
 	for _, pairs := range []struct {
 		what string
 		joints
@@ -169,20 +183,24 @@ func (r results) Print(to io.Writer) error {
 	}
 	t.Figure("ovn-controller of a node with a pod of one", j.Node.memory(), harness.Nobody)
 	t.Figure("  it has", j.Node.things(), harness.Nobody)
-	t.Gap()
-	for _, e := range r.Edges.Kinds {
+}
+
+func (e edges) print(t harness.Table) {
+	if len(e.Kinds) > 0 {
+		t.Gap()
+	}
+	for _, k := range e.Kinds {
 		what := "one more among %d: %s"
-		if e.Ends {
+		if k.Ends {
 			what = "one less among %d: %s"
 		}
-		t.Figure(fmt.Sprintf(what, r.Edges.Networks, e.What), fmt.Sprintf("rows %s, by northd %s, on its node %s",
-			e.middle("%.2f s", func(o turn) float64 { return o.RowsSeconds }), e.middle("%.2f s", func(o turn) float64 { return o.NorthdSeconds }),
-			e.middle("%.2f s", func(o turn) float64 { return o.NodeSeconds })), e.others())
-		t.Figure(fmt.Sprintf("  processor time (median of %d)", len(e.Turns)), fmt.Sprintf("controller %s, northd %s, ovn-controller %s",
-			e.middle("%.0f ms", func(o turn) float64 { return o.Controller }), e.middle("%.0f ms", func(o turn) float64 { return o.Northd }),
-			e.middle("%.1f ms", func(o turn) float64 { return o.Node })), harness.Nobody)
+		t.Figure(fmt.Sprintf(what, e.Networks, k.What), fmt.Sprintf("rows %s, by northd %s, on its node %s",
+			k.middle("%.2f s", func(o turn) float64 { return o.RowsSeconds }), k.middle("%.2f s", func(o turn) float64 { return o.NorthdSeconds }),
+			k.middle("%.2f s", func(o turn) float64 { return o.NodeSeconds })), k.others())
+		t.Figure(fmt.Sprintf("  processor time (median of %d)", len(k.Turns)), fmt.Sprintf("controller %s, northd %s, ovn-controller %s",
+			k.middle("%.0f ms", func(o turn) float64 { return o.Controller }), k.middle("%.0f ms", func(o turn) float64 { return o.Northd }),
+			k.middle("%.1f ms", func(o turn) float64 { return o.Node })), harness.Nobody)
 	}
-	return t.Flush()
 }
 
 func (h held) memory() string {
