@@ -8,10 +8,12 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 )
 
-// binding is what we look at of a port in the southbound database.
+// binding is what we look at of a port in the southbound database. The client wants all columns that the database has an index of.
 type binding struct {
-	UUID string `ovsdb:"_uuid"`
-	Port string `ovsdb:"logical_port"`
+	UUID     string `ovsdb:"_uuid"`
+	Port     string `ovsdb:"logical_port"`
+	Datapath string `ovsdb:"datapath"`
+	Number   int    `ovsdb:"tunnel_key"`
 }
 
 // CloneModel implements model.CloneableModel.
@@ -45,7 +47,7 @@ func (l *Lab) WatchBindings(ctx context.Context) (*Ports, error) {
 		return "", false
 	})
 	row := &binding{}
-	if _, err := c.Monitor(ctx, c.NewMonitor(client.WithTable(row, &row.Port))); err != nil {
+	if _, err := c.Monitor(ctx, c.NewMonitor(client.WithTable(row, &row.Port, &row.Datapath, &row.Number))); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("monitor ports of the southbound database: %w", err)
 	}
