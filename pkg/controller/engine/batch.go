@@ -38,11 +38,17 @@ func (r *round) gather() []plan.Unit {
 }
 
 // fill takes pending work into a batch. What decides what passes is taken as a whole, so that no packet passes between the
-// one half and the other. What was put off comes first, up to half of a batch: however much one tenant changes without a pause, the ports of others
-// have their turn.
+// one half and the other. What was put off has every other batch for itself: however much one tenant changes without a pause, the ports of others have
+// their turn, and do not share it with thousands of rows.
 func (r *round) fill(b *batch) {
 	judged, bound := r.graph.Judging() > 0, r.cfg.MaxBatch
-	r.fillLate(b, bound/2)
+	if r.lateTurn = !r.lateTurn; r.lateTurn {
+		r.fillLate(b, bound)
+		if len(b.units) > 0 {
+			return
+		}
+		r.lateTurn = false
+	}
 	var later []graph.Work
 	for {
 		w, ok := r.graph.Next()

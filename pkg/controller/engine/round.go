@@ -27,7 +27,9 @@ type round struct {
 	groups [][]graph.Work
 	// whole: what was gathered last is no such part; parted: a whole one was refused, and none was accepted since.
 	whole, parted bool
-	drift         *drift
+	// lateTurn: the last batch was of work that had been put off.
+	lateTurn bool
+	drift    *drift
 	// begun: the database is in our epoch, and what others left in it has been looked for. opened is when the session was.
 	begun  bool
 	opened time.Time
