@@ -35,6 +35,8 @@ func environment(r record) []string {
 		"KUBECACHEDIR=" + r.layout().kubectlCache(),
 		"OVS_RUNDIR=/run/openvswitch",
 		"OVN_RUNDIR=/run/ovn",
+		// Kubernetes' programs make much garbage. A developer's machine has more memory than processors.
+		"GOGC=400",
 	}
 }
 
