@@ -84,6 +84,18 @@ func TestGateways(t *testing.T) {
 		}
 	}
 
+	// A quota of the namespace bounds routes, which have none of the Tenant.
+	boundNamespace(t, "gates-b", "tcproutes.gateway.networking.k8s.io")
+	second := strings.ReplaceAll(gatewayManifest[strings.Index(gatewayManifest, "kind: TCPRoute"):strings.LastIndex(gatewayManifest, "---")], "NAMESPACE", "gates-b")
+	for i, refused := range []bool{false, true} {
+		route := "apiVersion: gateway.networking.k8s.io/v1\n" + strings.Replace(second, "name: echo,", fmt.Sprintf("name: more-%d,", i), 1)
+		cmd := env.Program(t.Context(), "kubectl", "create", "-f", "-")
+		cmd.Stdin = strings.NewReader(route)
+		if out, err := cmd.CombinedOutput(); (err != nil) != refused || refused && !strings.Contains(string(out), "exceeded quota: atoll") {
+			t.Errorf("route %d of 2 and one more: %v\n%s", i+2, err, out)
+		}
+	}
+
 	// Without a route nobody answers any more; the other protocol and the other Networks go on.
 	env.Kubectl(t, "delete", "-n", "gates-a", "tcproute", "echo")
 	silent(t, clients["gates-a"], wire.Target{Address: virtual, Protocol: wire.TCP, Port: 7000})
