@@ -63,6 +63,7 @@ these, write --state before the command or right after it, and --name before it.
 		nodeCommand(opts),
 		placeCommand(opts, sandbox.Central, "the control plane", "the control plane"),
 		placeCommand(opts, sandbox.Outside, "what is outside of the cluster", "the outside"),
+		forwardCommand(opts),
 		killCommand(opts),
 		daemonCommand(opts, "restart", "Stop a daemon and start it again", (*sandbox.Sandbox).Restart),
 		daemonCommand(opts, "stop", "End a daemon until start", (*sandbox.Sandbox).Stop),

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-net/atoll/test/sandbox/place"
+	"github.com/atoll-net/atoll/test/sandbox/relay"
 )
 
 // RESTConfig returns the administrator's client configuration. Connections are made in the control plane's
@@ -23,6 +24,11 @@ func (s *Sandbox) RESTConfig() (*rest.Config, error) {
 	config.Dial = s.dial
 	config.QPS, config.Burst = -1, -1 // one user on one machine: nothing to be fair to
 	return config, nil
+}
+
+// Forward connects clients of a listener in the machine's network to an address in the control plane's, until the context ends.
+func (s *Sandbox) Forward(ctx context.Context, listener net.Listener, address string) error {
+	return relay.Forward(ctx, listener, address, func(ctx context.Context, address string) (net.Conn, error) { return s.dial(ctx, "tcp", address) })
 }
 
 // dial connects from the control plane's network namespace.

@@ -1,8 +1,8 @@
 // Package relay carries the API server's connections into the cluster. The control plane of a sandbox is no node: it has
 // no way to pods and Services of its own. A node has, as has every process on it.
 //
-// In flow requests of HTTP's CONNECT method on a unix socket, which is what the API server's egress selector speaks; out
-// flow TCP connections. Each node has a relay that connects from there. The control plane has one that connects by itself to
+// In flow requests of HTTP's CONNECT method on a unix socket, which is what the API server's egress selector speaks, and clients of a port that is
+// forwarded; out flow TCP connections. Each node has a relay that connects from there. The control plane has one that connects by itself to
 // nodes, and for the rest asks the relay of the first node that is on.
 //
 // What must stay true: a relay changes nothing of what it carries; and only root reaches its socket.
@@ -95,6 +95,25 @@ func Serve(ctx context.Context, socket string, dial Dial) error {
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return errors.Join(fmt.Errorf("protect socket: %w", err), listener.Close())
 	}
+	return serve(ctx, listener, func(client net.Conn) { serveClient(ctx, client, dial) })
+}
+
+// Forward connects each client of a listener to one address until the context ends. A client whose connection cannot be made is closed.
+func Forward(ctx context.Context, listener net.Listener, address string, dial Dial) error {
+	return serve(ctx, listener, func(client net.Conn) {
+		dialing, cancel := context.WithTimeout(ctx, dialLimit)
+		target, err := dial(dialing, address)
+		cancel()
+		if err != nil {
+			client.Close()
+			return
+		}
+		join(ctx, client, client, target)
+	})
+}
+
+// serve hands each client of a listener over until the context ends, and waits for all of them.
+func serve(ctx context.Context, listener net.Listener, each func(net.Conn)) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
@@ -105,13 +124,13 @@ func Serve(ctx context.Context, socket string, dial Dial) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("accept on %s: %w", socket, err)
+			return fmt.Errorf("accept on %s: %w", listener.Addr(), err)
 		}
-		clients.Go(func() { serveClient(ctx, client, dial) })
+		clients.Go(func() { each(client) })
 	}
 }
 
-// serveClient connects a client, and carries what both ends say until both have ended or the context has.
+// serveClient connects a client to the address for which it asks.
 func serveClient(ctx context.Context, client net.Conn, dial Dial) {
 	stop := context.AfterFunc(ctx, func() { client.Close() })
 	defer stop()
@@ -134,12 +153,19 @@ func serveClient(ctx context.Context, client net.Conn, dial Dial) {
 		fmt.Fprintf(client, "HTTP/1.1 502 %s\r\n\r\n", oneLine(err))
 		return
 	}
-	defer target.Close()
-	stopTarget := context.AfterFunc(ctx, func() { target.Close() })
-	defer stopTarget()
 	if _, err := fmt.Fprint(client, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+		target.Close()
 		return
 	}
+	join(ctx, client, said, target)
+}
+
+// join carries what both ends say until both have ended or the context has, and closes both. said is what the client says.
+func join(ctx context.Context, client net.Conn, said io.Reader, target net.Conn) {
+	defer client.Close()
+	defer target.Close()
+	stop := context.AfterFunc(ctx, func() { client.Close(); target.Close() })
+	defer stop()
 	var halves sync.WaitGroup
 	halves.Go(func() { carry(target, said) })
 	halves.Go(func() { carry(client, target) })

@@ -128,3 +128,62 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 		t.Errorf("answer is %q (%v)", answer, err)
 	}
 }
+
+func TestAPortIsForwarded(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := echo(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Forward(ctx, listener, server, Direct) }()
+	at := listener.Addr().String()
+
+	conn, err := Direct(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, "tide")
+	if err := errors.Join(err, conn.(*net.TCPConn).CloseWrite()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || string(got) != "tidetide" {
+		t.Errorf("%q came back, with %v", got, err)
+	}
+
+	// A client that says nothing does not keep it from ending.
+	idle, err := Direct(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAForwardedClientIsClosedWhereNobodyListens(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := func(context.Context, string) (net.Conn, error) { return nil, errors.New("nobody listens") }
+	ended := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { ended <- Forward(ctx, listener, "192.0.2.1:80", broken) }()
+	conn, err := Direct(t.Context(), listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got, err := io.ReadAll(conn); err != nil || len(got) > 0 {
+		t.Errorf("%q came back, with %v", got, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
