@@ -123,7 +123,7 @@ func Pages(root string) ([]string, error) {
 
 // Claims are who runs the commands of a page.
 type Claims struct {
-	// Run are what TestDocs runs, in this order, in a sandbox as the page says, and which end with status 0.
+	// Run are what TestDocs runs, in the order of the page, in a sandbox as the page says, and which end with status 0.
 	Run []string `json:"run,omitempty"`
 	// Fails are such ones that end with status 1, as atoll does for a packet that is dropped.
 	Fails []string `json:"fails,omitempty"`
@@ -134,6 +134,29 @@ type Claims struct {
 	Make []string `json:"make,omitempty"`
 	// Like are commands that cannot be run as they are: they have names that stand for the reader's own. Nobody runs them; keep them few.
 	Like []string `json:"like,omitempty"`
+}
+
+// Step is a command that TestDocs runs, and the status with which it ends.
+type Step struct {
+	Command string
+	Status  int
+}
+
+// Steps are the commands of a page that TestDocs runs, in the order in which they stand there, each once.
+func Steps(page, text string, claims Claims) []Step {
+	var steps []Step
+	for _, c := range Commands(page, text) {
+		step := Step{Command: c.Text}
+		if slices.Contains(claims.Fails, c.Text) {
+			step.Status = 1
+		} else if !slices.Contains(claims.Run, c.Text) {
+			continue
+		}
+		if !c.Other && !slices.Contains(steps, step) {
+			steps = append(steps, step)
+		}
+	}
+	return steps
 }
 
 // Table reads commands.yaml: the claims of each page.

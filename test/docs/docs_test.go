@@ -115,6 +115,28 @@ END
 	}
 }
 
+func TestSteps(t *testing.T) {
+	claims := Claims{Run: []string{"kubectl apply -f a.yaml", "atoll explain a c"}, Fails: []string{"atoll explain a b"}}
+	got := Steps("a.md", `
+    kubectl apply -f a.yaml
+    atoll explain a b      # it is stopped
+    kubectl apply -f a.yaml
+    make demo
+
+`+Mark+`
+
+    atoll explain a c
+
+And then
+
+    atoll explain a c
+`, claims)
+	want := []Step{{"kubectl apply -f a.yaml", 0}, {"atoll explain a b", 1}, {"atoll explain a c", 0}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // goTests are the names of all tests and fuzz tests of the repository.
 func goTests(t *testing.T) map[string]bool {
 	t.Helper()

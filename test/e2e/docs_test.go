@@ -5,9 +5,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +39,7 @@ func TestDocs(t *testing.T) {
 		for _, leftover := range [][]string{
 			{"delete", "--ignore-not-found", "-n", "red", "networkpolicy/db-from-web", "pod/who-am-i"},
 			{"label", "namespace", "red", "pod-security.kubernetes.io/enforce-"},
+			{"patch", "network", "red", "--type=merge", "-p", `{"spec":{"compatibleWith":null}}`},
 		} {
 			if out, err := env.Program(ctx, append([]string{"kubectl"}, leftover...)...).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
@@ -47,16 +48,15 @@ func TestDocs(t *testing.T) {
 	})
 	ran := 0
 	for _, page := range pages {
-		claims := table[page]
-		for _, command := range slices.Concat(claims.Run, claims.Fails) {
-			want := 0
-			if slices.Contains(claims.Fails, command) {
-				want = 1
-			}
-			first, _, _ := strings.Cut(command, "\n")
+		text, err := os.ReadFile(filepath.Join(env.Root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range docs.Steps(page, string(text), table[page]) {
+			first, _, _ := strings.Cut(step.Command, "\n")
 			t.Run(page+": "+first, func(t *testing.T) {
-				cluster.Eventually(t, docsWithin, fmt.Sprintf("it ends with status %d", want), func(ctx context.Context) error {
-					return runsAsWritten(ctx, command, want)
+				cluster.Eventually(t, docsWithin, fmt.Sprintf("it ends with status %d", step.Status), func(ctx context.Context) error {
+					return runsAsWritten(ctx, step.Command, step.Status)
 				})
 			})
 			ran++
