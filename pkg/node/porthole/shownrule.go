@@ -2,139 +2,94 @@ package porthole
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/google/nftables"
-	"github.com/mdlayher/netlink"
+	"github.com/google/nftables/expr"
 	"go4.org/netipx"
 	"golang.org/x/sys/unix"
 )
 
-// readRule reads the expressions of a rule of the table, whose sets have been read.
-func (t *shownTable) readRule(expressions []byte) (shownRule, error) {
-	var key bytes.Buffer
+// readRule reads the expressions of a rule of the table, whose sets have been read: without what another rule that does the same has otherwise, and in words
+// for people.
+func (t *shownTable) readRule(expressions []expr.Any) (out shownRule, err error) {
 	var text []string
-	err := decode(expressions, func(d *netlink.AttributeDecoder) error {
-		name, data := "", []byte(nil)
-		err := decode(d.Bytes(), func(d *netlink.AttributeDecoder) error {
-			switch d.Type() {
-			case unix.NFTA_EXPR_NAME:
-				name = d.String()
-			case unix.NFTA_EXPR_DATA:
-				data = d.Bytes()
-			}
-			return nil
-		})
-		if err != nil {
-			return err
+	for _, e := range expressions {
+		kind := strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "*expr."))
+		word := kind
+		switch e := e.(type) {
+		case *expr.Counter:
+			// What was counted is no part of the rule.
+			*e, word = expr.Counter{}, ""
+		case *expr.Lookup:
+			e.SetName, word = t.setNamed(e.SetName)
+		case *expr.Dynset:
+			e.SetName, word = t.setNamed(e.SetName)
+		case *expr.Verdict:
+			word = verdictWord(e)
+		case *expr.Cmp:
+			word = textIn(e.Data)
+		case *expr.Bitwise, *expr.Immediate:
+			word = ""
 		}
-		said, word, err := t.readExpression(name, data)
-		fmt.Fprintf(&key, "%s %d %s", name, len(said), said)
+		said, err := json.Marshal(e)
+		if err != nil {
+			return out, fmt.Errorf("read expression %s: %w", kind, err)
+		}
+		out.key += kind + string(said)
 		if word != "" {
 			text = append(text, word)
 		}
-		return err
-	})
-	return shownRule{key.String(), strings.Join(text, " ")}, err
-}
-
-// readExpression is what an expression says, without what another one that does the same has otherwise; and a word for people.
-func (t *shownTable) readExpression(name string, data []byte) (said, word string, err error) {
-	switch name {
-	case "counter":
-		// What was counted is no part of the rule.
-		return "", "", nil
-	case "lookup", "dynset":
-		attribute := uint16(unix.NFTA_LOOKUP_SET)
-		if name == "dynset" {
-			attribute = unix.NFTA_DYNSET_SET_NAME
-		}
-		var out strings.Builder
-		err = decode(data, func(d *netlink.AttributeDecoder) error {
-			if d.Type() != attribute {
-				fmt.Fprintf(&out, "%d:%x ", d.Type(), d.Bytes())
-				return nil
-			}
-			set := d.String()
-			word = "@" + set
-			if own := t.sets[set]; own != nil && own.anonymous() {
-				// The number in its name is whichever was free.
-				set, word = own.contents(), "{...}"
-			}
-			fmt.Fprintf(&out, "set %s ", set)
-			return nil
-		})
-		return out.String(), word, err
-	case "immediate":
-		word, err = verdictIn(data)
-		return string(data), word, err
-	case "cmp", "bitwise":
-		return string(data), textIn(data), nil
 	}
-	return string(data), name, nil
+	out.text = strings.Join(text, " ")
+	return out, nil
 }
 
-// anonymous: it is one rule's own, and has no name but a number.
-func (s *shownSet) anonymous() bool { return s.flags&unix.NFT_SET_ANONYMOUS != 0 }
+// setNamed is what tells a set of the table from others, and a word for people.
+func (t *shownTable) setNamed(name string) (same, word string) {
+	if set := t.sets[name]; set != nil && set.Anonymous {
+		// The number in its name is whichever was free.
+		return set.contents(), "{...}"
+	}
+	return name, "@" + name
+}
 
-// contents are a set's kind and elements, in bytes that mean the same where they are the same.
+// kind is what the kernel says of a set but its elements.
+func (s *shownSet) kind() string {
+	set := *s.Set
+	set.Table, set.Name, set.ID = nil, "", 0
+	return fmt.Sprintf("%+v", set)
+}
+
+// contents are a set's kind and elements, in words that are the same where they mean the same.
 func (s *shownSet) contents() string {
 	lines := make([]string, 0, len(s.elements))
 	for _, e := range s.elements {
-		lines = append(lines, fmt.Sprintf("%x:%x:%t", e.key, e.value, e.end))
+		lines = append(lines, fmt.Sprintf("%x:%x:%t", e.Key, e.Val, e.IntervalEnd))
 	}
 	slices.Sort(lines)
-	return s.kind + " {" + strings.Join(lines, ",") + "}"
+	return s.kind() + " {" + strings.Join(lines, ",") + "}"
 }
 
-// verdictIn is the verdict of an immediate expression, in a word; a value is none.
-func verdictIn(data []byte) (word string, err error) {
-	err = decode(data, func(d *netlink.AttributeDecoder) error {
-		if d.Type() != unix.NFTA_IMMEDIATE_DATA {
-			return nil
-		}
-		d.Nested(func(d *netlink.AttributeDecoder) error {
-			for d.Next() {
-				if d.Type() != unix.NFTA_DATA_VERDICT {
-					continue
-				}
-				d.Nested(func(d *netlink.AttributeDecoder) error {
-					for d.Next() {
-						switch d.Type() {
-						case unix.NFTA_VERDICT_CODE:
-							word = verdictWord(int32(d.Uint32()))
-						case unix.NFTA_VERDICT_CHAIN:
-							word += " " + d.String()
-						}
-					}
-					return d.Err()
-				})
-			}
-			return d.Err()
-		})
-		return nil
-	})
-	return word, err
-}
-
-// verdictWord is nft's. (linux/netfilter.h, linux/netfilter/nf_tables.h.)
-func verdictWord(code int32) string {
-	switch code {
-	case 0:
+// verdictWord is nft's.
+func verdictWord(v *expr.Verdict) string {
+	switch v.Kind {
+	case expr.VerdictDrop:
 		return "drop"
-	case 1:
+	case expr.VerdictAccept:
 		return "accept"
-	case unix.NFT_RETURN:
+	case expr.VerdictReturn:
 		return "return"
-	case unix.NFT_JUMP:
-		return "jump"
-	case unix.NFT_GOTO:
-		return "goto"
+	case expr.VerdictJump:
+		return "jump " + v.Chain
+	case expr.VerdictGoto:
+		return "goto " + v.Chain
 	}
-	return fmt.Sprint(code)
+	return fmt.Sprint(v.Kind)
 }
 
 // textIn is a name, as that of an interface, among the bytes of an expression; empty when there is none.
@@ -152,37 +107,37 @@ func textIn(data []byte) string {
 // texts are a set's elements in words for people, sorted: of ranges the prefix, where they are one.
 func (s *shownSet) texts() []string {
 	out := make([]string, 0, len(s.elements))
-	if s.flags&unix.NFT_SET_INTERVAL == 0 {
+	if !s.Interval {
 		for _, e := range s.elements {
-			text := s.text(e.key)
-			if e.value != nil {
-				text += " : " + s.text(e.value)
+			text := s.text(e.Key)
+			if e.Val != nil {
+				text += " : " + s.text(e.Val)
 			}
 			out = append(out, text)
 		}
 		slices.Sort(out)
 		return out
 	}
-	ordered := slices.SortedFunc(slices.Values(s.elements), func(a, b shownElement) int {
-		if order := bytes.Compare(a.key, b.key); order != 0 || a.end == b.end {
+	ordered := slices.SortedFunc(slices.Values(s.elements), func(a, b nftables.SetElement) int {
+		if order := bytes.Compare(a.Key, b.Key); order != 0 || a.IntervalEnd == b.IntervalEnd {
 			return order
 		}
-		if a.end { // The one before ends where the next begins.
+		if a.IntervalEnd { // The one before ends where the next begins.
 			return -1
 		}
 		return 1
 	})
 	for i := 0; i < len(ordered); i++ {
 		begin, end := ordered[i], []byte(nil)
-		if begin.end {
+		if begin.IntervalEnd {
 			// Of no range: the kernel may begin with one.
 			continue
 		}
-		if i+1 < len(ordered) && ordered[i+1].end {
-			end = ordered[i+1].key
+		if i+1 < len(ordered) && ordered[i+1].IntervalEnd {
+			end = ordered[i+1].Key
 			i++
 		}
-		out = append(out, rangeText(begin.key, end))
+		out = append(out, rangeText(begin.Key, end))
 	}
 	slices.Sort(out)
 	return out
@@ -209,7 +164,7 @@ func rangeText(from, behind []byte) string {
 
 // text is a key or a value in words.
 func (s *shownSet) text(of []byte) string {
-	names := s.holds == nftables.TypeIFName.GetNFTMagic() || len(of) == 2*unix.IFNAMSIZ
+	names := s.KeyType.GetNFTMagic() == nftables.TypeIFName.GetNFTMagic() || len(of) == 2*unix.IFNAMSIZ
 	address, is := netip.AddrFromSlice(of)
 	switch {
 	case names:

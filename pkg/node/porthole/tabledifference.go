@@ -44,7 +44,7 @@ func (t *shownTable) differences(have *shownTable, name, place string) (out []mo
 			tell(model.ObjectMissing, object("set %s", name), "", "")
 		case want == nil:
 			tell(model.ObjectSurplus, object("set %s", name), "", "")
-		case want.kind != is.kind:
+		case want.kind() != is.kind():
 			tell(model.ObjectDiffers, object("set %s", name), "of another kind", "")
 		default:
 			missing, surplus := unlike(want.texts(), is.texts())
@@ -91,7 +91,7 @@ func (c *shownChain) differences(have *shownChain, object string) (out []model.N
 // named are the sets that have names of their own.
 func (t *shownTable) named() map[string]*shownSet {
 	out := maps.Clone(t.sets)
-	maps.DeleteFunc(out, func(_ string, s *shownSet) bool { return s.anonymous() })
+	maps.DeleteFunc(out, func(_ string, s *shownSet) bool { return s.Anonymous })
 	return out
 }
 
