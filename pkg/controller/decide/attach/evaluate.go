@@ -12,74 +12,50 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
-// evaluate decides where a pod belongs and whether it may be there, and brings graph and sink in line.
+// judge decides where a pod belongs and whether it may be there. It takes addresses and faces from the ledger; settle does the rest.
 //
 // A pod that has addresses holds them for as long as it lives, even while it may not use them: its containers
 // know no others, and nobody else shall have them when it may again.
-func (s *Stage) evaluate(p *pod) {
-	ns := s.Cluster.Namespaces[p.Key.Namespace]
-	s.Faces.Waiting.Drop(p.faced, p.Key)
-	if p.Unwritable != "" && len(p.Assigned) == 0 && p.attachment != nil {
-		// Its node will not learn of its addresses: others get them.
-		s.leave(p)
-	}
-	if ns == nil && p.held() == nil {
+func (s *Stage) judge(p *pod) verdict {
+	ns, held := s.Cluster.Namespaces[p.Key.Namespace], p.held()
+	if ns == nil && held == nil {
 		// Its namespace's own notice is under way, or it is being deleted.
-		s.leave(p)
-		return
+		return verdict{}
 	}
 	wish := s.choose(p, ns)
 	n := s.Networks.Get(wish.network)
-	granted := s.Networks.Admits(wish.network, ns)
-	if p.held() == nil && granted && s.needsFaces(n) && !s.Nodes.Serves(p.Node) {
-		s.leave(p)
-		s.awaitNode(p)
-		// It is nothing to the Network yet, and looked at again when that changes.
-		p.network, s.book(wish.network).strangers[p.Key] = wish.network, struct{}{}
-		return
+	v := verdict{network: wish.network, attachment: held}
+	if s.needsFaces(n) && (held != nil || s.Networks.Admits(wish.network, ns)) {
+		v.faced = p.Node
+	} else if held != nil {
+		// A Network that has gone needs no faces: the pod keeps those that it has.
+		v.faced = p.faced
 	}
-	if wish.network != p.network {
-		s.leave(p)
-		p.network = wish.network
+	if held == nil && v.faced != "" && !s.Nodes.Serves(p.Node) {
+		// It is nothing to the Network before its node has a block of faces.
+		return v
 	}
 	attachment, problem := s.addresses(n, p, ns, wish)
-	seen := true
+	ready := true
 	if attachment != nil {
 		var unseen *model.Problem
-		seen, unseen = s.face(n, p, attachment)
+		ready, unseen = s.face(n, p, attachment)
 		problem = cmp.Or(problem, unseen)
-		if unseen != nil && p.held() == nil {
+		if unseen != nil && held == nil {
 			// It was never told of its addresses: it holds nothing.
 			ledger.Release(s.Subnets.Pools(n.Name, attachment.Subnet), addressesOf(*attachment), ledger.Pod(p.Key))
 		} else {
-			p.attachment = attachment
+			v.attachment = attachment
 		}
-	} else if p.attachment == nil && len(p.Assigned) > 0 {
+	} else if p.attachment == nil && held != nil {
 		// What an earlier controller gave it is not served now; it holds the rest, as if this one had given it.
-		s.holdFaces(n, p)
+		s.holdFaces(n, p, *held)
 	}
-	s.count(n, p)
-	if problem != nil {
-		if granted && s.needsFaces(n) {
-			// Without its node it waits for that.
-			s.awaitNode(p)
-			if problem.Reason == model.ReasonNoFaces || problem.Reason == model.ReasonFaceLost {
-				s.Faces.Waiting.Add(p.Node, p.Key)
-			}
-		}
-		s.refuse(p, *problem)
-		return
-	}
-	if ns == nil || !seen {
-		// Its namespace's notice is under way, or its node's.
-		s.unplug(p)
-		if s.clear(p) {
-			s.MembersChanged.Changed(p.network)
-		}
-		p.problem = nil
-		return
-	}
-	s.plug(p)
+	v.counted = v.attachment != nil && n != nil && v.attachment.NetworkUID == n.Model.UID
+	v.problem = problem
+	// Without a problem it may still wait for its namespace's notice, or its node's.
+	v.plugged = problem == nil && ns != nil && ready
+	return v
 }
 
 // choice is a pod's Network and who chose it.
@@ -104,121 +80,6 @@ func (s *Stage) choose(p *pod, ns *model.Namespace) choice {
 	return choice{s.Cluster.Network, networks.ByDefault}
 }
 
-// count enters a pod that has addresses of the Network into its book, whether it may use them or not.
-func (s *Stage) count(n *networks.Network, p *pod) {
-	a := p.held()
-	if a == nil || n == nil || a.NetworkUID != n.Model.UID {
-		return
-	}
-	b := s.book(n.Name)
-	if _, had := b.Attached[p.Key]; !had {
-		b.Attached[p.Key] = struct{}{}
-		s.MembersChanged.Changed(n.Name)
-		s.Changed.Changed(Place{p.Key, n.Name})
-	}
-	if p.Beyond {
-		// Whether its namespace is infrastructure, may have changed.
-		b.Beyond.Add(p.Key.Namespace, p.Key)
-		s.MembersChanged.Changed(n.Name)
-	} else {
-		b.Beyond.Drop(p.Key.Namespace, p.Key)
-	}
-}
-
-// plug gives a pod its port.
-func (s *Stage) plug(p *pod) {
-	if !p.plugged || p.problem != nil {
-		s.MembersChanged.Changed(p.network)
-		s.Changed.Changed(Place{p.Key, p.network})
-		s.Plugged.Changed(p.Key)
-		for _, face := range p.attachment.Faces {
-			s.FaceGiven.Changed(face)
-		}
-	}
-	s.clear(p)
-	if !p.plugged && len(p.Assigned) == 0 {
-		s.unwritten[p.Key] = s.Database.Now
-	}
-	p.problem, p.plugged = nil, true
-	s.PortChanged.Changed(p.Key)
-	if len(p.Assigned) != 1 || !reflect.DeepEqual(p.Assigned[0], *p.attachment) {
-		s.Sink.WriteAttachments(p.Key, p.UID, []model.Attachment{*p.attachment})
-	}
-}
-
-// unplug takes a pod's port.
-func (s *Stage) unplug(p *pod) {
-	if p.plugged {
-		s.MembersChanged.Changed(p.network)
-		s.Plugged.Changed(p.Key)
-		s.PortChanged.Changed(p.Key)
-	}
-	p.plugged = false
-	delete(s.unwritten, p.Key)
-	delete(s.Members(p.network).Denied, p.Key)
-}
-
-// refuse takes a pod's port and says why. A stranger is told so itself, and the Network is not: anybody may name
-// any Network, whether it exists or not.
-func (s *Stage) refuse(p *pod, problem model.Problem) {
-	s.unplug(p)
-	if p.problem == nil || *p.problem != problem {
-		s.Sink.PodEvent(p.Key, p.UID, problem)
-	}
-	if s.clear(p) {
-		s.MembersChanged.Changed(p.network)
-	}
-	p.problem = &problem
-	s.Changed.Changed(Place{p.Key, p.network})
-	b := s.book(p.network)
-	if problem.Reason == model.ReasonNetworkNotFound && p.attachment == nil {
-		b.strangers[p.Key] = struct{}{}
-		return
-	}
-	b.Failing[p.Key] = problem
-	s.MembersChanged.Changed(p.network)
-	if problem.Reason == model.ReasonSubnetFull || problem.Reason == model.ReasonAddressInUse {
-		s.Subnets.Waiting.Add(p.network, p.Key)
-	}
-}
-
-// clear takes a pod out of the book of those without a port; it reports whether its Network's status named the pod.
-func (s *Stage) clear(p *pod) bool {
-	s.Subnets.Waiting.Drop(p.network, p.Key)
-	b := s.books[p.network]
-	if b == nil {
-		return false
-	}
-	_, failed := b.Failing[p.Key]
-	delete(b.Failing, p.Key)
-	delete(b.strangers, p.Key)
-	return failed
-}
-
-// leave takes a pod out of its Network: its port, its addresses and its name in the book.
-func (s *Stage) leave(p *pod) {
-	s.unface(p)
-	network := p.network
-	if network == "" {
-		return
-	}
-	s.unplug(p)
-	s.Sink.Forget(p.Key)
-	if p.attachment != nil {
-		addresses := addressesOf(*p.attachment)
-		s.Subnets.Release(network, p.attachment.Subnet, addresses, ledger.Pod(p.Key))
-		s.Catalog.Free(addresses, s.freed(p))
-	}
-	s.clear(p)
-	members := s.Members(network)
-	delete(members.Attached, p.Key)
-	members.Beyond.Drop(p.Key.Namespace, p.Key)
-	s.closeBook(network)
-	s.MembersChanged.Changed(network)
-	s.Changed.Changed(Place{p.Key, network})
-	p.network, p.problem, p.attachment = "", nil, nil
-}
-
 func addressesOf(a model.Attachment) []netip.Addr {
 	addresses := make([]netip.Addr, 0, len(a.Addresses))
 	for _, prefix := range a.Addresses {
@@ -229,12 +90,17 @@ func addressesOf(a model.Attachment) []netip.Addr {
 
 // echoes reports whether nothing is new about a pod that has its port but that what was decided of it is written on it.
 func (p *pod) echoes(now *model.Pod) bool {
-	if !p.plugged || len(now.Assigned) != 1 || !reflect.DeepEqual(now.Assigned[0], *p.attachment) {
+	if !p.plugged || !p.told(now) {
 		return false
 	}
 	before := *now
 	before.Assigned = p.Assigned
 	return reflect.DeepEqual(before, *p.Pod)
+}
+
+// told reports whether the pod's interface is written on it.
+func (p *pod) told(now *model.Pod) bool {
+	return len(now.Assigned) == 1 && reflect.DeepEqual(now.Assigned[0], *p.attachment)
 }
 
 // addresses finds the interface of p in n and takes its addresses, or says what speaks against it; both when
@@ -279,10 +145,13 @@ func (s *Stage) addresses(n *networks.Network, p *pod, ns *model.Namespace, wish
 
 // held is the interface that the pod has: by this controller's decision, else by an earlier one's.
 func (p *pod) held() *model.Attachment {
-	if p.attachment != nil {
+	switch {
+	case p.Unwritable != "" && len(p.Assigned) == 0:
+		// Its node will not learn of its addresses: others get them.
+		return nil
+	case p.attachment != nil:
 		return p.attachment
-	}
-	if len(p.Assigned) > 0 && len(p.Assigned[0].Addresses) > 0 {
+	case len(p.Assigned) > 0 && len(p.Assigned[0].Addresses) > 0:
 		return &p.Assigned[0]
 	}
 	return nil

@@ -16,19 +16,12 @@ func (s *Stage) needsFaces(n *networks.Network) bool {
 	return n != nil && s.Faces.Any() && !n.Faceless()
 }
 
-// awaitNode has a pod looked at again when its node changes. It holds nothing meanwhile.
-func (s *Stage) awaitNode(p *pod) {
-	s.onNode.Add(p.Node, p.Key)
-	p.faced = p.Node
-}
-
 // face makes the pod's faces part of its attachment: one for each of its addresses. ready is false while its node has
 // no block yet. Pods of the default Network have none: they are seen under their own addresses.
 func (s *Stage) face(nw *networks.Network, p *pod, a *model.Attachment) (ready bool, problem *model.Problem) {
 	if !s.needsFaces(nw) {
 		return true, nil
 	}
-	s.awaitNode(p)
 	var former []netip.Addr
 	if p.attachment != nil {
 		former = p.attachment.Faces
@@ -89,14 +82,11 @@ func noFaces(node string, pool *ledger.Pool) *model.Problem {
 }
 
 // holdFaces has a pod that cannot use what is written on it hold its faces until it can again, or goes.
-func (s *Stage) holdFaces(nw *networks.Network, p *pod) {
-	held := p.Assigned[0]
-	p.attachment = &held
-	if len(held.Faces) == 0 || !s.needsFaces(nw) {
+func (s *Stage) holdFaces(nw *networks.Network, p *pod, written model.Attachment) {
+	if !s.needsFaces(nw) {
 		return
 	}
-	s.awaitNode(p)
-	for _, face := range held.Faces {
+	for _, face := range written.Faces {
 		if pool := s.Faces.Pool(p.Node, face.Is4()); pool != nil {
 			pool.Keep(face, ledger.Pod(p.Key))
 		}
@@ -108,18 +98,4 @@ func lostFace(face netip.Addr, node string, outcome alloc.Outcome, other nb.Owne
 		return fmt.Sprintf("address %s by which the cluster knows the pod is in use by %s: delete the pod to give it another", face, ledger.Describe(other))
 	}
 	return fmt.Sprintf("address %s by which the cluster knows the pod is none of node %s: delete the pod to give it another", face, node)
-}
-
-// unface gives a pod's faces back.
-func (s *Stage) unface(p *pod) {
-	if p.faced == "" {
-		return
-	}
-	s.Faces.Waiting.Drop(p.faced, p.Key)
-	s.onNode.Drop(p.faced, p.Key)
-	if p.attachment != nil && len(p.attachment.Faces) > 0 {
-		s.Faces.Release(p.faced, p.attachment.Faces, p.Key)
-		s.Catalog.Free(p.attachment.Faces, s.freed(p))
-	}
-	p.faced = ""
 }

@@ -101,16 +101,7 @@ type Place struct {
 // pod is a pod and where it is.
 type pod struct {
 	*model.Pod
-	// network is the one it belongs to, whether it may attach or not.
-	network string
-	// attachment is its interface, whose addresses it holds; nil when it has none.
-	attachment *model.Attachment
-	// faced is the node whose faces it holds or waits for; empty when it needs none.
-	faced string
-	// plugged: the interface has its port.
-	plugged bool
-	// problem is why not; nil while all is well or its namespace is not known yet.
-	problem *model.Problem
+	verdict
 	// heldOf is the tenant whose pod it counts as, and where, since it holds an address; refusedOf that of one which holds none, and is refused.
 	heldOf    lodging
 	refusedOf string
@@ -284,7 +275,7 @@ func (s *Stage) Take(namespaces map[string]*model.Namespace, pods map[model.PodK
 func (s *Stage) take(key model.PodKey, p *model.Pod) {
 	old := s.pods[key]
 	if old != nil && (p == nil || p.UID != old.UID) {
-		s.leave(old)
+		s.settle(old, verdict{})
 		s.tally(old, true)
 		delete(s.pods, key)
 		s.housed(old.Node, -1)
@@ -349,7 +340,7 @@ func (s *Stage) Decide() {
 		)
 	})
 	for _, p := range order {
-		s.evaluate(p)
+		s.settle(p, s.judge(p))
 		s.tally(p, false)
 	}
 }
