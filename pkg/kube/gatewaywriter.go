@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,11 +27,11 @@ type gatewayWriter struct {
 	routes   *outbox[model.RouteKey, decided[model.RouteStatus]]
 }
 
-func (w *Writer) gatewaysFor(results *prometheus.CounterVec) *gatewayWriter {
+func (w *Writer) newGateways() *gatewayWriter {
 	g := &gatewayWriter{client: w.clients.gateway, statuses: newGatewayStatuses()}
-	g.classes = newOutbox("gatewayclass", g.patchClass, w.log, results)
-	g.gateways = newOutbox("gateway", g.patchGateway, w.log, results)
-	g.routes = newOutbox("route", g.patchRoute, w.log, results)
+	g.classes = newOutbox(&w.boxes, "gatewayclass", gatewayWorkers, g.patchClass)
+	g.gateways = newOutbox(&w.boxes, "gateway", gatewayWorkers, g.patchGateway)
+	g.routes = newOutbox(&w.boxes, "route", gatewayWorkers, g.patchRoute)
 	return g
 }
 
@@ -119,11 +118,4 @@ func (t target) replaceStatus(ctx context.Context, version string, status any, a
 		return err
 	}
 	return t.outcome(ctx, t.patch(types.JSONPatchType, "status", body).Do(ctx).Into(answer))
-}
-
-// run writes until ctx ends; see outbox.run.
-func (g *gatewayWriter) run(ctx context.Context, start func(func())) {
-	start(func() { g.classes.run(ctx, gatewayWorkers) })
-	start(func() { g.gateways.run(ctx, gatewayWorkers) })
-	start(func() { g.routes.run(ctx, gatewayWorkers) })
 }

@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
@@ -66,8 +65,7 @@ func sameMirror(a, b *discoveryv1.EndpointSlice) bool {
 		equality.Semantic.DeepEqual(a.Endpoints, b.Endpoints)
 }
 
-// mirrorsFor prepares the mirrors of a Writer.
-func (w *Writer) mirrorsFor(results *prometheus.CounterVec) *mirrors {
+func (w *Writer) newMirrors() *mirrors {
 	m := &mirrors{byService: map[model.ServiceKey]map[model.SliceKey]*model.Mirror{}}
 	m.client, m.resource = w.clients.discovery.RESTClient(), "endpointslices"
 	m.object = func(_ model.SliceKey, mirror *model.Mirror) *discoveryv1.EndpointSlice { return intake.Mirror(*mirror) }
@@ -78,6 +76,6 @@ func (w *Writer) mirrorsFor(results *prometheus.CounterVec) *mirrors {
 	m.same = sameMirror
 	// What a slice is of cannot be changed, nor can its owner's end be told from the end of a later one's.
 	m.unlike = func(want, have *discoveryv1.EndpointSlice) bool { return want.AddressType != have.AddressType }
-	m.start("mirror", sliceKey, labels.Set{discoveryv1.LabelManagedBy: intake.ManagedBy}.String(), w.log, results)
+	m.start(&w.boxes, "mirror", mirrorWorkers, sliceKey, labels.Set{discoveryv1.LabelManagedBy: intake.ManagedBy}.String())
 	return m
 }

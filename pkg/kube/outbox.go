@@ -32,6 +32,7 @@ const retryForbidden = 5 * time.Minute
 // not tried again until again says that the object has changed.
 type outbox[K comparable, V any] struct {
 	kind    string
+	workers int
 	write   func(context.Context, K, V) error
 	log     *slog.Logger
 	results *prometheus.CounterVec
@@ -50,26 +51,37 @@ type wish[V any] struct {
 	changed bool
 }
 
-func newOutbox[K comparable, V any](
-	kind string, write func(context.Context, K, V) error, log *slog.Logger, results *prometheus.CounterVec,
-) *outbox[K, V] {
+// boxes are all outboxes of a Writer.
+type boxes struct {
+	log     *slog.Logger
+	results *prometheus.CounterVec
+	// runs write until the context ends. idle are closed once nothing is wanted.
+	runs []func(context.Context)
+	idle []func() <-chan struct{}
+}
+
+// newOutbox adds an outbox to those of a Writer: so many workers write what is wanted of one kind.
+func newOutbox[K comparable, V any](all *boxes, kind string, workers int, write func(context.Context, K, V) error) *outbox[K, V] {
 	empty := make(chan struct{})
 	close(empty)
 	for _, result := range []string{"done", "failed"} {
 		// From 0, so that the first one is seen as an increase.
-		results.WithLabelValues(kind, result)
+		all.results.WithLabelValues(kind, result)
 	}
-	return &outbox[K, V]{
+	o := &outbox[K, V]{
 		kind:    kind,
+		workers: workers,
 		write:   write,
-		log:     log,
-		results: results,
+		log:     all.log,
+		results: all.results,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[K](firstRetry, lastRetry)),
 		wanted: map[K]*wish[V]{},
 		parked: map[K]*wish[V]{},
 		empty:  empty,
 	}
+	all.runs, all.idle = append(all.runs, o.run), append(all.idle, o.idle)
+	return o
 }
 
 // put wants v written at k after a delay, instead of what was wanted there before.
@@ -165,10 +177,10 @@ func (o *outbox[K, V]) idle() <-chan struct{} {
 	return o.empty
 }
 
-// run writes with so many workers until ctx ends, and ends the queue with itself.
-func (o *outbox[K, V]) run(ctx context.Context, workers int) {
+// run writes until ctx ends, and ends the queue with itself.
+func (o *outbox[K, V]) run(ctx context.Context) {
 	var running sync.WaitGroup
-	for range workers {
+	for range o.workers {
 		running.Go(func() {
 			for o.next(ctx) {
 			}

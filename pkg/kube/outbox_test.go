@@ -60,10 +60,10 @@ func withOutbox(t *testing.T, p *paper, test func(o *outbox[string, int])) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := newOutbox("test", p.write, slog.New(slog.DiscardHandler), counter)
+		o := newOutbox(&boxes{log: slog.New(slog.DiscardHandler), results: counter}, "test", 2, p.write)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { o.run(ctx, 2) })
+		running.Go(func() { o.run(ctx) })
 		test(o)
 		stop()
 		running.Wait()

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -49,21 +50,11 @@ func refusing(t *testing.T, answer *apierrors.StatusError, uid string) (*Writer,
 	must(t, err)
 	t.Cleanup(func() {
 		w.events.broadcaster.Shutdown()
-		w.attachments.queue.ShutDown()
-		w.networks.queue.ShutDown()
-		w.finalizers.queue.ShutDown()
-		w.nodes.queue.ShutDown()
-		w.services.queue.ShutDown()
-		w.mirrors.box.queue.ShutDown()
-		w.views.box.queue.ShutDown()
-		w.gateways.classes.queue.ShutDown()
-		w.gateways.gateways.queue.ShutDown()
-		w.gateways.routes.queue.ShutDown()
-		w.tenants.statuses.queue.ShutDown()
-		w.tenants.finalizers.queue.ShutDown()
-		w.tenants.networks.queue.ShutDown()
-		w.tenants.roles.box.queue.ShutDown()
-		w.tenants.bindings.box.queue.ShutDown()
+		ended, end := context.WithCancel(context.Background())
+		end()
+		for _, run := range w.boxes.runs {
+			run(ended)
+		}
 	})
 	return w, &patches
 }
@@ -146,7 +137,7 @@ func TestForget(t *testing.T) {
 func TestForgetConcurrently(t *testing.T) {
 	w, patches := refusing(t, apierrors.NewServiceUnavailable("later"), "u")
 	var deciding, running sync.WaitGroup
-	running.Go(func() { w.attachments.run(t.Context(), 4) })
+	running.Go(func() { w.attachments.run(t.Context()) })
 	t.Cleanup(running.Wait)
 	for range 4 {
 		deciding.Go(func() {

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,20 +44,20 @@ type homeWish struct {
 	delete string
 }
 
-func (w *Writer) tenantsFor(results *prometheus.CounterVec) *tenantWriter {
+func (w *Writer) newTenants() *tenantWriter {
 	t := &tenantWriter{
 		clients: w.clients, events: w.events, known: newStatuses[string, v1alpha1.TenantStatus](), told: map[string]decided[model.TenantStatus]{},
 	}
-	t.statuses = newOutbox("tenant", t.patchStatus, w.log, results)
-	t.finalizers = newOutbox("tenantfinalizer", t.patchFinalizer, w.log, results)
-	t.networks = newOutbox("defaultnetwork", t.writeNetwork, w.log, results)
+	t.statuses = newOutbox(&w.boxes, "tenant", tenantWorkers, t.patchStatus)
+	t.finalizers = newOutbox(&w.boxes, "tenantfinalizer", tenantWorkers, t.patchFinalizer)
+	t.networks = newOutbox(&w.boxes, "defaultnetwork", tenantWorkers, t.writeNetwork)
 	selector := labels.Set(intake.LabelsOfRoles()).String()
 	t.bindings = &upkeep[*rbacv1.ClusterRoleBinding, string, model.TenantRole, string]{
 		client: w.clients.rbac, resource: "clusterrolebindings", hold: textOf[*rbacv1.ClusterRoleBinding],
 		object: func(_ string, r *model.TenantRole) *rbacv1.ClusterRoleBinding { return intake.TenantBinding(*r) },
 		same:   func(want *rbacv1.ClusterRoleBinding, have string) bool { return textOf(want) == have },
 	}
-	t.bindings.start("tenantbinding", byName, selector, w.log, results)
+	t.bindings.start(&w.boxes, "tenantbinding", tenantWorkers, byName, selector)
 	t.roles = &upkeep[*rbacv1.ClusterRole, string, model.TenantRole, string]{
 		client: w.clients.rbac, resource: "clusterroles", hold: textOf[*rbacv1.ClusterRole],
 		object: func(_ string, r *model.TenantRole) *rbacv1.ClusterRole { return intake.TenantRole(*r) },
@@ -66,7 +65,7 @@ func (w *Writer) tenantsFor(results *prometheus.CounterVec) *tenantWriter {
 		// The API server takes no binding of a role that is not there.
 		arrived: t.bindings.look,
 	}
-	t.roles.start("tenantrole", byName, selector, w.log, results)
+	t.roles.start(&w.boxes, "tenantrole", tenantWorkers, byName, selector)
 	return t
 }
 
@@ -192,20 +191,6 @@ func (t *tenantWriter) forget(tenant string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.told, tenant)
-}
-
-// run writes until ctx ends; see outbox.run.
-func (t *tenantWriter) run(ctx context.Context, start func(func())) {
-	start(func() { t.statuses.run(ctx, tenantWorkers) })
-	start(func() { t.finalizers.run(ctx, tenantWorkers) })
-	start(func() { t.networks.run(ctx, tenantWorkers) })
-	start(func() { t.roles.run(ctx, tenantWorkers) })
-	start(func() { t.bindings.run(ctx, tenantWorkers) })
-}
-
-// idle are what Flush waits for.
-func (t *tenantWriter) idle() []func() <-chan struct{} {
-	return []func() <-chan struct{}{t.statuses.idle, t.finalizers.idle, t.networks.idle, t.roles.box.idle, t.bindings.box.idle}
 }
 
 // tenant keeps the status aside for the Writer, which must not write what is there already.

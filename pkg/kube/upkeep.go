@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/atoll-net/atoll/pkg/kube/follow"
 )
@@ -35,8 +32,7 @@ type upkeep[O object, K comparable, W, H any] struct {
 	// arrived is told of each object that the API server holds when it is seen; nil where nobody waits for it.
 	arrived func(K)
 
-	source follow.Source
-	box    *outbox[K, struct{}]
+	box *outbox[K, struct{}]
 
 	mu     sync.Mutex
 	wanted map[K]*W
@@ -179,18 +175,10 @@ func (u *upkeep[O, K, W, H]) Replace(all map[K]*present[H]) {
 	}
 }
 
-// start prepares what lists and watches the objects, and what writes them under a name.
-func (u *upkeep[O, K, W, H]) start(name string, key func(namespace, name string) K, labels string, log *slog.Logger, results *prometheus.CounterVec) {
+// start adds to a Writer what lists and watches the objects, and the outbox that writes them.
+func (u *upkeep[O, K, W, H]) start(all *boxes, kind string, workers int, key func(namespace, name string) K, labels string) {
 	u.wanted, u.there = map[K]*W{}, map[K]*present[H]{}
-	u.box = newOutbox(name, u.write, log, results)
+	u.box = newOutbox(all, kind, workers, u.write)
 	lister := cache.NewFilteredListWatchFromClient(u.client, u.resource, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.LabelSelector = labels })
-	u.source = follow.Kind[O, K, present[H]]{Name: name, Lister: lister, Key: named(key), Read: u.read, Sink: u}.Source()
-}
-
-// run watches and writes until ctx ends.
-func (u *upkeep[O, K, W, H]) run(ctx context.Context, workers int) {
-	var running sync.WaitGroup
-	running.Go(func() { u.source.Run(ctx) })
-	running.Go(func() { u.box.run(ctx, workers) })
-	running.Wait()
+	all.runs = append(all.runs, follow.Kind[O, K, present[H]]{Name: kind, Lister: lister, Key: named(key), Read: u.read, Sink: u}.Source().Run)
 }

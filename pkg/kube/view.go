@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
@@ -33,8 +32,7 @@ func sumOf(v *v1alpha1.NetworkView) statusSum {
 	return sha256.Sum256(text)
 }
 
-// viewsFor prepares the views of a Writer.
-func (w *Writer) viewsFor(results *prometheus.CounterVec) *views {
+func (w *Writer) newViews() *views {
 	v := &views{
 		client: w.clients.network, resource: "networkviews", hold: sumOf,
 		object: func(key model.ViewKey, view *model.View) *v1alpha1.NetworkView {
@@ -42,6 +40,7 @@ func (w *Writer) viewsFor(results *prometheus.CounterVec) *views {
 		},
 		same: func(want *v1alpha1.NetworkView, have statusSum) bool { return sumOf(want) == have },
 	}
-	v.start("view", func(namespace, name string) model.ViewKey { return model.ViewKey{Namespace: namespace, Network: name} }, "", w.log, results)
+	key := func(namespace, name string) model.ViewKey { return model.ViewKey{Namespace: namespace, Network: name} }
+	v.start(&w.boxes, "view", viewWorkers, key, "")
 	return v
 }

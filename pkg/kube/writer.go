@@ -33,7 +33,7 @@ type WriterOptions struct {
 // Writer writes decisions to the API server, in the background: its methods return at once. Of several
 // decisions about one object the last wins.
 type Writer struct {
-	log      *slog.Logger
+	boxes    boxes
 	clients  clients
 	statuses *statuses[string, v1alpha1.NetworkStatus]
 	events   *events
@@ -73,25 +73,23 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{log: opts.Logger, clients: c, statuses: newStatuses[string, v1alpha1.NetworkStatus](), pace: newPace()}
+	w := &Writer{boxes: boxes{log: opts.Logger, results: results}, clients: c, statuses: newStatuses[string, v1alpha1.NetworkStatus](), pace: newPace()}
 	if w.events, err = newEvents(cfg); err != nil {
 		return nil, err
 	}
-	w.attachments = newOutbox("attachments", w.patchAttachments, w.log, results)
+	w.attachments = newOutbox(&w.boxes, "attachments", attachmentWorkers, w.patchAttachments)
 	w.attachments.refused = w.attachmentsRefused
-	w.gateways = w.gatewaysFor(results)
-	w.tenants = w.tenantsFor(results)
+	w.networks = newOutbox(&w.boxes, "status", statusWorkers, w.patchStatus)
+	w.finalizers = newOutbox(&w.boxes, "finalizer", finalizerWorkers, w.patchFinalizer)
+	w.nodes = newOutbox(&w.boxes, "node", nodeWorkers, w.patchNode)
+	w.services = newOutbox(&w.boxes, "service", serviceWorkers, w.patchServiceAddresses)
+	w.mirrors, w.views = w.newMirrors(), w.newViews()
+	w.gateways, w.tenants = w.newGateways(), w.newTenants()
 	if feed != nil {
 		w.statuses, w.gateways.statuses, w.tenants.known = feed.statuses, feed.gateways.statuses, feed.tenants
 		feed.tellOfPods(w.attachments.again)
 		w.refuse = feed.refusePod
 	}
-	w.networks = newOutbox("status", w.patchStatus, w.log, results)
-	w.finalizers = newOutbox("finalizer", w.patchFinalizer, w.log, results)
-	w.nodes = newOutbox("node", w.patchNode, w.log, results)
-	w.services = newOutbox("service", w.patchServiceAddresses, w.log, results)
-	w.mirrors = w.mirrorsFor(results)
-	w.views = w.viewsFor(results)
 	return w, nil
 }
 
@@ -99,25 +97,16 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 // when everything that belongs to the Writer has stopped.
 func (w *Writer) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { w.attachments.run(ctx, attachmentWorkers) })
-	running.Go(func() { w.networks.run(ctx, statusWorkers) })
-	running.Go(func() { w.finalizers.run(ctx, finalizerWorkers) })
-	running.Go(func() { w.nodes.run(ctx, nodeWorkers) })
-	running.Go(func() { w.services.run(ctx, serviceWorkers) })
-	running.Go(func() { w.mirrors.run(ctx, mirrorWorkers) })
-	running.Go(func() { w.views.run(ctx, viewWorkers) })
-	w.gateways.run(ctx, running.Go)
-	w.tenants.run(ctx, running.Go)
+	for _, run := range w.boxes.runs {
+		running.Go(func() { run(ctx) })
+	}
 	running.Go(func() { w.events.run(ctx) })
 	running.Wait()
 }
 
 // Flush waits until nothing is left to write but Events.
 func (w *Writer) Flush(ctx context.Context) error {
-	for _, idle := range append([]func() <-chan struct{}{
-		w.attachments.idle, w.networks.idle, w.finalizers.idle, w.nodes.idle, w.services.idle, w.mirrors.box.idle, w.views.box.idle,
-		w.gateways.classes.idle, w.gateways.gateways.idle, w.gateways.routes.idle,
-	}, w.tenants.idle()...) {
+	for _, idle := range w.boxes.idle {
 		select {
 		case <-idle():
 		case <-ctx.Done():
