@@ -211,20 +211,7 @@ func (j *judged) WriteNode(name, uid string, n model.NodeNetwork) {
 	})
 }
 
-func (j *judged) PodEvent(key model.PodKey, _ string, p model.Problem) { j.complain(key.String(), p) }
-func (j *judged) NetworkEvent(n *model.Network, p model.Problem)       { j.complain(n.Name, p) }
-func (j *judged) NodeEvent(name, _ string, p model.Problem)            { j.complain(name, p) }
-func (j *judged) NamespaceEvent(name, _ string, p model.Problem)       { j.complain(name, p) }
-
-func (j *judged) ServiceEvent(key model.ServiceKey, _ string, p model.Problem) {
-	j.complain(key.String(), p)
-}
-
-func (j *judged) PolicyEvent(key model.PolicyKey, _ string, p model.Problem) {
-	j.complain(key.String(), p)
-}
-
-func (j *judged) complain(about string, p model.Problem) {
+func (j *judged) Event(about model.ObjectRef, p model.Problem) {
 	if p.Reason == model.ReasonIsolationHard || p.Reason == model.ReasonIsolationSoft {
 		// That is what a test asks for.
 		return

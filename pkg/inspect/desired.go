@@ -54,10 +54,10 @@ func (r *recorder) WriteServiceAddresses(service model.ServiceKey, _ string, a *
 	r.services[service] = a
 }
 
-// PodEvent notes why a pod has no port. An unknown key is no reason.
-func (r *recorder) PodEvent(pod model.PodKey, _ string, p model.Problem) {
-	if p.Reason != model.ReasonUnknownKey {
-		r.problems[pod] = p
+// Event notes why a pod has no port. An unknown key is no reason.
+func (r *recorder) Event(about model.ObjectRef, p model.Problem) {
+	if about.Kind == "Pod" && p.Reason != model.ReasonUnknownKey {
+		r.problems[model.PodKey{Namespace: about.Namespace, Name: about.Name}] = p
 	}
 }
 

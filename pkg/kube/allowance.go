@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
 )
 
@@ -22,8 +21,7 @@ const (
 
 // said is what was said about whom.
 type said struct {
-	uid             types.UID
-	reason, message string
+	uid, reason, message string
 }
 
 // allowance decides which Events may go. Its memory is bounded, and what was used last is forgotten last.

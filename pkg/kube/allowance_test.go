@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestEventsAreNotRepeated(t *testing.T) {
@@ -30,7 +28,7 @@ func TestEventsAreNotRepeated(t *testing.T) {
 func flood(a *allowance, namespace string, n int) int {
 	passed := 0
 	for i := range n {
-		if a.take(namespace, said{uid: types.UID(fmt.Sprint(namespace, i)), message: "no"}) {
+		if a.take(namespace, said{uid: fmt.Sprint(namespace, i), message: "no"}) {
 			passed++
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
@@ -55,56 +54,39 @@ func (e *events) run(ctx context.Context) {
 	e.broadcaster.Shutdown()
 }
 
-// warn sends an Event about an object of a namespace, or about one of the operator's.
-func (e *events) warn(about *corev1.ObjectReference, p model.Problem) {
-	e.send(shareOf(about, ""), about, p)
-}
+// Event tells the owner of an object what is wrong, as a Warning Event, or what is good. Of an object without a namespace it is in
+// namespace default. The same words about the same object are not repeated for some minutes.
+func (w *Writer) Event(about model.ObjectRef, p model.Problem) { w.events.send(about, p) }
 
-// warnTenant sends an Event about an object of a Tenant, or of none.
-func (e *events) warnTenant(tenant string, about *corev1.ObjectReference, p model.Problem) {
-	share := shareOf(about, tenant)
+// shareOf names the share of Events that one about an object is from: a namespace's or a Tenant's own, else that of all objects of its kind. Who writes
+// Networks of one Tenant takes nothing from others.
+func shareOf(about model.ObjectRef, p model.Problem) string {
+	if about.Namespace != "" {
+		return "namespace/" + about.Namespace
+	}
+	share := "kind/" + about.Kind
+	if about.Tenant != "" {
+		share = "tenant/" + about.Tenant
+	}
 	if p.Reason == model.ReasonIsolationHard || p.Reason == model.ReasonIsolationSoft {
 		// By this an operator hears that a tenant has opened his Networks. Nothing else that he does wrong may silence it.
 		share += "/isolation"
 	}
-	e.send(share, about, p)
+	return share
 }
 
-// shareOf names the share of Events that one about an object is from: a namespace's or a Tenant's own, else that of all objects of its kind. Who writes
-// Networks of one Tenant takes nothing from others.
-func shareOf(about *corev1.ObjectReference, tenant string) string {
-	switch {
-	case about.Namespace != "":
-		return "namespace/" + about.Namespace
-	case tenant != "":
-		return "tenant/" + tenant
-	}
-	return "kind/" + about.Kind
-}
-
-func (e *events) send(share string, about *corev1.ObjectReference, p model.Problem) {
+func (e *events) send(about model.ObjectRef, p model.Problem) {
 	message := p.Message
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
-	if e.allowance.take(share, said{uid: about.UID, reason: p.Reason, message: message}) {
+	if e.allowance.take(shareOf(about, p), said{uid: about.UID, reason: p.Reason, message: message}) {
 		kind := corev1.EventTypeWarning
 		if p.Reason == model.ReasonIsolationHard {
 			kind = corev1.EventTypeNormal
 		}
-		e.recorder.Event(about, kind, p.Reason, message)
-	}
-}
-
-func podReference(pod model.PodKey, uid string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(uid),
-	}
-}
-
-// networkReference names a Network; the Events of an object without a namespace are in namespace default.
-func networkReference(name, uid string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Network", Name: name, UID: types.UID(uid),
+		e.recorder.Event(&corev1.ObjectReference{
+			APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name, UID: types.UID(about.UID),
+		}, kind, p.Reason, message)
 	}
 }

@@ -307,11 +307,11 @@ func TestEventsAreShown(t *testing.T) {
 	defer watch.Stop()
 	full := model.Problem{Reason: model.ReasonSubnetFull, Message: "subnet a is full"}
 	for range 3 {
-		l.writer.PodEvent(key("a"), string(p.UID), full)
+		l.writer.Event(model.Pod{Key: key("a"), UID: string(p.UID)}.Ref(), full)
 	}
-	l.writer.NetworkEvent(&model.Network{Name: "red", UID: string(n.UID)}, full)
-	l.writer.NamespaceEvent("default", string(ns.UID), full)
-	l.writer.TenantEvent("acme", "u", model.Problem{Reason: model.ReasonIsolationHard, Message: full.Message})
+	l.writer.Event(model.Network{Name: "red", UID: string(n.UID)}.Ref(), full)
+	l.writer.Event(model.Namespace{Name: "default", UID: string(ns.UID)}.Ref(), full)
+	l.writer.Event(model.Tenant{Name: "acme", UID: "u"}.Ref(), model.Problem{Reason: model.ReasonIsolationHard, Message: full.Message})
 	got := map[string]int32{}
 	for len(got) < 4 {
 		e, ok := (<-watch.ResultChan()).Object.(*corev1.Event)

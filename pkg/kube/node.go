@@ -5,9 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/kube/intake"
 )
@@ -27,11 +24,6 @@ func (w *Writer) patchNode(ctx context.Context, name string, want decided[model.
 
 func nodeAnnotations(n model.NodeNetwork) map[string]string {
 	return map[string]string{model.AnnotationNode: intake.NodeAnnotation(n)}
-}
-
-// NodeEvent tells the cluster's operator what is wrong with a node; see PodEvent.
-func (w *Writer) NodeEvent(name, uid string, p model.Problem) {
-	w.events.warn(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(uid)}, p)
 }
 
 // A kubelet reports its node's conditions again and again; sameNode is what keeps that from the controller.

@@ -5,14 +5,11 @@ import (
 	"net/http"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -74,15 +71,4 @@ func policyKey(kind model.PolicyKind) func(namespace, name string) model.PolicyK
 	return func(namespace, name string) model.PolicyKey {
 		return model.PolicyKey{Kind: kind, Namespace: namespace, Name: name}
 	}
-}
-
-// PolicyEvent tells the policy's owner what is wrong; see PodEvent.
-func (w *Writer) PolicyEvent(policy model.PolicyKey, uid string, p model.Problem) {
-	version := networkingv1.SchemeGroupVersion
-	if policy.Kind == model.ClusterNetworkPolicy {
-		version = schema.GroupVersion(policyv1alpha2.GroupVersion)
-	}
-	w.events.warn(&corev1.ObjectReference{
-		APIVersion: version.String(), Kind: string(policy.Kind), Namespace: policy.Namespace, Name: policy.Name, UID: types.UID(uid),
-	}, p)
 }

@@ -9,7 +9,7 @@ import (
 
 func (w *Writer) attachmentsRefused(pod model.PodKey, want decided[[]model.Attachment], err error) {
 	message := refusal(err)
-	w.PodEvent(pod, want.uid, model.Problem{Reason: model.ReasonAnnotationRefused, Message: message})
+	w.Event(model.Pod{Key: pod, UID: want.uid}.Ref(), model.Problem{Reason: model.ReasonAnnotationRefused, Message: message})
 	if w.refuse != nil && len(want.value) > 0 {
 		w.refuse(pod, want.uid, message, retryForbidden)
 	}

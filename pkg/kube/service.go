@@ -4,10 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -45,11 +43,4 @@ func sameServiceAddresses(a, b *model.ServiceAddresses) bool {
 func sameSlice(a, b *model.Slice) bool {
 	return a.Key == b.Key && a.UID == b.UID && a.Service == b.Service &&
 		slices.Equal(a.Ports, b.Ports) && slices.EqualFunc(a.Endpoints, b.Endpoints, model.Endpoint.Equal)
-}
-
-// ServiceEvent tells the Service's owner what is wrong; see PodEvent.
-func (w *Writer) ServiceEvent(service model.ServiceKey, uid string, p model.Problem) {
-	w.events.warn(&corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Service", Namespace: service.Namespace, Name: service.Name, UID: types.UID(uid),
-	}, p)
 }

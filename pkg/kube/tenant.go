@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,15 +112,6 @@ func (w *Writer) WriteTenantFinalizer(name, uid string, present bool) {
 	w.tenants.finalizers.put(name, decided[bool]{uid, present}, 0)
 }
 
-// TenantEvent tells the Tenant's owner something; see PodEvent.
-func (w *Writer) TenantEvent(name, uid string, p model.Problem) {
-	w.events.warnTenant(name, tenantReference(name, uid), p)
-}
-
-func tenantReference(name, uid string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Tenant", Name: name, UID: types.UID(uid)}
-}
-
 func (t *tenantWriter) patchFinalizer(ctx context.Context, name string, want decided[bool]) error {
 	return setFinalizer(ctx, t.target(name, want.uid), &v1alpha1.Tenant{}, model.TenantFinalizer, want.value)
 }
@@ -159,7 +149,7 @@ func (t *tenantWriter) writeNetwork(ctx context.Context, name string, wish homeW
 		return errGone // The watch tells of it.
 	}
 	if refuses(err) {
-		t.events.warnTenant(name, tenantReference(name, wish.make.TenantUID), model.Problemf(model.ReasonTemplateRefused,
+		t.events.send(model.Tenant{Name: name, UID: wish.make.TenantUID}.Ref(), model.Problemf(model.ReasonTemplateRefused,
 			"the default Network cannot be made from the template: %s. It is tried again; change the Tenant, or the AtollConfig's tenantNetworkTemplate", err))
 	}
 	return wrapped("make network", err)

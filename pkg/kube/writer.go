@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
@@ -151,20 +149,4 @@ func annotationsOf(list []model.Attachment) podAnnotations {
 	return podAnnotations{
 		new(intake.AttachmentsAnnotation(list)), new(intake.AddressesAnnotation(list)), new(intake.NetworkStatusAnnotation(list)),
 	}
-}
-
-// PodEvent tells the pod's owner what is wrong, as a Warning Event. The same words about the same pod are not
-// repeated for some minutes.
-func (w *Writer) PodEvent(pod model.PodKey, uid string, p model.Problem) {
-	w.events.warn(podReference(pod, uid), p)
-}
-
-// NamespaceEvent tells the namespace's owner, inside it, what is wrong; see PodEvent.
-func (w *Writer) NamespaceEvent(name, uid string, p model.Problem) {
-	w.events.warn(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: name, Name: name, UID: types.UID(uid)}, p)
-}
-
-// NetworkEvent tells the Network's owner what is wrong; see PodEvent.
-func (w *Writer) NetworkEvent(n *model.Network, p model.Problem) {
-	w.events.warnTenant(n.Tenant, networkReference(n.Name, n.UID), p)
 }

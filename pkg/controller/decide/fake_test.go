@@ -252,32 +252,23 @@ func (c *cluster) WriteFinalizer(name, uid string, present bool) {
 	})
 }
 
-// event notes an Event, by whom it is about and by that one's UID.
-func (c *cluster) event(about, uid string, p model.Problem) {
+// Event notes an Event, by whom it is about and by that one's UID.
+func (c *cluster) Event(about model.ObjectRef, p model.Problem) {
+	name := about.Name
+	switch about.Kind {
+	case "Pod":
+		name = about.Namespace + "/" + name
+	case "Node", "Namespace", "Tenant":
+		name = strings.ToLower(about.Kind) + " " + name
+	case "Service":
+		name = "service " + about.Namespace + "/" + name
+	case string(model.NetworkPolicy), string(model.ClusterNetworkPolicy):
+		name = model.PolicyKey{Kind: model.PolicyKind(about.Kind), Namespace: about.Namespace, Name: name}.String()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.events[about] = append(c.events[about], p)
-	c.eventsBy[about+" "+uid] = append(c.eventsBy[about+" "+uid], p)
-}
-
-func (c *cluster) PodEvent(key model.PodKey, uid string, p model.Problem) {
-	c.event(key.String(), uid, p)
-}
-
-func (c *cluster) NamespaceEvent(name, uid string, p model.Problem) {
-	c.event("namespace "+name, uid, p)
-}
-
-func (c *cluster) NetworkEvent(n *model.Network, p model.Problem) { c.event(n.Name, n.UID, p) }
-
-func (c *cluster) NodeEvent(name, uid string, p model.Problem) { c.event("node "+name, uid, p) }
-
-func (c *cluster) ServiceEvent(key model.ServiceKey, uid string, p model.Problem) {
-	c.event("service "+key.String(), uid, p)
-}
-
-func (c *cluster) PolicyEvent(key model.PolicyKey, uid string, p model.Problem) {
-	c.event(key.String(), uid, p)
+	c.events[name] = append(c.events[name], p)
+	c.eventsBy[name+" "+about.UID] = append(c.eventsBy[name+" "+about.UID], p)
 }
 
 func (c *cluster) setPolicy(p model.Policy) {

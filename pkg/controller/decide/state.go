@@ -42,33 +42,27 @@ type Discard struct{}
 
 var _ Sink = Discard{}
 
+func (Discard) Event(model.ObjectRef, model.Problem) {}
+
 func (Discard) WriteNetworkStatus(string, string, model.NetworkStatus) {}
 func (Discard) WriteFinalizer(string, string, bool)                    {}
-func (Discard) NetworkEvent(*model.Network, model.Problem)             {}
 
 func (Discard) WriteAttachments(model.PodKey, string, []model.Attachment) {}
 func (Discard) Forget(model.PodKey)                                       {}
-func (Discard) PodEvent(model.PodKey, string, model.Problem)              {}
-func (Discard) NamespaceEvent(string, string, model.Problem)              {}
 
 func (Discard) WriteNode(string, string, model.NodeNetwork) {}
-func (Discard) NodeEvent(string, string, model.Problem)     {}
 
 func (Discard) WriteServiceAddresses(model.ServiceKey, string, *model.ServiceAddresses) {}
 func (Discard) WriteMirrors(map[model.ServiceKey][]model.Mirror)                        {}
-func (Discard) ServiceEvent(model.ServiceKey, string, model.Problem)                    {}
 
 func (Discard) WriteGatewayClassStatus(string, string, model.GatewayClassStatus) {}
 func (Discard) WriteGatewayStatus(model.GatewayKey, string, model.GatewayStatus) {}
 func (Discard) WriteRouteStatus(model.RouteKey, string, model.RouteStatus)       {}
 
-func (Discard) PolicyEvent(model.PolicyKey, string, model.Problem) {}
-
 func (Discard) WriteViews(map[model.ViewKey]*model.View) {}
 
 func (Discard) WriteTenantStatus(string, string, model.TenantStatus) {}
 func (Discard) WriteTenantFinalizer(string, string, bool)            {}
-func (Discard) TenantEvent(string, string, model.Problem)            {}
 func (Discard) MakeNetwork(model.DefaultNetwork)                     {}
 func (Discard) DeleteNetwork(string, string)                         {}
 func (Discard) WriteTenantRoles(map[string]*model.TenantRole)        {}

@@ -52,8 +52,6 @@ func (c *cluster) WriteTenantStatus(name, uid string, s model.TenantStatus) {
 	}
 }
 
-func (c *cluster) TenantEvent(name, uid string, p model.Problem) { c.event("tenant "+name, uid, p) }
-
 func (c *cluster) WriteTenantFinalizer(name, uid string, present bool) {
 	c.change(func() {
 		t := c.tenants.objects[name]

@@ -210,3 +210,12 @@ const (
 	// ReasonPolicyInvalid: a part of a policy cannot be understood; it fails closed.
 	ReasonPolicyInvalid = "PolicyInvalid"
 )
+
+// Ref names the policy.
+func (p Policy) Ref() ObjectRef {
+	version := "networking.k8s.io/v1"
+	if p.Key.Kind == ClusterNetworkPolicy {
+		version = "policy.networking.k8s.io/v1alpha2"
+	}
+	return ObjectRef{APIVersion: version, Kind: string(p.Key.Kind), Namespace: p.Key.Namespace, Name: p.Key.Name, UID: p.UID}
+}

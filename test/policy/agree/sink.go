@@ -35,27 +35,7 @@ func (s *sink) take(objects model.Changes) *model.Changes {
 	return &out
 }
 
-// WriteNode implements decide.Sink, as do the others.
+// WriteNode implements decide.Sink, as does Event.
 func (s *sink) WriteNode(name, _ string, n model.NodeNetwork) { s.nodes[name] = n }
 
-func (s *sink) PodEvent(pod model.PodKey, _ string, p model.Problem) {
-	s.problems["pod "+pod.String()] = p.Message
-}
-
-func (s *sink) NetworkEvent(n *model.Network, p model.Problem) {
-	s.problems["Network "+n.Name] = p.Message
-}
-
-func (s *sink) NodeEvent(name, _ string, p model.Problem) { s.problems["node "+name] = p.Message }
-
-func (s *sink) NamespaceEvent(name, _ string, p model.Problem) {
-	s.problems["namespace "+name] = p.Message
-}
-
-func (s *sink) ServiceEvent(service model.ServiceKey, _ string, p model.Problem) {
-	s.problems["Service "+service.Namespace+"/"+service.Name] = p.Message
-}
-
-func (s *sink) PolicyEvent(policy model.PolicyKey, _ string, p model.Problem) {
-	s.problems[policy.String()] = p.Message
-}
+func (s *sink) Event(about model.ObjectRef, p model.Problem) { s.problems[about.String()] = p.Message }

@@ -73,7 +73,7 @@ func (s *Stage) Refused(owner nb.Owner, problem model.Problem) {
 	if p == nil {
 		return
 	}
-	s.Sink.PodEvent(key, p.UID, problem)
+	s.Sink.Event(p.Ref(), problem)
 	if p.network != "" {
 		s.book(p.network).Denied[key] = problem
 		s.MembersChanged.Changed(p.network)
@@ -95,7 +95,7 @@ func (s *Stage) TellWaiting(now time.Time) {
 	for _, key := range late {
 		delete(s.unwritten, key)
 		if p := s.pods[key]; p != nil {
-			s.Sink.PodEvent(key, p.UID, s.overdue())
+			s.Sink.Event(p.Ref(), s.overdue())
 		}
 	}
 }

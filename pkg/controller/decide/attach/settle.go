@@ -59,7 +59,7 @@ func (s *Stage) settle(p *pod, now verdict) {
 		s.Sink.WriteAttachments(p.Key, p.UID, []model.Attachment{*now.attachment})
 	}
 	if said := old.at(now.network).problem; now.problem != nil && (said == nil || *said != *now.problem) {
-		s.Sink.PodEvent(p.Key, p.UID, *now.problem)
+		s.Sink.Event(p.Ref(), *now.problem)
 	}
 }
 

@@ -49,8 +49,7 @@ type Sink interface {
 	WriteAttachments(pod model.PodKey, uid string, attachments []model.Attachment)
 	// Forget drops what is not yet written on a pod.
 	Forget(pod model.PodKey)
-	PodEvent(pod model.PodKey, uid string, p model.Problem)
-	NamespaceEvent(name, uid string, p model.Problem)
+	Event(about model.ObjectRef, p model.Problem)
 }
 
 // Stages are where in a pass pods are decided about.

@@ -30,7 +30,7 @@ func (w *warnings) add(texts []string) []model.Problem {
 // warnPod says of a pod's keys that they mean nothing. The pod goes on its way all the same.
 func (s *Stage) warnPod(p *pod) {
 	for _, problem := range p.warned.add(p.Unknown) {
-		s.Sink.PodEvent(p.Key, p.UID, problem)
+		s.Sink.Event(p.Ref(), problem)
 	}
 }
 
@@ -47,7 +47,7 @@ func (s *Stage) warnNamespace(name string, ns *model.Namespace) {
 		w = warnings{uid: ns.UID}
 	}
 	for _, problem := range w.add(ns.Unknown) {
-		s.Sink.NamespaceEvent(name, ns.UID, problem)
+		s.Sink.Event(ns.Ref(), problem)
 	}
 	s.warned[name] = w
 }

@@ -174,7 +174,7 @@ func (s *Stage) affordOne(name string, m *model.Network) *model.Network {
 	}
 	b.wait(m)
 	if waited == nil || waited.UID != m.UID {
-		s.Sink.NetworkEvent(m, s.waits(m))
+		s.Sink.Event(m.Ref(), s.waits(m))
 	}
 	return kept
 }

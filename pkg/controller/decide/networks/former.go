@@ -67,7 +67,7 @@ func (s *Stage) sayFormer(n *Network, users map[string][]model.PodKey) {
 		return
 	}
 	if len(n.leaving) == 0 {
-		s.Sink.NetworkEvent(n.Model, leaving[0])
+		s.Sink.Event(n.Model.Ref(), leaving[0])
 	}
 	n.leaving = leaving
 	s.unreported.Mark(n.Name)

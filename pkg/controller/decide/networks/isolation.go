@@ -109,7 +109,7 @@ func (s *Stage) tellIsolation(n *Network, now *model.Isolation) {
 		return
 	}
 	if p := isolation.Changed(cmp.Or(n.isolated, n.Model.Isolated), now); p != nil {
-		s.Sink.NetworkEvent(n.Model, *p)
+		s.Sink.Event(n.Model.Ref(), *p)
 	}
 	n.isolated = now.Overall
 }

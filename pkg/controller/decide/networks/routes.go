@@ -110,7 +110,7 @@ func (s *Stage) Committed(owner nb.Owner) {
 func (s *Stage) Refused(owner nb.Owner, problem model.Problem) {
 	if n := s.Get(owner.Name); n != nil {
 		n.denied = &problem
-		s.Sink.NetworkEvent(n.Model, problem)
+		s.Sink.Event(n.Model.Ref(), problem)
 		s.unreported.Mark(n.Name)
 	}
 }

@@ -71,7 +71,7 @@ type Answering struct {
 type Sink interface {
 	WriteNetworkStatus(name, uid string, status model.NetworkStatus)
 	WriteFinalizer(name, uid string, present bool)
-	NetworkEvent(n *model.Network, p model.Problem)
+	Event(about model.ObjectRef, p model.Problem)
 }
 
 // Stages are where in a pass Networks are decided about.
@@ -408,7 +408,7 @@ const maxTold = 8
 func (s *Stage) tell(n *Network, told, problems []model.Problem) {
 	for _, p := range problems[:min(len(problems), maxTold)] {
 		if !slices.Contains(told, p) {
-			s.Sink.NetworkEvent(n.Model, p)
+			s.Sink.Event(n.Model.Ref(), p)
 		}
 	}
 }

@@ -38,7 +38,7 @@ type Policies interface {
 // Sink takes what is decided. A kube.Writer is one.
 type Sink interface {
 	WriteNode(name, uid string, n model.NodeNetwork)
-	NodeEvent(name, uid string, p model.Problem)
+	Event(about model.ObjectRef, p model.Problem)
 }
 
 // Stages are where in a pass nodes are decided about.
@@ -386,7 +386,7 @@ func (s *Stage) say(n *node, p model.Problem) {
 	s.lacking[n.name] = struct{}{}
 	if n.told.uid != n.model.UID || n.told.problem != p {
 		n.told.uid, n.told.problem = n.model.UID, p
-		s.Sink.NodeEvent(n.name, n.model.UID, p)
+		s.Sink.Event(n.model.Ref(), p)
 	}
 }
 

@@ -85,7 +85,7 @@ func (s *Stage) take(changed map[model.PolicyKey]*model.Policy) {
 		}
 		if old == nil || !reflect.DeepEqual(old.Problems, m.Problems) {
 			for _, problem := range m.Problems {
-				s.world.Sink.PolicyEvent(key, m.UID, problem)
+				s.world.Sink.Event(m.Ref(), problem)
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func (s *Stage) tellGroups(pods map[*member]struct{}) {
 func (s *Stage) Refused(owner nb.Owner, problem model.Problem) {
 	key := placementOf(owner).policy
 	if p := s.policies[key]; p != nil && p.Policy != nil {
-		s.world.Sink.PolicyEvent(key, p.UID, problem)
+		s.world.Sink.Event(p.Ref(), problem)
 	}
 }
 

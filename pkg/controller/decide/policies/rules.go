@@ -175,7 +175,7 @@ func (s *Stage) tellBeyond(p *model.Policy, need *needs, around compile.Around) 
 	problems := compile.Beyond(*p, around)
 	if !need.beyond {
 		for _, problem := range problems {
-			s.world.Sink.PolicyEvent(p.Key, p.UID, problem)
+			s.world.Sink.Event(p.Ref(), problem)
 		}
 	}
 	need.beyond = len(problems) > 0

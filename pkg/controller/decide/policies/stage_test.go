@@ -59,7 +59,7 @@ func (w *world) Attachment(key model.PodKey) *model.Attachment    { return w.att
 func (*world) Service(model.ServiceKey) *model.Service            { return nil }
 func (*world) Slices(model.ServiceKey) []*model.Slice             { return nil }
 func (*world) Answers(model.ServiceKey, string) []services.Answer { return nil }
-func (w *world) PolicyEvent(_ model.PolicyKey, _ string, p model.Problem) {
+func (w *world) Event(_ model.ObjectRef, p model.Problem) {
 	w.events = append(w.events, p.Message)
 }
 

@@ -65,5 +65,5 @@ type Services interface {
 
 // Sink takes what the owners of policies are told.
 type Sink interface {
-	PolicyEvent(policy model.PolicyKey, uid string, p model.Problem)
+	Event(about model.ObjectRef, p model.Problem)
 }

@@ -150,7 +150,7 @@ func (s *Stage) tell(key model.ServiceKey, service *model.Service, p *model.Prob
 	}
 	now := told{uid: service.UID, problem: *p}
 	if s.told[key] != now {
-		s.sink.ServiceEvent(key, service.UID, *p)
+		s.sink.Event(service.Ref(), *p)
 	}
 	s.told[key] = now
 }
@@ -178,7 +178,7 @@ func (s *Stage) showAddresses(key model.ServiceKey) {
 			if have != nil && have.NetworkUID == had.NetworkUID {
 				now = "it has " + ledger.List(have.Addresses) + " there now"
 			}
-			s.sink.ServiceEvent(key, service.UID, model.Problemf(model.ReasonAddressChanged,
+			s.sink.Event(service.Ref(), model.Problemf(model.ReasonAddressChanged,
 				"%s of Network %q is in no service range that is served any more: %s", ledger.List(lost), had.Network, now))
 		}
 	}

@@ -102,7 +102,7 @@ func (s *Stage) Compile() {
 // Refused says that the database does not accept a Service's rows.
 func (s *Stage) Refused(owner nb.Owner, problem model.Problem) {
 	if service := s.world.Catalog.Service(keyOf(owner)); service != nil {
-		s.sink.ServiceEvent(service.Key, service.UID, problem)
+		s.sink.Event(service.Ref(), problem)
 	}
 }
 
@@ -283,6 +283,6 @@ func (s *Stage) warnOnce(told map[model.ServiceKey]string, service *model.Servic
 		delete(told, service.Key)
 	case told[service.Key] != service.UID:
 		told[service.Key] = service.UID
-		s.sink.ServiceEvent(service.Key, service.UID, p)
+		s.sink.Event(service.Ref(), p)
 	}
 }

@@ -51,7 +51,7 @@ type nobody struct{}
 
 func (nobody) WriteServiceAddresses(model.ServiceKey, string, *model.ServiceAddresses) {}
 func (nobody) WriteMirrors(map[model.ServiceKey][]model.Mirror)                        {}
-func (nobody) ServiceEvent(model.ServiceKey, string, model.Problem)                    {}
+func (nobody) Event(model.ObjectRef, model.Problem)                                    {}
 
 func newWorld() *world {
 	order := pass.NewOrder("cluster", "claims", "grants", "services")

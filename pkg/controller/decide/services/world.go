@@ -107,7 +107,7 @@ type Sink interface {
 	// WriteMirrors replaces the mirrors of each of the Services. After the first call, mirrors that no call named are
 	// wanted no more.
 	WriteMirrors(mirrors map[model.ServiceKey][]model.Mirror)
-	ServiceEvent(service model.ServiceKey, uid string, p model.Problem)
+	Event(about model.ObjectRef, p model.Problem)
 }
 
 // admits reports whether a namespace's pods may attach to the Network.

@@ -35,7 +35,7 @@ func (s *Stage) tellIsolation(t *model.Tenant, now *model.Isolation) model.Hardn
 		before = cmp.Or(told.isolated, before)
 	}
 	if p := isolation.Changed(before, now); p != nil {
-		s.Sink.TenantEvent(t.Name, t.UID, *p)
+		s.Sink.Event(t.Ref(), *p)
 	}
 	if now == nil {
 		return before

@@ -51,7 +51,7 @@ type Counter interface{ Count(tenant string) int }
 type Sink interface {
 	WriteTenantStatus(name, uid string, status model.TenantStatus)
 	WriteTenantFinalizer(name, uid string, present bool)
-	TenantEvent(name, uid string, p model.Problem)
+	Event(about model.ObjectRef, p model.Problem)
 	// MakeNetwork makes a Tenant's default Network, unless there is one of its name.
 	MakeNetwork(want model.DefaultNetwork)
 	// DeleteNetwork deletes the Network with that UID.
