@@ -38,17 +38,18 @@ func (r *round) gather() []plan.Unit {
 }
 
 // fill takes pending work into a batch. What decides what passes is taken as a whole, so that no packet passes between the
-// one half and the other. What was put off has every other batch for itself: however much one tenant changes without a pause, the ports of others have
-// their turn, and do not share it with thousands of rows.
+// one half and the other. Every other batch is of ports that need not wait for that: however much one tenant changes without a pause, the ports of
+// others have their turn, and do not share it with thousands of rows.
 func (r *round) fill(b *batch) {
 	judged, bound := r.graph.Judging() > 0, r.cfg.MaxBatch
-	if r.lateTurn = !r.lateTurn; r.lateTurn {
-		r.fillLate(b, bound)
+	if r.ports = !r.ports; r.ports {
+		r.fillPorts(b)
 		if len(b.units) > 0 {
 			return
 		}
-		r.lateTurn = false
+		r.ports = false
 	}
+	r.deferred = r.chooseNetworks(b)
 	var later []graph.Work
 	for {
 		w, ok := r.graph.Next()
@@ -56,6 +57,10 @@ func (r *round) fill(b *batch) {
 			break
 		}
 		if r.setApart(w) {
+			continue
+		}
+		if r.leftOut(w) {
+			later = append(later, w)
 			continue
 		}
 		if b.size < bound || judged && b.size < together*bound && w.Grouped() && !b.fresh(w) {
@@ -70,25 +75,35 @@ func (r *round) fill(b *batch) {
 	r.graph.PutOff(later)
 }
 
-// fillLate takes what was put off into a batch. A new port is not among it before the database has all groups in which it wants places: without them
-// the policies that isolate it would not count.
-func (r *round) fillLate(b *batch, bound int) {
-	var early []graph.Work
-	for b.size < bound {
-		w, ok := r.graph.NextLate()
-		if !ok {
-			break
-		}
-		if r.setApart(w) {
-			continue
-		}
-		if b.fresh(w) && !r.placed(b, w.Owner) {
-			early = append(early, w)
-			continue
+// fillPorts takes the work of ports that may come first.
+func (r *round) fillPorts(b *batch) {
+	r.graph.TakeContents(func(w graph.Work) bool {
+		if b.size >= r.cfg.MaxBatch || r.retry.refused(w.Owner) || !r.comesFirst(b, w) {
+			return false
 		}
 		r.consider(b, w)
+		return true
+	})
+}
+
+// comesFirst reports whether work may be written before all that is pending: a new port, and a port that changes its groups. It waits for what judges
+// in the Networks where it wants places, or had them. A new port also waits until the database has all rows in which it wants places.
+func (r *round) comesFirst(b *batch, w graph.Work) bool {
+	fresh := b.fresh(w)
+	if w.Judges() || !fresh && !w.Grouped() {
+		return false
 	}
-	r.graph.PutOff(early)
+	waits := func(m nb.Member) bool {
+		owner, wanted := r.graph.Owner(m.Row)
+		return !wanted || r.graph.JudgingFor(owner) || fresh && !b.there.Has(m.Row)
+	}
+	for m := range w.Members {
+		if waits(m) {
+			return false
+		}
+	}
+	facts, _ := r.graph.Facts(w.Owner)
+	return !slices.ContainsFunc(facts.Members, waits)
 }
 
 // setApart keeps an owner whose rows the database has refused for a transaction of its own: that it fails again shall not divide the others'.
@@ -102,12 +117,6 @@ func (r *round) setApart(w graph.Work) bool {
 		r.groups = append(r.groups, []graph.Work{w})
 	}
 	return true
-}
-
-// placed reports whether the database has all rows in which an owner wants places: its switch, and groups.
-func (r *round) placed(b *batch, owner nb.Owner) bool {
-	facts, _ := r.graph.Facts(owner)
-	return !slices.ContainsFunc(facts.Members, func(m nb.Member) bool { return !b.there.Has(m.Row) })
 }
 
 // batch is what one transaction is made of.

@@ -27,10 +27,12 @@ type filling struct {
 
 func newFilling(held ...nb.Ref) *filling {
 	f := &filling{there: holding{Actual: &ovsdb.Session{}, rows: map[nb.Ref]bool{}}}
+	f.round = &round{Engine: &Engine{cfg: Config{MaxBatch: 100}, graph: graph.New(), retry: newRetries(), graves: graves{}}, drift: newDrift()}
 	for _, ref := range held {
 		f.there.rows[ref] = true
 	}
-	f.round = &round{Engine: &Engine{cfg: Config{MaxBatch: 100}, graph: graph.New(), retry: newRetries(), graves: graves{}}, drift: newDrift()}
+	f.graph.Set(nb.PortGroupOwner("calm", isolated.UUID), nb.Facts{Rows: []nb.Row{&nb.PortGroup{UUID: isolated.UUID}}})
+	f.graph.Next()
 	return f
 }
 
@@ -99,8 +101,8 @@ func TestManyThatWaitAreServedInTheirOrder(t *testing.T) {
 	}
 }
 
-// A port that was put off waits for a policy's group that is to be made: without it nothing would isolate the port.
-func TestAPortThatWasPutOffWaitsForItsGroups(t *testing.T) {
+// A port waits for a policy's group that is to be made: without it nothing would isolate the port.
+func TestAPortWaitsForItsGroups(t *testing.T) {
 	t.Parallel()
 	f := newFilling()
 	owner := f.port("port", isolated)
@@ -112,5 +114,81 @@ func TestAPortThatWasPutOffWaitsForItsGroups(t *testing.T) {
 	f.there.rows[isolated] = true
 	if f.fill(150); f.graph.Busy(owner) {
 		t.Error("a port was not taken when its group was there")
+	}
+}
+
+// policy has a Network want a policy: a group, which is a container, and an access list on it.
+func (f *filling) policy(network string) (group, policy nb.Owner) {
+	row, acl := &nb.PortGroup{UUID: "group of " + network}, &nb.ACL{UUID: "acl of " + network}
+	group, policy = nb.PortGroupOwner(network, "selected"), nb.PolicyOwner(nb.KindNetworkPolicy, network, "deny", network)
+	f.graph.Set(group, nb.Facts{Rows: []nb.Row{row}})
+	f.graph.Set(policy, nb.Facts{Rows: []nb.Row{acl}, Members: []nb.Member{{Set: nb.Set{Row: nb.RefOf(row), Column: nb.ColumnACLs}, Value: acl.UUID}}})
+	return group, policy
+}
+
+// What decides what passes in a Network is written as a whole and soon, whatever another tenant changes: between a group and its access lists, pods
+// could be open.
+func TestPoliciesOfANetworkAreWrittenTogether(t *testing.T) {
+	t.Parallel()
+	for _, elements := range []int{50, 300, 600} {
+		f := newFilling()
+		f.fill(elements)
+		group, policy := f.policy("calm")
+		taken := map[nb.Owner]int{}
+		for i := range 4 {
+			for _, u := range f.fill(elements).units {
+				taken[u.Owner] = i + 1
+			}
+		}
+		if taken[group] == 0 || taken[group] != taken[policy] {
+			t.Errorf("%d elements of somebody else in each round: the group was written in round %d, and its access list in round %d", elements, taken[group], taken[policy])
+		}
+		if left := f.graph.Pending(); left > 2 {
+			t.Errorf("%d elements of somebody else in each round: %d owners wait after 6 rounds", elements, left)
+		}
+	}
+}
+
+// Many Networks whose policies change at once have their turns, and the one that changes most does not come again before all others, although what it
+// changes are containers.
+func TestNetworksHaveTurns(t *testing.T) {
+	t.Parallel()
+	f := newFilling()
+	first := map[string]int{}
+	for i := range 30 {
+		network := fmt.Sprintf("calm-%02d", i)
+		f.graph.Set(nb.PolicyOwner(nb.KindNetworkPolicy, network, "deny", network), nb.Facts{Rows: []nb.Row{&nb.ACL{UUID: network}}})
+	}
+	for round := range 8 {
+		for _, u := range f.fill(600).units {
+			if network, _ := u.Owner.Network(); u.Owner.Kind == nb.KindNetworkPolicy && first[network] == 0 {
+				first[network] = round + 1
+			}
+		}
+	}
+	if len(first) != 30 {
+		t.Errorf("%d of 30 Networks had their policies written: %v", len(first), first)
+	}
+}
+
+// A port waits for what is pending of its Network and decides what passes: with the old access lists and the new groups it could be open, as neither
+// the old policies nor the new ones have it. So does a port that changes its groups.
+func TestAPortWaitsForThePoliciesOfItsNetwork(t *testing.T) {
+	t.Parallel()
+	for name, there := range map[string]bool{"new": false, "of other groups": true} {
+		f := newFilling(isolated)
+		f.there.rows[nb.Ref{Table: nb.TableLogicalSwitchPort, UUID: "port"}] = there
+		f.fill(600)
+		_, policy := f.policy("calm")
+		owner := f.port("port", isolated)
+		for range 4 {
+			f.fill(600)
+			if f.graph.Busy(policy) && !f.graph.Busy(owner) {
+				t.Errorf("a port %s was taken before a policy of its Network", name)
+			}
+		}
+		if f.graph.Busy(owner) {
+			t.Errorf("a port %s was not taken after the policy", name)
+		}
 	}
 }

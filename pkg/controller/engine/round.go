@@ -27,9 +27,11 @@ type round struct {
 	groups [][]graph.Work
 	// whole: what was gathered last is no such part; parted: a whole one was refused, and none was accepted since.
 	whole, parted bool
-	// lateTurn: the last batch was of work that had been put off.
-	lateTurn bool
-	drift    *drift
+	// deferred are Networks of which nothing is in the batch that is gathered.
+	deferred deferral
+	// ports: the last batch was of ports that need not wait for others.
+	ports bool
+	drift *drift
 	// begun: the database is in our epoch, and what others left in it has been looked for. opened is when the session was.
 	begun  bool
 	opened time.Time

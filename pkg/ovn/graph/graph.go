@@ -189,6 +189,9 @@ func (g *Graph) Elements(s nb.Set) []string {
 	return out
 }
 
+// Size is the number of wanted elements of a member column.
+func (g *Graph) Size(s nb.Set) int { return len(g.sets[s]) }
+
 // Owners is the number of owners.
 func (g *Graph) Owners() int { return len(g.owners) }
 

@@ -1,6 +1,10 @@
 package graph
 
-import "github.com/atoll-net/atoll/pkg/ovn/nb"
+import (
+	"slices"
+
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+)
 
 // Work is what has to be compared with the database on one owner's account.
 type Work struct {
@@ -34,8 +38,9 @@ func (w Work) Judges() bool { return w.judges }
 type work struct {
 	pending map[nb.Owner]*Work
 	queues  [3][]nb.Owner
-	// judging counts the pending work that judges.
-	judging int
+	// judging counts the pending work that judges, and judgingIn that of each Network; "" has what is of none, or of several.
+	judging   int
+	judgingIn map[string]int
 }
 
 const (
@@ -45,7 +50,7 @@ const (
 	contents
 )
 
-func newWork() work { return work{pending: map[nb.Owner]*Work{}} }
+func newWork() work { return work{pending: map[nb.Owner]*Work{}, judgingIn: map[string]int{}} }
 
 func (w *work) of(owner nb.Owner) *Work {
 	p := w.pending[owner]
@@ -80,7 +85,15 @@ func (w *work) touchMember(owner nb.Owner, m nb.Member) {
 func (w *work) judge(p *Work) {
 	if !p.judges {
 		p.judges = true
-		w.judging++
+		w.count(p.Owner, 1)
+	}
+}
+
+func (w *work) count(owner nb.Owner, n int) {
+	network, _ := owner.Network()
+	w.judging += n
+	if w.judgingIn[network] += n; w.judgingIn[network] == 0 {
+		delete(w.judgingIn, network)
 	}
 }
 
@@ -98,6 +111,27 @@ func (g *Graph) Pending() int { return len(g.work.pending) }
 // Judging is the number of owners with work that judges.
 func (g *Graph) Judging() int { return g.work.judging }
 
+// Waiting goes through the pending work, containers first.
+func (g *Graph) Waiting(yield func(Work) bool) {
+	for q, owners := range g.work.queues {
+		for _, owner := range owners {
+			p := g.work.pending[owner]
+			if p == nil || p.first && q != containers {
+				continue
+			}
+			if !yield(*p) {
+				return
+			}
+		}
+	}
+}
+
+// JudgingFor reports whether there is work that judges, and may concern the Network whose rows an owner has.
+func (g *Graph) JudgingFor(owner nb.Owner) bool {
+	network, ok := owner.Network()
+	return !ok && g.work.judging > 0 || g.work.judgingIn[network] > 0 || g.work.judgingIn[""] > 0
+}
+
 // Busy reports whether an owner has work that nobody has taken.
 func (g *Graph) Busy(owner nb.Owner) bool { return g.work.pending[owner] != nil }
 
@@ -112,20 +146,43 @@ func (g *Graph) Next() (Work, bool) {
 	return Work{}, false
 }
 
-// NextLate takes the next work that was put off and brings no containers; false when there is none.
-func (g *Graph) NextLate() (Work, bool) { return g.work.take(late) }
+// TakeContents offers all work that brings no containers, what was put off before the rest. What take wants is no longer pending; the rest keeps its
+// place.
+func (g *Graph) TakeContents(take func(Work) bool) {
+	w := &g.work
+	for _, q := range []int{late, contents} {
+		w.queues[q] = slices.DeleteFunc(w.queues[q], func(owner nb.Owner) bool {
+			p := w.pending[owner]
+			// Who brings containers stands in their queue, too.
+			if p == nil || p.first {
+				return true
+			}
+			if !take(*p) {
+				return false
+			}
+			w.remove(p)
+			return true
+		})
+	}
+}
+
+func (w *work) remove(p *Work) {
+	delete(w.pending, p.Owner)
+	if p.judges {
+		w.count(p.Owner, -1)
+	}
+}
 
 func (w *work) take(q int) (Work, bool) {
 	for len(w.queues[q]) > 0 {
 		owner := w.queues[q][0]
 		w.queues[q] = w.queues[q][1:]
-		if p := w.pending[owner]; p != nil {
-			delete(w.pending, owner)
-			if p.judges {
-				w.judging--
-			}
-			return *p, true
+		p := w.pending[owner]
+		if p == nil || p.first && q != containers {
+			continue
 		}
+		w.remove(p)
+		return *p, true
 	}
 	return Work{}, false
 }

@@ -85,6 +85,17 @@ func ParseOwner(text string) (Owner, bool) {
 	return o, true
 }
 
+// Network is the one whose rows the owner has; false when that is not known, or it has rows of several.
+func (o Owner) Network() (string, bool) {
+	switch o.Kind {
+	case KindNetwork, KindNames:
+		return o.Name, true
+	case KindPortGroup, KindOffer, KindNetworkPolicy, KindClusterNetworkPolicy:
+		return o.Part, true
+	}
+	return "", false
+}
+
 // MarshalText writes an owner as String does.
 func (o Owner) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
