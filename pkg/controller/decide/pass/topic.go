@@ -3,24 +3,30 @@ package pass
 // Topic tells which of a stage's results have changed.
 type Topic[K comparable] struct {
 	stage     Stage
-	followers []func(K)
+	followers []follower[K]
+}
+
+// follower is who hears of a topic. The stage is kept for the picture of who hears whom, which a test of package decide draws.
+type follower[K comparable] struct {
+	stage Stage
+	do    func(K)
 }
 
 // NewTopic makes a topic of a stage's results.
 func NewTopic[K comparable](stage Stage) *Topic[K] { return &Topic[K]{stage: stage} }
 
-// Follow has a stage told of what changes. It does not run before the topic's: otherwise it would hear too late.
+// Follow calls do for every changed key. The following stage must not run before the topic's, or it would hear too late.
 func (t *Topic[K]) Follow(stage Stage, do func(K)) {
 	if stage.place < t.stage.place {
 		t.stage.order.wrong("stage %s follows results of %s, which runs later", stage.name(), t.stage.name())
 	}
-	t.followers = append(t.followers, do)
+	t.followers = append(t.followers, follower[K]{stage, do})
 }
 
 // Changed says that the result of a key is another one.
 func (t *Topic[K]) Changed(key K) {
-	for _, do := range t.followers {
-		do(key)
+	for _, f := range t.followers {
+		f.do(key)
 	}
 }
 
