@@ -31,34 +31,37 @@ type text struct {
 		Created  string   `json:"created"`
 		Creators []string `json:"creators"`
 	} `json:"creationInfo"`
-	Packages []struct {
-		SPDXID                string `json:"SPDXID"`
-		Name                  string `json:"name"`
-		VersionInfo           string `json:"versionInfo"`
-		Supplier              string `json:"supplier"`
-		DownloadLocation      string `json:"downloadLocation"`
-		FilesAnalyzed         *bool  `json:"filesAnalyzed"`
-		Homepage              string `json:"homepage"`
-		SourceInfo            string `json:"sourceInfo"`
-		LicenseConcluded      string `json:"licenseConcluded"`
-		LicenseDeclared       string `json:"licenseDeclared"`
-		CopyrightText         string `json:"copyrightText"`
-		PrimaryPackagePurpose string `json:"primaryPackagePurpose"`
-		Checksums             []struct {
-			Algorithm     string `json:"algorithm"`
-			ChecksumValue string `json:"checksumValue"`
-		} `json:"checksums"`
-		ExternalRefs []struct {
-			ReferenceCategory string `json:"referenceCategory"`
-			ReferenceType     string `json:"referenceType"`
-			ReferenceLocator  string `json:"referenceLocator"`
-		} `json:"externalRefs"`
-	} `json:"packages"`
+	Packages      []part `json:"packages"`
 	Relationships []struct {
 		SPDXElementID      string `json:"spdxElementId"`
 		RelationshipType   string `json:"relationshipType"`
 		RelatedSPDXElement string `json:"relatedSpdxElement"`
 	} `json:"relationships"`
+}
+
+// part is a package of a document.
+type part struct {
+	SPDXID                string `json:"SPDXID"`
+	Name                  string `json:"name"`
+	VersionInfo           string `json:"versionInfo"`
+	Supplier              string `json:"supplier"`
+	DownloadLocation      string `json:"downloadLocation"`
+	FilesAnalyzed         *bool  `json:"filesAnalyzed"`
+	Homepage              string `json:"homepage"`
+	SourceInfo            string `json:"sourceInfo"`
+	LicenseConcluded      string `json:"licenseConcluded"`
+	LicenseDeclared       string `json:"licenseDeclared"`
+	CopyrightText         string `json:"copyrightText"`
+	PrimaryPackagePurpose string `json:"primaryPackagePurpose"`
+	Checksums             []struct {
+		Algorithm     string `json:"algorithm"`
+		ChecksumValue string `json:"checksumValue"`
+	} `json:"checksums"`
+	ExternalRefs []struct {
+		ReferenceCategory string `json:"referenceCategory"`
+		ReferenceType     string `json:"referenceType"`
+		ReferenceLocator  string `json:"referenceLocator"`
+	} `json:"externalRefs"`
 }
 
 var (
@@ -79,18 +82,42 @@ var (
 // Check reads a document, and returns what of it is not as the specification wants it.
 func Check(data []byte) (Document, []string) {
 	out := Document{Locators: map[string]int{}, Versions: map[string][]string{}}
-	var wrong []string
-	must := func(ok bool, format string, args ...any) {
-		if !ok {
-			wrong = append(wrong, fmt.Sprintf(format, args...))
-		}
-	}
 	var d text
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&d); err != nil {
 		return out, []string{err.Error()}
 	}
+	var wrong mistakes
+	wrong.header(d)
+	known := map[string]bool{d.SPDXID: true}
+	for _, p := range d.Packages {
+		wrong.must(p.Name != "", "7.1: package %s has no name", p.SPDXID)
+		wrong.must(identifier.MatchString(p.SPDXID), "7.2: identifier %q", p.SPDXID)
+		wrong.must(!known[p.SPDXID], "7.2: identifier %q stands there twice", p.SPDXID)
+		known[p.SPDXID] = true
+		wrong.packaged(p)
+		for _, r := range p.ExternalRefs {
+			out.Locators[r.ReferenceLocator]++
+		}
+		out.Versions[p.Name] = append(out.Versions[p.Name], p.VersionInfo)
+	}
+	wrong.related(d, known)
+	return out, wrong
+}
+
+// mistakes are what is not as the specification wants it.
+type mistakes []string
+
+func (m *mistakes) must(ok bool, format string, args ...any) {
+	if !ok {
+		*m = append(*m, fmt.Sprintf(format, args...))
+	}
+}
+
+// header judges what the document says of itself.
+func (m *mistakes) header(d text) {
+	must := m.must
 	must(d.SPDXVersion == "SPDX-2.3", "6.1: version is %q", d.SPDXVersion)
 	must(d.DataLicense == "CC0-1.0", "6.2: data license is %q", d.DataLicense)
 	must(d.SPDXID == "SPDXRef-DOCUMENT", "6.3: the document's identifier is %q", d.SPDXID)
@@ -103,30 +130,31 @@ func Check(data []byte) (Document, []string) {
 	}
 	_, err = time.Parse("2006-01-02T15:04:05Z", d.CreationInfo.Created)
 	must(err == nil, "6.9: created %q", d.CreationInfo.Created)
+}
 
-	known := map[string]bool{d.SPDXID: true}
-	for _, p := range d.Packages {
-		must(p.Name != "", "7.1: package %s has no name", p.SPDXID)
-		must(identifier.MatchString(p.SPDXID), "7.2: identifier %q", p.SPDXID)
-		must(!known[p.SPDXID], "7.2: identifier %q stands there twice", p.SPDXID)
-		known[p.SPDXID] = true
-		must(p.Supplier == "" || supplier.MatchString(p.Supplier), "7.5: supplier of %s is %q", p.Name, p.Supplier)
-		place, err := url.Parse(p.DownloadLocation)
-		must(p.DownloadLocation == "NOASSERTION" || p.DownloadLocation == "NONE" || err == nil && place.IsAbs(), "7.7: %s is downloaded from %q", p.Name, p.DownloadLocation)
-		// Without it files would have to be listed, with a code of verification (7.9).
-		must(p.FilesAnalyzed != nil && !*p.FilesAnalyzed, "7.8: files of %s are said to be analyzed", p.Name)
-		for _, c := range p.Checksums {
-			must(sums[c.Algorithm] != nil && sums[c.Algorithm].MatchString(c.ChecksumValue), "7.10: %s of %s is %q", c.Algorithm, p.Name, c.ChecksumValue)
-		}
-		must(slices.Contains(licenses, p.LicenseConcluded) && slices.Contains(licenses, p.LicenseDeclared), "7.13, 7.15: licences of %s", p.Name)
-		must(slices.Contains(purposes, p.PrimaryPackagePurpose), "7.24: purpose of %s is %q", p.Name, p.PrimaryPackagePurpose)
-		for _, r := range p.ExternalRefs {
-			must(slices.Contains(categories, r.ReferenceCategory), "7.21: category %q", r.ReferenceCategory)
-			must(r.ReferenceType == "purl" && purl.MatchString(r.ReferenceLocator), "F.3.5: %s %q", r.ReferenceType, r.ReferenceLocator)
-			out.Locators[r.ReferenceLocator]++
-		}
-		out.Versions[p.Name] = append(out.Versions[p.Name], p.VersionInfo)
+// packaged judges one package.
+func (m *mistakes) packaged(p part) {
+	must := m.must
+	must(p.Supplier == "" || supplier.MatchString(p.Supplier), "7.5: supplier of %s is %q", p.Name, p.Supplier)
+	place, err := url.Parse(p.DownloadLocation)
+	must(p.DownloadLocation == "NOASSERTION" || p.DownloadLocation == "NONE" || err == nil && place.IsAbs(),
+		"7.7: %s is downloaded from %q", p.Name, p.DownloadLocation)
+	// Without it files would have to be listed, with a code of verification (7.9).
+	must(p.FilesAnalyzed != nil && !*p.FilesAnalyzed, "7.8: files of %s are said to be analyzed", p.Name)
+	for _, c := range p.Checksums {
+		must(sums[c.Algorithm] != nil && sums[c.Algorithm].MatchString(c.ChecksumValue), "7.10: %s of %s is %q", c.Algorithm, p.Name, c.ChecksumValue)
 	}
+	must(slices.Contains(licenses, p.LicenseConcluded) && slices.Contains(licenses, p.LicenseDeclared), "7.13, 7.15: licences of %s", p.Name)
+	must(slices.Contains(purposes, p.PrimaryPackagePurpose), "7.24: purpose of %s is %q", p.Name, p.PrimaryPackagePurpose)
+	for _, r := range p.ExternalRefs {
+		must(slices.Contains(categories, r.ReferenceCategory), "7.21: category %q", r.ReferenceCategory)
+		must(r.ReferenceType == "purl" && purl.MatchString(r.ReferenceLocator), "F.3.5: %s %q", r.ReferenceType, r.ReferenceLocator)
+	}
+}
+
+// related judges the relationships. Nothing lies about: all that is known is said to be in what the document describes.
+func (m *mistakes) related(d text, known map[string]bool) {
+	must := m.must
 	described := 0
 	below := map[string][]string{}
 	for _, r := range d.Relationships {
@@ -138,7 +166,6 @@ func Check(data []byte) (Document, []string) {
 		}
 	}
 	must(described == 1, "11.1: the document describes %d packages", described)
-	// Nothing lies about: all is said to be in what the document describes.
 	reached, next := map[string]bool{}, []string{d.SPDXID}
 	for len(next) > 0 {
 		one := next[0]
@@ -150,5 +177,4 @@ func Check(data []byte) (Document, []string) {
 	for id := range known {
 		must(reached[id], "11: %s is in nothing", id)
 	}
-	return out, wrong
 }

@@ -94,40 +94,56 @@ func nicOf(a model.Attachment) (NIC, error) {
 	n := NIC{
 		Network: a.Network, NetworkUID: a.NetworkUID, MAC: mac, Addresses: a.Addresses, Gateways: a.Gateways, Faces: a.Faces,
 	}
+	if err := checkAddresses(a); err != nil {
+		return NIC{}, err
+	}
+	if err := checkFaces(a); err != nil {
+		return NIC{}, err
+	}
+	return n, nil
+}
+
+// checkAddresses checks the own addresses, at most one of each IP family, and their gateways.
+func checkAddresses(a model.Attachment) error {
 	families := map[bool]netip.Addr{}
 	for _, prefix := range a.Addresses {
 		address := prefix.Addr()
 		if !prefix.IsValid() || prefix.Bits() == 0 || !isHost(address) {
-			return NIC{}, fmt.Errorf("attachment of %s: %q is not an address of a pod", a.Interface, prefix)
+			return fmt.Errorf("attachment of %s: %q is not an address of a pod", a.Interface, prefix)
 		}
 		if _, twice := families[address.Is4()]; twice {
-			return NIC{}, fmt.Errorf("attachment of %s: more than one address of a family", a.Interface)
+			return fmt.Errorf("attachment of %s: more than one address of a family", a.Interface)
 		}
 		families[address.Is4()] = address
 	}
 	if len(families) == 0 {
-		return NIC{}, fmt.Errorf("attachment of %s has no address", a.Interface)
+		return fmt.Errorf("attachment of %s has no address", a.Interface)
 	}
 	routed := map[bool]bool{}
 	for _, gateway := range a.Gateways {
 		own, has := families[gateway.Is4()]
 		if !gatewayOK(gateway) || !has || gateway == own || routed[gateway.Is4()] {
-			return NIC{}, fmt.Errorf("attachment of %s: %q is not a gateway for its addresses", a.Interface, gateway)
+			return fmt.Errorf("attachment of %s: %q is not a gateway for its addresses", a.Interface, gateway)
 		}
 		routed[gateway.Is4()] = true
 	}
+	return nil
+}
+
+// checkFaces checks that there is no face, or one for each address, of its IP family.
+func checkFaces(a model.Attachment) error {
 	if len(a.Faces) == 0 {
-		return n, nil
+		return nil
 	}
 	if len(a.Faces) != len(a.Addresses) || a.NetworkUID == "" {
-		return NIC{}, fmt.Errorf("attachment of %s has %d faces for %d addresses of Network %q", a.Interface, len(a.Faces), len(a.Addresses), a.NetworkUID)
+		return fmt.Errorf("attachment of %s has %d faces for %d addresses of Network %q", a.Interface, len(a.Faces), len(a.Addresses), a.NetworkUID)
 	}
 	for i, face := range a.Faces {
 		if own := a.Addresses[i].Addr(); !isHost(face) || face.Is4() != own.Is4() {
-			return NIC{}, fmt.Errorf("attachment of %s: %q cannot be the face of %s", a.Interface, face, own)
+			return fmt.Errorf("attachment of %s: %q cannot be the face of %s", a.Interface, face, own)
 		}
 	}
-	return n, nil
+	return nil
 }
 
 // isHost reports whether an address can be a pod's own.

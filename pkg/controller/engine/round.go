@@ -94,10 +94,9 @@ func (r *round) serve(ctx context.Context) error {
 	r.graph.TouchAll()
 	r.state.Hold()
 	r.state.Connected(r.session.Rows)
-	look, again, turn, all := time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTicker(compareAllEvery)
-	defer look.Stop()
-	defer again.Stop()
-	defer turn.Stop()
+	by := timers{look: time.NewTimer(time.Hour), again: time.NewTimer(time.Hour), turn: time.NewTimer(time.Hour)}
+	defer by.stop()
+	all := time.NewTicker(compareAllEvery)
 	defer all.Stop()
 	alive := time.NewTicker(beatEvery)
 	defer alive.Stop()
@@ -106,15 +105,7 @@ func (r *round) serve(ctx context.Context) error {
 		if err := r.pump(ctx); err != nil {
 			return err
 		}
-		if d, ok := r.drift.due(time.Now()); ok && r.inflight == nil {
-			look.Reset(d)
-		}
-		if d, ok := r.retry.next(time.Now()); ok {
-			again.Reset(d)
-		}
-		if due, ok := r.state.Due(); ok {
-			turn.Reset(time.Until(due))
-		}
+		r.setTimers(by)
 		// An answer comes first: the server waits for the next transaction.
 		select {
 		case err := <-r.results:
@@ -139,20 +130,50 @@ func (r *round) serve(ctx context.Context) error {
 			if err := r.finish(ctx, err); err != nil {
 				return err
 			}
-		case <-look.C:
-		case <-turn.C:
-		case <-again.C:
+		case <-by.look.C:
+		case <-by.turn.C:
+		case <-by.again.C:
 			for _, w := range r.retry.due(time.Now()) {
 				r.graph.Return(w)
 			}
 		case <-all.C:
 			r.suspectAll()
 		case <-alive.C:
-			r.state.TellWaiting(time.Now())
-			if time.Since(r.opened) > holdLongest && r.begun {
-				r.state.Compared()
-			}
+			r.tell()
 		}
+	}
+}
+
+// tell tells pods that have waited for long what they wait for, and statuses that have been held back for long enough.
+func (r *round) tell() {
+	r.state.TellWaiting(time.Now())
+	if time.Since(r.opened) > holdLongest && r.begun {
+		r.state.Compared()
+	}
+}
+
+// timers wake the loop of a round for what is due by time alone.
+type timers struct {
+	// look is for drift, again for work that is tried again, and turn for the state.
+	look, again, turn *time.Timer
+}
+
+func (t timers) stop() {
+	t.look.Stop()
+	t.again.Stop()
+	t.turn.Stop()
+}
+
+// setTimers sets the timers of what is due next. The others stay as they are.
+func (r *round) setTimers(t timers) {
+	if d, ok := r.drift.due(time.Now()); ok && r.inflight == nil {
+		t.look.Reset(d)
+	}
+	if d, ok := r.retry.next(time.Now()); ok {
+		t.again.Reset(d)
+	}
+	if due, ok := r.state.Due(); ok {
+		t.turn.Reset(time.Until(due))
 	}
 }
 

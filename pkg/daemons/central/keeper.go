@@ -166,12 +166,7 @@ func (k *Keeper) step(ctx context.Context) (again bool, err error) {
 	step := Decide(s)
 	switch step.Action {
 	case Wait:
-		if step.Tell && step.Reason != k.said {
-			if err := k.store.warn(ctx, k.o.Node, "DatabaseLost", step.Reason); err != nil {
-				k.o.Log.WarnContext(ctx, "no Event", "error", err)
-			}
-		}
-		k.say(ctx, step.Reason)
+		k.wait(ctx, step)
 		return false, nil
 	case Refuse:
 		return false, fmt.Errorf("%w: %s: %s", ErrRefused, k.files.database(), step.Reason)
@@ -187,17 +182,7 @@ func (k *Keeper) step(ctx context.Context) (again bool, err error) {
 	case CreateDraft:
 		return true, k.files.create(ctx, s.wanted(), electionTimer(k.o.Kind))
 	case JoinDraft:
-		var others []string
-		for _, m := range s.Record.Members {
-			if m.Node != k.o.Node && m.ServerID != "" && !m.Lost {
-				others = append(others, m.raftAddress(k.o.Kind))
-			}
-		}
-		if len(others) == 0 {
-			k.say(ctx, "waiting until another member has a database")
-			return false, nil
-		}
-		return true, k.files.join(ctx, s.Record.ClusterID, s.wanted(), others)
+		return k.join(ctx, s)
 	case MoveDraft:
 		to, err := k.files.moveAside(k.files.draft())
 		if err == nil {
@@ -217,6 +202,31 @@ func (k *Keeper) step(ctx context.Context) (again bool, err error) {
 		return false, k.serve(ctx)
 	}
 	return false, fmt.Errorf("do step %d: unknown", step.Action)
+}
+
+// wait logs what the member waits for, and makes an Event of it where the step asks for one.
+func (k *Keeper) wait(ctx context.Context, step Step) {
+	if step.Tell && step.Reason != k.said {
+		if err := k.store.warn(ctx, k.o.Node, "DatabaseLost", step.Reason); err != nil {
+			k.o.Log.WarnContext(ctx, "no Event", "error", err)
+		}
+	}
+	k.say(ctx, step.Reason)
+}
+
+// join makes a draft that joins the members which have a database. It returns false while there is none.
+func (k *Keeper) join(ctx context.Context, s Situation) (again bool, err error) {
+	var others []string
+	for _, m := range s.Record.Members {
+		if m.Node != k.o.Node && m.ServerID != "" && !m.Lost {
+			others = append(others, m.raftAddress(k.o.Kind))
+		}
+	}
+	if len(others) == 0 {
+		k.say(ctx, "waiting until another member has a database")
+		return false, nil
+	}
+	return true, k.files.join(ctx, s.Record.ClusterID, s.wanted(), others)
 }
 
 // serve runs the server until it ends, or ctx, or the record does not have it any more.
@@ -401,9 +411,7 @@ func (k *Keeper) followRecord(ctx context.Context) error {
 	}
 	if d.ClusterID == "" && len(d.Members) == 0 && !slices.Contains(d.Before, k.seen.ClusterID) {
 		k.o.Log.WarnContext(ctx, "the record is lost: writing what was seen last")
-		if err := k.store.Swap(ctx, k.o.Kind, d, k.seen); err != nil && !errors.Is(err, errMoved) {
-			k.o.Log.WarnContext(ctx, "record not written", "error", err)
-		}
+		k.correct(ctx, d, k.seen)
 		return nil
 	}
 	before, _ := k.seen.Member(k.o.Node)
@@ -418,9 +426,7 @@ func (k *Keeper) followRecord(ctx context.Context) error {
 	if me.Raft != before.Raft {
 		// A version that does not know how members are reached has written the record.
 		me.Raft = before.Raft
-		if err := k.store.Swap(ctx, k.o.Kind, d, d.with(me)); err != nil && !errors.Is(err, errMoved) {
-			k.o.Log.WarnContext(ctx, "record not written", "error", err)
-		}
+		k.correct(ctx, d, d.with(me))
 		return nil
 	}
 	if err := k.guard(d); err != nil {
@@ -436,6 +442,13 @@ func (k *Keeper) followRecord(ctx context.Context) error {
 		return k.reconfigure(ctx)
 	}
 	return nil
+}
+
+// correct writes a record in place of the one that was read. That another member was faster, or that it fails, is no reason to stop.
+func (k *Keeper) correct(ctx context.Context, read, right Database) {
+	if err := k.store.Swap(ctx, k.o.Kind, read, right); err != nil && !errors.Is(err, errMoved) {
+		k.o.Log.WarnContext(ctx, "record not written", "error", err)
+	}
 }
 
 // joinsAnew reports whether the cluster has removed this member's server so that it joins anew.

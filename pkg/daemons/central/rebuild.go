@@ -33,36 +33,19 @@ type RebuildPlan struct {
 func PlanRebuild(records map[Kind]Database, discard bool) (RebuildPlan, error) {
 	p := RebuildPlan{seen: records}
 	nb, sb := records[Northbound], records[Southbound]
-	say := func(format string, args ...any) { p.Reasons = append(p.Reasons, fmt.Sprintf(format, args...)) }
 	renewed := func(d Database) bool { return d.Gone() && len(d.Before) > 0 }
-	judge := func(kind Kind, d Database) bool {
-		switch {
-		case d.Gone():
-			say("%s: there is no cluster yet", kind)
-			return false
-		case d.Lost():
-			say("%s: each member has lost its file of cluster %s", kind, d.ClusterID)
-			return true
-		case discard:
-			say("%s: cluster %s is given up; files that members still have are moved aside", kind, d.ClusterID)
-			return true
-		}
-		var have []string
-		for _, m := range d.Members {
-			if m.ServerID != "" && !m.Lost {
-				have = append(have, m.Node)
-			}
-		}
-		say("%s: not lost: as far as ConfigMap %s tells, %s has its file of cluster %s", kind, RecordName, strings.Join(have, ", "), d.ClusterID)
-		return false
-	}
 	p.Underway = renewed(nb) || renewed(sb) || sb.Held
-	north := judge(Northbound, nb) && (!sb.Held || !discard)
-	south := judge(Southbound, sb) && (!sb.Held || sb.Lost())
+	givenUp := func(kind Kind, d Database) bool {
+		yes, why := d.givenUp(kind, discard)
+		p.Reasons = append(p.Reasons, why)
+		return yes
+	}
+	north := givenUp(Northbound, nb) && (!sb.Held || !discard)
+	south := givenUp(Southbound, sb) && (!sb.Held || sb.Lost())
 	// Nodes must not hear of a southbound database that follows an empty northbound one: it is held first.
 	if north && !sb.Gone() && !sb.Held {
 		if !south {
-			say("sb: it is made of the northbound database, and goes with it")
+			p.Reasons = append(p.Reasons, "sb: it is made of the northbound database, and goes with it")
 		}
 		south = true
 	}
@@ -76,6 +59,25 @@ func PlanRebuild(records map[Kind]Database, discard bool) (RebuildPlan, error) {
 		return p, fmt.Errorf("%w: %s", ErrNothingLost, strings.Join(p.Reasons, "; "))
 	}
 	return p, nil
+}
+
+// givenUp reports whether a cluster is lost, or discarded, and why.
+func (d Database) givenUp(kind Kind, discard bool) (yes bool, why string) {
+	switch {
+	case d.Gone():
+		return false, fmt.Sprintf("%s: there is no cluster yet", kind)
+	case d.Lost():
+		return true, fmt.Sprintf("%s: each member has lost its file of cluster %s", kind, d.ClusterID)
+	case discard:
+		return true, fmt.Sprintf("%s: cluster %s is given up; files that members still have are moved aside", kind, d.ClusterID)
+	}
+	var have []string
+	for _, m := range d.Members {
+		if m.ServerID != "" && !m.Lost {
+			have = append(have, m.Node)
+		}
+	}
+	return false, fmt.Sprintf("%s: not lost: as far as ConfigMap %s tells, %s has its file of cluster %s", kind, RecordName, strings.Join(have, ", "), d.ClusterID)
 }
 
 // giveUp is a record after which members make another cluster, once.

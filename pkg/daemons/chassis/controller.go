@@ -59,17 +59,7 @@ var errPlain = errors.New("read --certificates: it is empty, and there is no con
 // Run keeps the node a chassis until ctx ends.
 func (c Controller) Run(ctx context.Context, log *slog.Logger) (err error) {
 	defer func(outer context.Context) { err = unlessTold(outer, err) }(ctx)
-	if c.Certificates == "" && c.Plaintext != PlaintextForTests {
-		return errPlain
-	}
-	if err := c.Directories.make(); err != nil {
-		return err
-	}
-	if err := waitForDatabase(ctx, c.Directories, log); err != nil {
-		return err
-	}
-	// Whoever keeps the certificates starts here, beside: certs.Keep(ctx, ...). ovn-controller itself reads files anew that have changed.
-	if err := c.waitForCertificates(ctx, log); err != nil {
+	if err := c.prepare(ctx, log); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -82,24 +72,9 @@ func (c Controller) Run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	defer local.Close()
 
-	// What the database has from before is as good as what the record had then: a node starts without the API, too.
-	var now place
-	if now.remote, err = c.remote(ctx); err != nil {
+	now, err := c.firstPlace(ctx, servers, log)
+	if err != nil || now.remote == "" {
 		return err
-	}
-	if now.cluster, err = c.external(ctx, clusterKey); err != nil {
-		return err
-	}
-	remind := time.NewTicker(remindEvery)
-	defer remind.Stop()
-	for now.remote == "" {
-		log.Info("waiting for the addresses of the southbound database", "configmap", c.Namespace+"/"+RecordName, "key", recordKey)
-		select {
-		case now = <-servers:
-		case <-remind.C:
-		case <-ctx.Done():
-			return nil
-		}
 	}
 	if err := c.apply(ctx, now); err != nil {
 		return err
@@ -113,26 +88,21 @@ func (c Controller) Run(ctx context.Context, log *slog.Logger) (err error) {
 			if next.remote != now.remote {
 				log.Info("the southbound database is elsewhere", "servers", next.remote, "before", now.remote)
 			}
-			switch next.change(now) {
+			before := now
+			now = next
+			switch next.change(before) {
 			case waits:
-				log.Info("the southbound database is made anew; flows stay as they are until it is complete", "cluster", next.cluster, "before", now.cluster)
-				next.cluster = now.cluster
+				log.Info("the southbound database is made anew; flows stay as they are until it is complete",
+					"cluster", next.cluster, "before", before.cluster)
+				now.cluster = before.cluster
 			case moved:
-				log.Info("the southbound database was made anew; ovn-controller moves to it", "cluster", next.cluster, "before", now.cluster)
-				running.stop()
-				if err := <-running.ended; err != nil {
-					log.Warn("ovn-controller did not end as it was asked to", "error", err)
-				}
-				c.move(ctx, next, log)
-				now = next
+				log.Info("the southbound database was made anew; ovn-controller moves to it", "cluster", next.cluster, "before", before.cluster)
 				now.moved = true
-				if err := c.apply(ctx, now); err != nil {
+				if running, err = c.restart(ctx, running, now, log); err != nil {
 					return err
 				}
-				running = c.begin(ctx, log)
 				continue
 			}
-			now = next
 		// A database that was made anew has none of the settings.
 		case <-local.Changed():
 		case <-local.Rewired():
@@ -143,6 +113,57 @@ func (c Controller) Run(ctx context.Context, log *slog.Logger) (err error) {
 			log.Error("settings are not written; they are when the database answers again", "error", err)
 		}
 	}
+}
+
+// prepare makes the directories, and waits for the local database and for certificates.
+func (c Controller) prepare(ctx context.Context, log *slog.Logger) error {
+	if c.Certificates == "" && c.Plaintext != PlaintextForTests {
+		return errPlain
+	}
+	if err := c.Directories.make(); err != nil {
+		return err
+	}
+	if err := waitForDatabase(ctx, c.Directories, log); err != nil {
+		return err
+	}
+	// Whoever keeps the certificates starts here, beside: certs.Keep(ctx, ...). ovn-controller itself reads files anew that have changed.
+	return c.waitForCertificates(ctx, log)
+}
+
+// restart ends ovn-controller, and starts it at another southbound database.
+func (c Controller) restart(ctx context.Context, before running, now place, log *slog.Logger) (running, error) {
+	before.stop()
+	if err := <-before.ended; err != nil {
+		log.Warn("ovn-controller did not end as it was asked to", "error", err)
+	}
+	c.move(ctx, now, log)
+	if err := c.apply(ctx, now); err != nil {
+		return running{}, err
+	}
+	return c.begin(ctx, log), nil
+}
+
+// firstPlace is where the southbound database is when ovn-controller begins; nowhere when ctx ends before that is known. What the local database has from
+// before is as good as what the record had then: a node starts without the API, too.
+func (c Controller) firstPlace(ctx context.Context, servers <-chan place, log *slog.Logger) (now place, err error) {
+	if now.remote, err = c.remote(ctx); err != nil {
+		return now, err
+	}
+	if now.cluster, err = c.external(ctx, clusterKey); err != nil {
+		return now, err
+	}
+	remind := time.NewTicker(remindEvery)
+	defer remind.Stop()
+	for now.remote == "" {
+		log.Info("waiting for the addresses of the southbound database", "configmap", c.Namespace+"/"+RecordName, "key", recordKey)
+		select {
+		case now = <-servers:
+		case <-remind.C:
+		case <-ctx.Done():
+			return place{}, nil
+		}
+	}
+	return now, nil
 }
 
 // running is an ovn-controller that is kept: ended has one value when it is not any more.

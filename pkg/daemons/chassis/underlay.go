@@ -59,15 +59,20 @@ func (u underlay) ensure(ctx context.Context) error {
 			addresses = append(addresses, p)
 		}
 	}
-	var texts []string
-	for _, p := range addresses {
-		texts = append(texts, p.String())
-	}
-	if len(texts) > 0 {
+	if len(addresses) > 0 {
+		texts := make([]string, len(addresses))
+		for i, p := range addresses {
+			texts[i] = p.String()
+		}
 		if _, err := vsctl("set", "Bridge", physicalBridge, fmt.Sprintf("external_ids:%s=%q", keyAddresses, strings.Join(texts, " "))); err != nil {
 			return err
 		}
 	}
+	return u.moveAddresses(link, on, addresses)
+}
+
+// moveAddresses gives addresses to the bridge, and takes from the link those of them that are on it.
+func (u underlay) moveAddresses(link netlink.Link, on []netlink.Addr, addresses []netip.Prefix) error {
 	bridge, err := netlink.LinkByName(physicalBridge)
 	if err != nil {
 		return fmt.Errorf("find bridge %s: %w", physicalBridge, err)

@@ -77,7 +77,7 @@ func (s Spec) Check() error {
 		return fmt.Errorf("mark: %d packets of one mark are not told apart", s.Count)
 	}
 	for _, a := range s.Targets {
-		if !a.IsValid() || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		if !ofOne(a) {
 			return fmt.Errorf("target: %s is not the address of one", a)
 		}
 	}
@@ -93,6 +93,12 @@ func (s Spec) Check() error {
 		err = fmt.Errorf("count: %d packets could take %s, and may take %s", s.Count, time.Duration(s.Count)*most, MaxTime)
 	}
 	return err
+}
+
+// ofOne reports whether an address is one host's: no group's, and not that of all.
+func ofOne(a netip.Addr) bool {
+	broadcast := netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	return a.IsValid() && a.Zone() == "" && !a.IsUnspecified() && !a.IsMulticast() && a != broadcast
 }
 
 // Reply is what became of a packet.

@@ -85,29 +85,14 @@ type Sampler struct {
 
 // Run works until ctx ends (nil), or the connection does. It ends at once when nothing is to be sampled, and nothing is.
 func (s Sampler) Run(ctx context.Context) error {
-	if s.Find != nil {
-		var err error
-		if s.Addresses, err = s.Find(ctx); err != nil {
-			return fmt.Errorf("find %s: %w", nb.DatabaseName, err)
-		}
-	}
-	dbModel, err := model.NewClientDBModel(nb.DatabaseName, map[string]model.Model{
-		nb.TableACL.String(): &sampledACL{}, tableSample: &sampleRow{}, tableCollector: &collectorRow{}, tableApp: &appRow{}, nb.TableGlobal.String(): &epochRow{},
-	})
-	if err != nil {
-		return fmt.Errorf("build model of %s: %w", nb.DatabaseName, err)
-	}
-	if sampled, err := s.look(ctx); err != nil || !s.On && !sampled {
+	addresses, needed, err := s.find(ctx)
+	if err != nil || !needed {
 		return err
 	}
-	log := logr.FromSlogHandler(s.Log.Handler())
-	options := []client.Option{client.WithLogger(&log), client.WithTLSConfig(s.TLS), client.WithLeaderOnly(len(s.Addresses) > 1)}
-	for _, a := range s.Addresses {
-		options = append(options, client.WithEndpoint(a))
-	}
-	c, err := client.NewOVSDBClient(dbModel, options...)
+	s.Addresses = addresses
+	c, err := s.client()
 	if err != nil {
-		return fmt.Errorf("set up client of %s: %w", nb.DatabaseName, err)
+		return err
 	}
 	defer c.Close()
 	ended := make(chan struct{})
@@ -116,15 +101,8 @@ func (s Sampler) Run(ctx context.Context) error {
 	if err := c.Connect(ctx); err != nil {
 		return fmt.Errorf("connect to %s: %w", nb.DatabaseName, err)
 	}
-	acl, sample, collector, app, global := &sampledACL{}, &sampleRow{}, &collectorRow{}, &appRow{}, &epochRow{}
-	monitor := c.NewMonitor(
-		client.WithTable(acl, &acl.Action, &acl.ExternalIDs, &acl.SampleNew), client.WithTable(sample, &sample.Collectors, &sample.Metadata),
-		client.WithTable(collector, &collector.ID, &collector.SetID, &collector.Probability, &collector.ExternalIDs), client.WithTable(app, &app.Type, &app.ID, &app.ExternalIDs),
-		client.WithTable(global, &global.ExternalIDs),
-	)
-	monitor.Method = ovsdb.ConditionalMonitorRPC
-	if _, err := c.Monitor(ctx, monitor); err != nil {
-		return fmt.Errorf("read ACLs of %s: %w", nb.DatabaseName, err)
+	if err := mirrorSamples(ctx, c); err != nil {
+		return err
 	}
 	changed := make(chan struct{}, 1)
 	heard := func() {
@@ -210,6 +188,55 @@ func (s Sampler) guard(ctx context.Context, c client.Client) ([]ovsdb.Operation,
 	}}, nil
 }
 
+// find returns the addresses of the servers, and whether there is anything to do: something is to be sampled, or is.
+func (s Sampler) find(ctx context.Context) (addresses []string, needed bool, err error) {
+	if s.Find != nil {
+		if s.Addresses, err = s.Find(ctx); err != nil {
+			return nil, false, fmt.Errorf("find %s: %w", nb.DatabaseName, err)
+		}
+	}
+	sampled, err := s.look(ctx)
+	return s.Addresses, s.On || sampled, err
+}
+
+// client makes a client of the tables that the Sampler reads and writes.
+func (s Sampler) client() (client.Client, error) {
+	dbModel, err := model.NewClientDBModel(nb.DatabaseName, map[string]model.Model{
+		nb.TableACL.String(): &sampledACL{}, tableSample: &sampleRow{}, tableCollector: &collectorRow{}, tableApp: &appRow{},
+		nb.TableGlobal.String(): &epochRow{},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("build model of %s: %w", nb.DatabaseName, err)
+	}
+	log := logr.FromSlogHandler(s.Log.Handler())
+	options := []client.Option{client.WithLogger(&log), client.WithTLSConfig(s.TLS), client.WithLeaderOnly(len(s.Addresses) > 1)}
+	for _, a := range s.Addresses {
+		options = append(options, client.WithEndpoint(a))
+	}
+	c, err := client.NewOVSDBClient(dbModel, options...)
+	if err != nil {
+		return nil, fmt.Errorf("set up client of %s: %w", nb.DatabaseName, err)
+	}
+	return c, nil
+}
+
+// mirrorSamples has the client mirror the columns that the Sampler looks at.
+func mirrorSamples(ctx context.Context, c client.Client) error {
+	acl, sample, collector, app, global := &sampledACL{}, &sampleRow{}, &collectorRow{}, &appRow{}, &epochRow{}
+	monitor := c.NewMonitor(
+		client.WithTable(acl, &acl.Action, &acl.ExternalIDs, &acl.SampleNew),
+		client.WithTable(sample, &sample.Collectors, &sample.Metadata),
+		client.WithTable(collector, &collector.ID, &collector.SetID, &collector.Probability, &collector.ExternalIDs),
+		client.WithTable(app, &app.Type, &app.ID, &app.ExternalIDs),
+		client.WithTable(global, &global.ExternalIDs),
+	)
+	monitor.Method = ovsdb.ConditionalMonitorRPC
+	if _, err := c.Monitor(ctx, monitor); err != nil {
+		return fmt.Errorf("read ACLs of %s: %w", nb.DatabaseName, err)
+	}
+	return nil
+}
+
 // difference is what has to be written, of at most sampledAtOnce ACLs; more when there are others.
 func (s Sampler) difference(ctx context.Context, c client.Client) (ops []ovsdb.Operation, more bool, err error) {
 	var acls []sampledACL
@@ -223,25 +250,56 @@ func (s Sampler) difference(ctx context.Context, c client.Client) (ops []ovsdb.O
 	if !s.On && len(collectors) == 0 {
 		return nil, false, nil
 	}
-	const made = "collector"
-	collector := ovsdb.UUID{GoUUID: made}
+	collector := ovsdb.UUID{GoUUID: newCollector}
 	if len(collectors) > 0 {
 		collector.GoUUID = collectors[0].UUID
 	}
-	switch {
-	case s.On && len(collectors) == 0:
-		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: tableCollector, UUIDName: made, Row: ovsdb.Row{
+	if s.On {
+		ops = append(ops, collecting(collectors, apps)...)
+	}
+	ops, changed, more := s.pointed(ops, acls, samples, collector)
+	if more || s.On {
+		return ops, more, nil
+	}
+	if changed > 0 {
+		// What Samples refer to can go only when they have gone.
+		return ops, true, nil
+	}
+	return append(ops,
+		ovsdb.Operation{Op: ovsdb.OperationDelete, Table: tableCollector, Where: isRow(collector.GoUUID)},
+		ovsdb.Operation{
+			Op: ovsdb.OperationDelete, Table: tableApp, Where: []ovsdb.Condition{includes("external_ids", nb.KeyOwner, nb.SampleOwner)},
+		}), false, nil
+}
+
+// newCollector is the name of the collector in the transaction that makes it.
+const newCollector = "collector"
+
+// collecting makes the collector and the application that samples, or mends the collector, where they are not as they should be.
+func collecting(collectors []collectorRow, apps []appRow) (ops []ovsdb.Operation) {
+	if len(collectors) == 0 {
+		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: tableCollector, UUIDName: newCollector, Row: ovsdb.Row{
 			"id": nb.SampleCollectorID, "name": "atoll", "set_id": nb.SampleSet, "probability": always, "external_ids": samplesMark(),
 		}})
-	case s.On && (collectors[0].SetID != nb.SampleSet || collectors[0].Probability != always || collectors[0].ExternalIDs[nb.KeyOwner] != nb.SampleOwner):
+	} else if c := collectors[0]; c.SetID != nb.SampleSet || c.Probability != always || c.ExternalIDs[nb.KeyOwner] != nb.SampleOwner {
 		ops = append(ops, ovsdb.Operation{
-			Op: ovsdb.OperationUpdate, Table: tableCollector, Where: isRow(collector.GoUUID),
+			Op: ovsdb.OperationUpdate, Table: tableCollector, Where: isRow(c.UUID),
 			Row: ovsdb.Row{"set_id": nb.SampleSet, "probability": always, "external_ids": samplesMark()},
 		})
 	}
-	if s.On && !slices.ContainsFunc(apps, func(r appRow) bool { return r.Type == appNew }) {
-		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: tableApp, Row: ovsdb.Row{"type": appNew, "id": nb.SampleAppNew, "external_ids": samplesMark()}})
+	if !slices.ContainsFunc(apps, func(r appRow) bool { return r.Type == appNew }) {
+		ops = append(ops, ovsdb.Operation{
+			Op: ovsdb.OperationInsert, Table: tableApp,
+			Row: ovsdb.Row{"type": appNew, "id": nb.SampleAppNew, "external_ids": samplesMark()},
+		})
 	}
+	return ops
+}
+
+// pointed adds what gives ACLs their Samples, or takes these away: of at most sampledAtOnce ACLs; more when there are others.
+func (s Sampler) pointed(
+	ops []ovsdb.Operation, acls []sampledACL, samples []sampleRow, collector ovsdb.UUID,
+) (_ []ovsdb.Operation, changed int, more bool) {
 	byPoint, ours := map[int]ovsdb.UUID{}, map[string]int{}
 	for _, row := range samples {
 		byPoint[row.Metadata] = ovsdb.UUID{GoUUID: row.UUID}
@@ -249,7 +307,6 @@ func (s Sampler) difference(ctx context.Context, c client.Client) (ops []ovsdb.O
 			ours[row.UUID] = row.Metadata
 		}
 	}
-	changed := 0
 	for _, acl := range acls {
 		now, sampled := 0, false
 		if acl.SampleNew != nil {
@@ -260,7 +317,7 @@ func (s Sampler) difference(ctx context.Context, c client.Client) (ops []ovsdb.O
 			continue
 		}
 		if changed++; changed > sampledAtOnce {
-			return ops, true, nil
+			return ops, changed, true
 		}
 		var value any = ovsdb.OvsSet{GoSet: []any{}}
 		if wanted {
@@ -275,18 +332,11 @@ func (s Sampler) difference(ctx context.Context, c client.Client) (ops []ovsdb.O
 			}
 			value = sample
 		}
-		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationUpdate, Table: nb.TableACL.String(), Where: isRow(acl.UUID), Row: ovsdb.Row{"sample_new": value}})
+		ops = append(ops, ovsdb.Operation{
+			Op: ovsdb.OperationUpdate, Table: nb.TableACL.String(), Where: isRow(acl.UUID), Row: ovsdb.Row{"sample_new": value},
+		})
 	}
-	if !s.On && changed > 0 {
-		// What Samples refer to can go only when they have gone.
-		return ops, true, nil
-	}
-	if !s.On {
-		ops = append(ops,
-			ovsdb.Operation{Op: ovsdb.OperationDelete, Table: tableCollector, Where: isRow(collector.GoUUID)},
-			ovsdb.Operation{Op: ovsdb.OperationDelete, Table: tableApp, Where: []ovsdb.Condition{includes("external_ids", nb.KeyOwner, nb.SampleOwner)}})
-	}
-	return ops, false, nil
+	return ops, changed, false
 }
 
 // samplesMark is the external_ids of the rows by which OVN samples for us.

@@ -141,11 +141,6 @@ func (c *cluster) apply(ctx context.Context, pods []pod, how way) (out arrival, 
 	if err != nil {
 		return out, err
 	}
-	defer func() {
-		if events != nil {
-			events.Stop()
-		}
-	}()
 	meter, err := lab.StartMeter(c.Families...)
 	if err != nil {
 		return out, err
@@ -174,32 +169,12 @@ func (c *cluster) apply(ctx context.Context, pods []pod, how way) (out arrival, 
 			return nil
 		})
 	}()
-	ready := map[string]time.Time{}
-	var late *lateError
-	for len(missing) > 0 && late == nil {
-		select {
-		case e, open := <-events.ResultChan():
-			if !open && ctx.Err() != nil {
-				continue
-			}
-			if !open {
-				// The API server ends the watch of who reads too slowly. A new one begins with all that is there.
-				if events, err = c.watchPods(ctx); err != nil {
-					return out, err
-				}
-				continue
-			}
-			if p, ok := e.Object.(*corev1.Pod); ok && missing[p.Name] && isReady(p) {
-				ready[p.Name] = time.Now()
-				delete(missing, p.Name)
-				close(seen[p.Name])
-			}
-		case <-ctx.Done():
-			if !errors.As(context.Cause(ctx), &late) {
-				return out, fmt.Errorf("wait for pods: %d are not Ready: %w", len(missing), ctx.Err())
-			}
-			late.late, late.within = len(missing), how.within
-		}
+	ready, late, err := c.awaitReady(ctx, events, missing, seen)
+	if err != nil {
+		return out, err
+	}
+	if late != nil {
+		late.within = how.within
 	}
 	if err := <-made; err != nil && late == nil {
 		return out, fmt.Errorf("create pods: %w", err)
@@ -224,6 +199,46 @@ func (c *cluster) apply(ctx context.Context, pods []pod, how way) (out arrival, 
 		return out, late
 	}
 	return out, nil
+}
+
+// awaitReady waits until none is missing, says when each became Ready, and closes its channel of seen. When ctx ends by a
+// lateError, it returns that one. It stops events.
+func (c *cluster) awaitReady(
+	ctx context.Context, events watch.Interface, missing map[string]bool, seen map[string]chan struct{},
+) (ready map[string]time.Time, late *lateError, err error) {
+	defer func() {
+		if events != nil {
+			events.Stop()
+		}
+	}()
+	ready = map[string]time.Time{}
+	for len(missing) > 0 {
+		select {
+		case e, open := <-events.ResultChan():
+			if !open && ctx.Err() != nil {
+				continue
+			}
+			if !open {
+				// The API server ends the watch of who reads too slowly. A new one begins with all that is there.
+				if events, err = c.watchPods(ctx); err != nil {
+					return nil, nil, err
+				}
+				continue
+			}
+			if p, ok := e.Object.(*corev1.Pod); ok && missing[p.Name] && isReady(p) {
+				ready[p.Name] = time.Now()
+				delete(missing, p.Name)
+				close(seen[p.Name])
+			}
+		case <-ctx.Done():
+			if !errors.As(context.Cause(ctx), &late) {
+				return nil, nil, fmt.Errorf("wait for pods: %d are not Ready: %w", len(missing), ctx.Err())
+			}
+			late.late = len(missing)
+			return ready, late, nil
+		}
+	}
+	return ready, nil, nil
 }
 
 func (c *cluster) watchPods(ctx context.Context) (watch.Interface, error) {

@@ -122,23 +122,29 @@ func (d drawer) pod() (int, random.Placed) {
 	return i, d.Pods[i]
 }
 
+// api asks for the Kubernetes API, by the address of its Service or by its server's.
+func (d drawer) api(q *Question) {
+	q.Strange, q.Spec.Port = true, apiPort
+	if q.address(d.API[d.IntN(len(d.API))]); d.IntN(2) == 0 {
+		q.address(d.APIServer.Addr())
+		q.Spec.Port = d.APIServer.Port()
+	}
+}
+
 // question draws one of a kind; false where the ends that came up have nothing to say to each other.
 func (d drawer) question(kind Kind) (Question, bool) {
 	i, from := d.pod()
 	q := Question{Kind: kind, From: i, Spec: api.ExplanationSpec{From: from.String(), Port: wire.DefaultPort}}
-	// A face belongs to one pod alone, so that it names the sender, too.
-	if len(from.Faces) > 0 && d.IntN(8) == 0 {
-		q.Spec.From = from.Faces[0].String()
-	}
+	d.byFace(&q, from)
 	protocols := []wire.Protocol{wire.TCP, wire.UDP, wire.ICMP}
 	_, to := d.pod()
 	switch kind {
-	case ToPod, ToOwnOf:
+	case ToPod:
 		q.Meant, q.Dial, q.Spec.To = to.UID, slices.Concat(to.Own, to.Faces), to.String()
-		if kind == ToOwnOf {
-			q.Spec.From, q.Spec.Network, q.Spec.To = from.String(), to.Network, to.Own[d.IntN(len(to.Own))].String()
-		}
-		if kind == ToOwnOf && to.Network == from.Network {
+	case ToOwnOf:
+		q.Meant, q.Dial = to.UID, slices.Concat(to.Own, to.Faces)
+		q.Spec.From, q.Spec.Network, q.Spec.To = from.String(), to.Network, to.Own[d.IntN(len(to.Own))].String()
+		if to.Network == from.Network {
 			return q, false // asked with the own Network it means the address alone
 		}
 	case ToOwn:
@@ -158,11 +164,8 @@ func (d drawer) question(kind Kind) (Question, bool) {
 		q.Spec.To, q.Dial, q.Strange, q.Spec.Port = "node/"+name, d.Nodes[name], true, kubeletPort
 		protocols = []wire.Protocol{wire.TCP, wire.ICMP}
 	case ToAPI:
-		q.Strange, q.Spec.Port, protocols = true, apiPort, protocols[:1]
-		if q.address(d.API[d.IntN(len(d.API))]); d.IntN(2) == 0 {
-			q.address(d.APIServer.Addr())
-			q.Spec.Port = d.APIServer.Port()
-		}
+		d.api(&q)
+		protocols = protocols[:1]
 	case FromNode, FromOutside:
 		d.place(&q, kind, to)
 		protocols = protocols[:2]
@@ -171,16 +174,28 @@ func (d drawer) question(kind Kind) (Question, bool) {
 	if slices.Contains(d.Mute, from.UID) && protocol == wire.ICMP || slices.Contains(d.Mute, to.UID) {
 		protocol = wire.TCP
 	}
+	d.by(&q, protocol)
+	if q.Place == "" {
+		q.Dial = d.Spoken(i, q.Dial)
+	}
+	return q, (q.Place != "" || q.Meant != from.UID) && (q.Name != "" || len(q.Dial) > 0)
+}
+
+// byFace sometimes names the sender by its face, which belongs to one pod alone.
+func (d drawer) byFace(q *Question, from random.Placed) {
+	if len(from.Faces) > 0 && d.IntN(8) == 0 {
+		q.Spec.From = from.Faces[0].String()
+	}
+}
+
+// by sets the protocol, and sometimes another port by TCP.
+func (d drawer) by(q *Question, protocol wire.Protocol) {
 	q.Spec.Protocol = string(protocol)
 	if protocol == wire.ICMP {
 		q.Spec.Port = 0
 	} else if protocol == wire.TCP && q.Spec.Port == wire.DefaultPort && !q.Strange && d.IntN(6) == 0 {
 		q.Spec.Port = otherPort
 	}
-	if q.Place == "" {
-		q.Dial = d.Spoken(i, q.Dial)
-	}
-	return q, (q.Place != "" || q.Meant != from.UID) && (q.Name != "" || len(q.Dial) > 0)
 }
 
 // address has the question be about an address as the sender dials it.

@@ -106,6 +106,30 @@ func (k *knife) caseOf(c *Case) {
 		from(k, &c.Doors[i].Pods, min(1, len(c.Doors[i].Pods)))
 		from(k, &c.Doors[i].Servers, min(1, len(c.Doors[i].Servers)))
 	}
+	k.unusedPods(c)
+	for i := range c.ClusterPolicies {
+		k.clusterPolicy(&c.ClusterPolicies[i].Spec)
+	}
+	for i := range c.Policies {
+		k.policy(c, i)
+	}
+	for i := range c.Pods {
+		k.pod(&c.Pods[i])
+	}
+	for i := 0; i < len(c.Namespaces) && !k.cut; i++ {
+		name := c.Namespaces[i].Name
+		used := slices.ContainsFunc(c.Pods, func(p oracle.Pod) bool { return p.Namespace == name })
+		if !used && k.here() {
+			c.Namespaces = slices.Delete(c.Namespaces, i, i+1)
+		}
+	}
+	for i := range c.Namespaces {
+		k.labels(c.Namespaces[i].Labels)
+	}
+}
+
+// unusedPods cuts pods that are no packet's end and behind no door.
+func (k *knife) unusedPods(c *Case) {
 	for i := 0; i < len(c.Pods) && !k.cut; i++ {
 		name := c.Pods[i].Key()
 		faces := c.Pods[i].Faces
@@ -119,31 +143,17 @@ func (k *knife) caseOf(c *Case) {
 			c.Pods = slices.Delete(c.Pods, i, i+1)
 		}
 	}
-	for i := range c.ClusterPolicies {
-		k.clusterPolicy(&c.ClusterPolicies[i].Spec)
+}
+
+// pod cuts from one pod.
+func (k *knife) pod(p *oracle.Pod) {
+	k.labels(p.Labels)
+	from(k, &p.Spec.InitContainers, 0)
+	for j := range p.Spec.Containers {
+		from(k, &p.Spec.Containers[j].Ports, 0)
 	}
-	for i := range c.Policies {
-		k.policy(c, i)
-	}
-	for i := range c.Pods {
-		k.labels(c.Pods[i].Labels)
-		from(k, &c.Pods[i].Spec.InitContainers, 0)
-		for j := range c.Pods[i].Spec.Containers {
-			from(k, &c.Pods[i].Spec.Containers[j].Ports, 0)
-		}
-		if c.Pods[i].DeletionTimestamp != nil && !k.cut && k.here() {
-			c.Pods[i].DeletionTimestamp = nil
-		}
-	}
-	for i := 0; i < len(c.Namespaces) && !k.cut; i++ {
-		name := c.Namespaces[i].Name
-		used := slices.ContainsFunc(c.Pods, func(p oracle.Pod) bool { return p.Namespace == name })
-		if !used && k.here() {
-			c.Namespaces = slices.Delete(c.Namespaces, i, i+1)
-		}
-	}
-	for i := range c.Namespaces {
-		k.labels(c.Namespaces[i].Labels)
+	if p.DeletionTimestamp != nil && !k.cut && k.here() {
+		p.DeletionTimestamp = nil
 	}
 }
 

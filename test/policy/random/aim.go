@@ -186,6 +186,12 @@ func aimed(t *rapid.T, c oracle.Cluster, at target) oracle.Packet {
 		aimPort(t, c, &p)
 		return p
 	}
+	to.aim(t, c, &p)
+	return p
+}
+
+// aim draws a packet's port: one that the rule means, or one right beside.
+func (to aimedPort) aim(t *rapid.T, c oracle.Cluster, p *oracle.Packet) {
 	p.Protocol = to.protocol
 	if to.name != "" {
 		p.Port = 80
@@ -194,11 +200,10 @@ func aimed(t *rapid.T, c oracle.Cluster, at target) oracle.Packet {
 				p.Protocol, p.Port = port.Protocol, uint16(port.ContainerPort)
 			}
 		}
-		return p
+		return
 	}
 	number := rapid.SampledFrom([]int32{to.first, to.last, to.last + 1, to.first - 1}).Draw(t, "port")
 	p.Port = uint16(min(max(number, 1), 65535))
-	return p
 }
 
 // withPort are the ends at which a port has a name; all if it has it nowhere.

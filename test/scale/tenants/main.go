@@ -82,13 +82,23 @@ type measuring struct {
 	nodes []*node
 }
 
-// measure starts everything, measures and ends everything.
-func measure(ctx context.Context, o options) (_ results, err error) {
+// check refuses sizes with which nothing can be measured.
+func (o options) check() error {
 	if o.tenants < 8 || o.consumers < 1 || o.more < 1 || o.joined < 2 || o.joined > compatible.MaxJoined || o.edges < 1 {
-		return results{}, fmt.Errorf("--tenants=%d, --consumers=%d, --more=%d, --joined=%d, --edges=%d: at least 8, 1, 1, 2 and 1 are needed, and at most %d are joined", o.tenants, o.consumers, o.more, o.joined, o.edges, compatible.MaxJoined)
+		return fmt.Errorf(
+			"--tenants=%d, --consumers=%d, --more=%d, --joined=%d, --edges=%d: at least 8, 1, 1, 2 and 1 are needed, and at most %d are joined",
+			o.tenants, o.consumers, o.more, o.joined, o.edges, compatible.MaxJoined)
 	}
 	if !slices.Contains([]string{"", "consumers", "joined", "restless"}, o.only) {
-		return results{}, fmt.Errorf("--only=%s: it is consumers, joined, restless, or empty for all", o.only)
+		return fmt.Errorf("--only=%s: it is consumers, joined, restless, or empty for all", o.only)
+	}
+	return nil
+}
+
+// measure starts everything, measures and ends everything.
+func measure(ctx context.Context, o options) (_ results, err error) {
+	if err := o.check(); err != nil {
+		return results{}, err
 	}
 	m := &measuring{o: o, progress: lab.NewProgress(os.Stderr), out: results{
 		PodsPerNetwork: o.pods, Nodes: o.nodes, Processors: runtime.NumCPU(),
