@@ -27,6 +27,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 	"github.com/atoll-net/atoll/pkg/process/build"
 	"github.com/atoll-net/atoll/pkg/process/daemon"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // Config is what the agent is told when it starts.
@@ -104,10 +105,10 @@ type Agent struct {
 	leader   leader
 	networks dynamic.Interface
 	bindings bindings
-	// nudge asks for a sweep before its time. It holds at most one.
-	nudge chan struct{}
-	// told has the node's own report looked at. It holds at most one.
-	told chan struct{}
+	// nudge asks for a sweep before its time.
+	nudge wake.Signal
+	// told has the node's own report looked at.
+	told wake.Signal
 	// swept is closed after the first sweep that found pods and database read: then pods can be served. Its
 	// repairs need not all have worked: what cannot be removed does not keep a node from serving, and is tried,
 	// logged and counted again with every sweep.
@@ -179,8 +180,8 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 		southbound: vswitch.Servers(config.Southbound),
 		log:        log,
 		teller:     newTeller(config.Node, nil, log),
-		nudge:      make(chan struct{}, 1),
-		told:       make(chan struct{}, 1),
+		nudge:      wake.NewSignal(),
+		told:       wake.NewSignal(),
 		swept:      make(chan struct{}),
 	}
 	a.flows = flows.New(flows.Config{Node: config.Node, Switch: ovs, Southbound: database.read, Lives: a.lives, Log: log})

@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/node/observe"
 	"github.com/atoll-net/atoll/pkg/node/ping"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -44,11 +45,11 @@ func proved(t *testing.T, on []lookout, from *testPod, protocol model.Protocol, 
 	var (
 		mu     sync.Mutex
 		seen   = map[string][]nodeapi.Point{}
-		beats  = make([]chan struct{}, len(on))
+		beats  = make([]wake.Signal, len(on))
 		ending = make(chan error, len(on))
 	)
 	for i, l := range on {
-		beats[i] = make(chan struct{}, 1)
+		beats[i] = wake.NewSignal()
 		go func() {
 			ending <- l.inside(func() error {
 				return l.agent.inquiry().Observe(ctx, q, func(line nodeapi.ObserveLine) error {
@@ -61,10 +62,7 @@ func proved(t *testing.T, on []lookout, from *testPod, protocol model.Protocol, 
 					if line.Dropped > 0 {
 						t.Errorf("on %s %d packets are dropped", l.name, line.Dropped)
 					}
-					select {
-					case beats[i] <- struct{}{}:
-					default:
-					}
+					beats[i].Send()
 					return nil
 				})
 			})

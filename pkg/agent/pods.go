@@ -11,6 +11,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/agent/attachment"
 	"github.com/atoll-net/atoll/pkg/agent/cni"
 	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // pod is what the agent keeps of a pod object.
@@ -40,7 +41,7 @@ type pods struct {
 	mu      sync.Mutex
 	byKey   map[model.PodKey]pod
 	byUID   map[string]model.PodKey
-	waiting map[model.PodKey]map[chan struct{}]struct{}
+	waiting wake.Waiters[model.PodKey]
 	synced  bool
 	// known is closed once all pods of the node have been seen.
 	known chan struct{}
@@ -48,10 +49,9 @@ type pods struct {
 
 func newPods() *pods {
 	return &pods{
-		byKey:   map[model.PodKey]pod{},
-		byUID:   map[string]model.PodKey{},
-		waiting: map[model.PodKey]map[chan struct{}]struct{}{},
-		known:   make(chan struct{}),
+		byKey: map[model.PodKey]pod{},
+		byUID: map[string]model.PodKey{},
+		known: make(chan struct{}),
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *pods) set(p pod) {
 	}
 	s.byKey[p.key] = p
 	s.byUID[p.uid] = p.key
-	s.wake(p.key)
+	s.waiting.Wake(p.key)
 }
 
 // remove forgets a pod, unless another has its name already.
@@ -75,17 +75,7 @@ func (s *pods) remove(key model.PodKey, uid string) {
 	if s.byKey[key].uid == uid {
 		delete(s.byKey, key)
 	}
-	s.wake(key)
-}
-
-// wake is called with the lock held. A wake-up that is still unread is enough.
-func (s *pods) wake(key model.PodKey) {
-	for w := range s.waiting[key] {
-		select {
-		case w <- struct{}{}:
-		default:
-		}
-	}
+	s.waiting.Wake(key)
 }
 
 func (s *pods) setSynced() {
@@ -125,30 +115,11 @@ func (s *pods) all() []pod {
 	return slices.Collect(maps.Values(s.byKey))
 }
 
-// watch registers interest in a pod until stop is called.
-func (s *pods) watch(key model.PodKey) (woken <-chan struct{}, stop func()) {
-	w := make(chan struct{}, 1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting[key] == nil {
-		s.waiting[key] = map[chan struct{}]struct{}{}
-	}
-	s.waiting[key][w] = struct{}{}
-	return w, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.waiting[key], w)
-		if len(s.waiting[key]) == 0 {
-			delete(s.waiting, key)
-		}
-	}
-}
-
 // await waits until the pod that the runtime means has an attachment for an interface that can be configured.
 // The error of a context that ends says what was missing and where to look. A pod that goes meanwhile is not
 // waited for: the runtime cannot take its sandbox down before the answer.
 func (s *pods) await(ctx context.Context, ref cni.PodRef, iface string) (pod, attachment.NIC, error) {
-	woken, stop := s.watch(ref.Key())
+	woken, stop := s.waiting.Watch(ref.Key())
 	defer stop()
 	for seen := false; ; {
 		p, found := s.get(ref.Key())

@@ -16,6 +16,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/agent/cni"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/kube/follow"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 func TestAwaitWakesForItsPodOnly(t *testing.T) {
@@ -50,8 +51,8 @@ func TestAwaitWakesForItsPodOnly(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if len(s.waiting) > 0 {
-			t.Errorf("still waiting: %v", s.waiting)
+		if n := s.waiting.Len(); n > 0 {
+			t.Errorf("%d pods are still watched", n)
 		}
 	})
 }
@@ -132,7 +133,7 @@ func TestStaticPodIsKnownByItsMirror(t *testing.T) {
 
 func TestWatchKeepsPodsApart(t *testing.T) {
 	t.Parallel()
-	a := &Agent{pods: newPods(), nudge: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
+	a := &Agent{pods: newPods(), nudge: wake.NewSignal(), log: slog.New(slog.DiscardHandler)}
 	object := func(uid string) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "red", Name: "one", UID: types.UID(uid),

@@ -22,6 +22,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/match"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -38,7 +39,7 @@ type judged struct {
 	halt func()
 
 	mu      sync.Mutex
-	ready   chan struct{}
+	ready   wake.Signal
 	changes model.Changes
 	pods    map[model.PodKey]*model.Pod
 	nodes   map[string]*model.Node
@@ -47,7 +48,7 @@ type judged struct {
 func newJudged(t *testing.T) *judged {
 	t.Helper()
 	j := &judged{
-		node: newNode(t), ready: make(chan struct{}, 1), changes: model.NewChanges(),
+		node: newNode(t), ready: wake.NewSignal(), changes: model.NewChanges(),
 		pods: map[model.PodKey]*model.Pod{}, nodes: map[string]*model.Node{},
 	}
 	j.startOVN()
@@ -116,10 +117,7 @@ func (j *judged) change(f func(*model.Changes)) {
 	j.mu.Lock()
 	f(&j.changes)
 	j.mu.Unlock()
-	select {
-	case j.ready <- struct{}{}:
-	default:
-	}
+	j.ready.Send()
 }
 
 func (j *judged) policy(p model.Policy) {

@@ -51,7 +51,7 @@ func (a *Agent) watchReports(ctx context.Context, client dynamic.Interface) erro
 // retell has the node's own report looked at.
 func (a *Agent) retell(node string) {
 	if node == a.node {
-		notify(a.told)
+		a.told.Send()
 	}
 }
 

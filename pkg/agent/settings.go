@@ -18,7 +18,7 @@ func (a *Agent) followConfig(ctx context.Context, client dynamic.Interface) erro
 		a.flows.Want(s.Flows.On)
 		a.world.SetSynced(world.Settings)
 		a.sweepSoon()
-		notify(a.told)
+		a.told.Send()
 	})
 	return nil
 }

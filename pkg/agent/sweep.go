@@ -54,15 +54,7 @@ func (a *Agent) sweepForever(ctx context.Context) error {
 }
 
 // sweepSoon asks for a sweep before its time.
-func (a *Agent) sweepSoon() { notify(a.nudge) }
-
-// notify wakes whoever reads from c. A notice that is still unread is enough.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (a *Agent) sweepSoon() { a.nudge.Send() }
 
 // sweep removes what crashes left behind, gives back to the bridge the ports of living pods that the
 // database has lost, and puts right those that say something else. It does nothing before both pods and database have been read.

@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube/follow"
 	"github.com/atoll-net/atoll/pkg/kube/intake"
 	"github.com/atoll-net/atoll/pkg/kube/shutout"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // podSelector leaves away, at the API server, the pods that intake.Pod leaves away: not scheduled, on the
@@ -39,7 +40,7 @@ type Options struct {
 // and to the objects of Gateway API while the cluster has it.
 type Feed struct {
 	log      *slog.Logger
-	ready    chan struct{}
+	ready    wake.Signal
 	kinds    []kind
 	statuses *statuses[string, v1alpha1.NetworkStatus]
 	tenants  *statuses[string, v1alpha1.TenantStatus]
@@ -77,7 +78,7 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		return nil, err
 	}
 	f := &Feed{
-		log: opts.Logger, ready: make(chan struct{}, 1), statuses: newStatuses[string, v1alpha1.NetworkStatus](), refusals: refusals{},
+		log: opts.Logger, ready: wake.NewSignal(), statuses: newStatuses[string, v1alpha1.NetworkStatus](), refusals: refusals{},
 		tenants: newStatuses[string, v1alpha1.TenantStatus](),
 		pods:    newGathered[model.PodKey](samePod),
 		nodes:   newGathered[string](sameNode),
@@ -214,14 +215,6 @@ func kindOf[K comparable, V any](source follow.Source, from *gathered[K, V], int
 }
 
 func changedPolicies(c *model.Changes) *map[model.PolicyKey]*model.Policy { return &c.Policies }
-
-// signal wakes whoever waits on Ready; it never blocks.
-func (f *Feed) signal() {
-	select {
-	case f.ready <- struct{}{}:
-	default:
-	}
-}
 
 // tellOfPods has tell called, with none of our locks held, after whatever happens to a pod, news or not.
 func (f *Feed) tellOfPods(tell func(model.PodKey)) {

@@ -97,7 +97,7 @@ func (f *Feed) follow(ctx context.Context, has offered) {
 	g.known = true
 	f.mu.Unlock()
 	if first {
-		f.signal()
+		f.ready.Send()
 	}
 }
 
@@ -123,7 +123,7 @@ func (f *Feed) end(s *optional, still bool) {
 		s.lost()
 	}
 	f.mu.Unlock()
-	f.signal()
+	f.ready.Send()
 }
 
 func (f *Feed) stopGateways() {

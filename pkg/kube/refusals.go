@@ -62,7 +62,7 @@ func (f *Feed) reportLocked(key model.PodKey, why string) {
 	p := *known
 	p.Unwritable = why
 	if f.pods.set(key, &p) {
-		f.signal()
+		f.ready.Send()
 	}
 }
 

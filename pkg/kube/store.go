@@ -38,7 +38,7 @@ func (s sink[K, V]) Set(k K, v *V) {
 	news := s.to.set(k, v)
 	s.feed.mu.Unlock()
 	if news {
-		s.feed.signal()
+		s.feed.ready.Send()
 	}
 	if s.changed != nil {
 		s.changed(k)
@@ -58,7 +58,7 @@ func (s sink[K, V]) Replace(all map[K]*V) {
 	}
 	s.to.listed = true
 	s.feed.mu.Unlock()
-	s.feed.signal()
+	s.feed.ready.Send()
 	if s.changed != nil {
 		for k := range all {
 			s.changed(k)

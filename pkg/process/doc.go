@@ -3,6 +3,7 @@
 //	build       the version of a program
 //	daemon      parts of a program that end together, its signals, its HTTP servers
 //	progress    the steps of a long operation, shown while it works
+//	wake        a wake-up for whoever waits for a change
 //	turns       how much is done at once, and for whom
 //	connlimit   how many connections are open whose clients are not known yet
 //	rlimit      limits of the process

@@ -24,6 +24,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -73,16 +74,13 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 	defer stop()
 
 	// The Lease, as the controller holds it.
-	leads := make(chan struct{}, 1)
+	leads := wake.NewSignal()
 	running.Go(func() {
 		options := kube.LeadOptions{Namespace: "red", Name: "leads", Identity: "one", Logger: slog.New(slog.DiscardHandler)}
 		// On a machine that stands still for seconds it is lost, whatever inspection does.
 		for ctx.Err() == nil {
 			err := kube.Lead(ctx, c.config(controllerUser), options, func(term context.Context, _ string) {
-				select {
-				case leads <- struct{}{}:
-				default:
-				}
+				leads.Send()
 				<-term.Done()
 			})
 			if ctx.Err() == nil {

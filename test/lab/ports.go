@@ -13,6 +13,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // port is what we look at of a logical switch port.
@@ -40,7 +41,7 @@ func (p *port) EqualsModel(other model.Model) bool {
 // Ports knows when each logical switch port was first seen in the database, and which are there.
 type Ports struct {
 	client client.Client
-	news   chan struct{}
+	news   wake.Signal
 
 	mu   sync.Mutex
 	seen map[string]time.Time
@@ -68,7 +69,7 @@ func watchPorts(ctx context.Context, address string) (*Ports, error) {
 
 // newPorts notes when rows come and go; nameOf is the name of a row's port.
 func newPorts(c client.Client, nameOf func(model.Model) (string, bool)) *Ports {
-	p := &Ports{client: c, news: make(chan struct{}, 1), seen: map[string]time.Time{}, gone: map[string]time.Time{}}
+	p := &Ports{client: c, news: wake.NewSignal(), seen: map[string]time.Time{}, gone: map[string]time.Time{}}
 	c.Cache().AddEventHandler(&cache.EventHandlerFuncs{
 		AddFunc: func(_ string, m model.Model) {
 			if name, ok := nameOf(m); ok {
@@ -113,7 +114,7 @@ func (p *Ports) saw(name string, at time.Time) {
 	p.seen[name] = at
 	delete(p.gone, name)
 	p.mu.Unlock()
-	p.signal()
+	p.news.Send()
 }
 
 func (p *Ports) lost(name string, at time.Time) {
@@ -121,14 +122,7 @@ func (p *Ports) lost(name string, at time.Time) {
 	delete(p.seen, name)
 	p.gone[name] = at
 	p.mu.Unlock()
-	p.signal()
-}
-
-func (p *Ports) signal() {
-	select {
-	case p.news <- struct{}{}:
-	default:
-	}
+	p.news.Send()
 }
 
 // Seen says when a port that is there came.

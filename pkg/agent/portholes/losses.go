@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/node/porthole"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 const (
@@ -21,18 +22,12 @@ const SweptLoss = "loss"
 // FollowLosses mends what goes on the node that portholes need, as soon as it goes, whenever it is known whom portholes are for: addresses, routes and links, by
 // a network manager or by hand, with what the kernel takes along, and rules, when a firewall is loaded anew. It ends with ctx.
 func (p *Portholes) FollowLosses(ctx context.Context, known func() bool) error {
-	lost := make(chan struct{}, 1)
-	signal := func() {
-		select {
-		case lost <- struct{}{}:
-		default:
-		}
-	}
+	lost := wake.NewSignal()
 	followed := make(chan struct{})
 	go func() { // ends with ctx
 		defer close(followed)
 		for ctx.Err() == nil {
-			if err := porthole.FollowLosses(ctx, signal); err != nil && ctx.Err() == nil {
+			if err := porthole.FollowLosses(ctx, lost.Send); err != nil && ctx.Err() == nil {
 				p.Log.Warn("what the kernel loses is not followed; it is tried again", "error", err)
 			}
 			pause(ctx, lossPause)

@@ -19,6 +19,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/node/porthole"
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // Infrastructure is what the AtollConfig says of the cluster's infrastructure, beside what else is read from the API.
@@ -65,8 +66,9 @@ func Kinds() []Kind { return []Kind{Networks, Nodes, Service, Endpoints, Reports
 type World struct {
 	self  string
 	infra Infrastructure
-	// changed receives a value after each change. It holds at most one.
-	changed chan struct{}
+	// changed is sent after each change, and wakes who follows all of them; waiting are those who wait for something.
+	changed wake.Signal
+	waiting wake.Waiters[struct{}]
 
 	mu sync.Mutex
 	// networks by UID: one that is made anew under its name is another.
@@ -94,14 +96,13 @@ type World struct {
 	// local are the node's own addresses, of which the API need not know.
 	local   []netip.Addr
 	missing map[Kind]bool
-	waiting map[chan struct{}]struct{}
 }
 
 // New makes the world of a node, of which nothing has been seen.
 func New(self string) *World {
 	w := &World{
 		self:     self,
-		changed:  make(chan struct{}, 1),
+		changed:  wake.NewSignal(),
 		networks: map[string]*model.Network{},
 		nodes:    map[string]*model.Node{},
 		reports:  map[string]*model.NodeReport{},
@@ -110,7 +111,6 @@ func New(self string) *World {
 		servers:  map[string][]netip.AddrPort{},
 		machines: map[string][]netip.Addr{},
 		missing:  map[Kind]bool{},
-		waiting:  map[chan struct{}]struct{}{},
 	}
 	w.peers = newPeers(w.infra, nil)
 	for _, k := range Kinds() {
@@ -130,18 +130,8 @@ func (w *World) update(change func() (news bool)) {
 	if !change() {
 		return
 	}
-	for c := range w.waiting {
-		wakeUp(c)
-	}
-	wakeUp(w.changed)
-}
-
-// wakeUp wakes whoever reads from c. A wake-up that is still unread is enough.
-func wakeUp(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	w.waiting.Wake(struct{}{})
+	w.changed.Send()
 }
 
 // SetInfrastructure records what the AtollConfig says.
@@ -249,15 +239,8 @@ func (w *World) Network(uid string) *model.Network {
 // Await waits until a pod with faces can have its porthole: its Network is known, and its faces are of this node's. The
 // error of a context that ends says what was missing and where to look.
 func (w *World) Await(ctx context.Context, n attachment.NIC) error {
-	woken := make(chan struct{}, 1)
-	w.mu.Lock()
-	w.waiting[woken] = struct{}{}
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.waiting, woken)
-	}()
+	woken, stop := w.waiting.Watch(struct{}{})
+	defer stop()
 	for {
 		missing := w.Lacks(n)
 		if missing == nil {

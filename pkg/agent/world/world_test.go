@@ -137,8 +137,8 @@ func TestAwaitIsWokenByTheWorld(t *testing.T) {
 	if !errors.Is(err, enough) || !strings.Contains(err.Error(), "Network blue") {
 		t.Errorf("error %v", err)
 	}
-	if len(w.waiting) > 0 {
-		t.Errorf("%d still wait", len(w.waiting))
+	if w.waiting.Len() > 0 {
+		t.Error("somebody still waits")
 	}
 }
 

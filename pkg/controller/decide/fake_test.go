@@ -11,13 +11,14 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/domain/match"
 	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // cluster is an API server that fits in a test: a Source whose objects the test sets, and a Sink that applies
 // what the controller writes to them.
 type cluster struct {
 	mu       sync.Mutex
-	ready    chan struct{}
+	ready    wake.Signal
 	changes  model.Changes
 	pods     map[model.PodKey]*model.Pod
 	networks map[string]*model.Network
@@ -52,7 +53,7 @@ type cluster struct {
 
 func newCluster() *cluster {
 	c := &cluster{
-		ready: make(chan struct{}, 1), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{}, nodes: map[string]*model.Node{},
+		ready: wake.NewSignal(), pods: map[model.PodKey]*model.Pod{}, networks: map[string]*model.Network{}, nodes: map[string]*model.Node{},
 		told: map[string]*model.NodeReport{}, services: map[model.ServiceKey]*model.Service{}, slices: map[model.SliceKey]*model.Slice{},
 		namespaces: map[string]map[string]string{}, eventsBy: map[string][]model.Problem{},
 		statuses: map[string]model.NetworkStatus{}, reports: map[string][]model.NetworkStatus{}, events: map[string][]model.Problem{},
@@ -69,10 +70,7 @@ func (c *cluster) change(f func()) {
 	c.mu.Lock()
 	f()
 	c.mu.Unlock()
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
+	c.ready.Send()
 }
 
 func (c *cluster) setNetwork(n model.Network) {

@@ -15,6 +15,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/dns"
 	"github.com/atoll-net/atoll/pkg/dns/names/sockets"
 	"github.com/atoll-net/atoll/pkg/node/porthole"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // lookEvery is how often portholes are looked at unasked: what the agent could not tell is found then.
@@ -33,8 +34,8 @@ type server struct {
 	complete    chan struct{}
 	watchErrors *prometheus.CounterVec
 	orders      chan order
-	// changed receives a value after each change of a Network. It holds at most one.
-	changed chan struct{}
+	// changed is sent after each change of a Network: tend looks then.
+	changed wake.Signal
 	log     *slog.Logger
 }
 

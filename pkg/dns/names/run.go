@@ -19,6 +19,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube/follow"
 	"github.com/atoll-net/atoll/pkg/process/build"
 	"github.com/atoll-net/atoll/pkg/process/daemon"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // Config is what the program is told when it starts.
@@ -140,7 +141,7 @@ func newServer(own Config, cluster clusterSettings, registry prometheus.Register
 		watchErrors: watches,
 		complete:    make(chan struct{}),
 		orders:      make(chan order),
-		changed:     make(chan struct{}, 1),
+		changed:     wake.NewSignal(),
 		networks:    newNetworks(),
 		log:         log,
 	}, nil

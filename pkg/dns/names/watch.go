@@ -71,14 +71,14 @@ func (s *server) watchNetworks(ctx context.Context, client dynamic.Interface) er
 			if !reflect.DeepEqual(s.networks.of(porthole.IDOf(now.UID)), now) {
 				s.networks.set(now)
 				s.directory.SetNetwork(now)
-				s.wake()
+				s.changed.Send()
 			}
 		}, func(uid string) {
 			if gone := s.networks.of(porthole.IDOf(uid)); gone != nil {
 				s.directory.RemoveNetwork(gone.Name, uid)
 			}
 			s.networks.drop(uid)
-			s.wake()
+			s.changed.Send()
 		}),
 	}.Source().Run(ctx)
 	return nil
@@ -91,14 +91,6 @@ func askedFor(read func(*unstructured.Unstructured) *model.Network) func(*unstru
 		ranges, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "ranges")
 		u.Object["status"] = map[string]any{"ranges": ranges}
 		return read(u)
-	}
-}
-
-// wake has tend look. A wake-up that is still unread is enough.
-func (s *server) wake() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
 	}
 }
 

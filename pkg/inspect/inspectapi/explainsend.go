@@ -16,6 +16,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/observe"
 	"github.com/atoll-net/atoll/pkg/node/ping"
 	"github.com/atoll-net/atoll/pkg/process/turns"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // The bounds of one explanation that is proved by packets. All of it is within answerTime.
@@ -92,7 +93,7 @@ type watched struct {
 	// begun is closed when packets are seen, or will not be; beats count from then on, each wakes who waits.
 	begun chan struct{}
 	once  sync.Once
-	beats chan struct{}
+	beats wake.Signal
 	gone  chan struct{}
 }
 
@@ -125,10 +126,7 @@ func (w *watched) hear(line nodeapi.ObserveLine) error {
 		w.out.Problem = fmt.Sprintf("%d packets were not looked at, for want of room", line.Dropped)
 	}
 	w.once.Do(func() { close(w.begun) })
-	select {
-	case w.beats <- struct{}{}:
-	default:
-	}
+	w.beats.Send()
 	return nil
 }
 
@@ -154,7 +152,7 @@ func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSp
 	defer end()
 	all := make([]*watched, 0, len(s.Nodes))
 	for _, node := range s.Nodes {
-		w := &watched{out: inspect.Observed{Node: node.Node}, begun: make(chan struct{}), beats: make(chan struct{}, 1), gone: make(chan struct{})}
+		w := &watched{out: inspect.Observed{Node: node.Node}, begun: make(chan struct{}), beats: wake.NewSignal(), gone: make(chan struct{})}
 		all = append(all, w)
 		running.Go(func() {
 			defer w.once.Do(func() { close(w.begun) })

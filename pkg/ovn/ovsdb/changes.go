@@ -8,6 +8,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 	"github.com/atoll-net/atoll/pkg/ovn/plan"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // Changes is what has changed in the database since it was last asked. libovsdb drops news when more than 65,536 wait;
@@ -28,7 +29,7 @@ func newChanges() Changes {
 type changes struct {
 	mu    sync.Mutex
 	now   Changes
-	ready chan struct{}
+	ready wake.Signal
 	// early has the UUIDs of rows that were told before the mirror was whole; nil once it is.
 	early map[string]struct{}
 	// untold has the UUIDs of rows that the mirror held when it was whole, and that are still to be told.
@@ -36,7 +37,7 @@ type changes struct {
 }
 
 func newGathering() changes {
-	return changes{now: newChanges(), ready: make(chan struct{}, 1), early: map[string]struct{}{}}
+	return changes{now: newChanges(), ready: wake.NewSignal(), early: map[string]struct{}{}}
 }
 
 // whole says which rows the mirror holds at first. Changes are noted from here on.
@@ -114,10 +115,7 @@ func (c *changes) note(old, row nb.Row) {
 			c.noteMembers(nb.Set{Row: ref, Column: column}, old, row)
 		}
 	}
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
+	c.ready.Send()
 }
 
 // noteMembers notes what came into a member column and what went from it; old may be nil.

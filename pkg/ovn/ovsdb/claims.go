@@ -10,6 +10,8 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/client"
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // Columns of Port_Binding that any node may write of any row by OVN's role (ovn-sb(5)).
@@ -60,7 +62,7 @@ type FurtherClaim struct {
 type Claims struct {
 	client                 client.Client
 	ports, chassis, encaps *cache.RowCache
-	portsReady, endsReady  chan struct{}
+	portsReady, endsReady  wake.Signal
 	done                   chan struct{}
 	end                    sync.Once
 }
@@ -79,7 +81,7 @@ func OpenClaims(ctx context.Context, cfg Config) (*Claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Claims{client: c, portsReady: make(chan struct{}, 1), endsReady: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &Claims{client: c, portsReady: wake.NewSignal(), endsReady: wake.NewSignal(), done: make(chan struct{})}
 	lost := disconnected(c, s.done)
 	mirror := c.Cache()
 	if mirror == nil {
@@ -118,13 +120,10 @@ func (s *Claims) abandon() {
 }
 
 func (s *Claims) wake(table string) {
-	ready := s.endsReady
 	if table == tableBinding {
-		ready = s.portsReady
-	}
-	select {
-	case ready <- struct{}{}:
-	default:
+		s.portsReady.Send()
+	} else {
+		s.endsReady.Send()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // Tables of the northbound database by which OVN samples, ovn-nb(5). They are there from 24.09 on.
@@ -104,20 +105,14 @@ func (s Sampler) Run(ctx context.Context) error {
 	if err := mirrorSamples(ctx, c); err != nil {
 		return err
 	}
-	changed := make(chan struct{}, 1)
-	heard := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
+	changed := wake.NewSignal()
 	mirror := c.Cache()
 	if mirror == nil {
 		return ErrClosed
 	}
 	mirror.AddEventHandler(&cache.EventHandlerFuncs{
-		AddFunc: func(string, model.Model) { heard() }, UpdateFunc: func(string, model.Model, model.Model) { heard() },
-		DeleteFunc: func(string, model.Model) { heard() },
+		AddFunc: func(string, model.Model) { changed.Send() }, UpdateFunc: func(string, model.Model, model.Model) { changed.Send() },
+		DeleteFunc: func(string, model.Model) { changed.Send() },
 	})
 	for {
 		done, err := s.step(ctx, c)

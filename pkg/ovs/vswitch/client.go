@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-logr/logr"
 	"github.com/ovn-kubernetes/libovsdb/client"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 // ErrUnavailable wraps every error that comes from the database, or the bridge, being away.
@@ -32,13 +33,11 @@ type Client struct {
 	// address is the database's.
 	address string
 	bridge  string
-	changed chan struct{}
-	// rewired receives a value when tunnels may have changed. It holds at most one.
-	rewired chan struct{}
-
-	mu sync.Mutex
+	changed wake.Signal
+	// rewired is sent when tunnels may have changed.
+	rewired wake.Signal
 	// waiting holds, per interface name, who wants to know of its changes.
-	waiting map[string]map[chan struct{}]struct{}
+	waiting wake.Waiters[string]
 }
 
 // Dial connects to the database at an address (unix:path or tcp:host:port) and waits for it until ctx ends.
@@ -51,9 +50,8 @@ func Dial(ctx context.Context, address, bridge string, log *slog.Logger) (*Clien
 	c := &Client{
 		address: address,
 		bridge:  bridge,
-		changed: make(chan struct{}, 1),
-		rewired: make(chan struct{}, 1),
-		waiting: map[string]map[chan struct{}]struct{}{},
+		changed: wake.NewSignal(),
+		rewired: wake.NewSignal(),
 	}
 	attempt := func() error {
 		ovs, err := client.NewOVSDBClient(db,

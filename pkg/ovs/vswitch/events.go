@@ -15,12 +15,12 @@ type events struct{ c *Client }
 func (e events) OnAdd(_ string, row model.Model) {
 	switch r := row.(type) {
 	case *rootRow:
-		signal(e.c.changed)
-		signal(e.c.rewired)
-		e.c.wake(anySwitch)
+		e.c.changed.Send()
+		e.c.rewired.Send()
+		e.c.waiting.Wake(anySwitch)
 	case *bridgeRow:
 		if r.Name == e.c.bridge {
-			signal(e.c.changed)
+			e.c.changed.Send()
 		}
 	case *interfaceRow:
 		e.c.tell(r)
@@ -33,12 +33,12 @@ func (e events) OnUpdate(_ string, before, row model.Model) {
 	case *rootRow:
 		// It also changes with each port that comes or goes.
 		if old, ok := before.(*rootRow); !ok || !maps.Equal(old.ExternalIDs, r.ExternalIDs) {
-			signal(e.c.rewired)
+			e.c.rewired.Send()
 		}
-		e.c.wake(anySwitch)
+		e.c.waiting.Wake(anySwitch)
 	case *bridgeRow:
 		if old, ok := before.(*bridgeRow); r.Name == e.c.bridge && (!ok || !slices.Equal(old.Controllers, r.Controllers)) {
-			signal(e.c.changed)
+			e.c.changed.Send()
 		}
 	case *interfaceRow:
 		e.c.tell(r)
@@ -55,44 +55,13 @@ func (e events) OnDelete(_ string, row model.Model) {
 // tell tells whoever a change of an interface concerns.
 func (c *Client) tell(r *interfaceRow) {
 	if _, tunnel := tunnelPorts[r.Type]; tunnel {
-		signal(c.rewired)
+		c.rewired.Send()
 	}
-	c.wake(r.Name)
-}
-
-// signal leaves a value for whoever reads from to. One that is still unread is enough.
-func signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
-}
-
-// wake tells everyone who waits for an interface to look again. A wake-up that is still unread is enough.
-func (c *Client) wake(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for w := range c.waiting[name] {
-		signal(w)
-	}
+	c.waiting.Wake(r.Name)
 }
 
 // Watch registers interest in an interface until stop is called. woken holds at most one value; whoever gets it
 // looks at the cache.
 func (c *Client) Watch(name string) (woken <-chan struct{}, stop func()) {
-	w := make(chan struct{}, 1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waiting[name] == nil {
-		c.waiting[name] = map[chan struct{}]struct{}{}
-	}
-	c.waiting[name][w] = struct{}{}
-	return w, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.waiting[name], w)
-		if len(c.waiting[name]) == 0 {
-			delete(c.waiting, name)
-		}
-	}
+	return c.waiting.Watch(name)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/atoll-net/atoll/pkg/process/wake"
 )
 
 func TestPortSurvivesItsRow(t *testing.T) {
@@ -55,7 +57,7 @@ func TestPortState(t *testing.T) {
 
 func TestWatchIsWokenByItsInterfaceOnly(t *testing.T) {
 	t.Parallel()
-	c := &Client{waiting: map[string]map[chan struct{}]struct{}{}, changed: make(chan struct{}, 1), bridge: "br-int"}
+	c := &Client{changed: wake.NewSignal(), bridge: "br-int"}
 	woken, stop := c.Watch("a")
 	see := events{c}
 	see.OnAdd(tableInterface, &interfaceRow{Name: "b"})
@@ -71,8 +73,8 @@ func TestWatchIsWokenByItsInterfaceOnly(t *testing.T) {
 	}
 	<-woken
 	stop()
-	if len(c.waiting) > 0 {
-		t.Errorf("still waiting: %v", c.waiting)
+	if n := c.waiting.Len(); n > 0 {
+		t.Errorf("%d interfaces are still watched", n)
 	}
 	see.OnAdd(tableBridge, &bridgeRow{Name: "br-other"})
 	if len(c.changed) > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -47,7 +48,7 @@ func (b *balancer) EqualsModel(other model.Model) bool {
 // arrivals knows how many endpoints each load balancer has in the database, and since when.
 type arrivals struct {
 	client client.Client
-	news   chan struct{}
+	news   wake.Signal
 
 	mu  sync.Mutex
 	now map[string]count
@@ -65,7 +66,7 @@ func watchBalancers(ctx context.Context, address string) (*arrivals, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &arrivals{client: c, news: make(chan struct{}, 1), now: map[string]count{}}
+	a := &arrivals{client: c, news: wake.NewSignal(), now: map[string]count{}}
 	saw := func(m model.Model) {
 		if row, ok := m.(*balancer); ok {
 			a.saw(row, time.Now())
@@ -100,10 +101,7 @@ func (a *arrivals) saw(b *balancer, at time.Time) {
 		a.now[b.Name] = count{endpoints, at}
 	}
 	a.mu.Unlock()
-	select {
-	case a.news <- struct{}{}:
-	default:
-	}
+	a.news.Send()
 }
 
 // await waits until a load balancer has so many endpoints, and says since when. One caller at a time.

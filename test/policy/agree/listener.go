@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/atoll-net/atoll/pkg/process/wake"
 	"github.com/atoll-net/atoll/test/ovn"
 	"github.com/atoll-net/atoll/test/policy/frame"
 )
@@ -110,7 +111,7 @@ func markOf(p frame.Packet) mark {
 
 // heard is what all listeners heard.
 type heard struct {
-	news chan struct{}
+	news wake.Signal
 
 	mu sync.Mutex
 	// seen holds each sighting once.
@@ -120,14 +121,7 @@ type heard struct {
 }
 
 func newHeard() *heard {
-	return &heard{news: make(chan struct{}, 1), seen: map[mark][]sighting{}, replies: map[*listener]int{}}
-}
-
-func (h *heard) tell() {
-	select {
-	case h.news <- struct{}{}:
-	default:
-	}
+	return &heard{news: wake.NewSignal(), seen: map[mark][]sighting{}, replies: map[*listener]int{}}
 }
 
 func (h *heard) add(at place, p frame.Packet) {
@@ -136,14 +130,14 @@ func (h *heard) add(at place, p frame.Packet) {
 		h.seen[markOf(p)] = append(h.seen[markOf(p)], s)
 	}
 	h.mu.Unlock()
-	h.tell()
+	h.news.Send()
 }
 
 func (h *heard) reply(l *listener) {
 	h.mu.Lock()
 	h.replies[l]++
 	h.mu.Unlock()
-	h.tell()
+	h.news.Send()
 }
 
 // of are the sightings of a packet.

@@ -12,6 +12,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	"github.com/atoll-net/atoll/pkg/process/wake"
 	"github.com/atoll-net/atoll/test/lab"
 )
 
@@ -19,7 +20,7 @@ import (
 // time from what is measured.
 type follower struct {
 	client client.Client
-	news   chan struct{}
+	news   wake.Signal
 }
 
 func follow(ctx context.Context, address string) (*follower, error) {
@@ -31,17 +32,11 @@ func follow(ctx context.Context, address string) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{client: c, news: make(chan struct{}, 1)}
-	signal := func() {
-		select {
-		case f.news <- struct{}{}:
-		default:
-		}
-	}
+	f := &follower{client: c, news: wake.NewSignal()}
 	c.Cache().AddEventHandler(&cache.EventHandlerFuncs{
-		AddFunc:    func(string, model.Model) { signal() },
-		UpdateFunc: func(string, model.Model, model.Model) { signal() },
-		DeleteFunc: func(string, model.Model) { signal() },
+		AddFunc:    func(string, model.Model) { f.news.Send() },
+		UpdateFunc: func(string, model.Model, model.Model) { f.news.Send() },
+		DeleteFunc: func(string, model.Model) { f.news.Send() },
 	})
 	s, p, g := &nb.LogicalSwitch{}, &nb.LogicalRouterPort{}, &nb.LoadBalancerGroup{}
 	if _, err := c.Monitor(ctx, c.NewMonitor(client.WithTable(s, &s.Name, &s.LoadBalancerGroups), client.WithTable(p, &p.Name, &p.Peer), client.WithTable(g, &g.Name))); err != nil {
