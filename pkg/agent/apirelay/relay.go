@@ -61,8 +61,11 @@ func (r *Relays) Serve(name, netns string, at []netip.AddrPort) error {
 	if len(at) == 0 {
 		return nil
 	}
-	made := &relay{listens: slices.Clone(at), servers: r.servers, log: r.log, perClient: map[netip.Addr]int{}, open: map[net.Conn]struct{}{}}
-	err := ns.WithNetNSPath(netns, func(ns.NetNS) error { return made.listen() })
+	ctx, cancel := context.WithCancel(context.Background())
+	made := &relay{
+		listens: slices.Clone(at), servers: r.servers, log: r.log, cancel: cancel, perClient: map[netip.Addr]int{}, open: map[net.Conn]struct{}{},
+	}
+	err := ns.WithNetNSPath(netns, func(ns.NetNS) error { return made.listen(ctx) })
 	if err != nil {
 		made.close()
 		return fmt.Errorf("listen for the Kubernetes API: %w", err)
@@ -110,9 +113,7 @@ type relay struct {
 }
 
 // listen opens sockets in the namespace of the calling thread, to which they belong from then on.
-func (r *relay) listen() error {
-	var ctx context.Context
-	ctx, r.cancel = context.WithCancel(context.Background())
+func (r *relay) listen(ctx context.Context) error {
 	for _, at := range r.listens {
 		socket, err := (&net.ListenConfig{KeepAlive: idle}).Listen(ctx, "tcp", at.String())
 		if err != nil {

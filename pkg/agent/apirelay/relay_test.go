@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -77,6 +78,15 @@ func TestBothDirectionsAndTheEndOfEach(t *testing.T) {
 		if got, err := io.ReadAll(conn); err != nil || string(got) != "hello" {
 			t.Errorf("got %q (error %v)", got, err)
 		}
+	}
+}
+
+// TestAPortholeThatHasGoneIsAnError: a node's agent goes on when it is told to listen in a namespace that is not there any more.
+func TestAPortholeThatHasGoneIsAnError(t *testing.T) {
+	r := New(func() []netip.AddrPort { return nil }, slog.New(slog.DiscardHandler))
+	t.Cleanup(r.Close)
+	if err := r.Serve("x", filepath.Join(t.TempDir(), "gone"), []netip.AddrPort{netip.MustParseAddrPort("[::1]:6443")}); err == nil {
+		t.Error("no error")
 	}
 }
 
