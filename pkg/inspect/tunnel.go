@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/kube"
+	"github.com/atoll-net/atoll/pkg/process/pipe"
 )
 
 // connectTime is how long a connection may take to be made.
@@ -186,14 +186,7 @@ func (t *Tunnel) join(ctx context.Context, local net.Conn) {
 			return
 		}
 	}
-	closing := func() { _, _ = local.Close(), far.Close() }
-	defer closing()
-	defer context.AfterFunc(ctx, closing)()
-	var back sync.WaitGroup
-	back.Go(func() { _, _ = io.Copy(local, far); closing() })
-	_, _ = io.Copy(far, local)
-	closing()
-	back.Wait()
+	pipe.Join(ctx, local, far)
 }
 
 func (q TunnelQuery) dial(ctx context.Context, cfg *rest.Config) (net.Conn, error) {

@@ -8,6 +8,7 @@
 //	connlimit   how many connections are open whose clients are not known yet
 //	rlimit      limits of the process
 //	gate        a proxy that judges what a client says
+//	pipe        bytes both ways between two connections
 //
 // It has no code of its own. Packages below it import each other, and nothing else of Atoll.
 package process

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -21,6 +20,8 @@ import (
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+
+	"github.com/atoll-net/atoll/pkg/process/pipe"
 )
 
 // Bounds of one porthole: connections of all its pods, and of one of them; and how long a server may take to accept one.
@@ -62,9 +63,7 @@ func (r *Relays) Serve(name, netns string, at []netip.AddrPort) error {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	made := &relay{
-		listens: slices.Clone(at), servers: r.servers, log: r.log, cancel: cancel, perClient: map[netip.Addr]int{}, open: map[net.Conn]struct{}{},
-	}
+	made := &relay{listens: slices.Clone(at), servers: r.servers, log: r.log, cancel: cancel, perClient: map[netip.Addr]int{}}
 	err := ns.WithNetNSPath(netns, func(ns.NetNS) error { return made.listen(ctx) })
 	if err != nil {
 		made.close()
@@ -100,16 +99,14 @@ type relay struct {
 	servers func() []netip.AddrPort
 	log     *slog.Logger
 	sockets []net.Listener
-	// cancel ends attempts to reach a server.
+	// cancel ends connections, and attempts to reach a server.
 	cancel context.CancelFunc
 	parts  sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	// perClient counts connections by who made them; open are both ends of all.
+	mu sync.Mutex
+	// perClient counts connections by who made them.
 	perClient map[netip.Addr]int
 	all       int
-	open      map[net.Conn]struct{}
 }
 
 // listen opens sockets in the namespace of the calling thread, to which they belong from then on.
@@ -136,48 +133,25 @@ func (r *relay) accept(ctx context.Context, socket net.Listener) {
 			r.log.Warn("a connection to the Kubernetes API was not taken", "error", err)
 			continue
 		}
-		// It ends with one of its connections, which close ends.
+		// It ends with its connections, or with ctx.
 		r.parts.Go(func() { r.lead(ctx, pod) })
 	}
 }
 
-// lead leads a pod's connection to a server until either ends it.
+// lead leads a pod's connection to a server until both have ended it.
 func (r *relay) lead(ctx context.Context, pod net.Conn) {
 	defer pod.Close()
 	from := netip.MustParseAddrPort(pod.RemoteAddr().String()).Addr()
-	if !r.enter(from, pod) {
+	if !r.enter(from) {
 		return
 	}
-	defer r.leave(from, pod)
+	defer r.leave(from)
 	server, err := r.dial(ctx)
 	if err != nil {
 		r.log.Debug("no API server took a connection", "error", err)
 		return
 	}
-	defer server.Close()
-	if !r.add(server) {
-		return
-	}
-	defer r.drop(server)
-	done := make(chan struct{})
-	go func() { // ends when either is closed
-		defer close(done)
-		pass(server, pod)
-	}()
-	pass(pod, server)
-	<-done
-}
-
-// pass copies until the end of what is said, and passes that on.
-func pass(to, from net.Conn) {
-	if _, err := io.Copy(to, from); err != nil {
-		_ = to.Close()
-		_ = from.Close()
-		return
-	}
-	if half, ok := to.(*net.TCPConn); ok {
-		_ = half.CloseWrite()
-	}
+	pipe.JoinHalves(ctx, server, pod)
 }
 
 // dial connects to one of the servers, by chance, and to another one if that does not answer.
@@ -195,55 +169,31 @@ func (r *relay) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // enter counts a connection of a pod's; false when there are enough.
-func (r *relay) enter(from netip.Addr, pod net.Conn) bool {
+func (r *relay) enter(from netip.Addr) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.all >= maxConnections || r.perClient[from] >= maxOfOne {
+	if r.all >= maxConnections || r.perClient[from] >= maxOfOne {
 		return false
 	}
 	r.all++
 	r.perClient[from]++
-	r.open[pod] = struct{}{}
 	return true
 }
 
-func (r *relay) leave(from netip.Addr, pod net.Conn) {
+func (r *relay) leave(from netip.Addr) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all--
 	if r.perClient[from]--; r.perClient[from] == 0 {
 		delete(r.perClient, from)
 	}
-	delete(r.open, pod)
-}
-
-// add notes a connection that close has to end; false when it has ended everything already.
-func (r *relay) add(c net.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.closed {
-		r.open[c] = struct{}{}
-	}
-	return !r.closed
-}
-
-func (r *relay) drop(c net.Conn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.open, c)
 }
 
 // close ends it all, and waits.
 func (r *relay) close() {
-	r.mu.Lock()
-	r.closed = true
 	r.cancel()
 	for _, socket := range r.sockets {
 		_ = socket.Close()
 	}
-	for c := range r.open {
-		_ = c.Close()
-	}
-	r.mu.Unlock()
 	r.parts.Wait()
 }

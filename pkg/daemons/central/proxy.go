@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/atoll-net/atoll/pkg/process/connlimit"
+	"github.com/atoll-net/atoll/pkg/process/pipe"
 )
 
 const (
@@ -112,25 +112,6 @@ func (p proxy) forward(ctx context.Context, client *tls.Conn) (err error) {
 	if err != nil {
 		return fmt.Errorf("reach the database: %w", err)
 	}
-	carry(ctx, server, client)
+	pipe.Join(ctx, server, client)
 	return nil
-}
-
-// carry carries bytes both ways until either side or ctx ends. How a connection ends is the business of those who had it.
-func carry(ctx context.Context, plain net.Conn, encrypted *tls.Conn) {
-	both := sync.OnceFunc(func() {
-		_ = plain.Close()
-		_ = encrypted.NetConn().Close()
-	})
-	defer both()
-	stop := context.AfterFunc(ctx, both)
-	defer stop()
-	var running sync.WaitGroup
-	running.Go(func() {
-		defer both()
-		_, _ = io.Copy(plain, encrypted)
-	})
-	_, _ = io.Copy(encrypted, plain)
-	both()
-	running.Wait()
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/atoll-net/atoll/pkg/process/pipe"
 )
 
 // relays carry raft between this member's server and the servers of the others. Open vSwitch's TLS has one list of CAs for all ports of a
@@ -153,7 +155,7 @@ func (r *relays) reach(o *other, node string, server net.Conn) {
 		r.log.Info("raft", "to", node, "reached", err == nil, "why", why)
 	}
 	if err == nil {
-		carry(o.ctx, server, conn)
+		pipe.Join(o.ctx, server, conn)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/ovs/unixctl"
 	"github.com/atoll-net/atoll/pkg/process/gate"
+	"github.com/atoll-net/atoll/pkg/process/pipe"
 	"github.com/atoll-net/atoll/pkg/process/turns"
 )
 
@@ -112,7 +113,7 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	refused, why := 0, upgraded(client)
 	if why == nil {
-		refused, why = through.Join(ctx, buffer{client, rest(client, buffered.Reader)}, server, connectionBounds)
+		refused, why = through.Join(ctx, pipe.Ahead{Conn: client, From: rest(client, buffered.Reader)}, server, connectionBounds)
 	}
 	log.Info("a connection to a socket of the node has ended", "after", time.Since(began).Round(time.Millisecond), "refused", refused, "why", why)
 }
@@ -133,15 +134,6 @@ func rest(conn net.Conn, ahead *bufio.Reader) io.Reader {
 	read, _ := ahead.Peek(ahead.Buffered()) // That much is there.
 	return io.MultiReader(bytes.NewReader(bytes.Clone(read)), conn)
 }
-
-// buffer is a connection of which some was read ahead.
-type buffer struct {
-	net.Conn
-	ahead io.Reader
-}
-
-// Read implements io.Reader.
-func (b buffer) Read(p []byte) (int, error) { return b.ahead.Read(p) }
 
 // Connect connects to a socket of the node. Its error is an UnreachableError or a RefusedError. ctx bounds the making of the connection alone.
 func (c Client) Connect(ctx context.Context, q ConnectQuestion) (net.Conn, error) {
@@ -178,7 +170,7 @@ func (c Client) Connect(ctx context.Context, q ConnectQuestion) (net.Conn, error
 	if !stop() {
 		return nil, &UnreachableError{c.Node, context.Cause(ctx)}
 	}
-	return buffer{conn, ahead}, nil
+	return pipe.Ahead{Conn: conn, From: ahead}, nil
 }
 
 // exchange sends a request, and reads what it is answered but for the body, which may take no longer than an answer may.

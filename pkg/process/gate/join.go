@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/atoll-net/atoll/pkg/process/pipe"
 )
 
 // maxAnswers bounds the refusals that wait until the server's message is over, in bytes.
@@ -86,17 +88,8 @@ func Spoken(ctx context.Context, client net.Conn, b Bounds) (net.Conn, error) {
 	if err := client.SetReadDeadline(time.Time{}); err != nil {
 		return nil, fmt.Errorf("%w: %w", errClient, err)
 	}
-	return spoken{client, ahead}, nil
+	return pipe.Ahead{Conn: client, From: ahead}, nil
 }
-
-// spoken is a client some of whose bytes were read ahead.
-type spoken struct {
-	net.Conn
-	ahead *bufio.Reader
-}
-
-// Read implements io.Reader.
-func (s spoken) Read(p []byte) (int, error) { return s.ahead.Read(p) }
 
 // bounded is an end of the connection that must take what it is sent, and whose words keep the connection alive.
 type bounded struct {

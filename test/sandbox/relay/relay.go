@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -21,6 +20,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/atoll-net/atoll/pkg/process/pipe"
 )
 
 const (
@@ -108,7 +109,7 @@ func Forward(ctx context.Context, listener net.Listener, address string, dial Di
 			client.Close()
 			return
 		}
-		join(ctx, client, client, target)
+		pipe.JoinHalves(ctx, client, target)
 	})
 }
 
@@ -153,34 +154,11 @@ func serveClient(ctx context.Context, client net.Conn, dial Dial) {
 		fmt.Fprintf(client, "HTTP/1.1 502 %s\r\n\r\n", oneLine(err))
 		return
 	}
-	if _, err := fmt.Fprint(client, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
-		target.Close()
-		return
-	}
-	join(ctx, client, said, target)
-}
-
-// join carries what both ends say until both have ended or the context has, and closes both. said is what the client says.
-func join(ctx context.Context, client net.Conn, said io.Reader, target net.Conn) {
-	defer client.Close()
 	defer target.Close()
-	stop := context.AfterFunc(ctx, func() { client.Close(); target.Close() })
-	defer stop()
-	var halves sync.WaitGroup
-	halves.Go(func() { carry(target, said) })
-	halves.Go(func() { carry(client, target) })
-	halves.Wait()
-}
-
-// carry copies until the source ends, and passes the end on. After an error nothing can be passed on any more.
-func carry(to net.Conn, from io.Reader) {
-	if _, err := io.Copy(to, from); err != nil {
-		to.Close()
+	if _, err := fmt.Fprint(client, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
 		return
 	}
-	if half, ok := to.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // an end that is closed already needs none
-	}
+	pipe.JoinHalves(ctx, pipe.Ahead{Conn: client, From: said}, target)
 }
 
 // oneLine makes an error fit for a status line.
