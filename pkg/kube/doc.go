@@ -10,6 +10,7 @@
 //	intake    objects into the values of package model, and reports back
 //	config    the cluster's AtollConfig
 //	certs     certificates: who gets which, and their renewal
+//	access    who may do what, by the reviews of the API server
 //	scrape    metrics, for those who may read them
 //	shutout   the list of nodes that get nothing
 //

@@ -13,6 +13,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/kube/certs"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/node/ping"
@@ -60,7 +61,7 @@ func AgentsBy(dir string) Agents {
 }
 
 // mayCreate is an error unless somebody may create a subresource of a pod.
-func (h *handler) mayCreate(ctx context.Context, who user, subresource string, pod model.PodKey) error {
+func (h *handler) mayCreate(ctx context.Context, who access.User, subresource string, pod model.PodKey) error {
 	what := attributes{verb: "create", resource: api.ResourcePods, subresource: subresource, namespace: pod.Namespace, name: pod.Name}
 	allowed, err := h.authz.may(ctx, who, what)
 	switch {

@@ -14,11 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/process/connlimit"
 )
 
@@ -30,16 +30,7 @@ const (
 	frontEvery, frontRetry = time.Minute, 2 * time.Second
 	// reviewTime bounds a question to the API server.
 	reviewTime = 5 * time.Second
-	// maxToken is the longest token that the API server is asked about, in bytes.
-	maxToken = 8 << 10
 )
-
-// user is who asks.
-type user struct {
-	name, uid string
-	groups    []string
-	extra     map[string]authorization.ExtraValue
-}
 
 var (
 	// errNobody: it is not known who asks.
@@ -129,16 +120,15 @@ func parseFront(data map[string]string) (*front, error) {
 }
 
 // who says who asks: the one that the API server names in headers, if it is the API server; else the one whose token it is.
-func (a *authenticator) who(r *http.Request) (user, error) {
+func (a *authenticator) who(r *http.Request) (access.User, error) {
 	if f := a.front.Load(); f != nil && f.shown(r) {
 		connlimit.Know(r.Context())
 		return f.named(r.Header)
 	}
-	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if token = strings.TrimSpace(token); !bearer || token == "" || len(token) > maxToken {
-		return user{}, errNobody
+	if token := access.Token(r); token != "" {
+		return a.review(r.Context(), token)
 	}
-	return a.review(r.Context(), token)
+	return access.User{}, errNobody
 }
 
 // shown reports whether a request comes with the API server's certificate.
@@ -155,7 +145,7 @@ func (f *front) shown(r *http.Request) bool {
 }
 
 // named is who the headers name.
-func (f *front) named(h http.Header) (user, error) {
+func (f *front) named(h http.Header) (access.User, error) {
 	first := func(headers []string) string {
 		for _, header := range headers {
 			if v := h.Get(header); v != "" {
@@ -164,12 +154,12 @@ func (f *front) named(h http.Header) (user, error) {
 		}
 		return ""
 	}
-	u := user{name: first(f.user), uid: first(f.uid), extra: map[string]authorization.ExtraValue{}}
-	if u.name == "" {
-		return user{}, errNobody
+	u := access.User{Name: first(f.user), UID: first(f.uid), Extra: map[string]authorization.ExtraValue{}}
+	if u.Name == "" {
+		return access.User{}, errNobody
 	}
 	for _, header := range f.group {
-		u.groups = append(u.groups, h.Values(header)...)
+		u.Groups = append(u.Groups, h.Values(header)...)
 	}
 	for _, prefix := range f.extra {
 		for header, values := range h {
@@ -178,32 +168,28 @@ func (f *front) named(h http.Header) (user, error) {
 				if plain, err := url.PathUnescape(key); err == nil {
 					key = plain
 				}
-				u.extra[key] = append(u.extra[key], values...)
+				u.Extra[key] = append(u.Extra[key], values...)
 			}
 		}
 	}
 	return u, nil
 }
 
-func (a *authenticator) review(ctx context.Context, token string) (user, error) {
+func (a *authenticator) review(ctx context.Context, token string) (access.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	select {
 	case a.reviews <- struct{}{}:
 		defer func() { <-a.reviews }()
 	case <-ctx.Done():
-		return user{}, errNoReview
+		return access.User{}, errNoReview
 	}
-	answer, err := a.client.AuthenticationV1().TokenReviews().Create(ctx, &authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}, meta.CreateOptions{})
+	who, known, err := access.Whose(ctx, a.client, token)
 	if err != nil {
-		return user{}, fmt.Errorf("%w: %w", errNoReview, err)
+		return access.User{}, fmt.Errorf("%w: %w", errNoReview, err)
 	}
-	if !answer.Status.Authenticated {
-		return user{}, errNobody
+	if !known {
+		return access.User{}, errNobody
 	}
-	u := user{name: answer.Status.User.Username, uid: answer.Status.User.UID, groups: answer.Status.User.Groups, extra: map[string]authorization.ExtraValue{}}
-	for key, values := range answer.Status.User.Extra {
-		u.extra[key] = authorization.ExtraValue(values)
-	}
-	return u, nil
+	return who, nil
 }

@@ -3,7 +3,6 @@ package inspectapi
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -11,10 +10,10 @@ import (
 
 	"golang.org/x/sync/singleflight"
 	authorization "k8s.io/api/authorization/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 )
 
 const (
@@ -34,51 +33,42 @@ type authorizer struct {
 	client kubernetes.Interface
 
 	// asking has those who ask the same at the same time ask once.
-	asking singleflight.Group
-
-	mu       sync.Mutex
-	verdicts map[[sha256.Size]byte]verdict
-}
-
-type verdict struct {
-	allowed bool
-	given   time.Time
+	asking   singleflight.Group
+	verdicts *access.Verdicts[bool]
 }
 
 func newAuthorizer(client kubernetes.Interface) *authorizer {
-	return &authorizer{client: client, verdicts: map[[sha256.Size]byte]verdict{}}
+	return &authorizer{client: client, verdicts: &access.Verdicts[bool]{Good: true, GoodAge: allowedAge, BadAge: refusedAge, Most: maxVerdicts}}
 }
 
 // may reports whether somebody may do something. Its error is that the API server does not say.
-func (a *authorizer) may(ctx context.Context, who user, what attributes) (bool, error) {
-	spec := authorization.SubjectAccessReviewSpec{
-		User: who.name, UID: who.uid, Groups: who.groups, Extra: who.extra,
-		ResourceAttributes: &authorization.ResourceAttributes{
-			Verb: what.verb, Group: cmp.Or(what.group, api.GroupName), Version: version(what.group), Resource: what.resource, Subresource: what.subresource, Namespace: what.namespace, Name: what.name,
-		},
+func (a *authorizer) may(ctx context.Context, who access.User, what attributes) (bool, error) {
+	spec := who.Asks()
+	spec.ResourceAttributes = &authorization.ResourceAttributes{
+		Verb: what.verb, Group: cmp.Or(what.group, api.GroupName), Version: version(what.group), Resource: what.resource, Subresource: what.subresource, Namespace: what.namespace, Name: what.name,
 	}
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return false, fmt.Errorf("review access: %w", err)
 	}
-	sum := sha256.Sum256(text)
-	if allowed, known := a.remembered(sum); known {
+	question := string(text)
+	if allowed, known := a.verdicts.Recall(question); known {
 		return allowed, nil
 	}
-	answers := a.asking.DoChan(string(sum[:]), func() (any, error) {
+	answers := a.asking.DoChan(question, func() (any, error) {
 		// It is for others, too, who may have more time.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTime)
 		defer cancel()
-		answer, err := a.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorization.SubjectAccessReview{Spec: spec}, meta.CreateOptions{})
+		allowed, err := access.May(ctx, a.client, spec)
 		if err == nil {
-			a.remember(sum, answer.Status.Allowed)
+			a.verdicts.Remember(question, allowed)
 		}
-		return err == nil && answer.Status.Allowed, err
+		return allowed, err
 	})
 	select {
 	case answer := <-answers:
 		if answer.Err != nil {
-			return false, fmt.Errorf("review access: %w", answer.Err)
+			return false, answer.Err
 		}
 		return answer.Val == true, nil
 	case <-ctx.Done():
@@ -95,7 +85,7 @@ func version(group string) string {
 }
 
 // which are those of some names that somebody may get.
-func (a *authorizer) which(ctx context.Context, who user, resource string, names []string) (map[string]bool, error) {
+func (a *authorizer) which(ctx context.Context, who access.User, resource string, names []string) (map[string]bool, error) {
 	out := make(map[string]bool, len(names))
 	var (
 		asking sync.WaitGroup
@@ -123,24 +113,4 @@ func (a *authorizer) which(ctx context.Context, who user, resource string, names
 	close(next)
 	asking.Wait()
 	return out, failed
-}
-
-func (a *authorizer) remembered(sum [sha256.Size]byte) (allowed, known bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	v, known := a.verdicts[sum]
-	age := refusedAge
-	if v.allowed {
-		age = allowedAge
-	}
-	return v.allowed, known && time.Since(v.given) < age
-}
-
-func (a *authorizer) remember(sum [sha256.Size]byte, allowed bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.verdicts) >= maxVerdicts {
-		clear(a.verdicts)
-	}
-	a.verdicts[sum] = verdict{allowed, time.Now()}
 }

@@ -49,7 +49,7 @@ func (c *capturer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, err)
 		return
 	}
-	log := c.log.With("user", asked.who.name, "pod", pod, "uid", on.UID, "node", on.Node, "part", q.Part.Number)
+	log := c.log.With("user", asked.who.Name, "pod", pod, "uid", on.UID, "node", on.Node, "part", q.Part.Number)
 	log.Info("packets of a pod are captured", "interface", q.Spec.Interface, "direction", q.Spec.Direction, "filter", q.Spec.Filter.String())
 	out := &lines{w: w, control: http.NewResponseController(w)}
 	told := 0
@@ -76,7 +76,7 @@ func (c *capturer) question(ctx context.Context, asked request, pod model.PodKey
 	}
 	s := in.Spec
 	q := nodeapi.CaptureQuestion{
-		User: asked.who.name, Account: asked.share,
+		User: asked.who.Name, Account: asked.share,
 		Spec: capture.Spec{
 			Interface: s.Interface, Direction: capture.Direction(s.Direction), SnapLength: s.SnapLength, Count: s.Count, Bytes: s.Bytes,
 			Filter: capture.Filter{Ports: s.Ports, Protocols: s.Protocols},

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 	"github.com/atoll-net/atoll/pkg/process/gate"
 	"github.com/atoll-net/atoll/pkg/process/turns"
@@ -57,7 +58,7 @@ func newConnector(h *handler, databases map[string]ovsdb.Asker, bounds connectBo
 
 // ask is what a connection is asked for.
 type ask struct {
-	who   user
+	who   access.User
 	share turns.Who
 	// resource and name are of what it leads to.
 	resource, name string
@@ -87,7 +88,7 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	through := ovsdb.Gate{Database: asker.Database, Writes: wanted.writes, Hint: "Ask for one that writes (--write)"}
-	began, log := time.Now(), c.log.With("user", wanted.who.name, "database", wanted.name, "writes", wanted.writes, "server", address)
+	began, log := time.Now(), c.log.With("user", wanted.who.Name, "database", wanted.name, "writes", wanted.writes, "server", address)
 	log.Info("somebody is connected to a database")
 	websocket.Server{Handshake: speaks(api.ProxyProtocol), Handler: func(client *websocket.Conn) {
 		client.PayloadType = websocket.BinaryFrame

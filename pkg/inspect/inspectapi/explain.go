@@ -7,6 +7,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 )
 
 // maxQuestion bounds a question's text, in bytes.
@@ -45,7 +46,7 @@ func (h *handler) explain(r request) (any, error) {
 }
 
 // mayAsk is about which namespaces somebody may ask; nil: about all.
-func (h *handler) mayAsk(ctx context.Context, who user) (inspect.MayAsk, error) {
+func (h *handler) mayAsk(ctx context.Context, who access.User) (inspect.MayAsk, error) {
 	every, err := h.mayExplain(ctx, who, "", "")
 	if err != nil || every {
 		return nil, err
@@ -54,7 +55,7 @@ func (h *handler) mayAsk(ctx context.Context, who user) (inspect.MayAsk, error) 
 }
 
 // mayExplain reports whether somebody may ask about a namespace, or about all.
-func (h *handler) mayExplain(ctx context.Context, who user, namespace, subresource string) (bool, error) {
+func (h *handler) mayExplain(ctx context.Context, who access.User, namespace, subresource string) (bool, error) {
 	may, err := h.authz.may(ctx, who, attributes{verb: "create", resource: api.ResourceExplanations, subresource: subresource, namespace: namespace})
 	if err != nil {
 		return false, apierrors.NewServiceUnavailable(err.Error())

@@ -76,7 +76,7 @@ func (h *handler) prove(r request, spec api.ExplanationSpec, may inspect.MayAsk)
 		out.Unsent = s.Unsent
 		return out, nil
 	}
-	h.log.Info("a marked packet is sent from a pod, and watched for", "user", r.who.name, "pod", from, "uid", s.From.UID, "node", s.From.Node, "protocol", spec.Protocol, "targets", s.Targets,
+	h.log.Info("a marked packet is sent from a pod, and watched for", "user", r.who.Name, "pod", from, "uid", s.From.UID, "node", s.From.Node, "protocol", spec.Protocol, "targets", s.Targets,
 		"port", spec.Port, "nodes", len(s.Nodes))
 	seen, replies, err := h.prover.send(r.Context(), r, spec, s)
 	if err != nil {
@@ -137,12 +137,12 @@ func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSp
 		return nil, nil, err
 	}
 	sending := nodeapi.Question{
-		User: asked.who.name, Account: asked.share, Pod: nodeapi.Pod{Namespace: s.From.Key.Namespace, Name: s.From.Key.Name, UID: s.From.UID},
+		User: asked.who.Name, Account: asked.share, Pod: nodeapi.Pod{Namespace: s.From.Key.Namespace, Name: s.From.Key.Name, UID: s.From.UID},
 		Ping: ping.Spec{
 			Protocol: model.Protocol(spec.Protocol), Targets: s.Targets, Port: spec.Port, Count: 1, First: 1, Size: sentSize, Interval: time.Second, Timeout: replyTime, Mark: &mark,
 		},
 	}
-	watching := nodeapi.ObserveQuestion{User: asked.who.name, Account: asked.share, Pod: sending.Pod, Watch: observe.Watch{
+	watching := nodeapi.ObserveQuestion{User: asked.who.Name, Account: asked.share, Pod: sending.Pod, Watch: observe.Watch{
 		Protocol: sending.Ping.Protocol, Mark: mark, Targets: len(s.Targets), Ports: s.Ports, Time: beginTime + replyTime + drainTime + time.Second,
 	}}
 	// Agents that watch end with it.

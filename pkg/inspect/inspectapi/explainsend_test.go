@@ -13,6 +13,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/node/observe"
 	"github.com/atoll-net/atoll/pkg/node/ping"
@@ -181,7 +182,7 @@ func TestSilentAgentsAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.silent["n2"] = errors.New("silent")
-	seen, replies, err := p.send(t.Context(), request{who: user{name: "jo"}}, api.ExplanationSpec{Protocol: "tcp", Port: 80}, s)
+	seen, replies, err := p.send(t.Context(), request{who: access.User{Name: "jo"}}, api.ExplanationSpec{Protocol: "tcp", Port: 80}, s)
 	if err != nil || len(replies) != 1 || len(seen) != 2 || seen[0].Problem != "" || !strings.Contains(seen[1].Problem, "has not begun to watch") {
 		t.Errorf("%v, %+v, %+v", err, replies, seen)
 	}

@@ -13,6 +13,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/kube/certs"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/process/turns"
@@ -108,7 +109,7 @@ func (f *flower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.fail(w, err)
 		return
 	}
-	f.log.Info("flows are asked for", "user", who.name, "networks", q.Networks, "namespaces", q.Namespaces, "follow", q.Follow)
+	f.log.Info("flows are asked for", "user", who.Name, "networks", q.Networks, "namespaces", q.Namespaces, "follow", q.Follow)
 	out := &flowLines{w: w, control: control}
 	if !q.Follow {
 		f.once(ctx, asked, plan, out)
@@ -137,7 +138,7 @@ func flowProblem(err error) error {
 }
 
 // admit reads a question, and says whom of the others who asks may see, if he may ask it.
-func (f *flower) admit(ctx context.Context, who user, r *http.Request) (q inspect.FlowQuestion, sight inspect.FlowSight, err error) {
+func (f *flower) admit(ctx context.Context, who access.User, r *http.Request) (q inspect.FlowQuestion, sight inspect.FlowSight, err error) {
 	query := r.URL.Query()
 	follow := query.Get(api.FlowFollow)
 	q.Follow = follow != "" && follow != "false" && follow != "0"
@@ -187,7 +188,7 @@ func (f *flower) admit(ctx context.Context, who user, r *http.Request) (q inspec
 }
 
 // sight is whom somebody sees who may not see all.
-func (f *flower) sight(ctx context.Context, who user) inspect.FlowSight {
+func (f *flower) sight(ctx context.Context, who access.User) inspect.FlowSight {
 	return inspect.FlowSight{
 		Network: func(name string) (bool, error) {
 			return f.authz.may(ctx, who, attributes{verb: "get", resource: api.ResourceFlows, name: name})
@@ -199,7 +200,7 @@ func (f *flower) sight(ctx context.Context, who user) inspect.FlowSight {
 }
 
 // must is an error unless somebody may do something.
-func (f *flower) must(ctx context.Context, who user, what attributes) error {
+func (f *flower) must(ctx context.Context, who access.User, what attributes) error {
 	allowed, err := f.allows(ctx, who, what)
 	if err == nil && !allowed {
 		err = forbidden(who, what)
@@ -207,7 +208,7 @@ func (f *flower) must(ctx context.Context, who user, what attributes) error {
 	return err
 }
 
-func (f *flower) allows(ctx context.Context, who user, what attributes) (bool, error) {
+func (f *flower) allows(ctx context.Context, who access.User, what attributes) (bool, error) {
 	allowed, err := f.authz.may(ctx, who, what)
 	if err != nil {
 		return false, apierrors.NewServiceUnavailable(err.Error())
@@ -216,7 +217,7 @@ func (f *flower) allows(ctx context.Context, who user, what attributes) (bool, e
 }
 
 // his are the Networks whose flows somebody may get, of the Tenants whose admin he is.
-func (f *flower) his(ctx context.Context, who user) ([]string, error) {
+func (f *flower) his(ctx context.Context, who access.User) ([]string, error) {
 	all, err := f.answers.Networks(ctx)
 	if err != nil {
 		return nil, err
@@ -286,7 +287,7 @@ const maxNamed = 64
 
 // asks is what an agent is asked.
 func asks(asked request, plan *inspect.FlowPlan, limit int) nodeapi.FlowsQuestion {
-	q := nodeapi.FlowsQuestion{User: asked.who.name, Account: asked.share, All: plan.Question.Networks == nil && plan.Question.Namespaces == nil, Flows: plan.Question}
+	q := nodeapi.FlowsQuestion{User: asked.who.Name, Account: asked.share, All: plan.Question.Networks == nil && plan.Question.Namespaces == nil, Flows: plan.Question}
 	q.Flows.Limit = limit
 	return q
 }

@@ -17,6 +17,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 )
 
 // Answers are what questions are answered with. An inspect.Inquirer is one. What takes long ends with its context.
@@ -121,7 +122,7 @@ func (h *handler) discovery(value any) http.HandlerFunc {
 }
 
 // identify says who asks, or how that is answered.
-func (h *handler) identify(r *http.Request) (user, error) {
+func (h *handler) identify(r *http.Request) (access.User, error) {
 	who, err := h.authn.who(r)
 	switch {
 	case errors.Is(err, errNobody):
@@ -208,7 +209,7 @@ func (h *handler) admits(r request, verb, resource string) error {
 }
 
 // forbidden is what the API server itself says.
-func forbidden(who user, what attributes) error {
+func forbidden(who access.User, what attributes) error {
 	where := "at the cluster scope"
 	if what.namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", what.namespace)
@@ -219,7 +220,7 @@ func forbidden(who user, what attributes) error {
 		resource += "/" + what.subresource
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: what.resource}, what.name,
-		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.name, what.verb, resource, group, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
+		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.Name, what.verb, resource, group, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
 }
 
 func groupResource(resource string) schema.GroupResource {

@@ -114,11 +114,7 @@ func newWorldOf(t *testing.T, root func(*handler) http.Handler) *world {
 	}
 	authn.front.Store(f)
 	h := &handler{answers: w.answers, authn: authn, authz: newAuthorizer(client), log: slog.New(slog.DiscardHandler), places: newPlaces()}
-	w.forget = func() {
-		h.authz.mu.Lock()
-		defer h.authz.mu.Unlock()
-		clear(h.authz.verdicts)
-	}
+	w.forget = h.authz.verdicts.Forget
 	w.handler, w.Server = h, httptest.NewUnstartedServer(root(h))
 	w.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	w.StartTLS()

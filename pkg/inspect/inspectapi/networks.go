@@ -19,7 +19,7 @@ func his[O any](h *handler, r request, resource string, all []O, whose func(*O) 
 	if every {
 		return all, nil
 	}
-	tenants, err := h.answers.TenantsOf(r.who.name, r.who.groups)
+	tenants, err := h.answers.TenantsOf(r.who.Name, r.who.Groups)
 	if err != nil {
 		return nil, err
 	}

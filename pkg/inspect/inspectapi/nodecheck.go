@@ -13,6 +13,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/kube/certs"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/process/turns"
@@ -90,7 +91,7 @@ func (c *checker) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer leave()
-	q := nodeapi.CheckQuestion{User: who.name}
+	q := nodeapi.CheckQuestion{User: who.Name}
 	if r.Method == http.MethodPut {
 		if err := readRepair(asked.text, name); err != nil {
 			return nil, err
@@ -101,7 +102,7 @@ func (c *checker) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.log.Info("nodes are checked", "user", who.name, "node", name, "repair", q.Repair)
+	c.log.Info("nodes are checked", "user", who.Name, "node", name, "repair", q.Repair)
 	if name == "" {
 		return api.NodeCheckList{TypeMeta: typeOf("NodeCheckList"), Items: c.all(ctx, nodes, q)}, nil
 	}
@@ -113,7 +114,7 @@ func (c *checker) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // mayCheck is an error unless somebody may: to have a node repaired is to update it, too.
-func (c *checker) mayCheck(ctx context.Context, who user, method, name string) error {
+func (c *checker) mayCheck(ctx context.Context, who access.User, method, name string) error {
 	verbs := []string{"get"}
 	if name == "" {
 		verbs = []string{"list"}

@@ -44,7 +44,7 @@ func (c *nodeConnector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	log := c.log.With("user", wanted.who.name, "node", wanted.name, "socket", q.Socket, "bridge", q.Bridge, "writes", wanted.writes)
+	log := c.log.With("user", wanted.who.Name, "node", wanted.name, "socket", q.Socket, "bridge", q.Bridge, "writes", wanted.writes)
 	connecting, cancel := context.WithTimeout(r.Context(), agentTime)
 	defer cancel()
 	addresses, err := c.nodes.NodeAddresses(connecting, wanted.name)
@@ -77,7 +77,7 @@ func (c *nodeConnector) admit(w http.ResponseWriter, r *http.Request) (ask, node
 		return ask{}, nodeapi.ConnectQuestion{}, err
 	}
 	query := r.URL.Query()
-	q := nodeapi.ConnectQuestion{User: wanted.who.name, Socket: query.Get(api.NodeSocket), Bridge: query.Get(api.NodeBridge), Write: wanted.writes}
+	q := nodeapi.ConnectQuestion{User: wanted.who.Name, Socket: query.Get(api.NodeSocket), Bridge: query.Get(api.NodeBridge), Write: wanted.writes}
 	if err := q.Check(); err != nil {
 		return ask{}, q, apierrors.NewBadRequest(err.Error())
 	}

@@ -14,6 +14,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/process/turns"
 )
 
@@ -47,7 +48,7 @@ func newWork() *turns.Turns {
 // request is one that is being answered.
 type request struct {
 	*http.Request
-	who user
+	who access.User
 	// share is whose places it takes.
 	share turns.Who
 	// text is what it asks, as it was sent.
@@ -125,14 +126,14 @@ func (h *handler) working(r request, work func() error) error {
 
 // share is whose places somebody takes: those of a Tenant's namespaces and its admins have them together, who may see the whole cluster has places that are kept, and all others have
 // their own, ServiceAccounts of a namespace together: its admin makes as many as they like, and gives them their rights.
-func (h *handler) share(ctx context.Context, who user) turns.Who {
+func (h *handler) share(ctx context.Context, who access.User) turns.Who {
 	if all, err := h.authz.may(ctx, who, attributes{verb: "get", resource: api.ResourceClusters}); err == nil && all {
-		return turns.Who{Share: countedAs(who.name), Operator: true}
+		return turns.Who{Share: countedAs(who.Name), Operator: true}
 	}
 	if tenant := h.tenants.of(h.answers, who); tenant != "" {
 		return turns.Who{Share: "tenant:" + tenant, Tenant: true}
 	}
-	return turns.Who{Share: countedAs(who.name)}
+	return turns.Who{Share: countedAs(who.Name)}
 }
 
 // countedAs is who shares a user's part where there is no Tenant.
@@ -153,7 +154,7 @@ type tenants struct {
 }
 
 // of is the Tenant of somebody; empty where they have none, or nobody knows yet.
-func (t *tenants) of(answers Answers, who user) string {
+func (t *tenants) of(answers Answers, who access.User) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if time.Since(t.read) > tenantsAge {
@@ -161,5 +162,5 @@ func (t *tenants) of(answers Answers, who user) string {
 			t.known, t.read = known, time.Now()
 		}
 	}
-	return t.known.Of(who.name, who.groups)
+	return t.known.Of(who.Name, who.Groups)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/process/turns"
 	"github.com/atoll-net/atoll/test/wait"
 )
@@ -256,7 +257,7 @@ func TestWhoseShare(t *testing.T) {
 		"operator": {Share: "user:operator", Operator: true}, "ann": {Share: "user:ann"},
 		"system:serviceaccount:own:a": {Share: "system:serviceaccount:own"}, "system:serviceaccount:own:b": {Share: "system:serviceaccount:own"},
 	} {
-		if got := w.handler.share(t.Context(), user{name: name}); got != want {
+		if got := w.handler.share(t.Context(), access.User{Name: name}); got != want {
 			t.Errorf("%s is counted as %+v", name, got)
 		}
 	}
@@ -276,7 +277,7 @@ func TestWhoAsksAtOnceIsReviewedOnce(t *testing.T) {
 		a := newAuthorizer(client)
 		asks := func(ctx context.Context) {
 			go func() {
-				if may, err := a.may(ctx, user{name: "jo"}, attributes{verb: "get", resource: "networks", name: "acme"}); err == nil && may {
+				if may, err := a.may(ctx, access.User{Name: "jo"}, attributes{verb: "get", resource: "networks", name: "acme"}); err == nil && may {
 					allowed.Add(1)
 				}
 			}()

@@ -75,7 +75,6 @@ func TestWhoMayScrape(t *testing.T) {
 		"Bearer forged":      http.StatusUnauthorized,
 		"Bearer somebody":    http.StatusForbidden,
 		"Bearer scraper":     http.StatusOK,
-		"Bearer " + strings.Repeat("x", maxToken+1): http.StatusUnauthorized,
 	} {
 		if got := ask(g, authorization); got != want {
 			t.Errorf("%.30q is answered %d, want %d", authorization, got, want)
@@ -105,12 +104,6 @@ func TestVerdictsAreRemembered(t *testing.T) {
 		api.away = false
 		if got := ask(g, "Bearer scraper"); got != http.StatusOK {
 			t.Errorf("when it is back: %d", got)
-		}
-		for i := range 3 * maxVerdicts {
-			ask(g, fmt.Sprintf("Bearer made-up-%d", i))
-		}
-		if len(g.verdicts) > maxVerdicts {
-			t.Errorf("%d verdicts are remembered", len(g.verdicts))
 		}
 	})
 }
