@@ -5,6 +5,7 @@
 //	progress    the steps of a long operation, shown while it works
 //	wake        a wake-up for whoever waits for a change
 //	turns       how much is done at once, and for whom
+//	child       programs that end with this process
 //	connlimit   how many connections are open whose clients are not known yet
 //	rlimit      limits of the process
 //	gate        a proxy that judges what a client says

@@ -176,9 +176,9 @@ func (s *Server) waitReady(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-s.etcd.done:
+		case <-s.etcd.Done():
 			return s.etcd.ended()
-		case <-s.api.done:
+		case <-s.api.Done():
 			return s.api.ended()
 		case <-ctx.Done():
 			return fmt.Errorf("wait for API server: %w (last answer: %w)\n%s", context.Cause(ctx), last, s.api.logTail())
@@ -225,7 +225,7 @@ func (s *Server) Kubeconfig() string { return filepath.Join(s.dir, "kubeconfig")
 func (s *Server) Stop() error {
 	for _, p := range []*process{s.api, s.etcd} {
 		if p != nil {
-			p.kill()
+			p.Kill()
 		}
 	}
 	if err := os.RemoveAll(s.dir); err != nil {

@@ -7,8 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"syscall"
+
+	"github.com/atoll-net/atoll/pkg/process/child"
 )
 
 // command is a program with what it is given.
@@ -22,52 +22,28 @@ type command struct {
 // process is a child that has been started.
 type process struct {
 	command
-	cancel context.CancelFunc
-	// done is closed once it has ended; err is set before.
-	done chan struct{}
-	err  error
+	*child.Child
 }
 
-// start runs c until ctx ends or kill is called. The goroutine that waits for the child also started it and keeps its
-// thread: the kernel sends a child's death signal when the thread that made it ends, not the process.
+// start runs c until ctx ends or it is killed.
 func start(ctx context.Context, c command) (*process, error) {
 	out, err := os.Create(c.log)
 	if err != nil {
 		return nil, fmt.Errorf("make log file: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	p := &process{command: c, cancel: cancel, done: make(chan struct{})}
-	started := make(chan error, 1)
-	go func() {
-		defer close(p.done)
-		defer cancel()
-		defer func() { _ = out.Close() }()
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		cmd := exec.CommandContext(ctx, c.path, c.args...)
-		cmd.Stdout, cmd.Stderr = out, out
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", filepath.Base(c.path), err)
+	defer func() { _ = out.Close() }()
+	cmd := exec.CommandContext(ctx, c.path, c.args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	started, err := child.Start(cmd)
+	if err != nil {
+		return nil, err
 	}
-	return p, nil
-}
-
-// kill ends the process and waits until it has gone.
-func (p *process) kill() {
-	p.cancel()
-	<-p.done
+	return &process{c, started}, nil
 }
 
 // ended says why a process that should still run does not.
 func (p *process) ended() error {
-	return fmt.Errorf("run %s: it ended early: %w\n%s", filepath.Base(p.path), p.err, p.logTail())
+	return fmt.Errorf("run %s: it ended early: %w\n%s", filepath.Base(p.path), p.Ended(), p.logTail())
 }
 
 // logTail is the end of what the process printed.

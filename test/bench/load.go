@@ -66,12 +66,12 @@ func (b *bench) apply(ctx context.Context, load lab.Load) (series, error) {
 		if err := b.CreatePod(ctx, pods[i]); err != nil || load.Workers != 1 {
 			return err
 		}
-		return b.Ports.Await(ctx, ports[i:i+1], b.Ports.Seen, b.Controller.Done)
+		return b.Ports.Await(ctx, ports[i:i+1], b.Ports.Seen, b.Controller.Done())
 	})
 	if err != nil {
 		return series{}, err
 	}
-	if err := b.Ports.Await(ctx, ports, b.Ports.Seen, b.Controller.Done); err != nil {
+	if err := b.Ports.Await(ctx, ports, b.Ports.Seen, b.Controller.Done()); err != nil {
 		return series{}, err
 	}
 	annotated, err := b.annotated(ctx, pods)

@@ -87,7 +87,7 @@ func (l *Lab) watchReady(ctx context.Context, missing map[string]bool) error {
 			if u, ok := e.Object.(*unstructured.Unstructured); ok && phaseOf(u) == string(v1alpha1.NetworkReady) {
 				delete(missing, u.GetName())
 			}
-		case <-l.Controller.Done:
+		case <-l.Controller.Done():
 			return l.Controller.Ended()
 		}
 	}

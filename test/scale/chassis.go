@@ -36,7 +36,7 @@ func (s *scale) bind(ctx context.Context, network string) (float64, error) {
 	if err := s.CreatePod(ctx, p); err != nil {
 		return 0, fmt.Errorf("create pod: %w", err)
 	}
-	if err := s.Ports.Await(ctx, []string{p.Port()}, s.Ports.Seen, s.Controller.Done); err != nil {
+	if err := s.Ports.Await(ctx, []string{p.Port()}, s.Ports.Seen, s.Controller.Done()); err != nil {
 		return 0, err
 	}
 	object, err := s.Kube.CoreV1().Pods(p.Key.Namespace).Get(ctx, p.Key.Name, metav1.GetOptions{})
@@ -60,5 +60,5 @@ func (s *scale) bind(ctx context.Context, network string) (float64, error) {
 	if err := errors.Join(err, s.DeletePod(ctx, p.Key)); err != nil {
 		return 0, err
 	}
-	return took.Seconds(), s.Ports.Await(ctx, []string{p.Port()}, s.Ports.Gone, s.Controller.Done)
+	return took.Seconds(), s.Ports.Await(ctx, []string{p.Port()}, s.Ports.Gone, s.Controller.Done())
 }

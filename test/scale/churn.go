@@ -55,7 +55,7 @@ func (s *scale) churn(ctx context.Context) error {
 
 // waited is how long it took from each start until when knew the port.
 func (s *scale) waited(ctx context.Context, ports []string, when func(string) (time.Time, bool), start []time.Time) ([]time.Duration, error) {
-	if err := s.Ports.Await(ctx, ports, when, s.Controller.Done); err != nil {
+	if err := s.Ports.Await(ctx, ports, when, s.Controller.Done()); err != nil {
 		return nil, err
 	}
 	took := make([]time.Duration, len(ports))

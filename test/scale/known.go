@@ -104,7 +104,7 @@ func (s *scale) startWith(ctx context.Context, pods []lab.Pod, profile string) (
 	}
 	taken := s.profileStart(ctx, profile)
 	ports := portsOf(pods)
-	if err := s.Ports.Await(ctx, ports, s.Ports.Seen, s.Controller.Done); err != nil {
+	if err := s.Ports.Await(ctx, ports, s.Ports.Seen, s.Controller.Done()); err != nil {
 		return out, nil, err
 	}
 	others, err := meter.Others()

@@ -49,7 +49,7 @@ func (s *scale) awaitMetric(ctx context.Context, name string, least float64) err
 	var last float64
 	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		select {
-		case <-s.Controller.Done:
+		case <-s.Controller.Done():
 			return false, s.Controller.Ended()
 		default:
 		}

@@ -46,7 +46,7 @@ func (s *scale) restartOnce(ctx context.Context) error {
 	if err := s.CreatePod(ctx, pods[0]); err != nil {
 		return fmt.Errorf("create pod: %w", err)
 	}
-	if err := s.Ports.Await(ctx, portsOf(pods), s.Ports.Seen, s.Controller.Done); err != nil {
+	if err := s.Ports.Await(ctx, portsOf(pods), s.Ports.Seen, s.Controller.Done()); err != nil {
 		return err
 	}
 	if err := s.settle(ctx); err != nil {
@@ -84,7 +84,7 @@ func (s *scale) restartWithPod(ctx context.Context) error {
 	if err := s.CreatePod(ctx, pods[0]); err != nil {
 		return fmt.Errorf("create pod: %w", err)
 	}
-	if err := s.Ports.Await(ctx, portsOf(pods), s.Ports.Seen, s.Controller.Done); err != nil {
+	if err := s.Ports.Await(ctx, portsOf(pods), s.Ports.Seen, s.Controller.Done()); err != nil {
 		return err
 	}
 	s.out.Restart.FirstPod = time.Since(start).Seconds()

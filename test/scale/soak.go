@@ -59,7 +59,7 @@ func (s *scale) soak(ctx context.Context) error {
 			}
 			s.out.Soak.Kills++
 			life.Reset(rand.N(longestLife))
-		case <-s.Controller.Done:
+		case <-s.Controller.Done():
 			return s.Controller.Ended()
 		case <-tick.C:
 			if err := world.step(ctx); err != nil {
@@ -76,9 +76,7 @@ func (s *scale) soak(ctx context.Context) error {
 
 // replaceController kills the controller, with no chance to say goodbye, and starts another.
 func (s *scale) replaceController(ctx context.Context) error {
-	if err := s.Controller.Kill(); err != nil {
-		return err
-	}
+	s.Controller.Kill()
 	return s.startController(ctx)
 }
 

@@ -23,8 +23,8 @@ func TestChildrenMayOpenManyFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.end(time.Second)
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", c.process.Pid))
+	defer c.End(time.Second)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", c.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+
+	"github.com/atoll-net/atoll/pkg/process/child"
 )
 
 // Options of a member's keeper.
@@ -259,15 +261,15 @@ func (k *Keeper) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	k.o.Log.InfoContext(ctx, "ovsdb-server runs", "pid", server.process.Pid)
+	k.o.Log.InfoContext(ctx, "ovsdb-server runs", "pid", server.PID())
 	k.said = ""
 	if k.o.Kind == Southbound {
 		proxied.Go(func() { cancel(k.serveFull(ctx)) })
 	}
 	go func() {
 		select {
-		case <-server.done:
-			cancel(fmt.Errorf("ovsdb-server ended: %w", server.err))
+		case <-server.Done():
+			cancel(fmt.Errorf("ovsdb-server ended: %w", server.Ended()))
 		case <-ctx.Done():
 		}
 	}()
@@ -297,7 +299,7 @@ func (k *Keeper) isMember(a netip.Addr) bool {
 }
 
 // stopServer hands leadership over and ends the server.
-func (k *Keeper) stopServer(ctx context.Context, server *child) {
+func (k *Keeper) stopServer(ctx context.Context, server *child.Child) {
 	ctx, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()
 	if s, err := status(ctx, k.o.Run, k.o.Kind); err == nil && s.Leads() && len(s.Servers) > 1 {
@@ -305,7 +307,7 @@ func (k *Keeper) stopServer(ctx context.Context, server *child) {
 			k.o.Log.WarnContext(ctx, "leadership not handed over", "error", err)
 		}
 	}
-	server.end(farewell)
+	server.End(farewell)
 }
 
 // handOver makes another member the leader, and returns when it is.

@@ -91,16 +91,16 @@ func northd(ctx context.Context, store Store, o NorthdOptions) error {
 	if err != nil {
 		return err
 	}
-	o.Log.InfoContext(ctx, "ovn-northd runs", "pid", daemon.process.Pid, "nb", where.North, "sb", where.South)
-	defer daemon.end(farewell)
+	o.Log.InfoContext(ctx, "ovn-northd runs", "pid", daemon.PID(), "nb", where.North, "sb", where.South)
+	defer daemon.End(farewell)
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-daemon.done:
-			return fmt.Errorf("ovn-northd ended: %w", daemon.err)
+		case <-daemon.Done():
+			return fmt.Errorf("ovn-northd ended: %w", daemon.Ended())
 		case <-tick.C:
 		}
 		// What cannot be read is no reason to stop.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/atoll-net/atoll/pkg/process/child"
 )
 
 // inactivityProbe is how long a client may be silent before the server asks whether it is there.
@@ -77,7 +79,7 @@ func (k *Keeper) reconfigure(ctx context.Context) error {
 }
 
 // startServer starts ovsdb-server on the member's file.
-func (k *Keeper) startServer() (*child, error) {
+func (k *Keeper) startServer() (*child.Child, error) {
 	path, err := k.configure()
 	if err != nil {
 		return nil, err

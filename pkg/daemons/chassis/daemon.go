@@ -7,10 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/atoll-net/atoll/pkg/process/child"
 )
 
 const (
@@ -128,27 +129,24 @@ func (d daemon) once(ctx context.Context) error {
 			return err
 		}
 	}
-	process, ended, err := d.start()
+	process, err := d.start()
 	if err != nil {
 		return err
 	}
-	if err := d.settle(ctx, ended); err != nil && ctx.Err() == nil {
-		_ = d.end(process, ended)
+	if err := d.settle(ctx, process); err != nil && ctx.Err() == nil {
+		_ = d.end(process)
 		return err
 	}
 	select {
-	case err := <-ended:
-		if err == nil {
-			err = errors.New("exit status 0")
-		}
-		return fmt.Errorf("%s: %w", d.name, err)
+	case <-process.Done():
+		return fmt.Errorf("%s: %w", d.name, process.Ended())
 	case <-ctx.Done():
 	}
-	return d.end(process, ended)
+	return d.end(process)
 }
 
-// start starts the process. It ends with us, however we end; the kernel ties it to the thread that started it, so that one waits for it.
-func (d daemon) start() (*os.Process, chan error, error) {
+// start starts the process. It ends with us, however we end.
+func (d daemon) start() (*child.Child, error) {
 	cmd := exec.Command(d.name, append(d.arguments,
 		"--unixctl="+d.dirs.control(d.name), "--pidfile="+d.dirs.pidfile(d.name), "--no-chdir",
 		// Its log is the container's, which the runtime bounds.
@@ -156,33 +154,22 @@ func (d daemon) start() (*os.Process, chan error, error) {
 	cmd.Env = d.dirs.environment()
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	// A group of its own: a terminal's interrupt is for us, who know how it is to end.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	begun, ended := make(chan error), make(chan error, 1)
-	go func() { // ends with the process
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		begun <- err
-		if err == nil {
-			ended <- cmd.Wait()
-		}
-	}()
-	if err := <-begun; err != nil {
-		return nil, nil, fmt.Errorf("start %s: %w", d.name, err)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	process, err := child.Start(cmd)
+	if err == nil {
+		d.log.Info("daemon started", "pid", process.PID())
 	}
-	d.log.Info("daemon started", "pid", cmd.Process.Pid)
-	return cmd.Process, ended, nil
+	return process, err
 }
 
 // settle waits until the process answers, and does what follows.
-func (d daemon) settle(ctx context.Context, ended chan error) error {
+func (d daemon) settle(ctx context.Context, process *child.Child) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := await(ctx, func() error {
 		select {
-		case err := <-ended:
-			ended <- err
-			return fmt.Errorf("%s ended before it answered: %w", d.name, errors.Join(err, errStop))
+		case <-process.Done():
+			return fmt.Errorf("%s ended before it answered: %w", d.name, errors.Join(process.Wait(), errStop))
 		default:
 		}
 		_, err := ask(ctx, d.dirs.control(d.name), "version")
@@ -198,7 +185,7 @@ func (d daemon) settle(ctx context.Context, ended chan error) error {
 }
 
 // end asks the process to end, and kills it when it does not.
-func (d daemon) end(process *os.Process, ended chan error) error {
+func (d daemon) end(process *child.Child) error {
 	// Whoever runs us has told us to end: what is done now has time of its own.
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
@@ -208,14 +195,14 @@ func (d daemon) end(process *os.Process, ended chan error) error {
 	d.log.Info("the daemon is told to end", "command", strings.Join(d.exit, " "))
 	if _, err := ask(ctx, d.dirs.control(d.name), d.exit[0], d.exit[1:]...); err != nil {
 		d.log.Warn("the daemon does not hear the command; it gets a signal", "error", err)
-		_ = process.Signal(syscall.SIGTERM)
+		process.Signal(syscall.SIGTERM)
 	}
 	select {
-	case err := <-ended:
-		return err
+	case <-process.Done():
+		return process.Wait()
 	case <-ctx.Done():
-		_ = process.Kill()
-		return fmt.Errorf("end %s: it was killed, since it had not ended %s after it was asked to: %w", d.name, farewell, <-ended)
+		process.Kill()
+		return fmt.Errorf("end %s: it was killed, since it had not ended %s after it was asked to: %w", d.name, farewell, process.Wait())
 	}
 }
 

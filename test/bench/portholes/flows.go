@@ -148,7 +148,7 @@ func makePods(ctx context.Context, l *lab.Lab, pods []lab.Pod) error {
 		}
 		ports = append(ports, p.Port())
 	}
-	return l.Ports.Await(ctx, ports, l.Ports.Seen, l.Controller.Done)
+	return l.Ports.Await(ctx, ports, l.Ports.Seen, l.Controller.Done())
 }
 
 // labFlows counts the logical flows after northd has done its part.

@@ -82,7 +82,7 @@ func (b *rowsBench) makeServices(ctx context.Context, services []*service) error
 	for _, p := range all {
 		ports = append(ports, p.Port())
 	}
-	if err := b.Ports.Await(ctx, ports, b.Ports.Seen, b.Controller.Done); err != nil {
+	if err := b.Ports.Await(ctx, ports, b.Ports.Seen, b.Controller.Done()); err != nil {
 		return err
 	}
 	load := lab.Load{Count: len(services), Workers: creators}

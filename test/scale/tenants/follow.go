@@ -92,7 +92,7 @@ func (m *measuring) await(ctx context.Context, what string, so func(context.Cont
 		case <-m.rows.news:
 		case <-limit.C:
 			return fmt.Errorf("wait for %s: it does not come true within %s", what, lab.Patience)
-		case <-m.Controller.Done:
+		case <-m.Controller.Done():
 			return fmt.Errorf("wait for %s: %w", what, m.Controller.Ended())
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w", what, ctx.Err())

@@ -51,7 +51,7 @@ func (m *measuring) plug(ctx context.Context, n *node, namespace string) error {
 	if err := m.CreatePod(ctx, p); err != nil {
 		return fmt.Errorf("make pod: %w", err)
 	}
-	if err := m.Ports.Await(ctx, []string{p.Port()}, m.Ports.Seen, m.Controller.Done); err != nil {
+	if err := m.Ports.Await(ctx, []string{p.Port()}, m.Ports.Seen, m.Controller.Done()); err != nil {
 		return err
 	}
 	object, err := m.Kube.CoreV1().Pods(namespace).Get(ctx, p.Key.Name, metav1.GetOptions{})

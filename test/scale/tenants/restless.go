@@ -203,7 +203,7 @@ var errLate = errors.New("the port is late")
 func (m *measuring) awaitPort(ctx context.Context, ports *lab.Ports, port string, start time.Time) (float64, error) {
 	limit, cancel := context.WithDeadlineCause(ctx, start.Add(m.o.restless), errLate)
 	defer cancel()
-	if err := ports.Await(limit, []string{port}, ports.Seen, m.Controller.Done); err != nil {
+	if err := ports.Await(limit, []string{port}, ports.Seen, m.Controller.Done()); err != nil {
 		return time.Since(start).Seconds(), errors.Join(err, context.Cause(limit))
 	}
 	seen, _ := ports.Seen(port)

@@ -85,7 +85,7 @@ func (m *measuring) startRestless(ctx context.Context) (*restlessTenant, error) 
 			return nil, err
 		}
 	}
-	return r, m.Ports.Await(ctx, ports, m.Ports.Seen, m.Controller.Done)
+	return r, m.Ports.Await(ctx, ports, m.Ports.Seen, m.Controller.Done())
 }
 
 // restlessNetwork has two switches: on one a pod stays in each group, so that the group lasts; on the other, pods enter and leave it alone.

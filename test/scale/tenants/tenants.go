@@ -236,5 +236,5 @@ func (m *measuring) pods(ctx context.Context, each int, namespaces ...string) er
 	for _, p := range pods {
 		ports = append(ports, p.Port())
 	}
-	return m.Ports.Await(ctx, ports, m.Ports.Seen, m.Controller.Done)
+	return m.Ports.Await(ctx, ports, m.Ports.Seen, m.Controller.Done())
 }
