@@ -12,10 +12,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/process/child"
 	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
@@ -36,7 +36,7 @@ type Options struct {
 type Central struct {
 	parts parts.OVN
 	dir   string
-	procs map[string]*exec.Cmd
+	procs map[string]*child.Child
 	// southbound is Options.SouthboundArgs.
 	southbound []string
 	// tracers counts those that were started.
@@ -101,7 +101,7 @@ func locate() (parts.OVN, error) {
 }
 
 func newCentral(found parts.OVN, dir string) *Central {
-	return &Central{parts: found, dir: dir, procs: map[string]*exec.Cmd{}}
+	return &Central{parts: found, dir: dir, procs: map[string]*child.Child{}}
 }
 
 // NBAddress is the northbound database's address.
@@ -114,7 +114,7 @@ func (c *Central) SBAddress() string { return "unix:" + c.path("sb.sock") }
 func (c *Central) Program(name string) string { return c.parts.Program(name) }
 
 // PID is the process of one of: nb, sb, northd.
-func (c *Central) PID(name string) int { return c.procs[name].Process.Pid }
+func (c *Central) PID(name string) int { return c.procs[name].PID() }
 
 // NBCtl runs ovn-nbctl and returns what it prints.
 func (c *Central) NBCtl(ctx context.Context, args ...string) (string, error) {
@@ -158,13 +158,10 @@ func (c *Central) StartDatabase(ctx context.Context, db string) error {
 
 // Kill ends one of: nb, sb, northd, with no chance to say goodbye.
 func (c *Central) Kill(name string) {
-	cmd := c.procs[name]
-	if cmd == nil {
-		return
+	if daemon := c.procs[name]; daemon != nil {
+		daemon.Kill()
+		delete(c.procs, name)
 	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	delete(c.procs, name)
 }
 
 // LastWords are the last lines of the log of one of: nb, sb, northd.
@@ -195,12 +192,11 @@ func (c *Central) create(ctx context.Context, db string) error {
 func (c *Central) start(name, program string, args ...string) error {
 	cmd := exec.Command(c.parts.Program(program), args...)
 	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+c.dir, "OVN_RUNDIR="+c.dir, "OVS_LOGDIR="+c.dir, "OVN_LOGDIR="+c.dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", program, err)
+	daemon, err := child.Start(cmd)
+	if err == nil {
+		c.procs[name] = daemon
 	}
-	c.procs[name] = cmd
-	return nil
+	return err
 }
 
 // await waits until a server answers.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/vishvananda/netns"
 
+	"github.com/atoll-net/atoll/pkg/process/child"
 	"github.com/atoll-net/atoll/test/sandbox/parts"
 )
 
@@ -40,7 +41,7 @@ type ChassisOptions struct {
 type Chassis struct {
 	options ChassisOptions
 	parts   parts.OVN
-	procs   []*exec.Cmd
+	procs   []*child.Child
 	// inside is the namespace of ovs-vswitchd.
 	inside netns.NsHandle
 	guests []*Guest
@@ -87,7 +88,7 @@ func StartChassis(ctx context.Context, o ChassisOptions) (_ *Chassis, err error)
 	if err := c.start("ovs-vswitchd", syscall.CLONE_NEWNET, arguments...); err != nil {
 		return nil, err
 	}
-	if c.inside, err = netns.GetFromPid(c.procs[len(c.procs)-1].Process.Pid); err != nil {
+	if c.inside, err = netns.GetFromPid(c.procs[len(c.procs)-1].PID()); err != nil {
 		return nil, fmt.Errorf("open network namespace of the node: %w", err)
 	}
 	return c, c.start("ovn-controller", 0, append(slices.Clone(o.Certificates), c.database())...)
@@ -103,8 +104,7 @@ func Adopt(o ChassisOptions, inside netns.NsHandle) (*Chassis, error) {
 // Stop ends everything, its guests' namespaces too.
 func (c *Chassis) Stop() {
 	for _, p := range slices.Backward(c.procs) {
-		_ = p.Process.Kill()
-		_ = p.Wait()
+		p.Kill()
 	}
 	for _, g := range c.guests {
 		_ = g.netns.Close()
@@ -136,8 +136,8 @@ func (c *Chassis) Ask(ctx context.Context, daemon string, args ...string) (strin
 // PID is the process of one of the node's daemons; 0 when it does not run.
 func (c *Chassis) PID(daemon string) int {
 	for _, p := range c.procs {
-		if filepath.Base(p.Path) == daemon {
-			return p.Process.Pid
+		if filepath.Base(p.Path()) == daemon {
+			return p.PID()
 		}
 	}
 	return 0
@@ -155,12 +155,12 @@ func (c *Chassis) start(program string, namespaces uintptr, args ...string) erro
 	args = append(args, "--no-chdir", "-vconsole:off", "--unixctl="+c.path(program+".ctl"), "--log-file="+c.path(program+".log"))
 	cmd := exec.Command(c.parts.Program(program), args...)
 	cmd.Env = c.environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: namespaces}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", program, err)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
+	daemon, err := child.Start(cmd)
+	if err == nil {
+		c.procs = append(c.procs, daemon)
 	}
-	c.procs = append(c.procs, cmd)
-	return nil
+	return err
 }
 
 // await waits until somebody listens.

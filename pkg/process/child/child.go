@@ -50,6 +50,9 @@ func Start(cmd *exec.Cmd) (*Child, error) {
 // PID is the child's process.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
+// Path is the child's program.
+func (c *Child) Path() string { return c.cmd.Path }
+
 // Done is closed when the child has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
