@@ -20,8 +20,8 @@ type Verdicts[V comparable] struct {
 }
 
 type verdict[V comparable] struct {
-	is V
-	at time.Time
+	is    V
+	given time.Time
 }
 
 // Recall is the verdict on a question, if one is known that is not too old.
@@ -33,7 +33,7 @@ func (v *Verdicts[V]) Recall(question string) (is V, known bool) {
 	if last.is == v.Good {
 		age = v.GoodAge
 	}
-	return last.is, known && time.Since(last.at) < age
+	return last.is, known && time.Since(last.given) < age
 }
 
 // Remember remembers a verdict that is given now.
