@@ -18,10 +18,10 @@ import (
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
-// boundNamespace gives a namespace the quota of docs/examples/tenants, with 2 of each kind, and waits until it counts the kinds.
+// boundNamespace gives a namespace the quota of docs/examples, with 2 of each kind, and waits until it counts the kinds.
 func boundNamespace(t *testing.T, namespace string, kinds ...corev1.ResourceName) {
 	t.Helper()
-	quota := regexp.MustCompile(`"\d+"`).ReplaceAllString(manifest(t, "tenants/quota.yaml"), `"2"`)
+	quota := regexp.MustCompile(`"\d+"`).ReplaceAllString(manifest(t, "quota.yaml"), `"2"`)
 	apply := env.Program(t.Context(), "kubectl", "apply", "-n", namespace, "-f", "-")
 	apply.Stdin = strings.NewReader(quota)
 	if out, err := apply.CombinedOutput(); err != nil {
