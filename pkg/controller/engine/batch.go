@@ -38,16 +38,16 @@ func (r *round) gather() []plan.Unit {
 }
 
 // fill takes pending work into a batch. What decides what passes is taken as a whole, so that no packet passes between the
-// one half and the other. Every other batch is of ports that need not wait for that: however much one tenant changes without a pause, the ports of
-// others have their turn, and do not share it with thousands of rows.
+// one half and the other. Every other batch is of what brings no containers, and need not wait for that: however much one tenant changes without a
+// pause, the ports and routes of others have their turn, and do not share it with thousands of rows.
 func (r *round) fill(b *batch) {
 	judged, bound := r.graph.Judging() > 0, r.cfg.MaxBatch
-	if r.ports = !r.ports; r.ports {
-		r.fillPorts(b)
+	if r.contents = !r.contents; r.contents {
+		r.fillContents(b)
 		if len(b.units) > 0 {
 			return
 		}
-		r.ports = false
+		r.contents = false
 	}
 	r.deferred = r.chooseNetworks(b)
 	var later []graph.Work
@@ -75,8 +75,8 @@ func (r *round) fill(b *batch) {
 	r.graph.PutOff(later)
 }
 
-// fillPorts takes the work of ports that may come first.
-func (r *round) fillPorts(b *batch) {
+// fillContents takes work that brings no containers and may come first.
+func (r *round) fillContents(b *batch) {
 	r.graph.TakeContents(func(w graph.Work) bool {
 		if b.size >= r.cfg.MaxBatch || r.retry.refused(w.Owner) || !r.comesFirst(b, w) {
 			return false
@@ -86,12 +86,17 @@ func (r *round) fillPorts(b *batch) {
 	})
 }
 
-// comesFirst reports whether work may be written before all that is pending: a new port, and a port that changes its groups. It waits for what judges
-// in the Networks where it wants places, or had them. A new port also waits until the database has all rows in which it wants places.
+// comesFirst reports whether work may be written before all that is pending. It waits for what judges in its Network: a route, say, shall lead
+// nowhere before the access lists are there. So does a port for those in the Networks where it wants places, or had them. A new port also waits until
+// the database has all rows in which it wants places.
 func (r *round) comesFirst(b *batch, w graph.Work) bool {
 	fresh := b.fresh(w)
-	if w.Judges() || !fresh && !w.Grouped() {
+	switch {
+	case w.Judges():
 		return false
+	case !fresh && !w.Grouped():
+		network := r.networkOf(w)
+		return network != "" && !r.graph.JudgingFor(nb.NetworkOwner(network))
 	}
 	waits := func(m nb.Member) bool {
 		owner, wanted := r.graph.Owner(m.Row)

@@ -44,7 +44,21 @@ func (f *filling) fill(elements int) *batch {
 	for i := range elements {
 		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{Row: nb.RefOf(row), Column: "addresses"}, Value: fmt.Sprintf("10.0.%d.%d", i/250, i%250)})
 	}
-	f.graph.Set(nb.PortGroupOwner("restless", row.UUID), facts)
+	return f.after(nb.PortGroupOwner("restless", row.UUID), facts)
+}
+
+// balance has somebody make load balancers, which are containers, too, and decide nothing, and fills a batch.
+func (f *filling) balance(rows int) *batch {
+	f.sets++
+	var facts nb.Facts
+	for i := range rows {
+		facts.Rows = append(facts.Rows, &nb.LoadBalancer{UUID: fmt.Sprintf("balancer-%d-%d", f.sets, i)})
+	}
+	return f.after(nb.ServiceOwner("restless", fmt.Sprint(f.sets)), facts)
+}
+
+func (f *filling) after(owner nb.Owner, facts nb.Facts) *batch {
+	f.graph.Set(owner, facts)
 	b := &batch{there: f.there, coming: plan.Coming{}}
 	f.round.fill(b)
 	return b
@@ -78,6 +92,43 @@ func TestNobodyIsPutOffForLong(t *testing.T) {
 				t.Errorf("%d elements of somebody else in each round: a %s port was taken after %d rounds", elements, name, rounds)
 			}
 		}
+	}
+}
+
+// A route is not put off for long either.
+func TestARouteIsNotPutOffForLong(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*filling){
+		"access lists": func(f *filling) { f.fill(600) }, "load balancers": func(f *filling) { f.balance(150) },
+	} {
+		f := newFilling()
+		change(f)
+		owner, rounds := nb.OfferOwner("calm", "way"), 0
+		f.graph.Set(owner, nb.Facts{Rows: []nb.Row{&nb.StaticRoute{UUID: "route"}}})
+		for ; f.graph.Busy(owner) && rounds < 100; rounds++ {
+			change(f)
+		}
+		if rounds > 2 {
+			t.Errorf("while somebody else changes %s a route was taken after %d rounds", what, rounds)
+		}
+	}
+}
+
+// It waits for what is pending of its Network and decides what passes.
+func TestARouteWaitsForTheAccessListsOfItsNetwork(t *testing.T) {
+	t.Parallel()
+	f := newFilling()
+	f.fill(600)
+	owner := nb.OfferOwner("calm", "way")
+	_, policy := f.policy("calm")
+	f.graph.Set(owner, nb.Facts{Rows: []nb.Row{&nb.StaticRoute{UUID: "route"}}})
+	for range 4 {
+		if f.fill(600); f.graph.Busy(policy) && !f.graph.Busy(owner) {
+			t.Error("a route was taken before a policy of its Network")
+		}
+	}
+	if f.graph.Busy(owner) {
+		t.Error("a route was not taken after the policy")
 	}
 }
 

@@ -29,9 +29,9 @@ type round struct {
 	whole, parted bool
 	// deferred are Networks of which nothing is in the batch that is gathered.
 	deferred deferral
-	// ports: the last batch was of ports that need not wait for others.
-	ports bool
-	drift *drift
+	// contents: the last batch was of what brings no containers and need not wait for others.
+	contents bool
+	drift    *drift
 	// begun: the database is in our epoch, and what others left in it has been looked for. opened is when the session was.
 	begun  bool
 	opened time.Time
