@@ -108,8 +108,9 @@ func TestAChangeKeepsTheTables(t *testing.T) {
 	inside := []string{"ip", "netns", "exec", spec.id().Name()}
 	made := func() [2][]string {
 		t.Helper()
-		must(t, k.Ensure(spec))
+		// Routes to faces name the node's address.
 		must(t, k.EnsureHost(host))
+		must(t, k.Ensure(spec))
 		return [2][]string{handles(t, inside), handles(t, nil)}
 	}
 	before := made()
