@@ -22,7 +22,7 @@ type Child struct {
 	log  string
 }
 
-// goodbye is how long a program has to end once it was asked to.
+// goodbye is how long a program may take to end after it was asked to.
 const goodbye = 10 * time.Second
 
 // StartChild runs a program until End, or until ctx ends. It is first asked to end, then made to.

@@ -37,9 +37,9 @@ func (r *round) gather() []plan.Unit {
 	return nil
 }
 
-// fill takes pending work into a batch. What decides what passes is taken as a whole, so that no packet passes between the
-// one half and the other. Every other batch is of what brings no containers, and need not wait for that: however much one tenant changes without a
-// pause, the ports and routes of others have their turn, and do not share it with thousands of rows.
+// fill takes pending work into a batch. It does not divide what decides what passes, so that no packet passes between two halves.
+// Every other batch takes only ports and routes that need not wait for that. So these have their turn however much a tenant changes,
+// and they do not share a transaction with thousands of rows.
 func (r *round) fill(b *batch) {
 	judged, bound := r.graph.Judging() > 0, r.cfg.MaxBatch
 	if r.contents = !r.contents; r.contents {
@@ -86,9 +86,9 @@ func (r *round) fillContents(b *batch) {
 	})
 }
 
-// comesFirst reports whether work may be written before all that is pending. It waits for what judges in its Network: a route, say, shall lead
-// nowhere before the access lists are there. So does a port for those in the Networks where it wants places, or had them. A new port also waits until
-// the database has all rows in which it wants places.
+// comesFirst reports whether work may be written before other pending work. It may not while access lists or groups of its Network are
+// pending: a route shall lead nowhere before they are there. A port waits for those of each Network where it wants places, or had them.
+// A new port also waits until the database has all rows in which it wants places.
 func (r *round) comesFirst(b *batch, w graph.Work) bool {
 	fresh := b.fresh(w)
 	switch {
@@ -111,7 +111,7 @@ func (r *round) comesFirst(b *batch, w graph.Work) bool {
 	return !slices.ContainsFunc(facts.Members, waits)
 }
 
-// setApart keeps an owner whose rows the database has refused for a transaction of its own: that it fails again shall not divide the others'.
+// setApart gives an owner whose rows the database has refused a transaction of its own. If that fails again, it does not divide others'.
 func (r *round) setApart(w graph.Work) bool {
 	if !r.retry.refused(w.Owner) {
 		return false

@@ -42,7 +42,8 @@ func (f *filling) fill(elements int) *batch {
 	row := &nb.AddressSet{UUID: fmt.Sprintf("set-%d", f.sets)}
 	facts := nb.Facts{Rows: []nb.Row{row}}
 	for i := range elements {
-		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{Row: nb.RefOf(row), Column: "addresses"}, Value: fmt.Sprintf("10.0.%d.%d", i/250, i%250)})
+		address := fmt.Sprintf("10.0.%d.%d", i/250, i%250)
+		facts.Members = append(facts.Members, nb.Member{Set: nb.Set{Row: nb.RefOf(row), Column: "addresses"}, Value: address})
 	}
 	return f.after(nb.PortGroupOwner("restless", row.UUID), facts)
 }
@@ -173,12 +174,13 @@ func (f *filling) policy(network string) (group, policy nb.Owner) {
 	row, acl := &nb.PortGroup{UUID: "group of " + network}, &nb.ACL{UUID: "acl of " + network}
 	group, policy = nb.PortGroupOwner(network, "selected"), nb.PolicyOwner(nb.KindNetworkPolicy, network, "deny", network)
 	f.graph.Set(group, nb.Facts{Rows: []nb.Row{row}})
-	f.graph.Set(policy, nb.Facts{Rows: []nb.Row{acl}, Members: []nb.Member{{Set: nb.Set{Row: nb.RefOf(row), Column: nb.ColumnACLs}, Value: acl.UUID}}})
+	hangs := nb.Member{Set: nb.Set{Row: nb.RefOf(row), Column: nb.ColumnACLs}, Value: acl.UUID}
+	f.graph.Set(policy, nb.Facts{Rows: []nb.Row{acl}, Members: []nb.Member{hangs}})
 	return group, policy
 }
 
-// What decides what passes in a Network is written as a whole and soon, whatever another tenant changes: between a group and its access lists, pods
-// could be open.
+// A Network's groups and access lists are written in one transaction and soon, whatever is changed in other Networks: between a group and
+// its access lists, pods could be open.
 func TestPoliciesOfANetworkAreWrittenTogether(t *testing.T) {
 	t.Parallel()
 	for _, elements := range []int{50, 300, 600} {
@@ -192,7 +194,8 @@ func TestPoliciesOfANetworkAreWrittenTogether(t *testing.T) {
 			}
 		}
 		if taken[group] == 0 || taken[group] != taken[policy] {
-			t.Errorf("%d elements of somebody else in each round: the group was written in round %d, and its access list in round %d", elements, taken[group], taken[policy])
+			t.Errorf("%d elements of somebody else in each round: the group was written in round %d, and its access list in round %d",
+				elements, taken[group], taken[policy])
 		}
 		if left := f.graph.Pending(); left > 2 {
 			t.Errorf("%d elements of somebody else in each round: %d owners wait after 6 rounds", elements, left)
@@ -200,8 +203,8 @@ func TestPoliciesOfANetworkAreWrittenTogether(t *testing.T) {
 	}
 }
 
-// Many Networks whose policies change at once have their turns, and the one that changes most does not come again before all others, although what it
-// changes are containers.
+// Many Networks whose policies change at once have their turns. The one that changes most does not come again before all others, although
+// it changes containers.
 func TestNetworksHaveTurns(t *testing.T) {
 	t.Parallel()
 	f := newFilling()
@@ -222,8 +225,8 @@ func TestNetworksHaveTurns(t *testing.T) {
 	}
 }
 
-// A port waits for what is pending of its Network and decides what passes: with the old access lists and the new groups it could be open, as neither
-// the old policies nor the new ones have it. So does a port that changes its groups.
+// A port waits for access lists and groups of its Network that are pending: with the old access lists and the new groups it could be open
+// where neither the old policies nor the new ones are. So does a port that changes its groups.
 func TestAPortWaitsForThePoliciesOfItsNetwork(t *testing.T) {
 	t.Parallel()
 	for name, there := range map[string]bool{"new": false, "of other groups": true} {

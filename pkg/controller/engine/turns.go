@@ -10,9 +10,9 @@ import (
 // deferral says how often in a row Networks were left out of a batch.
 type deferral map[string]int
 
-// chooseNetworks leaves whole Networks out of the batch where more decides what passes than one transaction takes: half a Network's policies could be
-// open where neither the old ones nor the new ones are. Those that were left out before come first, so that nobody's policies wait for as long as
-// others change theirs.
+// chooseNetworks returns the Networks that the batch leaves out. It leaves out whole ones, where more decides what passes than one
+// transaction takes: half of a Network's policies could be open where neither the old ones nor the new ones are. Networks that were left
+// out before come first, so that nobody's policies wait for as long as others change theirs.
 func (r *round) chooseNetworks(b *batch) deferral {
 	var (
 		order []string
@@ -57,7 +57,8 @@ func (r *round) leftOut(w graph.Work) bool {
 	return len(r.deferred) > 0 && r.deferred[r.networkOf(w)] > 0
 }
 
-// networkOf is the Network to which work belongs: its owner's, or the one where the owner wants its first place, or had one; "" when there is none.
+// networkOf is the Network to which work belongs: its owner's, or the one where the owner wants its first place, or had one. It is ""
+// when there is none.
 func (r *round) networkOf(w graph.Work) string {
 	if network, ok := w.Owner.Network(); ok {
 		return network

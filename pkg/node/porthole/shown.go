@@ -12,7 +12,7 @@ import (
 )
 
 // What the kernel shows of a table is not what was written: it gives names to sets that have none, and adds what goes without saying, more in each version. So
-// what should be there is written into a network namespace that nobody uses, and what the kernel shows of both is compared.
+// the agent writes the wanted rules into an unused network namespace, reads both tables, and compares them.
 
 // shownTable is a table as the kernel shows it.
 type shownTable struct {
@@ -87,7 +87,7 @@ func readTable(name string) (*shownTable, error) {
 	}
 	// The library takes the kernel's number for one in this machine's order of bytes.
 	t.there, t.flags = true, binary.BigEndian.Uint32(binary.NativeEndian.AppendUint32(nil, tables[i].Flags))
-	// Rules need the sets that have no names of their own to be told apart.
+	// Sets are read first: rules refer to anonymous ones.
 	if err := t.readSets(conn, tables[i]); err != nil {
 		return nil, err
 	}

@@ -184,7 +184,7 @@ func sharesOf(given []Given) []share {
 	return out
 }
 
-// claim is what a rule asks for by a name. next is the index of the first share that count has not looked at.
+// claim is what a rule asks for by a name. next is the index of the first share that count has not counted yet.
 type claim struct {
 	ruleAt
 	ask    NamedPorts

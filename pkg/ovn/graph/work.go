@@ -33,8 +33,8 @@ func (w Work) Grouped() bool {
 // Judges reports whether the work names ACLs, where they hang, port groups or address sets themselves.
 func (w Work) Judges() bool { return w.judges }
 
-// work is a queue of owners, each once. Those that bring containers come before the others, since a pod's port needs its switch. Within a rank it is
-// first come, first served.
+// work is a queue of owners, each once. Those that bring containers come before the others, since a pod's port needs its switch.
+// Within a rank it is first come, first served.
 type work struct {
 	pending map[nb.Owner]*Work
 	queues  [3][]nb.Owner
@@ -146,8 +146,8 @@ func (g *Graph) Next() (Work, bool) {
 	return Work{}, false
 }
 
-// TakeContents offers all work that brings no containers, what was put off before the rest. What take wants is no longer pending; the rest keeps its
-// place.
+// TakeContents calls take with each work that brings no containers, work that was put off first. Work for which take returns true is
+// no longer pending; the rest keeps its place.
 func (g *Graph) TakeContents(take func(Work) bool) {
 	w := &g.work
 	for _, q := range []int{late, contents} {

@@ -76,7 +76,7 @@ func (s *Stage) giveBack(p *pod, old verdict) {
 	s.Catalog.Free(addresses, s.freed(p))
 }
 
-// await has a pod looked at again when its node changes, and when what it lacks comes free.
+// await queues a pod to be judged again when its node changes, and when what it lacks comes free.
 func (s *Stage) await(p *pod, oldNode string) {
 	if oldNode != p.faced {
 		s.onNode.Drop(oldNode, p.Key)
