@@ -16,8 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/atoll-net/atoll/pkg/daemons/central"
-	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/inspect/inspectapi"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/kube/certs"
 	"github.com/atoll-net/atoll/pkg/kube/config"
@@ -133,35 +134,35 @@ func (p *program) databases() (northbound, southbound ovsdb.Config) {
 // serve answers until ctx ends. It begins before it knows the cluster: an API that nobody serves keeps Kubernetes from deleting namespaces.
 func (p *program) serve(ctx context.Context) error {
 	northbound, southbound := p.databases()
-	mirror := inspect.NewMirror(northbound)
+	mirror := snapshot.NewMirror(northbound)
 	defer mirror.Close()
 	north := ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase}
 	south := ovsdb.Asker{Config: southbound, Database: ovsdb.SouthboundDatabase}
-	inquirer := inspect.Inquirer{
+	from := snapshot.Sources{
 		Source: "atoll-inspect " + p.node, Client: p.client, Held: p.held, Northbound: &north, Southbound: &south, Mirror: mirror, Settings: p.known,
 	}
 	dir := p.dir(asking)
 	return inspectapi.Serve(ctx, build.ScrapeAddress(p.address, inspectPort), inspectapi.Config{
-		Client: p.client, Answers: inquirer, Nodes: inquirer, Agents: inspectapi.AgentsBy(dir), Flows: inquirer, FlowAgents: inspectapi.FlowAgentsBy(dir),
-		AllNodes: inquirer, CheckAgents: inspectapi.CheckAgentsBy(dir), Databases: inspectapi.Databases(north, south),
+		Client: p.client, Sources: from, Agents: inspectapi.AgentsBy(dir), FlowAgents: inspectapi.FlowAgentsBy(dir),
+		CheckAgents: inspectapi.CheckAgentsBy(dir), Databases: inspectapi.Databases(north, south),
 		TLS: certs.InspectServer(p.dir(serving)), Log: p.log,
 	})
 }
 
 // held is what the feed knows of the cluster.
-func (p *program) held() (inspect.Held, error) {
+func (p *program) held() (snapshot.Held, error) {
 	settings, err := p.known()
 	if err != nil {
-		return inspect.Held{}, err
+		return snapshot.Held{}, err
 	}
-	return inspect.HeldBy(p.feed, settings)
+	return snapshot.HeldBy(p.feed, settings)
 }
 
 // known are the settings in force.
 func (p *program) known() (config.Settings, error) {
 	settings := p.settings.Load()
 	if settings == nil {
-		return config.Settings{}, inspect.ErrNotRead
+		return config.Settings{}, question.ErrNotRead
 	}
 	return *settings, nil
 }

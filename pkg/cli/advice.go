@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 )
 
 // usageError is that of words that a command does not understand.
@@ -56,7 +56,7 @@ func advice(root *cobra.Command, err error) string {
 			return text
 		}
 	}
-	if next := inspect.Next(err); next != "" {
+	if next := question.Next(err); next != "" {
 		return text + ". Next: " + next
 	}
 	// Cobra has no type for it.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
 	"github.com/atoll-net/atoll/pkg/ovs/unixctl"
 )
 
@@ -62,7 +62,7 @@ func (o appctlOptions) do(ctx context.Context, args []string, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	conn, err := inspect.DialTunnel(ctx, q)
+	conn, err := connect.DialTunnel(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // More formats.
@@ -47,11 +48,11 @@ func (a *asked) flags(cmd *cobra.Command) {
 }
 
 // remote checks the flags, and says whom to ask.
-func (a *asked) remote() (*inspect.Remote, error) {
+func (a *asked) remote() (*client.Remote, error) {
 	if formats := a.formats(); !slices.Contains(formats, a.output) {
 		return nil, fmt.Errorf("--output: %q is none of %s", a.output, strings.Join(formats, ", "))
 	}
-	return inspect.NewRemote(a.kubeconfig)
+	return client.NewRemote(a.kubeconfig)
 }
 
 // answered is what is printed: a value for programs, its names, and a table for people.
@@ -80,7 +81,7 @@ func (a *asked) print(out, problems io.Writer, what string, answer answered) err
 	case formatName:
 		return printTable(out, what, func(text *strings.Builder) {
 			for _, name := range answer.names {
-				fmt.Fprintln(text, inspect.Printable(name))
+				fmt.Fprintln(text, snapshot.Printable(name))
 			}
 		})
 	}

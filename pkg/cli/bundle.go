@@ -15,7 +15,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/cli/bundle"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/process/build"
 )
 
@@ -94,7 +94,7 @@ func runBundle(ctx context.Context, o bundleOptions, out, problems io.Writer) er
 		}
 	}
 	for _, m := range manifest.Missing {
-		lines.WriteString(inspect.Printable(fmt.Sprintf("missing: %s: %s", m.What, m.Why)) + "\n")
+		lines.WriteString(snapshot.Printable(fmt.Sprintf("missing: %s: %s", m.What, m.Why)) + "\n")
 	}
 	if _, err := io.WriteString(out, lines.String()); err != nil {
 		return fmt.Errorf("write what is in the bundle: %w", err)

@@ -16,7 +16,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
 	"github.com/atoll-net/atoll/pkg/node/capture"
 )
 
@@ -146,7 +146,7 @@ func runCapture(ctx context.Context, o captureOptions, pods []string, out, probl
 	if file, ok := out.(*os.File); o.file == standard && ok && term.IsTerminal(int(file.Fd())) {
 		return errors.New("pcapng is not for a terminal: write a file (-w FILE), or -w - | wireshark -k -i -")
 	}
-	remote, err := inspect.NewRemote(o.kubeconfig)
+	remote, err := client.NewRemote(o.kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 const (
@@ -99,7 +99,7 @@ func (r *recording) run(ctx context.Context) error {
 	}
 	close(begin)
 	for _, note := range r.notes(tracks) {
-		fmt.Fprintln(r.problems, inspect.Printable(note))
+		fmt.Fprintln(r.problems, snapshot.Printable(note))
 	}
 	err = r.write(ctx, w, tracks, lines)
 	enough()
@@ -196,7 +196,7 @@ func (t *track) hear(line api.PodCaptureLine) {
 func (r *recording) conclude(ctx context.Context, tracks []*track, disorder int) error {
 	var missing bool
 	say := func(format string, args ...any) {
-		fmt.Fprintln(r.problems, inspect.Printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(r.problems, snapshot.Printable(fmt.Sprintf(format, args...)))
 	}
 	for i, t := range tracks {
 		name := r.pods[i].String()

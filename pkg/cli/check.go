@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/check"
 )
 
 // The formats of a report.
@@ -51,7 +51,7 @@ It ends with status 0 when there is no difference, 1 when there are some, 2 when
   atoll check --nb-address unix:/var/run/ovn/ovnnb_db.sock --sb-address unix:/var/run/ovn/ovnsb_db.sock
   atoll check --node n1 --ovs-db unix:/var/run/openvswitch/db.sock -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd.Context(), o, cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runCheck(cmd.Context(), o, cmd.OutOrStdout()) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
@@ -66,8 +66,8 @@ It ends with status 0 when there is no difference, 1 when there are some, 2 when
 	return cmd
 }
 
-// check looks, prints what it found, and returns ErrDifferences if that is anything.
-func check(ctx context.Context, o checkOptions, out io.Writer) error {
+// runCheck looks, prints what it found, and returns ErrDifferences if that is anything.
+func runCheck(ctx context.Context, o checkOptions, out io.Writer) error {
 	if err := checkOutput(o.output); err != nil {
 		return err
 	}
@@ -79,11 +79,11 @@ func check(ctx context.Context, o checkOptions, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	query := inspect.CheckQuery{
+	query := check.Query{
 		Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress), Southbound: addresses(o.sbAddress), Node: o.node, Switch: o.ovsAddress, Settle: o.settle,
 		Nodes: o.nbAddress == "", Repair: o.repair,
 	}
-	report, err := inspect.Check(ctx, query)
+	report, err := check.Run(ctx, query)
 	if err != nil {
 		return fmt.Errorf("check: %w", err)
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/cli"
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/controller/defaults"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/check"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/kube/config"
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
@@ -176,7 +176,7 @@ func (l *lab) found(args ...string) []string {
 	if status != 1 {
 		l.t.Fatalf("status %d, want 1\n%s", status, out)
 	}
-	var report inspect.Report
+	var report check.Report
 	l.must(json.Unmarshal([]byte(out), &report))
 	lines := make([]string, 0, len(report.Differences))
 	for _, d := range report.Differences {

@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
 )
 
 // completionTime is how long somebody waits for what may follow: a shell stands still meanwhile.
 const completionTime = 2 * time.Second
 
 // names ask the API for what may follow. Where it cannot be asked, nothing may.
-type names func(ctx context.Context, remote *inspect.Remote, typed string) []string
+type names func(ctx context.Context, remote *client.Remote, typed string) []string
 
 // completed has the first count arguments of a command completed by names.
 func completed(cmd *cobra.Command, count int, kubeconfig *string, ask names) {
@@ -37,7 +37,7 @@ func completedFlag(cmd *cobra.Command, flag string, kubeconfig *string, ask name
 
 func complete(cmd *cobra.Command, kubeconfig *string, ask names, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
-	remote, err := inspect.NewRemote(*kubeconfig)
+	remote, err := client.NewRemote(*kubeconfig)
 	if err != nil {
 		return nil, directive
 	}
@@ -53,7 +53,7 @@ func complete(cmd *cobra.Command, kubeconfig *string, ask names, typed string) (
 }
 
 // networkNames are those of the Networks that the user may get.
-func networkNames(ctx context.Context, remote *inspect.Remote, _ string) (out []string) {
+func networkNames(ctx context.Context, remote *client.Remote, _ string) (out []string) {
 	all, _, err := remote.Networks(ctx)
 	if err != nil {
 		return nil
@@ -65,7 +65,7 @@ func networkNames(ctx context.Context, remote *inspect.Remote, _ string) (out []
 }
 
 // tenantNames are those of tenants that have Networks that the user may get.
-func tenantNames(ctx context.Context, remote *inspect.Remote, _ string) (out []string) {
+func tenantNames(ctx context.Context, remote *client.Remote, _ string) (out []string) {
 	all, _, err := remote.Networks(ctx)
 	if err != nil {
 		return nil
@@ -80,12 +80,12 @@ func tenantNames(ctx context.Context, remote *inspect.Remote, _ string) (out []s
 }
 
 // namespaceNames are those of namespaces that the user may list, else those of his Networks.
-func namespaceNames(ctx context.Context, remote *inspect.Remote, _ string) []string {
+func namespaceNames(ctx context.Context, remote *client.Remote, _ string) []string {
 	return remote.Namespaces(ctx)
 }
 
 // podNames are those of pods, as NAMESPACE/NAME; before there is a namespace, those of namespaces with what follows.
-func podNames(ctx context.Context, remote *inspect.Remote, typed string) (out []string) {
+func podNames(ctx context.Context, remote *client.Remote, typed string) (out []string) {
 	namespace, _, chosen := strings.Cut(typed, "/")
 	if !chosen {
 		for _, name := range remote.Namespaces(ctx) {

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
 )
 
 const (
@@ -136,7 +136,7 @@ func (o databaseOptions) run(ctx context.Context, args []string, in io.Reader, o
 	if err != nil {
 		return fmt.Errorf("%s is not installed here, or not in PATH: install OVN's client programs (Debian, Ubuntu: ovn-common; Fedora: ovn)", o.program)
 	}
-	tunnel, err := inspect.OpenTunnel(ctx, inspect.TunnelQuery{Kubeconfig: o.kubeconfig, Database: o.database, Write: o.write})
+	tunnel, err := connect.OpenTunnel(ctx, connect.TunnelQuery{Kubeconfig: o.kubeconfig, Database: o.database, Write: o.write})
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (o databaseOptions) run(ctx context.Context, args []string, in io.Reader, o
 }
 
 // runThrough runs a program to its end, which uses a tunnel. What the tunnel could not do is said, if the program has failed.
-func runThrough(cmd *exec.Cmd, tunnel *inspect.Tunnel, problems io.Writer) error {
+func runThrough(cmd *exec.Cmd, tunnel *connect.Tunnel, problems io.Writer) error {
 	program := filepath.Base(cmd.Path)
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, programEnd
 	err := cmd.Run()

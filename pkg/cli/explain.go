@@ -14,7 +14,11 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // ErrStopped is the error of an explanation that worked and found that a packet does not arrive; why has been printed.
@@ -95,7 +99,7 @@ func runExplain(ctx context.Context, o explainOptions, from, to string, out, pro
 		ask = o.byDatabase
 	}
 	answer, err := ask(ctx, q, from, to)
-	if unexplained, ok := errors.AsType[*inspect.UnexplainedError](err); ok {
+	if unexplained, ok := errors.AsType[*client.UnexplainedError](err); ok {
 		for _, p := range unexplained.Seen {
 			if err := printTable(problems, "explanation", func(text *strings.Builder) { podTable(text, p) }); err != nil {
 				return err
@@ -118,50 +122,50 @@ func runExplain(ctx context.Context, o explainOptions, from, to string, out, pro
 }
 
 // byAPI has somebody answer who has the databases.
-func (o explainOptions) byAPI(ctx context.Context, _ inspect.Question, from, to string) (inspect.Explanation, error) {
+func (o explainOptions) byAPI(ctx context.Context, _ question.Question, from, to string) (explain.Explanation, error) {
 	if o.sbAddress != "" {
-		return inspect.Explanation{}, errors.New("--sb-address goes with --nb-address")
+		return explain.Explanation{}, errors.New("--sb-address goes with --nb-address")
 	}
-	remote, err := inspect.NewRemote(o.kubeconfig)
+	remote, err := client.NewRemote(o.kubeconfig)
 	if err != nil {
-		return inspect.Explanation{}, err
+		return explain.Explanation{}, err
 	}
 	return remote.Explain(ctx, o.spec(from, to))
 }
 
 // byDatabase reads the databases itself.
-func (o explainOptions) byDatabase(ctx context.Context, q inspect.Question, _, _ string) (inspect.Explanation, error) {
+func (o explainOptions) byDatabase(ctx context.Context, q question.Question, _, _ string) (explain.Explanation, error) {
 	if o.send {
-		return inspect.Explanation{}, errors.New("--send: the API inspect.atoll.dev has packets sent: leave out --nb-address")
+		return explain.Explanation{}, errors.New("--send: the API inspect.atoll.dev has packets sent: leave out --nb-address")
 	}
-	access := inspect.Access{Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress), Southbound: addresses(o.sbAddress)}
-	world, err := inspect.ReadWorld(ctx, access)
+	access := connect.Servers{Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress), Southbound: addresses(o.sbAddress)}
+	world, err := explain.ReadWorld(ctx, access)
 	if err != nil {
-		return inspect.Explanation{}, err
+		return explain.Explanation{}, err
 	}
 	defer world.Close()
 	if o.raw {
-		return inspect.Raw(world, q)
+		return explain.Raw(world, q)
 	}
-	return inspect.Explain(world, q)
+	return explain.Explain(world, q)
 }
 
-func parseExplain(o explainOptions, from, to string) (inspect.Question, error) {
-	q := inspect.Question{Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port, Network: o.network}
+func parseExplain(o explainOptions, from, to string) (question.Question, error) {
+	q := question.Question{Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port, Network: o.network}
 	if formats := []string{formatTable, formatWide, formatJSON, formatYAML}; !slices.Contains(formats, o.output) {
 		return q, fmt.Errorf("--output: %q is none of %s", o.output, strings.Join(formats, ", "))
 	}
 	var err error
-	if q.From, err = inspect.ParsePlace(from); err != nil {
+	if q.From, err = question.ParsePlace(from); err != nil {
 		return q, err
 	}
-	if q.To, err = inspect.ParsePlace(to); err != nil {
+	if q.To, err = question.ParsePlace(to); err != nil {
 		return q, err
 	}
 	if err := q.Check(); err != nil || !o.send {
 		return q, err
 	}
-	_, err = inspect.SenderOf(o.spec(from, to))
+	_, err = explain.SenderOf(o.spec(from, to))
 	return q, err
 }
 
@@ -171,9 +175,9 @@ func (o explainOptions) spec(from, to string) api.ExplanationSpec {
 }
 
 // printExplanation writes an explanation in a format: table, wide, json or yaml.
-func printExplanation(out io.Writer, e inspect.Explanation, format string) error {
+func printExplanation(out io.Writer, e explain.Explanation, format string) error {
 	value := struct {
-		inspect.Explanation
+		explain.Explanation
 		Verdict string `json:"verdict"`
 	}{e, e.Verdict()}
 	switch format {
@@ -191,14 +195,14 @@ const (
 	markStop = "STOP"
 )
 
-func explanationTable(text *strings.Builder, e inspect.Explanation, wide bool) {
+func explanationTable(text *strings.Builder, e explain.Explanation, wide bool) {
 	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
-	line := func(h inspect.Hop) {
+	line := func(h explain.Hop) {
 		mark := markOK
 		if !h.OK {
 			mark = markStop
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", mark, h.Layer, cell(h.Network), cell(h.Node), inspect.Printable(h.What))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", mark, h.Layer, cell(h.Network), cell(h.Node), snapshot.Printable(h.What))
 	}
 	fmt.Fprintln(table, "\tLAYER\tNETWORK\tNODE\tWHAT HAPPENS")
 	for i, w := range e.Ways {
@@ -224,17 +228,17 @@ func explanationTable(text *strings.Builder, e inspect.Explanation, wide bool) {
 			fmt.Fprintf(text, "  and %d more (-o json has all)\n", len(e.Drift)-maxDrift)
 			break
 		}
-		fmt.Fprintf(text, "  %s\n", inspect.Printable(strings.TrimSpace(fmt.Sprintf("%s: %s %s %s, want %s, have %s", d.Owner, d.Kind, d.Object, d.Column, cell(d.Want), cell(d.Have)))))
+		fmt.Fprintf(text, "  %s\n", snapshot.Printable(strings.TrimSpace(fmt.Sprintf("%s: %s %s %s, want %s, have %s", d.Owner, d.Kind, d.Object, d.Column, cell(d.Want), cell(d.Have)))))
 	}
 	for i, row := range e.Raw {
 		if i == 0 {
 			fmt.Fprintln(text, "\nRows underneath:")
 		}
-		fmt.Fprintln(text, " ", inspect.Printable(row))
+		fmt.Fprintln(text, " ", snapshot.Printable(row))
 	}
-	fmt.Fprintf(text, "\n%s\n", inspect.Printable(e.Verdict()))
+	fmt.Fprintf(text, "\n%s\n", snapshot.Printable(e.Verdict()))
 	if line := e.Unsettled(); line != "" {
-		fmt.Fprintln(text, inspect.Printable(line))
+		fmt.Fprintln(text, snapshot.Printable(line))
 	}
 	sentTable(text, e)
 	if wide {

@@ -8,7 +8,8 @@ import (
 	"text/tabwriter"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // ErrContradicted is the error of an explanation whose packet went another way than it says; both have been printed.
@@ -18,7 +19,7 @@ var ErrContradicted = errors.New("the packet did not go as explained")
 var errUnproved = errors.New("explain --send: whether the packet went as explained cannot be told: above it says why")
 
 // sentError is how a command ends whose explanation was to be proved by a packet; nil where nothing is to be said beyond whether it is reached.
-func sentError(e inspect.Explanation, asked bool) error {
+func sentError(e explain.Explanation, asked bool) error {
 	if !asked {
 		return nil
 	}
@@ -39,12 +40,12 @@ func sentError(e inspect.Explanation, asked bool) error {
 }
 
 // sentTable writes what became of the packets that were sent.
-func sentTable(text *strings.Builder, e inspect.Explanation) {
+func sentTable(text *strings.Builder, e explain.Explanation) {
 	if e.Unsent != "" {
-		fmt.Fprintf(text, "\nSent: nothing. %s\n", inspect.Printable(strings.TrimPrefix(e.Unsent, "nothing is sent: ")))
+		fmt.Fprintf(text, "\nSent: nothing. %s\n", snapshot.Printable(strings.TrimPrefix(e.Unsent, "nothing is sent: ")))
 	}
 	for _, s := range e.Sent {
-		fmt.Fprintf(text, "\nSent: a marked packet to %s: %s\n", inspect.Printable(s.Dialled), strings.ToUpper(s.Verdict))
+		fmt.Fprintf(text, "\nSent: a marked packet to %s: %s\n", snapshot.Printable(s.Dialled), strings.ToUpper(s.Verdict))
 		table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
 		if len(s.There)+len(s.Back) > 0 {
 			fmt.Fprintln(table, "\tAFTER\tNODE\tFROM\tTO\tSEEN")
@@ -56,7 +57,7 @@ func sentTable(text *strings.Builder, e inspect.Explanation) {
 			fmt.Fprintln(text, "Where it was beyond what is yours, is not told.")
 		}
 		for _, u := range s.Unobserved {
-			fmt.Fprintf(text, "Not observable: %s\n", inspect.Printable(u))
+			fmt.Fprintf(text, "Not observable: %s\n", snapshot.Printable(u))
 		}
 		if slices.ContainsFunc(slices.Concat(s.There, s.Back), func(p api.ExplanationPoint) bool { return p.OwnClock }) {
 			fmt.Fprintln(text, "* by that node's own clock: the answer was not seen there, so that it cannot be compared with the sender's.")
@@ -65,7 +66,7 @@ func sentTable(text *strings.Builder, e inspect.Explanation) {
 		if s.Answered {
 			answer = "answered after " + milliseconds(s.Took.Duration) + " ms"
 		}
-		fmt.Fprintf(text, "%s. %s\n", inspect.Printable(sentence(s.What)), inspect.Printable(sentence(answer)))
+		fmt.Fprintf(text, "%s. %s\n", snapshot.Printable(sentence(s.What)), snapshot.Printable(sentence(answer)))
 	}
 }
 
@@ -78,7 +79,7 @@ func pointLines(table *tabwriter.Writer, way string, points []api.ExplanationPoi
 		if p.Refusal {
 			what += "; it refuses"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", way, after, cell(p.Node), cell(p.From), cell(p.To), inspect.Printable(what))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", way, after, cell(p.Node), cell(p.From), cell(p.To), snapshot.Printable(what))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
 )
 
 // TestExplainSends runs the command against an API server: what it asks, what is printed in each format, and the status that it ends with.
@@ -21,7 +21,7 @@ func TestExplainSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := func(change func(*api.ExplanationStatus)) string {
-		e := read[inspect.Explanation](t, text)
+		e := read[explain.Explanation](t, text)
 		s := api.ExplanationStatus{Reached: true, Sources: e.Sources, Sent: e.Sent, Ways: []api.ExplanationWay{{Dialled: "10.96.1.0:80", To: "pod red/db", Reached: true}}}
 		if change != nil {
 			change(&s)

@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // ErrPartial is the error of a question that was answered in part; what is missing has been said.
@@ -83,9 +85,9 @@ func newFlowsCommand(cmd *cobra.Command, drops bool) *cobra.Command {
 }
 
 // question is what is asked for.
-func (o *flowsOptions) question(network string) (scope inspect.FlowScope, q inspect.FlowQuestion, err error) {
-	scope = inspect.FlowScope{Network: network, Namespace: o.namespace}
-	q = inspect.FlowQuestion{Drops: o.drops, Since: o.since, Follow: o.follow}
+func (o *flowsOptions) question(network string) (scope client.FlowScope, q flows.Question, err error) {
+	scope = client.FlowScope{Network: network, Namespace: o.namespace}
+	q = flows.Question{Drops: o.drops, Since: o.since, Follow: o.follow}
 	if formats := []string{formatTable, formatWide, formatJSON, formatYAML}; !slices.Contains(formats, o.output) {
 		return scope, q, fmt.Errorf("--output: %q is none of %s", o.output, strings.Join(formats, ", "))
 	}
@@ -121,7 +123,7 @@ func runFlows(ctx context.Context, o flowsOptions, network string, out, problems
 	if o.drops {
 		command = "drops"
 	}
-	remote, err := inspect.NewRemote(o.kubeconfig)
+	remote, err := client.NewRemote(o.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -142,18 +144,18 @@ func runFlows(ctx context.Context, o flowsOptions, network string, out, problems
 	if err != nil {
 		return whyNotFlows(command, scope, err)
 	}
-	if err := inspect.UnknownFlows(list.Status, len(list.Items)); err != nil {
+	if err := flows.Unknown(list.Status, len(list.Items)); err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
 	return o.show(out, problems, command, flowsAnswer(list, q, time.Local))
 }
 
 // whyNotFlows says what to ask where all is too much.
-func whyNotFlows(command string, scope inspect.FlowScope, err error) error {
+func whyNotFlows(command string, scope client.FlowScope, err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrPartial):
 		return err
-	case scope == inspect.FlowScope{} && strings.Contains(err.Error(), "cannot list resource"), scope == inspect.FlowScope{} && strings.Contains(err.Error(), "cannot watch resource"):
+	case scope == client.FlowScope{} && strings.Contains(err.Error(), "cannot list resource"), scope == client.FlowScope{} && strings.Contains(err.Error(), "cannot watch resource"):
 		return fmt.Errorf("%s: %w. Next: name a NETWORK of yours, or a namespace (-n)", command, err)
 	}
 	return whyNot(command, err)
@@ -188,7 +190,7 @@ func followFlows(ctx context.Context, o flowsOptions, ask func(each func(api.Flo
 		if n.Why != "" {
 			said = fmt.Sprintf("flows of node %s are missing from now on: %s", n.Node, n.Why)
 		}
-		_, _ = fmt.Fprintln(problems, "atoll:", inspect.Printable(said)) // Nothing is missing of what was asked for.
+		_, _ = fmt.Fprintln(problems, "atoll:", snapshot.Printable(said)) // Nothing is missing of what was asked for.
 	})
 	if ctx.Err() == nil {
 		return err
@@ -202,6 +204,6 @@ func followFlows(ctx context.Context, o flowsOptions, ask func(each func(api.Flo
 	return nil
 }
 
-func flowsAnswer(list api.FlowList, q inspect.FlowQuestion, zone *time.Location) answered {
-	return answered{value: list, note: inspect.FlowsMissing(list.Status), table: func(text *strings.Builder, wide bool) { flowsTable(text, list, q, wide, zone) }}
+func flowsAnswer(list api.FlowList, q flows.Question, zone *time.Location) answered {
+	return answered{value: list, note: flows.Missing(list.Status), table: func(text *strings.Builder, wide bool) { flowsTable(text, list, q, wide, zone) }}
 }

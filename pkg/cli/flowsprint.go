@@ -11,14 +11,14 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
 )
 
 // maxFlowLines bounds the table; JSON has all.
 const maxFlowLines = 1000
 
-func flowsTable(text *strings.Builder, list api.FlowList, q inspect.FlowQuestion, wide bool, zone *time.Location) {
-	flows := inspect.FlowsTogether(list.Items)
+func flowsTable(text *strings.Builder, list api.FlowList, q flows.Question, wide bool, zone *time.Location) {
+	flows := flows.Together(list.Items)
 	what := "flow"
 	if q.Drops {
 		what = "flow that did not get through"
@@ -71,7 +71,7 @@ func flowCells(f api.Flow, wide bool, zone *time.Location) []string {
 		layout = time.DateTime
 	}
 	cells := []string{
-		f.Last.In(zone).Format(layout), cmp.Or(f.Network, nothing), placeText(f.From, wide), placeText(f.To, wide), cmp.Or(inspect.FlowPortWords(f), nothing), cmp.Or(f.Verdict, nothing),
+		f.Last.In(zone).Format(layout), cmp.Or(f.Network, nothing), placeText(f.From, wide), placeText(f.To, wide), cmp.Or(flows.PortWords(f), nothing), cmp.Or(f.Verdict, nothing),
 		cmp.Or(f.Policy, nothing), fmt.Sprint(f.Connections),
 	}
 	if wide {
@@ -82,7 +82,7 @@ func flowCells(f api.Flow, wide bool, zone *time.Location) []string {
 
 // placeText is an end of a flow in a cell.
 func placeText(e api.FlowEnd, wide bool) string {
-	text := inspect.FlowEndWords(e)
+	text := flows.EndWords(e)
 	if wide && e.Name != "" && e.Address != "" {
 		text += " (" + e.Address + ")"
 	}

@@ -12,7 +12,10 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/ipam"
+	"github.com/atoll-net/atoll/pkg/inspect/resources"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 func ipamCommand() *cobra.Command {
@@ -192,12 +195,12 @@ func runIPAMCheck(ctx context.Context, o ipamCheckOptions, args []string, out, p
 	defer cancel()
 	look := func(ctx context.Context) ([]api.IPAMCheck, string, error) {
 		if len(args) == 0 {
-			return remote.IPAMChecks(ctx)
+			return client.List(ctx, remote, resources.IPAMChecks(), "")
 		}
-		one, note, err := remote.IPAMCheck(ctx, args[0])
+		one, note, err := client.Get(ctx, remote, resources.IPAMChecks(), "", args[0])
 		return []api.IPAMCheck{one}, note, err
 	}
-	all, note, err := inspect.SettleIPAM(ctx, o.settle, look)
+	all, note, err := ipam.Settle(ctx, o.settle, look)
 	if err != nil {
 		return whyNot("ipam check", err)
 	}
@@ -261,7 +264,7 @@ func ipamChecksTable(text *strings.Builder, all []api.IPAMCheck, wide bool) {
 	}
 	fmt.Fprintf(text, "%s, of %s in %s.", model.Count(findings, "finding"), countOf(addresses, "address", "addresses"), model.Count(networks, "Network"))
 	if unchecked != "" {
-		fmt.Fprintf(text, " Not all was looked at: %s.", inspect.Printable(unchecked))
+		fmt.Fprintf(text, " Not all was looked at: %s.", snapshot.Printable(unchecked))
 	}
 	fmt.Fprintln(text)
 }

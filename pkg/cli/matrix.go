@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/matrix"
 	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
@@ -73,8 +73,8 @@ It ends with status 0 when every path is as expected, 1 when one is not, 2 when 
 }
 
 // spec is what is asked for.
-func (o matrixOptions) spec(networks []string) (inspect.MatrixSpec, error) {
-	s := inspect.MatrixSpec{
+func (o matrixOptions) spec(networks []string) (matrix.Spec, error) {
+	s := matrix.Spec{
 		Networks: networks, Tenant: o.tenant, Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port, PodsPer: o.podsPer, Timeout: matrixWait, Settle: matrixSettle,
 	}
 	if s.Protocol == "" {
@@ -101,7 +101,7 @@ func runMatrix(ctx context.Context, o matrixOptions, networks []string, out, pro
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	m, err := remote.Matrix(ctx, spec, progressOf(problems))
+	m, err := matrix.Of(ctx, remote, spec, progressOf(problems))
 	if err != nil {
 		return whyNot("matrix", err)
 	}

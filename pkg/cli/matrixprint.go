@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/matrix"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // The marks of outcomes, and of a path that is not as expected.
@@ -19,19 +20,19 @@ const (
 	markSelf     = "self"
 )
 
-func mark(o inspect.Outcome) string {
+func mark(o matrix.Outcome) string {
 	switch o {
-	case inspect.Answered:
+	case matrix.Answered:
 		return markAnswered
-	case inspect.Silent:
+	case matrix.Silent:
 		return markSilent
-	case inspect.PartlyAnswered:
+	case matrix.PartlyAnswered:
 		return markPartly
 	}
 	return markUntried
 }
 
-func matrixAnswer(m inspect.Matrix) answered {
+func matrixAnswer(m matrix.Matrix) answered {
 	return answered{value: m, table: func(text *strings.Builder, wide bool) { matrixTable(text, m, wide) }}
 }
 
@@ -53,7 +54,7 @@ func (n *notes) number(text string) string {
 }
 
 // matrixTable has a row for each pod that sends and a column for each that is sent to; wide says in each cell what is expected, too.
-func matrixTable(text *strings.Builder, m inspect.Matrix, wide bool) {
+func matrixTable(text *strings.Builder, m matrix.Matrix, wide bool) {
 	head := []string{"", `FROM \ TO`, "NETWORK", "NODE"}
 	if wide {
 		head = append(head, "ADDRESSES")
@@ -88,17 +89,17 @@ func matrixTable(text *strings.Builder, m inspect.Matrix, wide bool) {
 	}
 	text.WriteString(legend)
 	for i, note := range why.texts {
-		fmt.Fprintf(text, "%d: %s\n", i+1, inspect.Printable(note))
+		fmt.Fprintf(text, "%d: %s\n", i+1, snapshot.Printable(note))
 	}
 	differing(text, m)
 	for _, l := range m.LeftOut {
-		fmt.Fprintf(text, "Left out: %d of %s of Network %s (--pods-per).\n", l.Pods, model.Count(l.All, "pod"), inspect.Printable(l.Network))
+		fmt.Fprintf(text, "Left out: %d of %s of Network %s (--pods-per).\n", l.Pods, model.Count(l.All, "pod"), snapshot.Printable(l.Network))
 	}
 	fmt.Fprintln(text, matrixVerdict(m))
 }
 
 // matrixCell is what was seen of a path.
-func matrixCell(p inspect.MatrixPath, wide bool, why *notes) string {
+func matrixCell(p matrix.Path, wide bool, why *notes) string {
 	cell := mark(p.Observed)
 	if wide {
 		cell = mark(p.Expected) + "/" + cell
@@ -106,14 +107,14 @@ func matrixCell(p inspect.MatrixPath, wide bool, why *notes) string {
 	if p.Differs {
 		cell += markDiffers
 	}
-	if p.Expected == inspect.Untried || p.Observed == inspect.Untried {
+	if p.Expected == matrix.Untried || p.Observed == matrix.Untried {
 		cell += why.number(p.Why)
 	}
 	return cell
 }
 
 // differing says of each path that is not as expected what is expected, what was seen, and what to do.
-func differing(text *strings.Builder, m inspect.Matrix) {
+func differing(text *strings.Builder, m matrix.Matrix) {
 	text.WriteByte('\n')
 	for _, p := range m.Paths {
 		if !p.Differs {
@@ -124,11 +125,11 @@ func differing(text *strings.Builder, m inspect.Matrix) {
 			observed += " (" + p.Why + ")"
 		}
 		line := fmt.Sprintf("%s to %s: expected %s, observed %s. Expected is: %s", p.From, p.To, p.Expected, observed, p.Verdict)
-		fmt.Fprintf(text, "%s\n  Next: %s\n", inspect.Printable(line), inspect.Printable(p.Next))
+		fmt.Fprintf(text, "%s\n  Next: %s\n", snapshot.Printable(line), snapshot.Printable(p.Next))
 	}
 }
 
-func matrixVerdict(m inspect.Matrix) string {
+func matrixVerdict(m matrix.Matrix) string {
 	what := m.Protocol
 	if m.Port != 0 {
 		what += fmt.Sprintf(" port %d", m.Port)

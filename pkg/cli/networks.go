@@ -11,7 +11,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
+	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
 func networksCommand() *cobra.Command {
@@ -71,7 +72,7 @@ func networksTable(text *strings.Builder, all []api.Network, wide bool) {
 		if wide {
 			var peers []string
 			for _, p := range s.Peers {
-				peers = append(peers, inspect.Arrow(p)+p.Network)
+				peers = append(peers, topology.Arrow(p)+p.Network)
 			}
 			line = append(line, cidrs(s.ServiceRanges), s.Isolation, strings.Join(peers, " "))
 		}
@@ -192,7 +193,7 @@ func networkTable(text *strings.Builder, n api.Network, wide bool) {
 	}
 	table(text, found)
 	if d.Problem != "" {
-		fmt.Fprintf(text, "\nOVN's rows are not known: %s\n", inspect.Printable(d.Problem))
+		fmt.Fprintf(text, "\nOVN's rows are not known: %s\n", snapshot.Printable(d.Problem))
 	}
 }
 
@@ -209,7 +210,7 @@ func rows(text *strings.Builder, lines [][]string) {
 	out := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
 	for _, line := range lines {
 		for i, c := range line {
-			if c = inspect.Printable(c); c == "" && i > 0 {
+			if c = snapshot.Printable(c); c == "" && i > 0 {
 				c = nothing
 			}
 			line[i] = c

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/atoll-net/atoll/pkg/cli/steps"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
 	"github.com/atoll-net/atoll/pkg/kube/shutout"
 )
 
@@ -101,7 +101,7 @@ another CA for its clients, or all kubelet's certificates of that name have ende
 }
 
 func admit(ctx context.Context, o admitOptions, node string, out io.Writer) error {
-	client, err := inspect.UserClient(o.kubeconfig)
+	client, err := connect.UserClient(o.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func orNobody(listed shutout.List) string {
 }
 
 func listShutOut(ctx context.Context, kubeconfig string, out io.Writer) error {
-	client, err := inspect.UserClient(kubeconfig)
+	client, err := connect.UserClient(kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func listShutOut(ctx context.Context, kubeconfig string, out io.Writer) error {
 
 // shutOut plans, asks for --yes, does it, and says what is left to do for people.
 func shutOut(ctx context.Context, o shutOutOptions, node string, out io.Writer) error {
-	client, err := inspect.UserClient(o.kubeconfig)
+	client, err := connect.UserClient(o.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func shutOut(ctx context.Context, o shutOutOptions, node string, out io.Writer) 
 	defer cancel()
 	began := time.Now()
 	runner := steps.Runner{
-		Client: client, Chassis: func(ctx context.Context) ([]string, error) { return inspect.Chassis(ctx, o.kubeconfig) },
+		Client: client, Chassis: func(ctx context.Context) ([]string, error) { return connect.Chassis(ctx, o.kubeconfig) },
 		Say: func(p steps.Progress) { printProgress(out, p.Done, p.Took, p.Text) },
 	}
 	if err := runner.Run(ctx, plan); err != nil {

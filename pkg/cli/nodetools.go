@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // nodeOptions are the flags of commands about a node's Open vSwitch and OVN.
@@ -32,18 +34,18 @@ const nodeRights = `Who reads a node sees what all tenants' pods on it do: Clust
 ClusterRole atoll-node-admin.`
 
 // on says which socket of the node is meant.
-func (o nodeOptions) on(ctx context.Context, socket, bridge string) (inspect.TunnelQuery, error) {
+func (o nodeOptions) on(ctx context.Context, socket, bridge string) (connect.TunnelQuery, error) {
 	place, err := o.place(ctx)
 	return o.query(place, socket, bridge), err
 }
 
-func (o nodeOptions) query(place inspect.PodPlace, socket, bridge string) inspect.TunnelQuery {
-	return inspect.TunnelQuery{Kubeconfig: o.kubeconfig, Node: place.Node, Socket: socket, Bridge: bridge, Write: o.write}
+func (o nodeOptions) query(place client.PodPlace, socket, bridge string) connect.TunnelQuery {
+	return connect.TunnelQuery{Kubeconfig: o.kubeconfig, Node: place.Node, Socket: socket, Bridge: bridge, Write: o.write}
 }
 
 // place is the node, with the pod by which it was named, if it was.
-func (o nodeOptions) place(ctx context.Context) (inspect.PodPlace, error) {
-	place := inspect.PodPlace{Node: o.node}
+func (o nodeOptions) place(ctx context.Context) (client.PodPlace, error) {
+	place := client.PodPlace{Node: o.node}
 	if (o.node == "") == (o.pod == "") {
 		return place, errors.New("name a node with --node, or a pod on it with --pod")
 	}
@@ -54,7 +56,7 @@ func (o nodeOptions) place(ctx context.Context) (inspect.PodPlace, error) {
 	if err != nil {
 		return place, fmt.Errorf("--pod: %w", err)
 	}
-	remote, err := inspect.NewRemote(o.kubeconfig)
+	remote, err := client.NewRemote(o.kubeconfig)
 	if err != nil {
 		return place, err
 	}
@@ -64,7 +66,7 @@ func (o nodeOptions) place(ctx context.Context) (inspect.PodPlace, error) {
 }
 
 // nodeNames are those of nodes.
-func nodeNames(ctx context.Context, remote *inspect.Remote, _ string) []string {
+func nodeNames(ctx context.Context, remote *client.Remote, _ string) []string {
 	return remote.NodeNames(ctx)
 }
 
@@ -122,7 +124,7 @@ func printableText(text string) string {
 	for i, line := range lines {
 		parts := strings.Split(line, "\t")
 		for j := range parts {
-			parts[j] = inspect.Printable(parts[j])
+			parts[j] = snapshot.Printable(parts[j])
 		}
 		lines[i] = strings.Join(parts, "\t")
 	}

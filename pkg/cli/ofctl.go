@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
@@ -83,7 +83,7 @@ func (o ofctlOptions) do(ctx context.Context, args []string, in io.Reader, out, 
 		return err
 	}
 	q := o.query(place, api.NodeOpenFlow, bridge)
-	tunnel, err := inspect.OpenTunnel(ctx, q)
+	tunnel, err := connect.OpenTunnel(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // dumpPortsDesc is a command whose ports are told apart, beside those that there are tables of.
@@ -117,7 +119,7 @@ func (k *kept) said() string {
 }
 
 // keptOf has a command's output go through what keeps what concerns the pod; nil where all of it is to be seen.
-func (o ofctlOptions) keptOf(ctx context.Context, q inspect.TunnelQuery, pod inspect.PodPlace, cmd *exec.Cmd) (*kept, error) {
+func (o ofctlOptions) keptOf(ctx context.Context, q connect.TunnelQuery, pod client.PodPlace, cmd *exec.Cmd) (*kept, error) {
 	args := cmd.Args[1:]
 	command, _ := bridgeOf(args)
 	if o.pod == "" || o.all || !slices.Contains([]string{dumpFlows, dumpPorts, dumpPortsDesc}, command) {
@@ -149,7 +151,7 @@ func printedBy(ctx context.Context, cmd *exec.Cmd, args []string) ([]byte, error
 	ask.Env, ask.Stderr = cmd.Env, &problems
 	out, err := ask.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", ofctl, err, inspect.Printable(strings.TrimSpace(problems.String())))
+		return nil, fmt.Errorf("%s: %w: %s", ofctl, err, snapshot.Printable(strings.TrimSpace(problems.String())))
 	}
 	return out, nil
 }

@@ -10,7 +10,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
 )
 
 // firstGroup is the first key of a multicast group: keys of ports are below. (ovn-architecture(7), logical egress port field.)
@@ -32,10 +33,10 @@ type podPorts struct {
 }
 
 // portsOf finds the pod's ports in the switch's database, by its UID where that is known: names are given again.
-func portsOf(ctx context.Context, q inspect.TunnelQuery, pod inspect.PodPlace) (podPorts, error) {
+func portsOf(ctx context.Context, q connect.TunnelQuery, pod client.PodPlace) (podPorts, error) {
 	p := podPorts{pod: pod.Key, bridge: q.Bridge}
 	q.Socket, q.Bridge, q.Write = api.NodeDatabase, "", false
-	tunnel, err := inspect.OpenTunnel(ctx, q)
+	tunnel, err := connect.OpenTunnel(ctx, q)
 	if err != nil {
 		return p, err
 	}

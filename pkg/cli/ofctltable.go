@@ -11,7 +11,7 @@ import (
 
 	"github.com/digitalocean/go-openvswitch/ovs"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // maxFlow bounds a flow's line, in bytes.
@@ -149,7 +149,7 @@ func cells(text *strings.Builder, format string, rows [][]string) {
 	table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
 		for i, c := range row {
-			row[i] = cmp.Or(inspect.Printable(c), nothing)
+			row[i] = cmp.Or(snapshot.Printable(c), nothing)
 		}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}

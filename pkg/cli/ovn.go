@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/atoll-net/atoll/pkg/daemons/central"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
 )
 
 // errNotConfirmed says that nothing was done.
@@ -67,7 +67,7 @@ func printProgress(out io.Writer, done bool, took time.Duration, text string) {
 
 // rebuild plans, asks for --yes, has it done, and tells how long each part took.
 func rebuild(ctx context.Context, o rebuildOptions, out io.Writer) error {
-	client, err := inspect.UserClient(o.kubeconfig)
+	client, err := connect.UserClient(o.kubeconfig)
 	if err != nil {
 		return err
 	}

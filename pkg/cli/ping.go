@@ -15,7 +15,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
@@ -124,7 +125,7 @@ func runPing(ctx context.Context, o pingOptions, from, to string, out io.Writer)
 	if err != nil {
 		return err
 	}
-	remote, err := inspect.NewRemote(o.kubeconfig)
+	remote, err := client.NewRemote(o.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func pingLine(first bool, r api.PodPingReply) string {
 	if !r.Answered {
 		what = "LOST: " + r.Why
 	}
-	return line + fmt.Sprintf("%-5d %-24s %s\n", r.Number, inspect.Printable(r.Address), inspect.Printable(what))
+	return line + fmt.Sprintf("%-5d %-24s %s\n", r.Number, snapshot.Printable(r.Address), snapshot.Printable(what))
 }
 
 func milliseconds(d time.Duration) string {
@@ -220,10 +221,10 @@ func (p *pinged) print(out io.Writer, format string) error {
 	return printTable(out, "replies", func(text *strings.Builder) {
 		fmt.Fprintln(text)
 		for _, line := range p.summary() {
-			fmt.Fprintln(text, inspect.Printable(line))
+			fmt.Fprintln(text, snapshot.Printable(line))
 		}
 		if p.Next != "" {
-			fmt.Fprintf(text, "Next: %s\n", inspect.Printable(p.Next))
+			fmt.Fprintf(text, "Next: %s\n", snapshot.Printable(p.Next))
 		}
 	})
 }

@@ -13,7 +13,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 func podsCommand() *cobra.Command {
@@ -34,7 +35,7 @@ func podsCommand() *cobra.Command {
 				namespace = ""
 			case namespace == "":
 				var err error
-				if namespace, err = inspect.UserNamespace(o.kubeconfig); err != nil {
+				if namespace, err = connect.UserNamespace(o.kubeconfig); err != nil {
 					return err
 				}
 			}
@@ -163,7 +164,7 @@ func podTable(text *strings.Builder, p api.Pod) {
 		lines = append(lines, []string{marks[l.State], l.Name, l.What})
 	}
 	rows(text, lines)
-	fmt.Fprintf(text, "\n%s/%s: %s\n", p.Namespace, p.Name, inspect.Printable(p.Status.Verdict))
+	fmt.Fprintf(text, "\n%s/%s: %s\n", p.Namespace, p.Name, snapshot.Printable(p.Status.Verdict))
 }
 
 func listOf(kind string) meta.TypeMeta {

@@ -16,7 +16,9 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
+	"github.com/atoll-net/atoll/pkg/inspect/trial"
 )
 
 // ErrChanges is the error of a trial that worked and found that something would change; what has been printed.
@@ -83,7 +85,7 @@ func runTry(ctx context.Context, o tryOptions, in io.Reader, out, problems io.Wr
 	}
 	if o.namespace == "" {
 		var err error
-		if o.namespace, err = inspect.UserNamespace(o.kubeconfig); err != nil {
+		if o.namespace, err = connect.UserNamespace(o.kubeconfig); err != nil {
 			return err
 		}
 	}
@@ -140,7 +142,7 @@ func (o tryOptions) policies(in io.Reader) (out []unstructured.Unstructured, err
 			defer opened.Close()
 			file = opened
 		}
-		some, err := inspect.ReadPolicies(file, o.namespace)
+		some, err := trial.ReadPolicies(file, o.namespace)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -212,7 +214,7 @@ func trialTable(text *strings.Builder, s api.PolicyTrialStatus, wide bool) {
 	if len(s.Paths) > 0 {
 		for _, line := range lines {
 			for i := range line {
-				line[i] = inspect.Printable(line[i])
+				line[i] = snapshot.Printable(line[i])
 			}
 		}
 		columns(text, lines...)
@@ -222,11 +224,11 @@ func trialTable(text *strings.Builder, s api.PolicyTrialStatus, wide bool) {
 		fmt.Fprintln(text)
 	}
 	for _, p := range s.Problems {
-		fmt.Fprintf(text, "Not understood, and allows nothing: %s\n", inspect.Printable(p))
+		fmt.Fprintf(text, "Not understood, and allows nothing: %s\n", snapshot.Printable(p))
 	}
-	fmt.Fprintf(text, "%s.\n", inspect.Printable(s.Verdict))
+	fmt.Fprintf(text, "%s.\n", snapshot.Printable(s.Verdict))
 	if s.Cut != "" {
-		fmt.Fprintf(text, "Not all was compared: %s.\n", inspect.Printable(s.Cut))
+		fmt.Fprintf(text, "Not all was compared: %s.\n", snapshot.Printable(s.Cut))
 	}
 	if wide && s.Sources != "" {
 		fmt.Fprintf(text, "Read: %s.\n", s.Sources)

@@ -7,14 +7,15 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // trialFlows says which flows that were seen would be decided otherwise.
 func trialFlows(text *strings.Builder, f api.TrialFlows, wide bool) {
 	age := ageText(f.Since.Duration)
 	if f.Problem != "" {
-		fmt.Fprintf(text, "Of the flows of the last %s nothing is known: %s.\n", age, inspect.Printable(strings.TrimSuffix(f.Problem, ".")))
+		fmt.Fprintf(text, "Of the flows of the last %s nothing is known: %s.\n", age, snapshot.Printable(strings.TrimSuffix(f.Problem, ".")))
 		return
 	}
 	if len(f.Changes) > 0 {
@@ -46,7 +47,7 @@ func trialFlows(text *strings.Builder, f api.TrialFlows, wide bool) {
 	if f.Unjudged > 0 {
 		fmt.Fprintf(text, "Not judged, since a pod has gone, is somebody else's, or many were counted as one: %d.\n", f.Unjudged)
 	}
-	if note := inspect.FlowsMissing(f.Status); note != "" {
+	if note := flows.Missing(f.Status); note != "" {
 		fmt.Fprintf(text, "Of flows, %s.\n", note)
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/check"
+	"github.com/atoll-net/atoll/pkg/inspect/drift"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // nothing stands for an empty value in a table.
@@ -23,15 +25,15 @@ const (
 )
 
 // printReport writes what a check found in a format: table or json.
-func printReport(out io.Writer, r inspect.Report, format string) error {
+func printReport(out io.Writer, r check.Report, format string) error {
 	if format == formatTable {
 		return printTable(out, "report", func(text *strings.Builder) { reportTable(text, r) })
 	}
 	if r.Differences == nil {
-		r.Differences = []inspect.Difference{}
+		r.Differences = []drift.Difference{}
 	}
 	return printJSON(out, "report", struct {
-		inspect.Report
+		check.Report
 		Verdict string `json:"verdict"`
 	}{r, r.Verdict()})
 }
@@ -57,14 +59,14 @@ func printTable(out io.Writer, what string, write func(*strings.Builder)) error 
 	return nil
 }
 
-func reportTable(text *strings.Builder, r inspect.Report) {
+func reportTable(text *strings.Builder, r check.Report) {
 	differenceTable(text, r.Differences, "DIFFERENCE", "HAVE")
 	differenceTable(text, r.Repaired, "REPAIRED", "HAD")
 	notes := slices.Concat(
 		prefixed("not looked at: ", r.Silent), prefixed("not repaired: ", r.Problems),
 	)
 	if r.NodesUnasked != "" {
-		notes = append(notes, "nodes are not looked at: "+inspect.Printable(r.NodesUnasked))
+		notes = append(notes, "nodes are not looked at: "+snapshot.Printable(r.NodesUnasked))
 	}
 	if r.More > 0 {
 		notes = append(notes, fmt.Sprintf("and %d more on nodes, which tell of %d each", r.More, model.MaxNodeDifferences))
@@ -79,7 +81,7 @@ func reportTable(text *strings.Builder, r inspect.Report) {
 }
 
 // differenceTable writes differences below one another, and a line behind them; nothing where there are none.
-func differenceTable(text *strings.Builder, all []inspect.Difference, kind, have string) {
+func differenceTable(text *strings.Builder, all []drift.Difference, kind, have string) {
 	if len(all) == 0 {
 		return
 	}
@@ -92,9 +94,9 @@ func differenceTable(text *strings.Builder, all []inspect.Difference, kind, have
 		}
 		place := string(d.Place)
 		if d.Node != "" {
-			place += " " + inspect.Printable(d.Node)
+			place += " " + snapshot.Printable(d.Node)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", inspect.Printable(d.Owner.String()), place, inspect.Printable(string(d.Kind)), inspect.Printable(object), cell(d.Want), cell(d.Have))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", snapshot.Printable(d.Owner.String()), place, snapshot.Printable(string(d.Kind)), snapshot.Printable(object), cell(d.Want), cell(d.Have))
 	}
 	_ = table.Flush() // a strings.Builder takes everything
 	if more := len(all) - maxLines; more > 0 {
@@ -104,16 +106,16 @@ func differenceTable(text *strings.Builder, all []inspect.Difference, kind, have
 }
 
 // prefixed are problems of nodes, each as a line.
-func prefixed(begin string, all []inspect.NodeProblem) (out []string) {
+func prefixed(begin string, all []check.NodeProblem) (out []string) {
 	for _, p := range all {
-		out = append(out, begin+inspect.Printable(p.Node)+": "+inspect.Printable(p.Why))
+		out = append(out, begin+snapshot.Printable(p.Node)+": "+snapshot.Printable(p.Why))
 	}
 	return out
 }
 
 // cell is a value that fits the table.
 func cell(value string) string {
-	value = inspect.Printable(value)
+	value = snapshot.Printable(value)
 	if value == "" {
 		return nothing
 	}

@@ -13,7 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/check"
+	"github.com/atoll-net/atoll/pkg/inspect/drift"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/policytrace"
+	"github.com/atoll-net/atoll/pkg/inspect/verdicts"
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
@@ -44,13 +48,13 @@ func TestGolden(t *testing.T) {
 				var got bytes.Buffer
 				switch {
 				case strings.HasPrefix(name, "trace-"):
-					err = printTrace(&got, read[inspect.Trace](t, text), format)
+					err = printTrace(&got, read[policytrace.Trace](t, text), format)
 				case strings.HasPrefix(name, "explain-"):
-					err = printExplanation(&got, read[inspect.Explanation](t, text), format)
+					err = printExplanation(&got, read[explain.Explanation](t, text), format)
 				case strings.HasPrefix(name, "verdicts-"):
-					err = printVerdicts(&got, read[inspect.Verdicts](t, text), format)
+					err = printVerdicts(&got, read[verdicts.Verdicts](t, text), format)
 				default:
-					err = printReport(&got, read[inspect.Report](t, text), format)
+					err = printReport(&got, read[check.Report](t, text), format)
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -88,10 +92,10 @@ func golden(t *testing.T, file, got string) {
 
 func TestALongTableIsCutAndSaysSo(t *testing.T) {
 	t.Parallel()
-	var r inspect.Report
+	var r check.Report
 	for i := range maxLines + 7 {
-		r.Differences = append(r.Differences, inspect.Difference{
-			Owner: nb.PodOwner("a", fmt.Sprint(i)), Place: inspect.PlaceNorthbound, Kind: inspect.RowMissing,
+		r.Differences = append(r.Differences, drift.Difference{
+			Owner: nb.PodOwner("a", fmt.Sprint(i)), Place: drift.PlaceNorthbound, Kind: drift.RowMissing,
 		})
 	}
 	var out bytes.Buffer

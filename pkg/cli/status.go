@@ -11,7 +11,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
 )
 
 // waitPause is between two looks of status --wait.
@@ -72,7 +72,7 @@ func clusterAnswer(c api.Cluster, note string, now time.Time) answered {
 }
 
 // lookAtCluster looks once, or until all is well. When the time is over, what was seen last counts.
-func lookAtCluster(ctx context.Context, remote *inspect.Remote, wait bool) (cluster api.Cluster, note string, err error) {
+func lookAtCluster(ctx context.Context, remote *client.Remote, wait bool) (cluster api.Cluster, note string, err error) {
 	seen := false
 	for {
 		next, nextNote, nextErr := remote.Cluster(ctx)

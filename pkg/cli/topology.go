@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
 // The formats of pictures.
@@ -35,7 +35,7 @@ func topologyCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Draws a Network, or all that you may get: as a tree in the terminal, or as a picture.
 
 Of more than %d Networks each is one line with its peers, and those without peers are counted for each tenant, as are those that have the same peers where
-they are many; --all shows each. Between peers, -> is: its pods reach those of the other one; <- the other way; ? not so yet.`, inspect.FoldFrom),
+they are many; --all shows each. Between peers, -> is: its pods reach those of the other one; <- the other way; ? not so yet.`, topology.FoldFrom),
 		Example: `  atoll topology
   atoll topology red
   atoll topology -o svg > networks.svg`,
@@ -84,7 +84,7 @@ func isTerminal(out io.Writer) bool {
 }
 
 func topologiesAnswer(all []api.Topology, note string, unfolded bool, colors paint) answered {
-	folded := len(all) > inspect.FoldFrom && !unfolded
+	folded := len(all) > topology.FoldFrom && !unfolded
 	answer := answered{
 		value: api.TopologyList{TypeMeta: listOf("TopologyList"), Items: all}, note: note,
 		table: func(text *strings.Builder, wide bool) { topologyTree(text, all, folded, wide, colors) },

@@ -9,7 +9,8 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/cli/diagram"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
+	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
 // maxSubnets is how many subnets, and how many Gateways, a box has.
@@ -20,15 +21,15 @@ func topologyGraph(all []api.Topology, folded bool) diagram.Graph {
 	var g diagram.Graph
 	// boxOf is the box in which a Network is.
 	boxOf := map[string]string{}
-	names, of := inspect.ByTenant(all)
+	names, of := topology.ByTenant(all)
 	for _, tenant := range names {
 		group := ""
 		if tenant != "" {
-			group = inspect.TenantWords(tenant)
+			group = topology.TenantWords(tenant)
 		}
-		shown, alike := of[tenant], []inspect.Alike(nil)
+		shown, alike := of[tenant], []topology.Alike(nil)
 		if folded {
-			shown, alike = inspect.Fold(shown)
+			shown, alike = topology.Fold(shown)
 		}
 		for _, t := range shown {
 			boxOf[t.Name] = t.Name
@@ -41,7 +42,7 @@ func topologyGraph(all []api.Topology, folded bool) diagram.Graph {
 			if len(a.Peers) == 0 {
 				lines[0] += " without peers"
 			}
-			g.Boxes = append(g.Boxes, diagram.Box{ID: id, Group: group, Lines: append(lines, whoseLine(tenant)+model.Count(int(inspect.PodsOf(a.Networks)), "pod")), Faint: true})
+			g.Boxes = append(g.Boxes, diagram.Box{ID: id, Group: group, Lines: append(lines, whoseLine(tenant)+model.Count(int(topology.PodsOf(a.Networks)), "pod")), Faint: true})
 			for _, t := range a.Networks {
 				boxOf[t.Name] = id
 			}
@@ -51,16 +52,16 @@ func topologyGraph(all []api.Topology, folded bool) diagram.Graph {
 		for _, peer := range t.Status.Peers {
 			if boxOf[peer.Network] == "" {
 				boxOf[peer.Network] = peer.Network
-				g.Boxes = append(g.Boxes, diagram.Box{ID: peer.Network, Lines: []string{inspect.Printable(peer.Network)}, Faint: true})
+				g.Boxes = append(g.Boxes, diagram.Box{ID: peer.Network, Lines: []string{snapshot.Printable(peer.Network)}, Faint: true})
 			}
 		}
 	}
-	g.Edges = edges(inspect.Reaches(all, func(network string) string { return boxOf[network] }))
+	g.Edges = edges(topology.Reaches(all, func(network string) string { return boxOf[network] }))
 	return g
 }
 
 // edges are arrows, those in both directions as one.
-func edges(reaches []inspect.Reach) (out []diagram.Edge) {
+func edges(reaches []topology.Reach) (out []diagram.Edge) {
 	for _, r := range reaches {
 		e := diagram.Edge{From: r.From, To: r.To, Label: r.Mode, Both: r.Both}
 		if r.State != "Active" {
@@ -78,7 +79,7 @@ func whoseLine(tenant string) string {
 	if tenant == "" {
 		return ""
 	}
-	return inspect.TenantWords(tenant) + ", "
+	return topology.TenantWords(tenant) + ", "
 }
 
 // boxLines are what a Network's box says.
@@ -104,12 +105,12 @@ func boxLines(t api.Topology, brief bool) []string {
 			lines = append(lines, strings.TrimSpace("Gateway "+g.Name+" "+strings.Join(g.Addresses, " ")))
 		}
 		for _, offer := range s.Offers {
-			lines = append(lines, "offered to "+inspect.OfferWords(offer))
+			lines = append(lines, "offered to "+topology.OfferWords(offer))
 		}
 	}
 	lines = append(lines, podsText(s.Pods, s.Nodes, false))
 	for i := range lines {
-		lines[i] = inspect.Printable(lines[i])
+		lines[i] = snapshot.Printable(lines[i])
 	}
 	return lines
 }

@@ -7,7 +7,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
+	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
 // paint is whether words are in colours.
@@ -47,7 +48,7 @@ func (b branch) write(text *strings.Builder, indent string) {
 
 // topologyTitle says what there is in a line.
 func topologyTitle(all []api.Topology) string {
-	names, of := inspect.ByTenant(all)
+	names, of := topology.ByTenant(all)
 	tenants := len(names)
 	if len(of[""]) > 0 {
 		tenants--
@@ -58,7 +59,7 @@ func topologyTitle(all []api.Topology) string {
 			nodes[n.Node] = true
 		}
 	}
-	return fmt.Sprintf("%s, %s, %s on %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"), model.Count(int(inspect.PodsOf(all)), "pod"), model.Count(len(nodes), "node"))
+	return fmt.Sprintf("%s, %s, %s on %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"), model.Count(int(topology.PodsOf(all)), "pod"), model.Count(len(nodes), "node"))
 }
 
 func topologyTree(text *strings.Builder, all []api.Topology, folded, wide bool, p paint) {
@@ -74,12 +75,12 @@ func topologyTree(text *strings.Builder, all []api.Topology, folded, wide bool, 
 	}
 	fmt.Fprintln(text, topologyTitle(all))
 	root := branch{}
-	names, of := inspect.ByTenant(all)
+	names, of := topology.ByTenant(all)
 	for _, tenant := range names {
-		b := branch{text: fmt.Sprintf("%s: %s, %s", p.as(bold, inspect.Printable(inspect.TenantWords(tenant))), model.Count(len(of[tenant]), "Network"), model.Count(int(inspect.PodsOf(of[tenant])), "pod"))}
-		shown, alike := of[tenant], []inspect.Alike(nil)
+		b := branch{text: fmt.Sprintf("%s: %s, %s", p.as(bold, snapshot.Printable(topology.TenantWords(tenant))), model.Count(len(of[tenant]), "Network"), model.Count(int(topology.PodsOf(of[tenant])), "pod"))}
+		shown, alike := of[tenant], []topology.Alike(nil)
 		if folded {
-			shown, alike = inspect.Fold(shown)
+			shown, alike = topology.Fold(shown)
 		}
 		for _, t := range shown {
 			b.on = append(b.on, networkBranch(t, folded, wide, p))
@@ -95,19 +96,19 @@ func topologyTree(text *strings.Builder, all []api.Topology, folded, wide bool, 
 	}
 }
 
-func alikeText(a inspect.Alike, p paint) string {
+func alikeText(a topology.Alike, p paint) string {
 	text := model.Count(len(a.Networks), "Network") + " without peers"
 	if len(a.Peers) > 0 {
 		text = model.Count(len(a.Networks), "Network") + " with " + peersText(a.Peers, false, p)
 	}
-	return text + ": " + model.Count(int(inspect.PodsOf(a.Networks)), "pod")
+	return text + ": " + model.Count(int(topology.PodsOf(a.Networks)), "pod")
 }
 
 // peersText are peers in a line.
 func peersText(peers []api.Peer, wide bool, p paint) string {
 	words := make([]string, 0, len(peers))
 	for _, peer := range peers {
-		words = append(words, p.as(stateColor(peer.State), inspect.Printable(inspect.Arrow(peer)+" "+peer.Network))+" ("+peer.Mode+")")
+		words = append(words, p.as(stateColor(peer.State), snapshot.Printable(topology.Arrow(peer)+" "+peer.Network))+" ("+peer.Mode+")")
 	}
 	if !wide && len(words) > maxNames {
 		return strings.Join(words[:maxNames], ", ") + fmt.Sprintf(" and %d more", len(words)-maxNames)
@@ -132,7 +133,7 @@ func networkBranch(t api.Topology, brief, wide bool, p paint) branch {
 	if s.Phase != "" {
 		about = append(about, p.as(stateColor(s.Phase), s.Phase))
 	}
-	b := branch{text: fmt.Sprintf("%s (%s): %s", p.as(bold, inspect.Printable(t.Name)), strings.Join(about, ", "), podsText(s.Pods, s.Nodes, wide))}
+	b := branch{text: fmt.Sprintf("%s (%s): %s", p.as(bold, snapshot.Printable(t.Name)), strings.Join(about, ", "), podsText(s.Pods, s.Nodes, wide))}
 	if brief {
 		if len(s.Peers) > 0 {
 			b.on = append(b.on, branch{text: peersText(s.Peers, wide, p)})
@@ -156,21 +157,21 @@ func networkBranch(t api.Topology, brief, wide bool, p paint) branch {
 		add("Gateway %s: %s", g.Name, cmp.Or(strings.Join(g.Addresses, " "), "no address"))
 	}
 	for _, offer := range s.Offers {
-		add("offers its pods to %s (%s)", inspect.Printable(inspect.OfferWords(offer)), offer.Mode)
+		add("offers its pods to %s (%s)", snapshot.Printable(topology.OfferWords(offer)), offer.Mode)
 	}
 	peers := s.Peers
 	if !wide && len(peers) > maxNames {
 		peers = peers[:maxNames]
 	}
 	for _, peer := range peers {
-		text := fmt.Sprintf("%s (%s)", p.as(stateColor(peer.State), inspect.Printable(inspect.Arrow(peer)+" "+peer.Network)), peer.Mode)
-		if words := inspect.PeerWords(peer); peer.State == "Active" {
+		text := fmt.Sprintf("%s (%s)", p.as(stateColor(peer.State), snapshot.Printable(topology.Arrow(peer)+" "+peer.Network)), peer.Mode)
+		if words := topology.PeerWords(peer); peer.State == "Active" {
 			text += ": " + words
 		} else {
 			text += ": " + strings.TrimSuffix(words, peer.State) + p.as(stateColor(peer.State), peer.State)
 		}
 		if peer.Message != "" {
-			text += ": " + inspect.Printable(peer.Message)
+			text += ": " + snapshot.Printable(peer.Message)
 		}
 		b.on = append(b.on, branch{text: text})
 	}

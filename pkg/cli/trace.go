@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
+	"github.com/atoll-net/atoll/pkg/inspect/policytrace"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
@@ -66,7 +68,7 @@ func runTrace(ctx context.Context, o traceOptions, from, to string, out io.Write
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	result, err := inspect.Follow(ctx, inspect.Access{Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress)}, query)
+	result, err := policytrace.Follow(ctx, connect.Servers{Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress)}, query)
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
@@ -79,8 +81,8 @@ func runTrace(ctx context.Context, o traceOptions, from, to string, out io.Write
 	return nil
 }
 
-func parseTrace(o traceOptions, from, to string) (inspect.TraceQuery, error) {
-	q := inspect.TraceQuery{Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port}
+func parseTrace(o traceOptions, from, to string) (policytrace.Query, error) {
+	q := policytrace.Query{Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port}
 	if err := checkOutput(o.output); err != nil {
 		return q, err
 	}
@@ -93,10 +95,10 @@ func parseTrace(o traceOptions, from, to string) (inspect.TraceQuery, error) {
 		return q, fmt.Errorf("--port: name the port that the %s packet goes to", q.Protocol)
 	}
 	var err error
-	if q.From, err = inspect.ParseEnd(from); err != nil {
+	if q.From, err = question.ParseEnd(from); err != nil {
 		return q, err
 	}
-	if q.To, err = inspect.ParseEnd(to); err != nil {
+	if q.To, err = question.ParseEnd(to); err != nil {
 		return q, err
 	}
 	return q, q.Check()

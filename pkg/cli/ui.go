@@ -11,7 +11,10 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/cli/ui"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 )
 
 type uiOptions struct {
@@ -56,7 +59,7 @@ func runUI(ctx context.Context, o uiOptions, out io.Writer) error {
 	if o.sbAddress != "" && o.nbAddress == "" {
 		return errors.New("--sb-address goes with --nb-address")
 	}
-	remote, err := inspect.NewRemote(o.kubeconfig)
+	remote, err := client.NewRemote(o.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -65,7 +68,7 @@ func runUI(ctx context.Context, o uiOptions, out io.Writer) error {
 		source = databaseSource{remote, explainOptions{kubeconfig: o.kubeconfig, nbAddress: o.nbAddress, sbAddress: o.sbAddress}}
 	}
 	if len(o.namespaces) == 0 {
-		own, err := inspect.UserNamespace(o.kubeconfig)
+		own, err := connect.UserNamespace(o.kubeconfig)
 		if err != nil {
 			return fmt.Errorf("ui: %w", err)
 		}
@@ -87,15 +90,15 @@ func runUI(ctx context.Context, o uiOptions, out io.Writer) error {
 
 // databaseSource explains by the databases themselves, as `atoll explain --nb-address` does.
 type databaseSource struct {
-	*inspect.Remote
+	*client.Remote
 	options explainOptions
 }
 
 // Explain implements ui.Source.
-func (d databaseSource) Explain(ctx context.Context, spec api.ExplanationSpec) (inspect.Explanation, error) {
-	q, err := inspect.ParseQuestion(spec)
+func (d databaseSource) Explain(ctx context.Context, spec api.ExplanationSpec) (explain.Explanation, error) {
+	q, err := question.ParseQuestion(spec)
 	if err != nil {
-		return inspect.Explanation{}, err
+		return explain.Explanation{}, err
 	}
 	return d.options.byDatabase(ctx, q, spec.From, spec.To)
 }

@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/verdicts"
 )
 
 type verdictsOptions struct {
@@ -67,17 +68,17 @@ func runVerdicts(ctx context.Context, o verdictsOptions, out, problems io.Writer
 	if err != nil {
 		return fmt.Errorf("verdicts: %w", err)
 	}
-	result, err := inspect.Count(ctx, inspect.VerdictsQuery{
+	result, err := verdicts.Count(ctx, verdicts.Query{
 		Kubeconfig: o.kubeconfig, Agents: agents, Network: o.network, Policy: o.policy, DropsOnly: o.dropsOnly,
 	})
 	switch {
-	case errors.Is(err, inspect.ErrNoAgents):
+	case errors.Is(err, verdicts.ErrNoAgents):
 		return fmt.Errorf("verdicts: %w; name the agents with --agent. Next: kubectl -n atoll-system get daemonset atoll-agent", err)
 	case err != nil:
 		return fmt.Errorf("verdicts: %w", err)
 	}
 	if result.Nodes == 0 && result.Unanswered != nil {
-		return fmt.Errorf("verdicts: nothing is known: %w. Next: %s", result.Unanswered, inspect.LookAtAgents)
+		return fmt.Errorf("verdicts: nothing is known: %w. Next: %s", result.Unanswered, flows.LookAtAgents)
 	}
 	if err := printVerdicts(out, result, o.output); err != nil {
 		return err
@@ -86,7 +87,7 @@ func runVerdicts(ctx context.Context, o verdictsOptions, out, problems io.Writer
 		return nil
 	}
 	missing := strings.ReplaceAll(result.Unanswered.Error(), "\n", "; ")
-	_, err = fmt.Fprintf(problems, "atoll: not all is told. Missing are the counts of some agents: %s. Next: %s\n", missing, inspect.LookAtAgents)
+	_, err = fmt.Fprintf(problems, "atoll: not all is told. Missing are the counts of some agents: %s. Next: %s\n", missing, flows.LookAtAgents)
 	if err != nil {
 		return fmt.Errorf("write verdicts: %w", err)
 	}

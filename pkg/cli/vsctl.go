@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
 )
 
 // vsctlOptions are the flags of atoll vsctl.
@@ -65,7 +65,7 @@ func (o vsctlOptions) do(ctx context.Context, args []string, in io.Reader, out, 
 	if err != nil {
 		return err
 	}
-	tunnel, err := inspect.OpenTunnel(ctx, q)
+	tunnel, err := connect.OpenTunnel(ctx, q)
 	if err != nil {
 		return err
 	}

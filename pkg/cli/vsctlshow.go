@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
 )
 
 // showPorts prints the interfaces of a node's bridges.
-func showPorts(ctx context.Context, tunnel *inspect.Tunnel, format string, out io.Writer) error {
+func showPorts(ctx context.Context, tunnel *connect.Tunnel, format string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	ports, err := tunnel.SwitchPorts(ctx)

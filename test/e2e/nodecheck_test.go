@@ -14,21 +14,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/check"
+	"github.com/atoll-net/atoll/pkg/inspect/drift"
 	"github.com/atoll-net/atoll/pkg/node/porthole"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
 // nodesCheck is what `atoll check` tells of a Network's things on nodes, and of how it ended.
 type nodesCheck struct {
-	inspect.Report
+	check.Report
 	Verdict string `json:"verdict"`
 }
 
 // ofNode are the objects of some differences on a node.
-func ofNode(all []inspect.Difference, node string) (out []string) {
+func ofNode(all []drift.Difference, node string) (out []string) {
 	for _, d := range all {
-		if d.Place == inspect.PlaceNode && d.Node == node {
+		if d.Place == drift.PlaceNode && d.Node == node {
 			out = append(out, d.Owner.String()+" "+string(d.Kind)+" "+d.Object+" "+d.Want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/matrix"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
@@ -124,11 +124,11 @@ func TestPingByTheAPI(t *testing.T) {
 // matrixShows: every path of a Network with the pods one and two is answered, as expected; a policy then drops one direction, which is expected, too.
 func matrixShows(t *testing.T, admin, network string) {
 	t.Helper()
-	await := func(what string, want map[string]inspect.Outcome) {
+	await := func(what string, want map[string]matrix.Outcome) {
 		t.Helper()
 		cluster.Eventually(t, cluster.Patience, "atoll matrix "+what, func(ctx context.Context) error {
 			out, err := env.atoll(ctx, admin, "matrix", network, "-o", "json", "--port", "8080")
-			var m inspect.Matrix
+			var m matrix.Matrix
 			if decoded := json.NewDecoder(strings.NewReader(out)).Decode(&m); decoded != nil {
 				return errors.Join(err, decoded, errors.New(out))
 			}
@@ -144,7 +144,7 @@ func matrixShows(t *testing.T, admin, network string) {
 		})
 	}
 	there, back := network+"/one "+network+"/two", network+"/two "+network+"/one"
-	await("without a policy", map[string]inspect.Outcome{there: inspect.Answered, back: inspect.Answered})
+	await("without a policy", map[string]matrix.Outcome{there: matrix.Answered, back: matrix.Answered})
 	policies := env.Clients.Kube.NetworkingV1().NetworkPolicies(network)
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "one-way"}, Spec: networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "two"}}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
@@ -152,7 +152,7 @@ func matrixShows(t *testing.T, admin, network string) {
 	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await("with a policy that drops one direction", map[string]inspect.Outcome{there: inspect.Silent, back: inspect.Answered})
+	await("with a policy that drops one direction", map[string]matrix.Outcome{there: matrix.Silent, back: matrix.Answered})
 	if err := policies.Delete(t.Context(), policy.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

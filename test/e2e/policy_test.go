@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/policytrace"
+	"github.com/atoll-net/atoll/pkg/inspect/verdicts"
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
@@ -63,7 +64,7 @@ func TestPolicyVerdicts(t *testing.T) {
 	const policy = "NetworkPolicy/" + ns + "/db-from-web"
 	cluster.Eventually(t, cluster.Patience, "atoll policy trace names the policy and the isolation", func(ctx context.Context) error {
 		number := fmt.Sprint(wire.DefaultPort)
-		var allowed, dropped inspect.Trace
+		var allowed, dropped policytrace.Trace
 		if err := policyCommand(ctx, &allowed, "trace", ns+"/web", ns+"/db", "--port", number); err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func TestPolicyVerdicts(t *testing.T) {
 	arrives(t, web, db, target, nil)
 	silent(t, stranger, target)
 	cluster.Eventually(t, cluster.Patience, "atoll policy verdicts counts both", func(ctx context.Context) error {
-		var v inspect.Verdicts
+		var v verdicts.Verdicts
 		if err := policyCommand(ctx, &v, "verdicts", "--network", ns); err != nil {
 			return err
 		}

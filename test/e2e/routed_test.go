@@ -15,7 +15,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/policytrace"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
@@ -116,7 +116,7 @@ func TestRouted(t *testing.T) {
 	})
 	reaches(shop, near, own[near], wire.DefaultPort, false)
 	reaches(third, shop, own[shop], wire.DefaultPort, false)
-	var followed inspect.Trace
+	var followed policytrace.Trace
 	err := policyCommand(t.Context(), &followed, "trace", near+"/web", own[shop].String(), "--port", strconv.Itoa(wire.DefaultPort))
 	if err != nil || followed.Dropped() > 0 || len(followed.Paths) != 1 || followed.Paths[0].To != pods[shop].Status.PodIP {
 		t.Errorf("a trace says %+v, %v", followed, err)

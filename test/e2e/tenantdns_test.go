@@ -15,7 +15,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/policytrace"
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
@@ -74,7 +74,7 @@ func TestATenantsNameServers(t *testing.T) {
 	admits(web)
 	expect("under policies that admit them", "NOERROR", own, asked)
 	cluster.Eventually(t, cluster.Patience, "atoll policy trace follows a question", func(ctx context.Context) error {
-		var said inspect.Trace
+		var said policytrace.Trace
 		err := policyCommand(ctx, &said, "trace", web+"/far", clusterDNS.Addr().String(), "--port", "53", "--protocol", "udp")
 		if err == nil && (len(said.Paths) != 1 || said.Paths[0].To != server.Status.PodIP || said.Paths[0].Dialled != clusterDNS.String() || said.Paths[0].Steps[0].Verdict != "allow") {
 			err = fmt.Errorf("it says %+v", said)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/inspect/inspectapi"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/node/capture"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/node/ping"
@@ -44,7 +44,7 @@ func (a *agents) at(network string, address netip.Addr) *model.Pod {
 	return nil
 }
 
-func (a *agents) ping(_ context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
+func (a *agents) ping(_ context.Context, on snapshot.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
 	for _, target := range q.Ping.Targets {
 		for n := range q.Ping.Count {
 			reply := ping.Reply{Target: target, Number: q.Ping.First + n, Answered: true, Took: 1500 * time.Microsecond}
@@ -62,7 +62,7 @@ func (a *agents) ping(_ context.Context, on inspect.Sender, q nodeapi.Question, 
 // packet is a frame of Ethernet with nothing in it.
 var packet = append([]byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5}, make([]byte, 46)...)
 
-func (a *agents) capture(_ context.Context, _ inspect.Sender, _ nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
+func (a *agents) capture(_ context.Context, _ snapshot.Sender, _ nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
 	stats := capture.Stats{Received: 1}
 	return errors.Join(
 		each(nodeapi.CaptureLine{Begun: true}),
@@ -72,7 +72,7 @@ func (a *agents) capture(_ context.Context, _ inspect.Sender, _ nodeapi.CaptureQ
 }
 
 // observe watches and sees nothing: no packet is really sent here.
-func (a *agents) observe(ctx context.Context, _ inspect.Sender, _ nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
+func (a *agents) observe(ctx context.Context, _ snapshot.Sender, _ nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
 	beat := time.NewTicker(time.Millisecond)
 	defer beat.Stop()
 	for {
@@ -88,7 +88,7 @@ func (a *agents) observe(ctx context.Context, _ inspect.Sender, _ nodeapi.Observ
 }
 
 // connect leads to a daemon, which says what it was told to do.
-func (a *agents) connect(_ context.Context, on inspect.Sender, q nodeapi.ConnectQuestion) (net.Conn, error) {
+func (a *agents) connect(_ context.Context, on snapshot.Sender, q nodeapi.ConnectQuestion) (net.Conn, error) {
 	near, far := net.Pipe()
 	go func() {
 		defer func() { _ = far.Close() }()
@@ -106,7 +106,7 @@ func (a *agents) connect(_ context.Context, on inspect.Sender, q nodeapi.Connect
 	return near, nil
 }
 
-func (a *agents) flows(_ context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
+func (a *agents) flows(_ context.Context, on snapshot.AgentNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
 	if a.ill && on.Name == "n2" {
 		return errors.New("connection refused")
 	}
@@ -124,7 +124,7 @@ func (a *agents) flows(_ context.Context, on inspect.FlowNode, q nodeapi.FlowsQu
 }
 
 // check tells that node n2 of an ill cluster lacks something, until it is repaired.
-func (a *agents) check(_ context.Context, on inspect.FlowNode, q nodeapi.CheckQuestion) (out model.NodeCheck, err error) {
+func (a *agents) check(_ context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (out model.NodeCheck, err error) {
 	out.Interfaces, out.Portholes = 2, 1
 	differs := []model.NodeDifference{{Owner: "Network/red", Kind: model.ObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"}}
 	switch {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/inspect/inspectapi"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/kube/config"
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
@@ -27,7 +27,7 @@ import (
 // inspection serves the API inspect.atoll.dev of a cluster. It shares nothing with the controller.
 type inspection struct {
 	feed   *kube.Feed
-	mirror *inspect.Mirror
+	mirror *snapshot.Mirror
 	config inspectapi.Config
 }
 
@@ -61,15 +61,15 @@ func newInspection(a asked, shown []tls.Certificate) (*inspection, error) {
 	}
 	databases := ovsdb.Config{Addresses: []string{a.Database}, Log: log}
 	north, south := ovsdb.Asker{Config: databases, Database: ovsdb.NorthboundDatabase}, ovsdb.Asker{Config: databases, Database: ovsdb.SouthboundDatabase}
-	mirror := inspect.NewMirror(databases)
-	inquirer := inspect.Inquirer{
-		Source: "inspection in process", Client: client, Held: func() (inspect.Held, error) { return inspect.HeldBy(feed, settings) },
+	mirror := snapshot.NewMirror(databases)
+	from := snapshot.Sources{
+		Source: "inspection in process", Client: client, Held: func() (snapshot.Held, error) { return snapshot.HeldBy(feed, settings) },
 		Northbound: &north, Southbound: &south, Mirror: mirror, Settings: func() (config.Settings, error) { return settings, nil },
 	}
 	nodes := &agents{held: feed.Held, ill: a.Ill, mute: a.Mute}
 	return &inspection{feed, mirror, inspectapi.Config{
-		Client: client, Answers: inquirer, Nodes: inquirer, Agents: nodes.all(), Flows: inquirer, FlowAgents: nodes.flows, AllNodes: inquirer,
-		CheckAgents: nodes.check, Databases: inspectapi.Databases(north, south), TLS: &tls.Config{Certificates: shown}, Log: log,
+		Client: client, Sources: from, Agents: nodes.all(), FlowAgents: nodes.flows, CheckAgents: nodes.check,
+		Databases: inspectapi.Databases(north, south), TLS: &tls.Config{Certificates: shown}, Log: log,
 	}}, nil
 }
 

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/resources"
 	"github.com/atoll-net/atoll/pkg/kube"
 )
 
@@ -54,7 +55,7 @@ const (
 type collector struct {
 	archive
 	Options
-	remote  *inspect.Remote
+	remote  *client.Remote
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	// namespaces are those where is listed what may not be listed in all.
@@ -78,7 +79,7 @@ func write(ctx context.Context, o Options, to io.Writer, clean cleaner) (Manifes
 	if c.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
 		return Manifest{}, fmt.Errorf("make API client: %w", err)
 	}
-	if c.remote, err = inspect.NewRemote(o.Kubeconfig); err != nil {
+	if c.remote, err = client.NewRemote(o.Kubeconfig); err != nil {
 		return Manifest{}, err
 	}
 	// Who cannot be reached at all need not be asked for everything.
@@ -129,7 +130,7 @@ func (c *collector) answers(ctx context.Context) {
 	c.answer("network-details", "Networks with their details (atoll network)", details, note, err)
 	ipams, note, err := c.remote.IPAMs(ctx)
 	c.answer("ipam", "addresses in use (atoll ipam)", anys(ipams), note, err)
-	checks, note, err := c.remote.IPAMChecks(ctx)
+	checks, note, err := client.List(ctx, c.remote, resources.IPAMChecks(), "")
 	c.answer("ipam-check", "what is wrong with addresses (atoll ipam check)", anys(checks), note, err)
 	topologies, note, err := c.remote.Topologies(ctx)
 	c.answer("topology", "how Networks hang together (atoll topology)", anys(topologies), note, err)

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/connect"
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
@@ -37,7 +37,7 @@ var made = map[string]bool{"Logical_Flow": true, "Logical_DP_Group": true}
 func (c *collector) dump(ctx context.Context, database, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*askTime)
 	defer cancel()
-	tunnel, err := inspect.OpenTunnel(ctx, inspect.TunnelQuery{Kubeconfig: c.Kubeconfig, Database: database})
+	tunnel, err := connect.OpenTunnel(ctx, connect.TunnelQuery{Kubeconfig: c.Kubeconfig, Database: database})
 	if err != nil {
 		return err
 	}

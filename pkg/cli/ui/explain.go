@@ -11,25 +11,25 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
 // maxWord is how long what somebody writes into a field may be: a DNS name.
 const maxWord = 253
 
-// question is what the form of explain has.
-type question struct{ From, To, Port, Protocol, Network string }
+// questionForm is what the form of explain has.
+type questionForm struct{ From, To, Port, Protocol, Network string }
 
 // Protocols are those that can be chosen.
-func (question) Protocols() []model.Protocol {
+func (questionForm) Protocols() []model.Protocol {
 	return []model.Protocol{model.TCP, model.UDP, model.SCTP, trace.ICMP}
 }
 
 // asked reads the form.
-func asked(q url.Values) question {
+func asked(q url.Values) questionForm {
 	word := func(key string) string { return strings.TrimSpace(q.Get(key)) }
-	out := question{word("from"), word("to"), word("port"), strings.ToLower(word("protocol")), word("network")}
+	out := questionForm{word("from"), word("to"), word("port"), strings.ToLower(word("protocol")), word("network")}
 	if out.Protocol == "" {
 		out.Protocol = string(model.TCP)
 	}
@@ -37,7 +37,7 @@ func asked(q url.Values) question {
 }
 
 // spec is the question as it is posted.
-func (q question) spec() (api.ExplanationSpec, error) {
+func (q questionForm) spec() (api.ExplanationSpec, error) {
 	for _, w := range []string{q.From, q.To, q.Port, q.Protocol, q.Network} {
 		if len(w) > maxWord {
 			return api.ExplanationSpec{}, questionError{fmt.Errorf("a field has more than %d characters", maxWord)}
@@ -55,7 +55,7 @@ func (q question) spec() (api.ExplanationSpec, error) {
 	if out.Protocol == string(trace.ICMP) {
 		out.Port = 0
 	}
-	if _, err := inspect.ParseQuestion(out); err != nil {
+	if _, err := question.ParseQuestion(out); err != nil {
 		return out, questionError{err}
 	}
 	return out, nil
@@ -73,7 +73,7 @@ func explainURL(from, to, protocol string) string {
 }
 
 // url is the address of a question.
-func (q question) url() string {
+func (q questionForm) url() string {
 	out := url.Values{"from": {q.From}, "to": {q.To}, "protocol": {q.Protocol}}
 	for key, value := range map[string]string{"port": q.Port, "network": q.Network} {
 		if value != "" {
@@ -159,7 +159,7 @@ func (s *Server) peering(ctx context.Context, r *http.Request) (view, error) {
 		return v, errors.New(strings.Join(data.Missing, "; "))
 	}
 	// What is asked first needs no port.
-	v.Asked = question{Protocol: string(trace.ICMP)}
+	v.Asked = questionForm{Protocol: string(trace.ICMP)}
 	if len(data.Senders) > 0 {
 		v.Asked.From = data.Senders[0]
 	}

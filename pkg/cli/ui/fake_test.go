@@ -21,10 +21,13 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 )
 
-// cluster answers as inspect.Remote does, of values that a test has.
+// cluster answers as client.Remote does, of values that a test has.
 type cluster struct {
 	networks   []api.Network
 	topologies []api.Topology
@@ -32,7 +35,7 @@ type cluster struct {
 	pods       []api.Pod
 	status     api.Cluster
 	// explain answers questions.
-	explain func(api.ExplanationSpec) (inspect.Explanation, error)
+	explain func(api.ExplanationSpec) (explain.Explanation, error)
 	// namespaces are those that the user may ask about; nil: all.
 	namespaces []string
 	note       string
@@ -41,7 +44,7 @@ type cluster struct {
 	flowStatus api.FlowStatus
 	refused    error
 	mu         sync.Mutex
-	asked      []inspect.FlowQuestion
+	asked      []flows.Question
 	flowsAt    func(now time.Time) []api.Flow
 	// views are the namespaces that the user may view, who may get no Network; nil: he is another. broken is why flows of one of them are not told.
 	views  []string
@@ -81,14 +84,14 @@ func (c *cluster) flowsOf(namespace string, flows []api.Flow) ([]api.Flow, error
 }
 
 // Flows tells of those of the ages that are asked for, as agents do.
-func (c *cluster) Flows(_ context.Context, scope inspect.FlowScope, q inspect.FlowQuestion, each func(api.Flow) error, _ func(api.SilentNode)) (api.FlowStatus, error) {
+func (c *cluster) Flows(_ context.Context, scope client.FlowScope, q flows.Question, each func(api.Flow) error, _ func(api.SilentNode)) (api.FlowStatus, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, q)
-	if c.views != nil && scope == (inspect.FlowScope{}) {
+	if c.views != nil && scope == (client.FlowScope{}) {
 		return api.FlowStatus{}, notHis("flows")
 	}
-	if c.refused != nil || c.views == nil && scope != (inspect.FlowScope{}) {
+	if c.refused != nil || c.views == nil && scope != (client.FlowScope{}) {
 		return api.FlowStatus{}, c.refused
 	}
 	now, flows := flowsNow, c.flows
@@ -154,7 +157,7 @@ func (c *cluster) Pod(_ context.Context, key model.PodKey) (api.Pod, string, err
 			return p, c.note, nil
 		}
 	}
-	return api.Pod{}, "", &inspect.AbsentError{Object: "pod " + key.String()}
+	return api.Pod{}, "", &question.AbsentError{Object: "pod " + key.String()}
 }
 
 func (c *cluster) Pods(_ context.Context, namespace string) ([]api.Pod, string, error) {
@@ -166,7 +169,7 @@ func (c *cluster) Pods(_ context.Context, namespace string) ([]api.Pod, string, 
 
 func (c *cluster) Namespaces(context.Context) []string { return c.namespaces }
 
-func (c *cluster) Explain(_ context.Context, spec api.ExplanationSpec) (inspect.Explanation, error) {
+func (c *cluster) Explain(_ context.Context, spec api.ExplanationSpec) (explain.Explanation, error) {
 	return c.explain(spec)
 }
 
@@ -177,7 +180,7 @@ func named[O any](all []O, name string, nameOf func(O) string, note string) (O, 
 		}
 	}
 	var none O
-	return none, "", &inspect.AbsentError{Object: "Network " + name}
+	return none, "", &question.AbsentError{Object: "Network " + name}
 }
 
 // golden is a value of the command line's golden files.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 const (
@@ -44,7 +44,7 @@ func (s *Server) graphFlows(w http.ResponseWriter, r *http.Request) {
 	out := overlay{Nodes: []node{}, Edges: []edge{}, Ends: when.at(), Words: when.words(s.zone)}
 	all, err := s.flowsIn(r.Context(), when)
 	if err != nil {
-		out.Why = inspect.Printable(err.Error())
+		out.Why = snapshot.Printable(err.Error())
 		out.Said = out.Words + ": " + out.Why
 	} else {
 		p, err := s.pictured(r)

@@ -14,7 +14,9 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
 )
 
 const (
@@ -66,7 +68,7 @@ func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
 		}
 	}
 	out := seen{window: w, asked: now}
-	status, err := s.config.Source.Flows(ctx, inspect.FlowScope{}, w.question(now), func(f api.Flow) error {
+	status, err := s.config.Source.Flows(ctx, client.FlowScope{}, w.question(now), func(f api.Flow) error {
 		if w.has(f.Minute.Time) {
 			out.flows = append(out.flows, f)
 		}
@@ -86,10 +88,10 @@ func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
 	if err != nil {
 		return out, whyNoFlows(err)
 	}
-	if err := inspect.UnknownFlows(status, len(out.flows)); err != nil {
+	if err := flows.Unknown(status, len(out.flows)); err != nil {
 		return out, whyNoFlows(err)
 	}
-	out.flows, out.status = inspect.FlowsTogether(out.flows), status
+	out.flows, out.status = flows.Together(out.flows), status
 	m.held = append(m.held[max(0, len(m.held)+1-maxWindows):], out)
 	return out, nil
 }
@@ -272,7 +274,7 @@ type lineData struct {
 	Flows          []flowRow
 	MoreFlows      int
 	// Way is how the first goes now; Why says why that is not told.
-	Way *inspect.Explanation
+	Way *explain.Explanation
 	Why string
 }
 
@@ -319,10 +321,10 @@ func (s *Server) line(ctx context.Context, r *http.Request) (view, error) {
 }
 
 // way has the first flow explained; its result is why it is not.
-func (s *Server) way(ctx context.Context, q question, to *lineData) string {
+func (s *Server) way(ctx context.Context, q questionForm, to *lineData) string {
 	spec, err := q.spec()
 	if err == nil {
-		var e inspect.Explanation
+		var e explain.Explanation
 		if e, err = s.config.Source.Explain(ctx, spec); err == nil {
 			to.Way = &e
 			return ""

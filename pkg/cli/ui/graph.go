@@ -11,7 +11,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
+	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
 const (
@@ -153,11 +154,11 @@ func draw(all []api.Topology, open map[string]*inside, pods []string, unfolded b
 	}
 	places := map[string]string{}
 	var tenants []block
-	names, groups := inspect.ByTenant(all)
+	names, groups := topology.ByTenant(all)
 	for _, tenant := range names {
 		var blocks []block
 		id := "tenant/" + tenant
-		shown, alike := foldBut(groups[tenant], open, len(all) > inspect.FoldFrom && !unfolded)
+		shown, alike := foldBut(groups[tenant], open, len(all) > topology.FoldFrom && !unfolded)
 		for _, t := range shown {
 			places[t.Name] = "network/" + t.Name
 			blocks = append(blocks, p.network(t, id, open[t.Name]))
@@ -169,7 +170,7 @@ func draw(all []api.Topology, open map[string]*inside, pods []string, unfolded b
 			}
 			blocks = append(blocks, single(n))
 		}
-		label := inspect.Printable(inspect.TenantWords(tenant))
+		label := snapshot.Printable(topology.TenantWords(tenant))
 		group := node{ID: id, Kind: "tenant", Label: label, Says: fmt.Sprintf("%s: %s", label, model.Count(len(groups[tenant]), "Network"))}
 		tenants = append(tenants, packed(blocks).around(group))
 	}
@@ -180,14 +181,14 @@ func draw(all []api.Topology, open map[string]*inside, pods []string, unfolded b
 			if places[peer.Network] == "" {
 				id := "network/" + peer.Network
 				places[peer.Network] = id
-				strangers = append(strangers, single(node{ID: id, Kind: "stranger", Label: inspect.Printable(peer.Network), Says: "Network " + peer.Network + ", which is somebody else's"}))
+				strangers = append(strangers, single(node{ID: id, Kind: "stranger", Label: snapshot.Printable(peer.Network), Says: "Network " + peer.Network + ", which is somebody else's"}))
 			}
 		}
 	}
 	whole := packed(append(tenants, strangers...))
 	p.Nodes = append(p.Nodes, whole.nodes...)
 	for i := range p.Nodes {
-		p.Nodes[i].Label, p.Nodes[i].Says = shown(p.Nodes[i].Label), inspect.Printable(p.Nodes[i].Says)
+		p.Nodes[i].Label, p.Nodes[i].Says = shown(p.Nodes[i].Label), snapshot.Printable(p.Nodes[i].Says)
 	}
 	p.places, p.high = places, whole.h
 	p.reaches(all, places)
@@ -195,7 +196,7 @@ func draw(all []api.Topology, open map[string]*inside, pods []string, unfolded b
 }
 
 // foldBut folds Networks, but not those that are open.
-func foldBut(all []api.Topology, open map[string]*inside, fold bool) ([]api.Topology, []inspect.Alike) {
+func foldBut(all []api.Topology, open map[string]*inside, fold bool) ([]api.Topology, []topology.Alike) {
 	if !fold {
 		return all, nil
 	}
@@ -207,18 +208,18 @@ func foldBut(all []api.Topology, open map[string]*inside, fold bool) ([]api.Topo
 			shut = append(shut, t)
 		}
 	}
-	rest, alike := inspect.Fold(shut)
+	rest, alike := topology.Fold(shut)
 	shown = append(shown, rest...)
 	slices.SortFunc(shown, func(a, b api.Topology) int { return strings.Compare(a.Name, b.Name) })
 	return shown, alike
 }
 
-func alikeNode(id, parent, tenant string, a inspect.Alike) node {
+func alikeNode(id, parent, tenant string, a topology.Alike) node {
 	label := model.Count(len(a.Networks), "Network")
 	if len(a.Peers) == 0 {
 		label += "\nwithout peers"
 	}
-	label += "\n" + model.Count(int(inspect.PodsOf(a.Networks)), "pod")
+	label += "\n" + model.Count(int(topology.PodsOf(a.Networks)), "pod")
 	return node{
 		ID: id, Kind: "alike", Parent: parent, Label: label, W: islandWidth, H: islandHeight, Link: tenantURL(tenant),
 		Says: strings.ReplaceAll(label, "\n", ", "), State: "good",
@@ -227,7 +228,7 @@ func alikeNode(id, parent, tenant string, a inspect.Alike) node {
 
 // reaches adds who reaches whom.
 func (p *picture) reaches(all []api.Topology, places map[string]string) {
-	for i, r := range inspect.Reaches(all, func(network string) string { return places[network] }) {
+	for i, r := range topology.Reaches(all, func(network string) string { return places[network] }) {
 		e := edge{ID: fmt.Sprintf("reach/%d", i), Kind: "reach", From: r.From, To: r.To, Label: r.Mode, State: stateClass(r.State), Both: r.Both}
 		if r.State != "Active" {
 			e.Label += ", " + r.State
@@ -243,10 +244,10 @@ func (p *picture) reaches(all []api.Topology, places map[string]string) {
 
 // titleOf says what there is in a line.
 func titleOf(all []api.Topology) string {
-	_, groups := inspect.ByTenant(all)
+	_, groups := topology.ByTenant(all)
 	tenants := len(groups)
 	if len(groups[""]) > 0 {
 		tenants--
 	}
-	return fmt.Sprintf("%s, %s, %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"), model.Count(int(inspect.PodsOf(all)), "pod"))
+	return fmt.Sprintf("%s, %s, %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"), model.Count(int(topology.PodsOf(all)), "pod"))
 }

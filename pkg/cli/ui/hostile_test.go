@@ -10,7 +10,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/drift"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
 )
 
 // hostileWords are what somebody may write where names and reasons stand, to become a part of the page.
@@ -42,7 +43,7 @@ func hostile(word string) *cluster {
 	i := api.IPAM{Status: api.IPAMStatus{Tenant: word, Pools: []api.AddressPool{{Use: "Subnet", Name: word, CIDR: "10.0.0.0/24"}}, Holders: []api.Holder{{Address: "10.0.0.2", Kind: "Pod", Name: "red/" + word, Node: word}}}}
 	i.Name = "red"
 	c := api.Cluster{Status: api.ClusterStatus{Source: word, Problems: []api.Problem{{Object: word, Message: word, Next: word}}, Nodes: []api.Node{{Name: word, Agent: word}}}}
-	hop := inspect.Hop{Layer: inspect.Layer(word), Node: word, Network: word, What: word, Next: word}
+	hop := explain.Hop{Layer: explain.Layer(word), Node: word, Network: word, What: word, Next: word}
 	flow := api.Flow{
 		Network: "red", From: api.FlowEnd{Address: word, Kind: api.FlowPod, Name: "red/" + word, Network: word}, To: api.FlowEnd{Address: word, Kind: api.FlowPod, Name: "red/web", Network: "red"},
 		Protocol: "tcp", Port: 80, Verdict: word, Policy: "NetworkPolicy/red/" + word, Rule: word, Direction: "Ingress", Node: word, Minute: meta.NewTime(flowsNow.Truncate(time.Minute)), Last: meta.NewMicroTime(flowsNow), Connections: 1,
@@ -53,10 +54,10 @@ func hostile(word string) *cluster {
 	return &cluster{
 		flows: []api.Flow{flow, allowed, dropped}, flowStatus: api.FlowStatus{Silent: []api.SilentNode{{Node: word, Why: word}}},
 		networks: []api.Network{n}, topologies: []api.Topology{top}, ipams: []api.IPAM{i}, pods: []api.Pod{p, odd}, status: c, note: word,
-		explain: func(api.ExplanationSpec) (inspect.Explanation, error) {
-			return inspect.Explanation{
-				From: word, To: word, Protocol: "tcp", Sources: word, Ways: []inspect.Way{{Dialled: word, To: word, SeenAs: word, There: []inspect.Hop{hop}, Back: []inspect.Hop{hop}}, {}},
-				Drift: []inspect.Difference{{Kind: inspect.Kind(word), Object: word, Column: word, Want: word, Have: word}},
+		explain: func(api.ExplanationSpec) (explain.Explanation, error) {
+			return explain.Explanation{
+				From: word, To: word, Protocol: "tcp", Sources: word, Ways: []explain.Way{{Dialled: word, To: word, SeenAs: word, There: []explain.Hop{hop}, Back: []explain.Hop{hop}}, {}},
+				Drift: []drift.Difference{{Kind: drift.Kind(word), Object: word, Column: word, Want: word, Have: word}},
 			}, nil
 		},
 	}

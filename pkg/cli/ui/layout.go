@@ -8,7 +8,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // Sizes of boxes, and the room between them, in pixels.
@@ -115,7 +115,7 @@ func stacked(blocks ...block) block {
 // network is a Network: a box, or what is in it.
 func (p *picture) network(t api.Topology, parent string, in *inside) block {
 	s := t.Status
-	label := inspect.Printable(t.Name)
+	label := snapshot.Printable(t.Name)
 	n := node{
 		ID: "network/" + t.Name, Kind: "network", Parent: parent, Link: pathOf("network", t.Name), State: stateClass(s.Phase), W: islandWidth, H: islandHeight,
 		Label: fmt.Sprintf("%s\n%s, %s\n%s", label, s.Type, s.Phase, model.Count(int(s.Pods), "pod")),
@@ -136,7 +136,7 @@ func (p *picture) inside(t api.Topology, id string, in *inside) block {
 	s := t.Status
 	part := func(kind, name, label, says, link string) node {
 		p.parts[id+"/"+kind+"/"+name] = true
-		return node{ID: id + "/" + kind + "/" + name, Kind: kind, Parent: id, Label: inspect.Printable(label), Says: inspect.Printable(says), Link: link, W: partWidth, H: partHeight}
+		return node{ID: id + "/" + kind + "/" + name, Kind: kind, Parent: id, Label: snapshot.Printable(label), Says: snapshot.Printable(says), Link: link, W: partWidth, H: partHeight}
 	}
 	wire := func(from, to node) {
 		p.Edges = append(p.Edges, edge{ID: "wire/" + from.ID + "/" + to.ID, Kind: "wire", From: from.ID, To: to.ID})
@@ -149,8 +149,8 @@ func (p *picture) inside(t api.Topology, id string, in *inside) block {
 	for _, subnet := range s.Subnets {
 		n := part("subnet", subnet.Name, fmt.Sprintf("switch %s\n%s", subnet.Switch, strings.Join(subnet.CIDRs, " ")), "", page+"/pods")
 		// A line's end is no sign that somebody wrote.
-		n.Label = inspect.Printable("switch "+subnet.Switch) + "\n" + inspect.Printable(strings.Join(subnet.CIDRs, " "))
-		n.Says = fmt.Sprintf("switch %s, %s, %s", inspect.Printable(subnet.Switch), strings.Join(subnet.CIDRs, " "), model.Count(int(subnet.Pods), "pod"))
+		n.Label = snapshot.Printable("switch "+subnet.Switch) + "\n" + snapshot.Printable(strings.Join(subnet.CIDRs, " "))
+		n.Says = fmt.Sprintf("switch %s, %s, %s", snapshot.Printable(subnet.Switch), strings.Join(subnet.CIDRs, " "), model.Count(int(subnet.Pods), "pod"))
 		subnets = append(subnets, n)
 		subnetOf[subnet.Name] = n
 		wire(router, n)
@@ -172,7 +172,7 @@ func (p *picture) inside(t api.Topology, id string, in *inside) block {
 	for _, pod := range in.pods {
 		name := pod.Namespace + "/" + pod.Name
 		n := part("pod", name, "", "", pathOf("pod", name))
-		n.Label = inspect.Printable(name) + "\n" + strings.Join(pod.Status.Addresses, " ")
+		n.Label = snapshot.Printable(name) + "\n" + strings.Join(pod.Status.Addresses, " ")
 		n.Says = fmt.Sprintf("pod %s, %s, on node %s", name, strings.Join(pod.Status.Addresses, " "), pod.Status.Node)
 		n.W, n.H = dotWidth, dotHeight
 		dots = append(dots, n)

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
 // mapView is the list beside the map, which tells the same in words.
@@ -28,7 +28,7 @@ type tenantGroup struct {
 	Tenant string
 	All    []api.Topology
 	Shown  []api.Topology
-	Alike  []inspect.Alike
+	Alike  []topology.Alike
 }
 
 // URL is the table of all of them.
@@ -47,7 +47,7 @@ func (s *Server) mapOf(ctx context.Context, open []string) mapView {
 	if err != nil {
 		return mapView{Title: "No map", Why: fmt.Sprintf("topology: %v", err)}
 	}
-	out := mapView{Title: titleOf(all), Note: note, Folded: len(all) > inspect.FoldFrom, Graph: "/graph"}
+	out := mapView{Title: titleOf(all), Note: note, Folded: len(all) > topology.FoldFrom, Graph: "/graph"}
 	opened := map[string]*inside{}
 	for _, name := range open {
 		opened[name] = &inside{}
@@ -55,7 +55,7 @@ func (s *Server) mapOf(ctx context.Context, open []string) mapView {
 	if q := (url.Values{"open": open}).Encode(); q != "" {
 		out.Graph += "?" + q
 	}
-	names, groups := inspect.ByTenant(all)
+	names, groups := topology.ByTenant(all)
 	for _, tenant := range names {
 		g := tenantGroup{Tenant: tenant, All: slices.Clone(groups[tenant])}
 		g.Shown, g.Alike = foldBut(groups[tenant], opened, out.Folded)

@@ -17,7 +17,10 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
+	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
 //go:embed templates/*.html
@@ -35,7 +38,7 @@ type view struct {
 	// Ends is when the flows were that it shows; empty: now.
 	Ends string
 	// Asked is the question that the form has.
-	Asked question
+	Asked questionForm
 	// Query is what was searched for.
 	Query string
 	// status is HTTP's.
@@ -51,8 +54,8 @@ type document struct {
 // templates are read when they are first used, so that the other commands start without them.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"text": inspect.Printable, "join": strings.Join, "count": func(n int64, one string) string { return model.Count(int(n), one) },
-		"tenant": inspect.TenantWords, "arrow": inspect.Arrow, "peerWords": inspect.PeerWords, "offer": inspect.OfferWords, "podsOf": inspect.PodsOf,
+		"text": snapshot.Printable, "join": strings.Join, "count": func(n int64, one string) string { return model.Count(int(n), one) },
+		"tenant": topology.TenantWords, "arrow": topology.Arrow, "peerWords": topology.PeerWords, "offer": topology.OfferWords, "podsOf": topology.PodsOf,
 		"yes": func(b bool) string {
 			if b {
 				return "yes"
@@ -66,7 +69,7 @@ var templates = sync.OnceValue(func() *template.Template {
 			}
 			return "bad"
 		},
-		"flowEnd": inspect.FlowEndWords, "flowPort": inspect.FlowPortWords, "flowsURL": func(network string) string { return flowsURL("", network) },
+		"flowEnd": flows.EndWords, "flowPort": flows.PortWords, "flowsURL": func(network string) string { return flowsURL("", network) },
 	}).ParseFS(templateFiles, "templates/*.html"))
 })
 
@@ -110,7 +113,7 @@ func render(w http.ResponseWriter, name string, status int, data any) {
 func shown(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		lines[i] = inspect.Printable(line)
+		lines[i] = snapshot.Printable(line)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -128,7 +131,7 @@ type questionError struct{ error }
 func problem(v view, err error) view {
 	v.Template, v.status = "problem", http.StatusBadGateway
 	data := problemData{Why: err.Error()}
-	if unexplained, is := errors.AsType[*inspect.UnexplainedError](err); is {
+	if unexplained, is := errors.AsType[*client.UnexplainedError](err); is {
 		data.Seen = unexplained.Seen
 	}
 	_, bad := errors.AsType[questionError](err)

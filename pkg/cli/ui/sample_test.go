@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
 )
 
 // add gives the cluster a Network with pods on two nodes, each at the address that is named: SUBNET/NAME=ADDRESS.
@@ -74,8 +74,8 @@ func sample(t testing.TB) *cluster {
 	d := c.networks[0].Status.Detail
 	d.Policies, d.Gateways, d.Services = []string{"NetworkPolicy/red/lock"}, []string{"red/edge"}, []api.Addressed{{Name: "red/db", Addresses: []string{"10.9.0.10"}}}
 	// What is stopped, and what is not, are the command line's own examples.
-	stopped, reached := golden[inspect.Explanation](t, "explain-policy"), golden[inspect.Explanation](t, "explain-reached")
-	c.explain = func(q api.ExplanationSpec) (inspect.Explanation, error) {
+	stopped, reached := golden[explain.Explanation](t, "explain-policy"), golden[explain.Explanation](t, "explain-reached")
+	c.explain = func(q api.ExplanationSpec) (explain.Explanation, error) {
 		if q.From == stopped.From && q.To == stopped.To {
 			return stopped, nil
 		}

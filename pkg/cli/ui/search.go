@@ -13,7 +13,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
 const (
@@ -171,7 +171,7 @@ func (s *Server) findName(ctx context.Context, word string) (searchData, string,
 	for _, t := range all {
 		st := t.Status
 		if has(t.Name) || (st.Tenant != "" && has(st.Tenant)) {
-			add(found{Kind: "Network", Name: t.Name, Network: t.Name, What: strings.Join([]string{st.Type, st.Phase, inspect.TenantWords(st.Tenant)}, ", ")})
+			add(found{Kind: "Network", Name: t.Name, Network: t.Name, What: strings.Join([]string{st.Type, st.Phase, topology.TenantWords(st.Tenant)}, ", ")})
 		}
 		for _, subnet := range st.Subnets {
 			if has(subnet.Switch) || slices.ContainsFunc(subnet.CIDRs, has) {

@@ -10,7 +10,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
 // home is the map with nothing beside it yet.
@@ -36,7 +36,7 @@ func (s *Server) networks(ctx context.Context, r *http.Request) (view, error) {
 		return v, fmt.Errorf("networks: %w", err)
 	}
 	if tenant, only := r.URL.Query()["tenant"]; only {
-		v.Title = "Networks of " + inspect.TenantWords(tenant[0])
+		v.Title = "Networks of " + topology.TenantWords(tenant[0])
 		all = slices.DeleteFunc(all, func(n api.Network) bool { return n.Status.Tenant != tenant[0] })
 	}
 	v.Data, v.Note, v.Said = all, note, model.Count(len(all), "Network")

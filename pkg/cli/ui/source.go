@@ -10,10 +10,13 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 )
 
-// Source answers with the rights of the page's user. A note says what an answer is without. inspect.Remote is one.
+// Source answers with the rights of the page's user. A note says what an answer is without. client.Remote is one.
 type Source interface {
 	Cluster(ctx context.Context) (api.Cluster, string, error)
 	Networks(ctx context.Context) ([]api.Network, string, error)
@@ -27,11 +30,11 @@ type Source interface {
 	// Namespaces are those that the user may list; none where he may list none.
 	Namespaces(ctx context.Context) []string
 	// Flows are those of all that the user may see: each is told as it comes.
-	Flows(ctx context.Context, scope inspect.FlowScope, q inspect.FlowQuestion, each func(api.Flow) error, missing func(api.SilentNode)) (api.FlowStatus, error)
-	Explain(ctx context.Context, spec api.ExplanationSpec) (inspect.Explanation, error)
+	Flows(ctx context.Context, scope client.FlowScope, q flows.Question, each func(api.Flow) error, missing func(api.SilentNode)) (api.FlowStatus, error)
+	Explain(ctx context.Context, spec api.ExplanationSpec) (explain.Explanation, error)
 }
 
-var _ Source = (*inspect.Remote)(nil)
+var _ Source = (*client.Remote)(nil)
 
 // maxBeside is how many questions one page asks at a time, maxNamespaces of how many namespaces it asks.
 const (
@@ -90,6 +93,6 @@ func someAtATime(n, beside int, f func(int)) {
 
 // isAbsent reports that what was asked for is not there.
 func isAbsent(err error) bool {
-	_, absent := errors.AsType[*inspect.AbsentError](err)
+	_, absent := errors.AsType[*question.AbsentError](err)
 	return absent || apierrors.IsNotFound(err)
 }

@@ -7,7 +7,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
@@ -92,8 +92,8 @@ func (t *talk) connections(dropped bool) uint64 {
 }
 
 // question is what is asked to have its way explained; one without ends where nobody can be asked.
-func (t *talk) question() question {
-	q := question{From: t.From.word(true), To: t.To.word(false), Protocol: t.Protocol}
+func (t *talk) question() questionForm {
+	q := questionForm{From: t.From.word(true), To: t.To.word(false), Protocol: t.Protocol}
 	if t.Port != 0 {
 		q.Port = large(int64(t.Port))
 	}
@@ -106,7 +106,7 @@ func (t *talk) question() question {
 		}
 	}
 	if _, err := q.spec(); err != nil {
-		return question{}
+		return questionForm{}
 	}
 	return q
 }
@@ -215,7 +215,7 @@ func (s *stroke) By() string {
 	case 0:
 		return "a policy that is not known"
 	case 1:
-		return inspect.Printable(s.Policies[0])
+		return snapshot.Printable(s.Policies[0])
 	}
-	return inspect.Printable(s.Policies[0]) + " and " + large(int64(len(s.Policies)-1)) + " more"
+	return snapshot.Printable(s.Policies[0]) + " and " + large(int64(len(s.Policies)-1)) + " more"
 }

@@ -11,7 +11,9 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // Who may view namespaces, and get no Network, is shown the flows of the pods of those: the API has them by namespace (podflows), and says nothing there of whoever is not his.
@@ -51,7 +53,7 @@ type viewed struct {
 }
 
 // byNamespace asks for the flows of the pods of each namespace that may be the user's. Of those that are not, nothing is told. It tells of none where none is his.
-func (s *Server) byNamespace(ctx context.Context, w window, q inspect.FlowQuestion) (viewed, error) {
+func (s *Server) byNamespace(ctx context.Context, w window, q flows.Question) (viewed, error) {
 	var out viewed
 	names := s.config.Source.Namespaces(ctx)
 	if len(names) > maxViewed {
@@ -60,7 +62,7 @@ func (s *Server) byNamespace(ctx context.Context, w window, q inspect.FlowQuesti
 	}
 	flows, states, errs := make([][]api.Flow, len(names)), make([]api.FlowStatus, len(names)), make([]error, len(names))
 	someAtATime(len(names), flowsBeside, func(i int) {
-		states[i], errs[i] = s.config.Source.Flows(ctx, inspect.FlowScope{Namespace: names[i]}, q, func(f api.Flow) error {
+		states[i], errs[i] = s.config.Source.Flows(ctx, client.FlowScope{Namespace: names[i]}, q, func(f api.Flow) error {
 			if w.has(f.Minute.Time) {
 				flows[i] = append(flows[i], f)
 			}
@@ -106,7 +108,7 @@ func (s seen) missing() string {
 		}
 		parts = append(parts, said)
 	}
-	if missing := inspect.FlowsMissing(s.status); missing != "" {
+	if missing := flows.Missing(s.status); missing != "" {
 		parts = append(parts, missing)
 	}
 	return strings.Join(parts, "; ")
@@ -152,8 +154,8 @@ func (p *picture) dots(talks []*talk) []node {
 	for i, name := range names {
 		namespace, pod, _ := strings.Cut(name, "/")
 		n := node{
-			ID: endPlace + strings.TrimPrefix(podPlace, "/") + name, Kind: "end", Label: shown(inspect.Printable(name) + "\n" + inspect.Printable(of[name].Network)), W: islandWidth, H: islandHeight, Link: pathOf("pod", namespace, pod),
-			Says: inspect.Printable("pod " + name + ", of Network " + of[name].Network),
+			ID: endPlace + strings.TrimPrefix(podPlace, "/") + name, Kind: "end", Label: shown(snapshot.Printable(name) + "\n" + snapshot.Printable(of[name].Network)), W: islandWidth, H: islandHeight, Link: pathOf("pod", namespace, pod),
+			Says: snapshot.Printable("pod " + name + ", of Network " + of[name].Network),
 			X:    float64(i%across)*(islandWidth+wideGap) + islandWidth/2, Y: float64(i/across)*(islandHeight+wideGap) + islandHeight/2,
 		}
 		p.parts[n.ID] = true

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
 )
 
 const (
@@ -61,8 +61,8 @@ func (w window) has(minute time.Time) bool {
 }
 
 // question asks for the flows of a window, and some around it.
-func (w window) question(now time.Time) inspect.FlowQuestion {
-	q := inspect.FlowQuestion{Since: now.Sub(w.Begins) + skew}
+func (w window) question(now time.Time) flows.Question {
+	q := flows.Question{Since: now.Sub(w.Begins) + skew}
 	if until := now.Sub(w.Ends) - skew; !w.Live && until > 0 {
 		q.Until = until
 	}

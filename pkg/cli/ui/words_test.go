@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
 )
 
 // cells are what a table of the command line has, as it prints it; names of columns and rules are left out.
@@ -66,9 +67,9 @@ func TestExplanationsAreThoseOfTheCommandLine(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := golden[inspect.Explanation](t, name)
+			e := golden[explain.Explanation](t, name)
 			var asked api.ExplanationSpec
-			s := newSite(t, &cluster{explain: func(q api.ExplanationSpec) (inspect.Explanation, error) { asked = q; return e, nil }})
+			s := newSite(t, &cluster{explain: func(q api.ExplanationSpec) (explain.Explanation, error) { asked = q; return e, nil }})
 			var want []string
 			for _, w := range e.Ways {
 				for _, hop := range append(w.There, w.Back...) {
@@ -93,9 +94,9 @@ func TestExplanationsAreThoseOfTheCommandLine(t *testing.T) {
 // TestWhatIsAskedWrongly: what the command line refuses, the page refuses with the same words, and asks nobody.
 func TestWhatIsAskedWrongly(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, &cluster{explain: func(api.ExplanationSpec) (inspect.Explanation, error) {
+	s := newSite(t, &cluster{explain: func(api.ExplanationSpec) (explain.Explanation, error) {
 		t.Error("somebody was asked")
-		return inspect.Explanation{}, nil
+		return explain.Explanation{}, nil
 	}})
 	for query, want := range map[string]string{
 		"from=red/web-0&to=red/db-0":                                "name the port that is dialled by tcp",
@@ -122,8 +123,8 @@ func TestWhatIsAskedWrongly(t *testing.T) {
 func TestWithoutTheAPI(t *testing.T) {
 	t.Parallel()
 	lost := golden[api.Pod](t, "inspect-pod-refused")
-	s := newSite(t, &cluster{explain: func(api.ExplanationSpec) (inspect.Explanation, error) {
-		return inspect.Explanation{}, &inspect.UnexplainedError{Note: "the cluster has no API inspect.atoll.dev", Seen: []api.Pod{lost}}
+	s := newSite(t, &cluster{explain: func(api.ExplanationSpec) (explain.Explanation, error) {
+		return explain.Explanation{}, &client.UnexplainedError{Note: "the cluster has no API inspect.atoll.dev", Seen: []api.Pod{lost}}
 	}})
 	status, text := s.get("/explain?from=red/web-0&to=red/db-0&port=80")
 	if status != http.StatusBadGateway {

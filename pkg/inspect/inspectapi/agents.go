@@ -12,7 +12,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/kube/certs"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
@@ -33,28 +33,28 @@ type Agents struct {
 }
 
 type (
-	askPing    = func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error
-	askObserve = func(ctx context.Context, on inspect.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error
-	askCapture = func(ctx context.Context, on inspect.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error
-	askConnect = func(ctx context.Context, on inspect.Sender, q nodeapi.ConnectQuestion) (net.Conn, error)
+	askPing    = func(ctx context.Context, on snapshot.Sender, q nodeapi.Question, each func(ping.Reply) error) error
+	askObserve = func(ctx context.Context, on snapshot.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error
+	askCapture = func(ctx context.Context, on snapshot.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error
+	askConnect = func(ctx context.Context, on snapshot.Sender, q nodeapi.ConnectQuestion) (net.Conn, error)
 )
 
 // AgentsBy asks them with the certificate of atoll-inspect that certs.Keep has put into a directory.
 func AgentsBy(dir string) Agents {
-	client := func(on inspect.Sender) nodeapi.Client {
+	client := func(on snapshot.Sender) nodeapi.Client {
 		return nodeapi.Client{Node: on.Node, Addresses: on.Addresses, TLS: certs.AgentClient(dir, on.Node)}
 	}
 	return Agents{
-		Ping: func(ctx context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
+		Ping: func(ctx context.Context, on snapshot.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
 			return client(on).Ping(ctx, q, each)
 		},
-		Capture: func(ctx context.Context, on inspect.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
+		Capture: func(ctx context.Context, on snapshot.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
 			return client(on).Capture(ctx, q, each)
 		},
-		Observe: func(ctx context.Context, on inspect.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
+		Observe: func(ctx context.Context, on snapshot.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
 			return client(on).Observe(ctx, q, each)
 		},
-		Connect: func(ctx context.Context, on inspect.Sender, q nodeapi.ConnectQuestion) (net.Conn, error) {
+		Connect: func(ctx context.Context, on snapshot.Sender, q nodeapi.ConnectQuestion) (net.Conn, error) {
 			return client(on).Connect(ctx, q)
 		},
 	}

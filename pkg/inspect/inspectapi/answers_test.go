@@ -10,7 +10,10 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/resources"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
+	"github.com/atoll-net/atoll/pkg/inspect/trial"
 )
 
 // answers are of a cluster with the Networks acme, acme--db and umbrella; asked counts what was looked up.
@@ -18,7 +21,7 @@ type answers struct {
 	asked atomic.Int32
 	err   error
 	// tenants say whose ServiceAccounts are; block holds up whoever asks for Network umbrella, until it is closed or they have gone.
-	tenants inspect.Tenants
+	tenants snapshot.Tenants
 	block   chan struct{}
 	// blockWork holds up explanations until it is closed; working are those that are being made, and most how many these were at most.
 	blockWork     chan struct{}
@@ -27,7 +30,51 @@ type answers struct {
 	blockList chan struct{}
 }
 
-func (a *answers) Tenants() (inspect.Tenants, error) { return a.tenants, nil }
+// table has the rows of what is read, and all other questions, answered by these answers.
+func (a *answers) table() Answers {
+	clusters, networks, pods := resources.Clusters(), resources.Networks(), resources.Pods()
+	ipams, checks, topologies := resources.IPAMs(), resources.IPAMChecks(), resources.Topologies()
+	clusters.List = func(ctx context.Context, _ snapshot.Sources, _ string) ([]api.Cluster, error) {
+		one, err := a.Cluster(ctx)
+		return []api.Cluster{one}, err
+	}
+	clusters.Get = func(ctx context.Context, _ snapshot.Sources, _, name string) (api.Cluster, bool, error) {
+		if name != api.ClusterName {
+			return api.Cluster{}, false, nil
+		}
+		one, err := a.Cluster(ctx)
+		return one, true, err
+	}
+	networks.List, networks.Get = listBy(a.Networks), getBy(a.Network)
+	ipams.List, ipams.Get = listBy(a.IPAMs), getBy(a.IPAM)
+	checks.List, checks.Get = listBy(a.IPAMChecks), getBy(a.IPAMCheck)
+	topologies.List, topologies.Get = listBy(a.Topologies), getBy(a.Topology)
+	pods.List = func(ctx context.Context, _ snapshot.Sources, namespace string) ([]api.Pod, error) {
+		return a.Pods(ctx, namespace)
+	}
+	pods.Get = func(ctx context.Context, _ snapshot.Sources, namespace, name string) (api.Pod, bool, error) {
+		return a.Pod(ctx, model.PodKey{Namespace: namespace, Name: name})
+	}
+	none := snapshot.Sources{}
+	return Answers{
+		Reads: []Read{
+			readOf(clusters, none), readOf(networks, none), readOf(ipams, none), readOf(checks, none), readOf(topologies, none), readOf(pods, none),
+		},
+		Networks: a.Networks, TenantsOf: a.TenantsOf, Tenants: a.Tenants, Explain: a.Explain, Try: a.Try, TriedNetworks: a.TriedNetworks,
+	}
+}
+
+func listBy[O any](list func(context.Context) ([]O, error)) func(context.Context, snapshot.Sources, string) ([]O, error) {
+	return func(ctx context.Context, _ snapshot.Sources, _ string) ([]O, error) { return list(ctx) }
+}
+
+func getBy[O any](
+	get func(context.Context, string) (O, bool, error),
+) func(context.Context, snapshot.Sources, string, string) (O, bool, error) {
+	return func(ctx context.Context, _ snapshot.Sources, _, name string) (O, bool, error) { return get(ctx, name) }
+}
+
+func (a *answers) Tenants() (snapshot.Tenants, error) { return a.tenants, nil }
 
 func (a *answers) Cluster(context.Context) (api.Cluster, error) {
 	a.asked.Add(1)
@@ -123,7 +170,7 @@ func (a *answers) Pod(_ context.Context, key model.PodKey) (api.Pod, bool, error
 	return api.Pod{}, key.Name == "web", a.err
 }
 
-func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error) {
+func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may question.MayAsk) (api.ExplanationStatus, error) {
 	a.asked.Add(1)
 	if a.blockWork != nil {
 		now := a.working.Add(1)
@@ -134,7 +181,7 @@ func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may inspe
 		<-a.blockWork
 	}
 	if spec.From == "" {
-		return api.ExplanationStatus{}, &inspect.QuestionError{Err: errors.New("from whom?")}
+		return api.ExplanationStatus{}, &question.Error{Err: errors.New("from whom?")}
 	}
 	verdict := "everything"
 	if may != nil {
@@ -148,7 +195,7 @@ func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may inspe
 	return api.ExplanationStatus{Verdict: verdict}, a.err
 }
 
-func (a *answers) TriedNetworks(tried inspect.Tried) ([]string, error) {
+func (a *answers) TriedNetworks(tried trial.Tried) ([]string, error) {
 	out := []string{}
 	for key := range tried {
 		if key.Namespace == "" {
@@ -159,7 +206,7 @@ func (a *answers) TriedNetworks(tried inspect.Tried) ([]string, error) {
 	return out, nil
 }
 
-func (a *answers) Try(_ context.Context, tried inspect.Tried, may inspect.MayAsk, seen *inspect.TriedFlows) (api.PolicyTrialStatus, error) {
+func (a *answers) Try(_ context.Context, tried trial.Tried, may question.MayAsk, seen *trial.TriedFlows) (api.PolicyTrialStatus, error) {
 	a.asked.Add(1)
 	verdict := fmt.Sprintf("%d of everything", len(tried))
 	if seen != nil {

@@ -9,7 +9,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/node/capture"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/process/turns"
@@ -69,10 +69,10 @@ func (c *capturer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // question is what the pod's agent is asked.
-func (c *capturer) question(ctx context.Context, asked request, pod model.PodKey) (inspect.Sender, nodeapi.CaptureQuestion, error) {
+func (c *capturer) question(ctx context.Context, asked request, pod model.PodKey) (snapshot.Sender, nodeapi.CaptureQuestion, error) {
 	var in api.PodCapture
 	if err := readQuestion(asked.text, &in); err != nil {
-		return inspect.Sender{}, nodeapi.CaptureQuestion{}, err
+		return snapshot.Sender{}, nodeapi.CaptureQuestion{}, err
 	}
 	s := in.Spec
 	q := nodeapi.CaptureQuestion{
@@ -86,13 +86,13 @@ func (c *capturer) question(ctx context.Context, asked request, pod model.PodKey
 	for _, text := range s.Prefixes {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return inspect.Sender{}, q, apierrors.NewBadRequest(err.Error())
+			return snapshot.Sender{}, q, apierrors.NewBadRequest(err.Error())
 		}
 		q.Spec.Filter.Prefixes = append(q.Spec.Filter.Prefixes, prefix)
 	}
 	for _, err := range []error{q.Spec.Check(), q.Part.Check()} {
 		if err != nil {
-			return inspect.Sender{}, q, apierrors.NewBadRequest(err.Error())
+			return snapshot.Sender{}, q, apierrors.NewBadRequest(err.Error())
 		}
 	}
 	on, err := c.nodes.Sender(ctx, pod)
@@ -104,7 +104,7 @@ func (c *capturer) question(ctx context.Context, asked request, pod model.PodKey
 }
 
 // captureLine is what a user is told of what an agent says.
-func captureLine(on inspect.Sender, q nodeapi.CaptureQuestion, line nodeapi.CaptureLine) (out api.PodCaptureLine) {
+func captureLine(on snapshot.Sender, q nodeapi.CaptureQuestion, line nodeapi.CaptureLine) (out api.PodCaptureLine) {
 	counts := func(s capture.Stats) api.PodCaptureCounts {
 		return api.PodCaptureCounts{Received: s.Received, Dropped: s.Dropped}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/node/capture"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
@@ -19,7 +19,7 @@ func TestCaptures(t *testing.T) {
 	w := newWorld(t)
 	nodes := &pods{t: t}
 	var answer func(each func(nodeapi.CaptureLine) error) error
-	capturer := newCapturer(w.handler, nodes, func(_ context.Context, on inspect.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
+	capturer := newCapturer(w.handler, nodes, func(_ context.Context, on snapshot.Sender, q nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
 		if on.Node != "n1" || q.Pod != (nodeapi.Pod{Namespace: "acme", Name: "web", UID: "uid-1"}) || q.User != "jo" || q.Check() != nil || q.Spec.Filter.String() != "(host 10.0.0.9) and (port 80)" {
 			t.Errorf("the agent of %s is asked %+v: %v", on.Node, q, q.Check())
 		}

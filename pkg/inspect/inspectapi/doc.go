@@ -1,6 +1,6 @@
 // Package inspectapi serves the API group inspect.atoll.dev to the API server, which hands on to it what its users ask (an aggregated API).
 //
-//	kube-apiserver --client certificate, X-Remote-User--> authenticator --> authorizer --SubjectAccessReview--> handler --> inspect.Inquirer
+//	kube-apiserver --client certificate, X-Remote-User--> authenticator --> authorizer --SubjectAccessReview--> handler --> Reads, Answers
 //
 // Some answers only nodes have: Agents, FlowAgents and CheckAgents ask theirs. Users are connected to OVN's databases and to sockets of nodes as bytes, and what
 // they may do there a gate judges.

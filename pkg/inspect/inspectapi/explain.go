@@ -6,7 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 	"github.com/atoll-net/atoll/pkg/kube/access"
 )
 
@@ -46,7 +46,7 @@ func (h *handler) explain(r request) (any, error) {
 }
 
 // mayAsk is about which namespaces somebody may ask; nil: about all.
-func (h *handler) mayAsk(ctx context.Context, who access.User) (inspect.MayAsk, error) {
+func (h *handler) mayAsk(ctx context.Context, who access.User) (question.MayAsk, error) {
 	every, err := h.mayExplain(ctx, who, "", "")
 	if err != nil || every {
 		return nil, err

@@ -11,7 +11,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/node/observe"
 	"github.com/atoll-net/atoll/pkg/node/ping"
@@ -28,10 +29,10 @@ const (
 	sentSize = 56
 )
 
-// Sends finds what an explanation's packets are. An inspect.Inquirer does.
+// Sends finds what an explanation's packets are. A snapshot's sources do.
 type Sends interface {
 	// Sending explains, and says what is to be sent and watched. Its error is as of Explain.
-	Sending(ctx context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (*inspect.Sending, error)
+	Sending(ctx context.Context, spec api.ExplanationSpec, may question.MayAsk) (*explain.Sending, error)
 }
 
 // prover has packets of explanations sent, and watched for.
@@ -46,12 +47,12 @@ func newProver(sends Sends, agents Agents) *prover {
 }
 
 // prove explains and sends. Who asks may be told about what may allows; that he may send, is asked here.
-func (h *handler) prove(r request, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error) {
+func (h *handler) prove(r request, spec api.ExplanationSpec, may question.MayAsk) (api.ExplanationStatus, error) {
 	none := api.ExplanationStatus{}
 	if h.prover == nil {
 		return none, apierrors.NewBadRequest("nobody sends packets here")
 	}
-	from, err := inspect.SenderOf(spec)
+	from, err := explain.SenderOf(spec)
 	if err != nil {
 		return none, apierrors.NewBadRequest(err.Error())
 	}
@@ -63,7 +64,7 @@ func (h *handler) prove(r request, spec api.ExplanationSpec, may inspect.MayAsk)
 		return none, err
 	}
 	defer leave()
-	var s *inspect.Sending
+	var s *explain.Sending
 	err = h.working(r, func() (err error) {
 		s, err = h.prover.sends.Sending(r.Context(), spec, may)
 		return err
@@ -89,7 +90,7 @@ func (h *handler) prove(r request, spec api.ExplanationSpec, may inspect.MayAsk)
 // watched is what one node's agent has told so far.
 type watched struct {
 	mu  sync.Mutex
-	out inspect.Observed
+	out explain.Observed
 	// begun is closed when packets are seen, or will not be; beats count from then on, each wakes who waits.
 	begun chan struct{}
 	once  sync.Once
@@ -98,7 +99,7 @@ type watched struct {
 }
 
 // observed is a copy of it.
-func (w *watched) observed() inspect.Observed {
+func (w *watched) observed() explain.Observed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := w.out
@@ -131,7 +132,7 @@ func (w *watched) hear(line nodeapi.ObserveLine) error {
 }
 
 // send sends when all nodes watch, or cannot. Its error is that nothing was sent.
-func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSpec, s *inspect.Sending) ([]inspect.Observed, []ping.Reply, error) {
+func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSpec, s *explain.Sending) ([]explain.Observed, []ping.Reply, error) {
 	mark, err := ping.NewMark()
 	if err != nil {
 		return nil, nil, err
@@ -152,7 +153,7 @@ func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSp
 	defer end()
 	all := make([]*watched, 0, len(s.Nodes))
 	for _, node := range s.Nodes {
-		w := &watched{out: inspect.Observed{Node: node.Node}, begun: make(chan struct{}), beats: wake.NewSignal(), gone: make(chan struct{})}
+		w := &watched{out: explain.Observed{Node: node.Node}, begun: make(chan struct{}), beats: wake.NewSignal(), gone: make(chan struct{})}
 		all = append(all, w)
 		running.Go(func() {
 			defer w.once.Do(func() { close(w.begun) })
@@ -185,7 +186,7 @@ func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSp
 	}
 	draining, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	out := make([]inspect.Observed, 0, len(all))
+	out := make([]explain.Observed, 0, len(all))
 	for _, w := range all {
 		if err := w.drain(draining); err != nil {
 			w.fail(err.Error())

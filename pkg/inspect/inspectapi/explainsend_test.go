@@ -12,7 +12,9 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/node/observe"
@@ -26,18 +28,18 @@ type sends struct {
 	// limited: the last who asked may not ask about everything.
 	limited bool
 	unsent  string
-	judged  []inspect.Observed
+	judged  []explain.Observed
 }
 
-func (s *sends) Sending(_ context.Context, _ api.ExplanationSpec, may inspect.MayAsk) (*inspect.Sending, error) {
+func (s *sends) Sending(_ context.Context, _ api.ExplanationSpec, may question.MayAsk) (*explain.Sending, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked, s.limited = s.asked+1, may != nil
-	from := inspect.Sender{Key: model.PodKey{Namespace: "acme", Name: "web"}, UID: "uid-1", Node: "n1"}
-	return &inspect.Sending{
+	from := snapshot.Sender{Key: model.PodKey{Namespace: "acme", Name: "web"}, UID: "uid-1", Node: "n1"}
+	return &explain.Sending{
 		Status: api.ExplanationStatus{Verdict: "Reached", Reached: true}, Unsent: s.unsent, From: from, Targets: []netip.Addr{netip.MustParseAddr("10.0.0.9")}, Ports: []uint16{80},
-		Nodes: []inspect.Sender{from, {Node: "n2"}},
-		Judge: func(seen []inspect.Observed, replies []ping.Reply) []api.ExplanationSent {
+		Nodes: []snapshot.Sender{from, {Node: "n2"}},
+		Judge: func(seen []explain.Observed, replies []ping.Reply) []api.ExplanationSent {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.judged = seen
@@ -59,7 +61,7 @@ type nodesAgents struct {
 	watches        map[string]observe.Watch
 }
 
-func (a *nodesAgents) observe(ctx context.Context, on inspect.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
+func (a *nodesAgents) observe(ctx context.Context, on snapshot.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
 	if err := q.Check(); err != nil || q.Pod.UID != "uid-1" || q.User == "" {
 		a.t.Errorf("node %s is asked %+v: %v", on.Node, q, err)
 	}
@@ -91,7 +93,7 @@ func (a *nodesAgents) observe(ctx context.Context, on inspect.Sender, q nodeapi.
 	}
 }
 
-func (a *nodesAgents) ping(_ context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
+func (a *nodesAgents) ping(_ context.Context, on snapshot.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
 	a.mu.Lock()
 	a.pings, a.mark = a.pings+1, q.Ping.Mark
 	a.mu.Unlock()

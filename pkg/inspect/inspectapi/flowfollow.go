@@ -9,7 +9,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
@@ -20,9 +21,9 @@ var errOthers = errors.New("what is followed was made anew, or has gone: ask aga
 type following struct {
 	*flower
 	asked request
-	plan  *inspect.FlowPlan
+	plan  *flows.Plan
 	// again plans anew, if he still may.
-	again func(ctx context.Context) (*inspect.FlowPlan, error)
+	again func(ctx context.Context) (*flows.Plan, error)
 
 	asking sync.WaitGroup
 	// all is what nodes tell; on are those that are asked, and lost those of them that were said not to answer.
@@ -30,7 +31,7 @@ type following struct {
 	on   map[string]bool
 	lost map[string]bool
 	// told are those flows that may come again, and began is when it was.
-	told  *inspect.Told[heardFlow]
+	told  *flows.Told[heardFlow]
 	began time.Time
 }
 
@@ -49,7 +50,7 @@ func (h heard) key() heardFlow {
 func (f *flower) follow(ctx context.Context, out *flowLines, s *following) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.all, s.on, s.lost = make(chan heard, f.bounds.batch), map[string]bool{}, map[string]bool{}
-	s.told, s.began = inspect.NewTold[heardFlow](), time.Now()
+	s.told, s.began = flows.NewTold[heardFlow](), time.Now()
 	defer s.asking.Wait()
 	defer cancel()
 	s.ask(ctx)
@@ -122,8 +123,8 @@ func (s *following) missed(out *flowLines, one heard) error {
 // renew has the plan be as the cluster is now. While it cannot be told how that is, it stays as it was.
 func (s *following) renew(ctx context.Context) error {
 	plan, err := s.again(ctx)
-	_, off := errors.AsType[*inspect.FlowsOffError](err)
-	_, gone := errors.AsType[*inspect.AbsentError](err)
+	_, off := errors.AsType[*flows.OffError](err)
+	_, gone := errors.AsType[*question.AbsentError](err)
 	switch {
 	case err == nil && plan.Whose != s.plan.Whose, gone:
 		return errOthers

@@ -12,7 +12,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
 // heard is what a node has told: a flow, or why it tells no more.
@@ -25,7 +26,7 @@ type heard struct {
 }
 
 // once tells what nodes keep, in the order of time.
-func (f *flower) once(ctx context.Context, asked request, plan *inspect.FlowPlan, out *flowLines) {
+func (f *flower) once(ctx context.Context, asked request, plan *flows.Plan, out *flowLines) {
 	flows, status := f.gather(ctx, asked, plan)
 	for i := range flows {
 		if err := out.write(api.FlowLine{Flow: &flows[i]}); err != nil {
@@ -36,11 +37,11 @@ func (f *flower) once(ctx context.Context, asked request, plan *inspect.FlowPlan
 }
 
 // gather asks all nodes of a plan, and waits for them no longer than the bound says: of the newest flows as many as an answer may have.
-func (f *flower) gather(ctx context.Context, asked request, plan *inspect.FlowPlan) ([]api.Flow, api.FlowStatus) {
+func (f *flower) gather(ctx context.Context, asked request, plan *flows.Plan) ([]api.Flow, api.FlowStatus) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.bounds.gather, fmt.Errorf("it took more than %s", f.bounds.gather))
 	defer cancel()
 	all, q := make(chan heard, f.bounds.batch), asks(asked, plan, f.bounds.told)
-	turns, asking := make(chan inspect.FlowNode), sync.WaitGroup{}
+	turns, asking := make(chan snapshot.AgentNode), sync.WaitGroup{}
 	for range min(f.bounds.atOnce, len(plan.Nodes)) {
 		asking.Go(func() {
 			for node := range turns {

@@ -12,24 +12,26 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/kube/certs"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/process/turns"
 )
 
-// FlowPlans says how questions about flows are answered. An inspect.Inquirer does.
+// FlowPlans says how questions about flows are answered. A snapshot's sources do.
 type FlowPlans interface {
-	Flows(ctx context.Context, q inspect.FlowQuestion, sight inspect.FlowSight) (*inspect.FlowPlan, error)
+	Flows(ctx context.Context, q flows.Question, sight flows.Sight) (*flows.Plan, error)
 }
 
 // FlowAgents asks the agent of a node for flows.
-type FlowAgents func(ctx context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error
+type FlowAgents func(ctx context.Context, on snapshot.AgentNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error
 
 // FlowAgentsBy asks them with the certificate of atoll-inspect that certs.Keep has put into a directory.
 func FlowAgentsBy(dir string) FlowAgents {
-	return func(ctx context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
+	return func(ctx context.Context, on snapshot.AgentNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
 		return nodeapi.Client{Node: on.Name, Addresses: on.Addresses, TLS: certs.AgentClient(dir, on.Name)}.Flows(ctx, q, each)
 	}
 }
@@ -77,8 +79,8 @@ func newFlower(h *handler, plans FlowPlans, agents FlowAgents) *flower {
 func (f *flower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	var q inspect.FlowQuestion
-	var sight inspect.FlowSight
+	var q flows.Question
+	var sight flows.Sight
 	asked, left, err := f.comes(w, r, 0, func(asked request) (err error) {
 		q, sight, err = f.admit(ctx, asked.who, r)
 		return err
@@ -117,7 +119,7 @@ func (f *flower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, old := context.WithTimeoutCause(ctx, f.bounds.lasts, errOld)
 	defer old()
-	f.follow(ctx, out, &following{flower: f, asked: asked, plan: plan, again: func(ctx context.Context) (*inspect.FlowPlan, error) {
+	f.follow(ctx, out, &following{flower: f, asked: asked, plan: plan, again: func(ctx context.Context) (*flows.Plan, error) {
 		q, sight, err := f.admit(ctx, who, r)
 		if err != nil {
 			return nil, err
@@ -128,17 +130,17 @@ func (f *flower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // flowProblem is what a user is told.
 func flowProblem(err error) error {
-	if off, ok := errors.AsType[*inspect.FlowsOffError](err); ok {
+	if off, ok := errors.AsType[*flows.OffError](err); ok {
 		return apierrors.NewConflict(groupResource(api.ResourceFlows), "", errors.New(off.Error()))
 	}
-	if absent, ok := errors.AsType[*inspect.AbsentError](err); ok {
+	if absent, ok := errors.AsType[*question.AbsentError](err); ok {
 		return apierrors.NewBadRequest(absent.Error())
 	}
 	return err
 }
 
 // admit reads a question, and says whom of the others who asks may see, if he may ask it.
-func (f *flower) admit(ctx context.Context, who access.User, r *http.Request) (q inspect.FlowQuestion, sight inspect.FlowSight, err error) {
+func (f *flower) admit(ctx context.Context, who access.User, r *http.Request) (q flows.Question, sight flows.Sight, err error) {
 	query := r.URL.Query()
 	follow := query.Get(api.FlowFollow)
 	q.Follow = follow != "" && follow != "false" && follow != "0"
@@ -188,8 +190,8 @@ func (f *flower) admit(ctx context.Context, who access.User, r *http.Request) (q
 }
 
 // sight is whom somebody sees who may not see all.
-func (f *flower) sight(ctx context.Context, who access.User) inspect.FlowSight {
-	return inspect.FlowSight{
+func (f *flower) sight(ctx context.Context, who access.User) flows.Sight {
+	return flows.Sight{
 		Network: func(name string) (bool, error) {
 			return f.authz.may(ctx, who, attributes{verb: "get", resource: api.ResourceFlows, name: name})
 		},
@@ -237,7 +239,7 @@ func (f *flower) his(ctx context.Context, who access.User) ([]string, error) {
 }
 
 // readFlowQuery reads what somebody wants of what is his.
-func readFlowQuery(query map[string][]string, q *inspect.FlowQuestion) error {
+func readFlowQuery(query map[string][]string, q *flows.Question) error {
 	get := func(name string) string {
 		if len(query[name]) == 0 {
 			return ""
@@ -286,7 +288,7 @@ func readFlowQuery(query map[string][]string, q *inspect.FlowQuestion) error {
 const maxNamed = 64
 
 // asks is what an agent is asked.
-func asks(asked request, plan *inspect.FlowPlan, limit int) nodeapi.FlowsQuestion {
+func asks(asked request, plan *flows.Plan, limit int) nodeapi.FlowsQuestion {
 	q := nodeapi.FlowsQuestion{User: asked.who.Name, Account: asked.share, All: plan.Question.Networks == nil && plan.Question.Namespaces == nil, Flows: plan.Question}
 	q.Flows.Limit = limit
 	return q

@@ -22,7 +22,7 @@ import (
 	atoll "github.com/atoll-net/atoll/pkg/apis/atoll/v1alpha1"
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube/config"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
@@ -31,7 +31,7 @@ import (
 type flowWorld struct {
 	*world
 	flower *flower
-	held   inspect.Held
+	held   snapshot.Held
 	// settings are the cluster's.
 	settings config.Settings
 
@@ -52,7 +52,7 @@ var hour = time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
 
 func newFlowWorld(t *testing.T) *flowWorld {
 	t.Helper()
-	w := &flowWorld{world: newWorld(t), held: inspect.Held{Objects: model.NewChanges(), Default: "default"}, down: map[string]error{}, comes: make(chan model.Flow)}
+	w := &flowWorld{world: newWorld(t), held: snapshot.Held{Objects: model.NewChanges(), Default: "default"}, down: map[string]error{}, comes: make(chan model.Flow)}
 	w.held.Status = func(string, string) (atoll.NetworkStatus, bool) {
 		return atoll.NetworkStatus{Subnets: []atoll.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1"}}}, true
 	}
@@ -87,11 +87,11 @@ func newFlowWorld(t *testing.T) *flowWorld {
 		t.Fatal(err)
 	}
 	w.settings.Flows.On = true
-	inquirer := inspect.Inquirer{
-		Client: client, Held: func() (inspect.Held, error) { return w.held, nil },
+	from := snapshot.Sources{
+		Client: client, Held: func() (snapshot.Held, error) { return w.held, nil },
 		Settings: func() (config.Settings, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.settings, nil },
 	}
-	w.flower = newFlower(w.handler, inquirer, w.tell)
+	w.flower = newFlower(w.handler, sources{from}, w.tell)
 	w.flower.bounds.again, w.flower.bounds.second, w.flower.bounds.beat = 50*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond
 	served := httptest.NewUnstartedServer(w.handler.root(map[string]http.Handler{flowsPattern: w.flower, flowsNamePattern: w.flower, podFlowsPattern: w.flower}))
 	served.TLS, served.EnableHTTP2 = w.TLS, true
@@ -111,7 +111,7 @@ func (*flowWorld) flow(network string, minutes int, verdict string) model.Flow {
 }
 
 // tell is a FlowAgents.
-func (w *flowWorld) tell(ctx context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
+func (w *flowWorld) tell(ctx context.Context, on snapshot.AgentNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
 	w.mu.Lock()
 	w.asked = append(w.asked, q)
 	kept, leaky, down := slices.Clone(w.kept[on.Name]), w.leaky, w.down[on.Name]
@@ -257,7 +257,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		t.Errorf("of too much is told %q, %+v", got, end)
 	}
 	w.flower.bounds.told, w.flower.bounds.gather = 100, 50*time.Millisecond
-	w.flower.agents = func(ctx context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
+	w.flower.agents = func(ctx context.Context, on snapshot.AgentNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
 		if on.Name == "n2" {
 			<-ctx.Done()
 			return ctx.Err()
@@ -411,7 +411,7 @@ func TestFollowersAreRenewed(t *testing.T) {
 	ending.again = []model.Flow{ending.flow("acme", 8, "drop"), ending.flow("acme", 9, "drop")}
 	ending.flower.bounds.beat = time.Nanosecond
 	asks := 0
-	ending.flower.agents = func(ctx context.Context, on inspect.FlowNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
+	ending.flower.agents = func(ctx context.Context, on snapshot.AgentNode, q nodeapi.FlowsQuestion, each func(model.Flow) error) error {
 		if asks++; asks == 1 {
 			return each(ending.flow("acme", 8, "drop"))
 		}

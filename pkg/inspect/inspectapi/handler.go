@@ -15,35 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 	"github.com/atoll-net/atoll/pkg/kube/access"
 )
-
-// Answers are what questions are answered with. An inspect.Inquirer is one. What takes long ends with its context.
-type Answers interface {
-	Cluster(ctx context.Context) (api.Cluster, error)
-	Networks(ctx context.Context) ([]api.Network, error)
-	IPAMs(ctx context.Context) ([]api.IPAM, error)
-	IPAM(ctx context.Context, name string) (api.IPAM, bool, error)
-	IPAMChecks(ctx context.Context) ([]api.IPAMCheck, error)
-	IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, bool, error)
-	Topologies(ctx context.Context) ([]api.Topology, error)
-	Topology(ctx context.Context, name string) (api.Topology, bool, error)
-	// TenantsOf are the Tenants whose admin somebody is.
-	TenantsOf(user string, groups []string) (map[string]bool, error)
-	// Tenants say in whose part somebody is counted.
-	Tenants() (inspect.Tenants, error)
-	Network(ctx context.Context, name string) (api.Network, bool, error)
-	Pods(ctx context.Context, namespace string) ([]api.Pod, error)
-	Pod(ctx context.Context, key model.PodKey) (api.Pod, bool, error)
-	// Explain answers a question, as far as about namespaces that who asks may ask about.
-	Explain(ctx context.Context, spec api.ExplanationSpec, may inspect.MayAsk) (api.ExplanationStatus, error)
-	// Try says what would change if policies were others. Who may change them in their namespaces has been asked; may is as of Explain.
-	Try(ctx context.Context, tried inspect.Tried, may inspect.MayAsk, seen *inspect.TriedFlows) (api.PolicyTrialStatus, error)
-	// TriedNetworks are those whose flows have to do with it; nil: all.
-	TriedNetworks(tried inspect.Tried) ([]string, error)
-}
 
 // handler answers requests.
 type handler struct {
@@ -88,20 +62,18 @@ func (h *handler) mux() http.Handler {
 	root := "GET /apis/" + api.GroupName
 	version := root + "/" + api.Version
 	mux.HandleFunc(root, h.discovery(apiGroup()))
-	mux.HandleFunc(version, h.discovery(apiResources()))
-	mux.HandleFunc(version+"/clusters", h.allowed("list", api.ResourceClusters, h.clusters))
-	mux.HandleFunc(version+"/clusters/{name}", h.allowed("get", api.ResourceClusters, h.cluster))
-	mux.HandleFunc(version+"/networks", h.allowed("list", api.ResourceNetworks, h.networks))
-	mux.HandleFunc(version+"/networks/{name}", h.allowed("get", api.ResourceNetworks, h.network))
-	mux.HandleFunc(version+"/ipams", h.allowed("list", api.ResourceIPAMs, h.ipams))
-	mux.HandleFunc(version+"/ipams/{name}", h.allowed("get", api.ResourceIPAMs, h.ipam))
-	mux.HandleFunc(version+"/ipamchecks", h.allowed("list", api.ResourceIPAMChecks, h.ipamChecks))
-	mux.HandleFunc(version+"/ipamchecks/{name}", h.allowed("get", api.ResourceIPAMChecks, h.ipamCheck))
-	mux.HandleFunc(version+"/topologies", h.allowed("list", api.ResourceTopologies, h.topologies))
-	mux.HandleFunc(version+"/topologies/{name}", h.allowed("get", api.ResourceTopologies, h.topology))
-	mux.HandleFunc(version+"/pods", h.allowed("list", api.ResourcePods, h.pods))
-	mux.HandleFunc(version+"/namespaces/{namespace}/pods", h.allowed("list", api.ResourcePods, h.pods))
-	mux.HandleFunc(version+"/namespaces/{namespace}/pods/{name}", h.allowed("get", api.ResourcePods, h.pod))
+	mux.HandleFunc(version, h.discovery(h.apiResources()))
+	for _, read := range h.answers.Reads {
+		name := read.discovery.Name
+		list, get := h.allowed("list", name, bound(h, read.list)), h.allowed("get", name, bound(h, read.get))
+		mux.HandleFunc(version+"/"+name, list)
+		if read.discovery.Namespaced {
+			mux.HandleFunc(version+"/namespaces/{namespace}/"+name, list)
+			mux.HandleFunc(version+"/namespaces/{namespace}/"+name+"/{name}", get)
+		} else {
+			mux.HandleFunc(version+"/"+name+"/{name}", get)
+		}
+	}
 	creation := "POST /apis/" + api.GroupName + "/" + api.Version
 	mux.HandleFunc(creation+"/explanations", h.allowed("create", api.ResourceExplanations, h.explain))
 	mux.HandleFunc(creation+"/namespaces/{namespace}/explanations", h.allowed("create", api.ResourceExplanations, h.explain))
@@ -227,53 +199,9 @@ func groupResource(resource string) schema.GroupResource {
 	return schema.GroupResource{Group: api.GroupName, Resource: resource}
 }
 
-func (h *handler) clusters(r request) (any, error) {
-	c, err := h.answers.Cluster(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return api.ClusterList{TypeMeta: typeOf("ClusterList"), Items: []api.Cluster{c}}, nil
-}
-
-func (h *handler) cluster(r request) (any, error) {
-	if r.PathValue("name") != api.ClusterName {
-		return nil, apierrors.NewNotFound(groupResource(api.ResourceClusters), r.PathValue("name"))
-	}
-	return h.answers.Cluster(r.Context())
-}
-
-func (h *handler) networks(r request) (any, error) {
-	all, err := h.answers.Networks(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	all, err = his(h, r, api.ResourceNetworks, all, func(n *api.Network) (string, string) { return n.Name, n.Status.Tenant })
-	return api.NetworkList{TypeMeta: typeOf("NetworkList"), Items: all}, err
-}
-
-func (h *handler) network(r request) (any, error) {
-	n, there, err := h.answers.Network(r.Context(), r.PathValue("name"))
-	if err == nil && !there {
-		err = apierrors.NewNotFound(groupResource(api.ResourceNetworks), r.PathValue("name"))
-	}
-	return n, err
-}
-
-func (h *handler) pods(r request) (any, error) {
-	all, err := h.answers.Pods(r.Context(), r.PathValue("namespace"))
-	if err != nil {
-		return nil, err
-	}
-	return api.PodList{TypeMeta: typeOf("PodList"), Items: all}, nil
-}
-
-func (h *handler) pod(r request) (any, error) {
-	key := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	p, there, err := h.answers.Pod(r.Context(), key)
-	if err == nil && !there {
-		err = apierrors.NewNotFound(groupResource(api.ResourcePods), key.Name)
-	}
-	return p, err
+// bound is a row's answer by this handler.
+func bound(h *handler, answer func(*handler, request) (any, error)) func(request) (any, error) {
+	return func(r request) (any, error) { return answer(h, r) }
 }
 
 func typeOf(kind string) meta.TypeMeta {
@@ -290,11 +218,11 @@ func (h *handler) fail(w http.ResponseWriter, err error) {
 		write(w, int(answer.Code), answer)
 		return
 	}
-	if q, ok := errors.AsType[*inspect.QuestionError](err); ok {
+	if q, ok := errors.AsType[*question.Error](err); ok {
 		h.fail(w, apierrors.NewBadRequest(q.Error()))
 		return
 	}
-	if errors.Is(err, inspect.ErrNotRead) {
+	if errors.Is(err, question.ErrNotRead) {
 		h.fail(w, apierrors.NewServiceUnavailable(err.Error()))
 		return
 	}
@@ -324,26 +252,21 @@ func apiGroup() meta.APIGroup {
 	return meta.APIGroup{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}, Name: api.GroupName, Versions: []meta.GroupVersionForDiscovery{version}, PreferredVersion: version}
 }
 
-func apiResources() meta.APIResourceList {
-	read := meta.Verbs{"get", "list"}
-	return meta.APIResourceList{
-		TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: api.GroupVersion().String(),
-		APIResources: []meta.APIResource{
-			{Name: api.ResourceClusters, SingularName: "cluster", Kind: "Cluster", Verbs: read},
-			{Name: api.ResourceNetworks, SingularName: "network", Kind: "Network", Verbs: read},
-			{Name: api.ResourceIPAMs, SingularName: "ipam", Kind: "IPAM", Verbs: read},
-			{Name: api.ResourceIPAMChecks, SingularName: "ipamcheck", Kind: "IPAMCheck", Verbs: read},
-			{Name: api.ResourceTopologies, SingularName: "topology", Kind: "Topology", Verbs: read},
-			{Name: api.ResourcePods, SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: read},
-			{Name: api.ResourcePods + "/" + api.SubresourcePing, Kind: "PodPing", Namespaced: true, Verbs: meta.Verbs{"create"}},
-			{Name: api.ResourceFlows, SingularName: "flows", Kind: "Flow", Verbs: meta.Verbs{"get", "list", "watch"}},
-			{Name: api.ResourcePodFlows, SingularName: "podflows", Kind: "PodFlow", Namespaced: true, Verbs: meta.Verbs{"list", "watch"}},
-			{Name: api.ResourcePods + "/" + api.SubresourceCapture, Kind: "PodCapture", Namespaced: true, Verbs: meta.Verbs{"create"}},
-			{Name: api.ResourcePolicyTrials, SingularName: "policytrial", Kind: "PolicyTrial", Namespaced: true, Verbs: meta.Verbs{"create"}},
-			{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
-			{Name: api.ResourceNodeChecks, SingularName: "nodecheck", Kind: "NodeCheck", Verbs: meta.Verbs{"get", "list", "update"}},
-			{Name: api.ResourceDatabases + "/" + api.SubresourceProxy, Kind: "Database", Verbs: meta.Verbs{"get", "update"}},
-			{Name: api.ResourceNodes + "/" + api.SubresourceProxy, Kind: "Node", Verbs: meta.Verbs{"get", "update"}},
-		},
+func (h *handler) apiResources() meta.APIResourceList {
+	out := meta.APIResourceList{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: api.GroupVersion().String()}
+	for _, read := range h.answers.Reads {
+		out.APIResources = append(out.APIResources, read.discovery)
 	}
+	out.APIResources = append(out.APIResources, []meta.APIResource{
+		{Name: api.ResourcePods + "/" + api.SubresourcePing, Kind: "PodPing", Namespaced: true, Verbs: meta.Verbs{"create"}},
+		{Name: api.ResourceFlows, SingularName: "flows", Kind: "Flow", Verbs: meta.Verbs{"get", "list", "watch"}},
+		{Name: api.ResourcePodFlows, SingularName: "podflows", Kind: "PodFlow", Namespaced: true, Verbs: meta.Verbs{"list", "watch"}},
+		{Name: api.ResourcePods + "/" + api.SubresourceCapture, Kind: "PodCapture", Namespaced: true, Verbs: meta.Verbs{"create"}},
+		{Name: api.ResourcePolicyTrials, SingularName: "policytrial", Kind: "PolicyTrial", Namespaced: true, Verbs: meta.Verbs{"create"}},
+		{Name: api.ResourceExplanations, SingularName: "explanation", Kind: "Explanation", Namespaced: true, Verbs: meta.Verbs{"create"}},
+		{Name: api.ResourceNodeChecks, SingularName: "nodecheck", Kind: "NodeCheck", Verbs: meta.Verbs{"get", "list", "update"}},
+		{Name: api.ResourceDatabases + "/" + api.SubresourceProxy, Kind: "Database", Verbs: meta.Verbs{"get", "update"}},
+		{Name: api.ResourceNodes + "/" + api.SubresourceProxy, Kind: "Node", Verbs: meta.Verbs{"get", "update"}},
+	}...)
+	return out
 }

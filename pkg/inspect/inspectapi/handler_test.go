@@ -28,7 +28,7 @@ import (
 	kubetest "k8s.io/client-go/testing"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 )
 
 // rights say who may what: user, verb, resource, name.
@@ -113,7 +113,7 @@ func newWorldOf(t *testing.T, root func(*handler) http.Handler) *world {
 		t.Fatal(err)
 	}
 	authn.front.Store(f)
-	h := &handler{answers: w.answers, authn: authn, authz: newAuthorizer(client), log: slog.New(slog.DiscardHandler), places: newPlaces()}
+	h := &handler{answers: w.answers.table(), authn: authn, authz: newAuthorizer(client), log: slog.New(slog.DiscardHandler), places: newPlaces()}
 	w.forget = h.authz.verdicts.Forget
 	w.handler, w.Server = h, httptest.NewUnstartedServer(root(h))
 	w.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
@@ -315,7 +315,7 @@ func TestNobodyPosesAsTheAPIServer(t *testing.T) {
 func TestWhoIsNotReadyYet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.answers.err = inspect.ErrNotRead
+	w.answers.err = question.ErrNotRead
 	if status, told := w.ask(t, w.client, "operator", "/networks"); status != http.StatusServiceUnavailable || !strings.Contains(told, "not been read yet") {
 		t.Errorf("%d %s", status, told)
 	}

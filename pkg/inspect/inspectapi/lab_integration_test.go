@@ -26,8 +26,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/controller/defaults"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
 	"github.com/atoll-net/atoll/pkg/inspect/inspectapi/announce"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/kube/certs"
 	"github.com/atoll-net/atoll/pkg/kube/config"
@@ -128,7 +128,7 @@ func (l *lab) apply(objects string) {
 }
 
 // checkNode is the agent of a node on which something differs until it is repaired.
-func (l *lab) checkNode(_ context.Context, _ inspect.FlowNode, q nodeapi.CheckQuestion) (out model.NodeCheck, err error) {
+func (l *lab) checkNode(_ context.Context, _ snapshot.AgentNode, q nodeapi.CheckQuestion) (out model.NodeCheck, err error) {
 	differs := []model.NodeDifference{{Owner: "Network/acme", Kind: model.ObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"}}
 	switch {
 	case l.mended.Load():
@@ -174,17 +174,17 @@ func (l *lab) run() {
 	l.address = listener.Addr().String()
 	north := ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase}
 	south := ovsdb.Asker{Config: ovsdb.Config{Addresses: []string{l.central.SBAddress()}, Log: log}, Database: ovsdb.SouthboundDatabase}
-	inquirer := inspect.Inquirer{
+	from := snapshot.Sources{
 		Source: "inspection of the test", Client: inspecting,
-		Held:       func() (inspect.Held, error) { return inspect.HeldBy(looking, settings) },
+		Held:       func() (snapshot.Held, error) { return snapshot.HeldBy(looking, settings) },
 		Northbound: &north, Southbound: &south,
 	}
-	inquirer.Mirror, inquirer.Settings = inspect.NewMirror(northbound), func() (config.Settings, error) {
+	from.Mirror, from.Settings = snapshot.NewMirror(northbound), func() (config.Settings, error) {
 		now := settings
 		now.Flows.On = l.sampling.Load()
 		return now, nil
 	}
-	l.t.Cleanup(inquirer.Mirror.Close)
+	l.t.Cleanup(from.Mirror.Close)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { _ = feed.Run(ctx) })
@@ -207,7 +207,7 @@ func (l *lab) run() {
 	running.Go(func() {
 		defer close(served)
 		err := ServeOn(serving, listener, Config{
-			Client: inspecting, Answers: inquirer, Nodes: inquirer, Agents: AgentsBy(asks), Flows: inquirer, FlowAgents: FlowAgentsBy(asks),
+			Client: inspecting, Sources: from, Agents: AgentsBy(asks), FlowAgents: FlowAgentsBy(asks),
 			AllNodes: &machines{names: []string{"n1"}}, CheckAgents: l.checkNode, Databases: Databases(north, south),
 			TLS: certs.InspectServer(serves), Log: log,
 		})

@@ -12,24 +12,24 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/kube/certs"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/process/turns"
 )
 
-// AllNodes says which nodes there are. An inspect.Inquirer does.
+// AllNodes says which nodes there are. A snapshot's sources do.
 type AllNodes interface {
-	AgentNodes(ctx context.Context) ([]inspect.FlowNode, error)
+	AgentNodes(ctx context.Context) ([]snapshot.AgentNode, error)
 }
 
 // CheckAgents asks the agent of a node whether what is on it is what should be.
-type CheckAgents func(ctx context.Context, on inspect.FlowNode, q nodeapi.CheckQuestion) (model.NodeCheck, error)
+type CheckAgents func(ctx context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (model.NodeCheck, error)
 
 // CheckAgentsBy asks them with the certificate of atoll-inspect that certs.Keep has put into a directory.
 func CheckAgentsBy(dir string) CheckAgents {
-	return func(ctx context.Context, on inspect.FlowNode, q nodeapi.CheckQuestion) (model.NodeCheck, error) {
+	return func(ctx context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (model.NodeCheck, error) {
 		return nodeapi.Client{Node: on.Name, Addresses: on.Addresses, TLS: certs.AgentClient(dir, on.Name)}.Check(ctx, q)
 	}
 }
@@ -106,7 +106,7 @@ func (c *checker) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	if name == "" {
 		return api.NodeCheckList{TypeMeta: typeOf("NodeCheckList"), Items: c.all(ctx, nodes, q)}, nil
 	}
-	i := slices.IndexFunc(nodes, func(n inspect.FlowNode) bool { return n.Name == name })
+	i := slices.IndexFunc(nodes, func(n snapshot.AgentNode) bool { return n.Name == name })
 	if i < 0 {
 		return nil, apierrors.NewNotFound(groupResource(api.ResourceNodeChecks), name)
 	}
@@ -148,7 +148,7 @@ func readRepair(text []byte, name string) error {
 }
 
 // one asks the agent of a node.
-func (c *checker) one(ctx context.Context, node inspect.FlowNode, q nodeapi.CheckQuestion) api.NodeCheck {
+func (c *checker) one(ctx context.Context, node snapshot.AgentNode, q nodeapi.CheckQuestion) api.NodeCheck {
 	out := api.NodeCheck{TypeMeta: typeOf("NodeCheck")}
 	out.Name, out.Spec.Repair = node.Name, q.Repair
 	found, err := c.agents(ctx, node, q)
@@ -171,7 +171,7 @@ func shownDifferences(all []model.NodeDifference) (out []api.NodeDifference) {
 }
 
 // all asks the agents of all nodes, some at the same time. Those that could not be asked in time are named with that.
-func (c *checker) all(ctx context.Context, nodes []inspect.FlowNode, q nodeapi.CheckQuestion) []api.NodeCheck {
+func (c *checker) all(ctx context.Context, nodes []snapshot.AgentNode, q nodeapi.CheckQuestion) []api.NodeCheck {
 	out, next := make([]api.NodeCheck, len(nodes)), make(chan int)
 	var asking sync.WaitGroup
 	for range min(c.bounds.atOnce, len(nodes)) {

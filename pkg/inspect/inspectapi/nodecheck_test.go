@@ -14,7 +14,7 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
@@ -24,10 +24,10 @@ type machines struct {
 	asked atomic.Int32
 }
 
-func (m *machines) AgentNodes(context.Context) (out []inspect.FlowNode, err error) {
+func (m *machines) AgentNodes(context.Context) (out []snapshot.AgentNode, err error) {
 	m.asked.Add(1)
 	for _, name := range m.names {
-		out = append(out, inspect.FlowNode{Name: name})
+		out = append(out, snapshot.AgentNode{Name: name})
 	}
 	return out, nil
 }
@@ -51,7 +51,7 @@ func TestWhoMayCheckNodes(t *testing.T) {
 	t.Parallel()
 	m := &machines{names: []string{"n2", "n1"}}
 	var repaired, looked atomic.Int32
-	w := checking(t, m, func(_ context.Context, on inspect.FlowNode, q nodeapi.CheckQuestion) (model.NodeCheck, error) {
+	w := checking(t, m, func(_ context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (model.NodeCheck, error) {
 		if q.Check() != nil || q.User != "checker" && q.User != "operator" {
 			t.Errorf("the agent of %s is asked %+v", on.Name, q)
 		}
@@ -114,7 +114,7 @@ func TestAThousandNodesAreChecked(t *testing.T) {
 		m.names = append(m.names, fmt.Sprintf("n%03d", i))
 	}
 	var running, most atomic.Int32
-	w := checking(t, m, func(ctx context.Context, on inspect.FlowNode, _ nodeapi.CheckQuestion) (model.NodeCheck, error) {
+	w := checking(t, m, func(ctx context.Context, on snapshot.AgentNode, _ nodeapi.CheckQuestion) (model.NodeCheck, error) {
 		now := running.Add(1)
 		defer running.Add(-1)
 		for most.Load() < now && !most.CompareAndSwap(most.Load(), now) {

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/process/gate"
 	"github.com/atoll-net/atoll/pkg/process/turns"
@@ -52,7 +52,7 @@ func (c *nodeConnector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, err)
 		return
 	}
-	agent, err := c.agents(connecting, inspect.Sender{Node: wanted.name, Addresses: addresses}, q)
+	agent, err := c.agents(connecting, snapshot.Sender{Node: wanted.name, Addresses: addresses}, q)
 	if err != nil {
 		log.Warn("nobody can be connected to a node", "error", err)
 		c.fail(w, agentProblem(err))

@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/test/wait"
@@ -32,7 +32,7 @@ type nodeWorld struct {
 func newNodeWorld(t *testing.T, bounds connectBounds) *nodeWorld {
 	t.Helper()
 	w := &nodeWorld{nodes: &pods{t: t}}
-	agents := func(_ context.Context, on inspect.Sender, q nodeapi.ConnectQuestion) (net.Conn, error) {
+	agents := func(_ context.Context, on snapshot.Sender, q nodeapi.ConnectQuestion) (net.Conn, error) {
 		if on.Node != "n1" || len(on.Addresses) != 1 {
 			t.Errorf("the agent of %+v is asked", on)
 		}

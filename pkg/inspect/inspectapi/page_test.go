@@ -17,7 +17,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/cli/ui"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/client"
 )
 
 // pageOf is the page of a user, by way of an API server that knows him and hands on what he asks: what it answers to a path.
@@ -53,7 +53,7 @@ func (w *flowWorld) pageOf(t *testing.T, user string) func(path string) string {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	remote, err := inspect.NewRemote(config)
+	remote, err := client.NewRemote(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,8 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/node/ping"
 	"github.com/atoll-net/atoll/pkg/process/turns"
@@ -24,12 +25,12 @@ const pingTime = 50 * time.Second
 // Nodes finds pods, whom they dial, and the agents that can send from them.
 type Nodes interface {
 	Sends
-	// Sender finds a pod and its node. Its error is an inspect.QuestionError where there is none.
-	Sender(ctx context.Context, key model.PodKey) (inspect.Sender, error)
-	// NodeAddresses are those of a Node, at which its agent is asked. Its error is an inspect.QuestionError where there is none.
+	// Sender finds a pod and its node. Its error is a question.Error where there is none.
+	Sender(ctx context.Context, key model.PodKey) (snapshot.Sender, error)
+	// NodeAddresses are those of a Node, at which its agent is asked. Its error is a question.Error where there is none.
 	NodeAddresses(ctx context.Context, name string) ([]netip.Addr, error)
 	// Dialled are the addresses by which a pod dials the other end of a question, as far as who asks may be told.
-	Dialled(ctx context.Context, from model.PodKey, spec api.ExplanationSpec, may inspect.MayAsk) ([]netip.Addr, error)
+	Dialled(ctx context.Context, from model.PodKey, spec api.ExplanationSpec, may question.MayAsk) ([]netip.Addr, error)
 }
 
 // pinger has packets sent from pods.
@@ -86,10 +87,10 @@ func (p *pinger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // question is what the pod's agent is asked.
-func (p *pinger) question(ctx context.Context, asked request, from model.PodKey) (inspect.Sender, nodeapi.Question, error) {
+func (p *pinger) question(ctx context.Context, asked request, from model.PodKey) (snapshot.Sender, nodeapi.Question, error) {
 	var in api.PodPing
 	if err := readQuestion(asked.text, &in); err != nil {
-		return inspect.Sender{}, nodeapi.Question{}, err
+		return snapshot.Sender{}, nodeapi.Question{}, err
 	}
 	s := in.Spec
 	q := nodeapi.Question{User: asked.who.Name, Account: asked.share, Ping: ping.Spec{
@@ -98,7 +99,7 @@ func (p *pinger) question(ctx context.Context, asked request, from model.PodKey)
 		Targets: []netip.Addr{netip.IPv6Loopback()},
 	}}
 	if err := q.Ping.Check(); err != nil {
-		return inspect.Sender{}, q, apierrors.NewBadRequest(err.Error())
+		return snapshot.Sender{}, q, apierrors.NewBadRequest(err.Error())
 	}
 	sender, err := p.nodes.Sender(ctx, from)
 	if err != nil {

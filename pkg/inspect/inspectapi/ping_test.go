@@ -12,7 +12,9 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/explain"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/node/ping"
 )
@@ -23,23 +25,23 @@ type pods struct {
 	asked bool
 }
 
-func (p *pods) Sender(_ context.Context, key model.PodKey) (inspect.Sender, error) {
+func (p *pods) Sender(_ context.Context, key model.PodKey) (snapshot.Sender, error) {
 	p.asked = true
 	if key.Name != "web" {
-		return inspect.Sender{}, &inspect.QuestionError{Err: errors.New("there is no such pod")}
+		return snapshot.Sender{}, &question.Error{Err: errors.New("there is no such pod")}
 	}
-	return inspect.Sender{Key: key, UID: "uid-1", Node: "n1", Network: "acme", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}, nil
+	return snapshot.Sender{Key: key, UID: "uid-1", Node: "n1", Network: "acme", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}, nil
 }
 
 func (p *pods) NodeAddresses(_ context.Context, name string) ([]netip.Addr, error) {
 	p.asked = true
 	if name != "n1" {
-		return nil, &inspect.QuestionError{Err: errors.New("there is no node " + name)}
+		return nil, &question.Error{Err: errors.New("there is no node " + name)}
 	}
 	return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
 }
 
-func (p *pods) Dialled(_ context.Context, from model.PodKey, spec api.ExplanationSpec, may inspect.MayAsk) ([]netip.Addr, error) {
+func (p *pods) Dialled(_ context.Context, from model.PodKey, spec api.ExplanationSpec, may question.MayAsk) ([]netip.Addr, error) {
 	if may == nil {
 		p.t.Errorf("who may not ask about everything, asks about everything: %+v", spec)
 	} else if other, err := may("umbrella"); err != nil || other {
@@ -49,12 +51,12 @@ func (p *pods) Dialled(_ context.Context, from model.PodKey, spec api.Explanatio
 		p.t.Errorf("%s asks %+v", from, spec)
 	}
 	if spec.To == "umbrella/db" {
-		return nil, &inspect.QuestionError{Err: errors.New("you may not ask about that")}
+		return nil, &question.Error{Err: errors.New("you may not ask about that")}
 	}
 	return []netip.Addr{netip.MustParseAddr(spec.To)}, nil
 }
 
-func (p *pods) Sending(context.Context, api.ExplanationSpec, inspect.MayAsk) (*inspect.Sending, error) {
+func (p *pods) Sending(context.Context, api.ExplanationSpec, question.MayAsk) (*explain.Sending, error) {
 	return nil, errors.New("nobody explains here")
 }
 
@@ -64,7 +66,7 @@ func TestPings(t *testing.T) {
 	w := newWorld(t)
 	nodes := &pods{t: t}
 	var answer func(each func(ping.Reply) error) error
-	agents := func(_ context.Context, on inspect.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
+	agents := func(_ context.Context, on snapshot.Sender, q nodeapi.Question, each func(ping.Reply) error) error {
 		if on.Node != "n1" || q.Pod != (nodeapi.Pod{Namespace: "acme", Name: "web", UID: "uid-1"}) || q.User != "jo" || q.Check() != nil {
 			t.Errorf("the agent of %s is asked %+v: %v", on.Node, q, q.Check())
 		}

@@ -12,7 +12,9 @@ import (
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/flows"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/trial"
 )
 
 // maxTrial bounds the text of policies that are tried, in bytes.
@@ -28,11 +30,11 @@ func policyResources() map[model.PolicyKind]attributes {
 
 // try answers what would change if policies were others. Whoever may create such policies there may try them.
 func (h *handler) try(r request) (any, error) {
-	var question api.PolicyTrial
-	if err := readQuestion(r.text, &question); err != nil {
+	var posted api.PolicyTrial
+	if err := readQuestion(r.text, &posted); err != nil {
 		return nil, err
 	}
-	tried, err := inspect.ParseTried(question.Spec)
+	tried, err := trial.Parse(posted.Spec)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -58,14 +60,14 @@ func (h *handler) try(r request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var may inspect.MayAsk
+	var may question.MayAsk
 	if !every {
 		may = explain
 	}
-	out := api.PolicyTrial{TypeMeta: typeOf("PolicyTrial"), Spec: question.Spec}
+	out := api.PolicyTrial{TypeMeta: typeOf("PolicyTrial"), Spec: posted.Spec}
 	out.Namespace = r.PathValue("namespace")
-	var seen *inspect.TriedFlows
-	if since := question.Spec.Since; since != nil && since.Duration > 0 {
+	var seen *trial.TriedFlows
+	if since := posted.Spec.Since; since != nil && since.Duration > 0 {
 		if seen, err = h.seen(r, tried, since.Duration); err != nil {
 			return nil, err
 		}
@@ -78,8 +80,8 @@ func (h *handler) try(r request) (any, error) {
 }
 
 // seen are the flows of the last time that have to do with policies, as far as who asks may be told of them: those of their Networks, else those of their namespaces' pods.
-func (h *handler) seen(r request, tried inspect.Tried, since time.Duration) (*inspect.TriedFlows, error) {
-	out, q := &inspect.TriedFlows{Since: since}, inspect.FlowQuestion{Since: since}
+func (h *handler) seen(r request, tried trial.Tried, since time.Duration) (*trial.TriedFlows, error) {
+	out, q := &trial.TriedFlows{Since: since}, flows.Question{Since: since}
 	networks, err := h.answers.TriedNetworks(tried)
 	if err != nil {
 		return nil, err
@@ -92,7 +94,7 @@ func (h *handler) seen(r request, tried inspect.Tried, since time.Duration) (*in
 	if err != nil {
 		return nil, err
 	}
-	var sight inspect.FlowSight
+	var sight flows.Sight
 	if !whole {
 		sight = h.flower.sight(r.Context(), r.who)
 		may, err := h.authz.which(r.Context(), r.who, api.ResourceFlows, networks)
@@ -125,7 +127,7 @@ func (h *handler) seen(r request, tried inspect.Tried, since time.Duration) (*in
 	plan, err := h.flower.plans.Flows(r.Context(), q, sight)
 	if err != nil {
 		out.Problem = flowProblem(err).Error()
-		if off, ok := errors.AsType[*inspect.FlowsOffError](err); ok {
+		if off, ok := errors.AsType[*flows.OffError](err); ok {
 			out.Problem = off.Error()
 		}
 		return out, nil

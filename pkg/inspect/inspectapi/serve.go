@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 	"github.com/atoll-net/atoll/pkg/process/connlimit"
 	"github.com/atoll-net/atoll/pkg/process/daemon"
@@ -23,17 +24,15 @@ const answerTime = 30 * time.Second
 
 // Config says what is served, and how.
 type Config struct {
-	Client  kubernetes.Interface
-	Answers Answers
-	// Nodes and Agents are by whom packets are sent from pods, and captured.
-	Nodes  Nodes
-	Agents Agents
-	// Flows and FlowAgents are by whom who talks to whom is told.
-	Flows      FlowPlans
-	FlowAgents FlowAgents
-	// AllNodes and CheckAgents are by whom nodes are checked.
-	AllNodes    AllNodes
+	Client kubernetes.Interface
+	// Sources are what is answered from.
+	Sources snapshot.Sources
+	// Agents send packets from pods, and capture them. FlowAgents tell who talks to whom, and CheckAgents check nodes.
+	Agents      Agents
+	FlowAgents  FlowAgents
 	CheckAgents CheckAgents
+	// AllNodes says which nodes are checked; nil: Sources does.
+	AllNodes AllNodes
 	// Databases are those that users may be connected to, by their names in the API.
 	Databases map[string]ovsdb.Asker
 	// TLS has the certificate by which the API server tells who answers.
@@ -57,7 +56,11 @@ func ServeOn(ctx context.Context, listener net.Listener, c Config) error {
 		return errors.New("serve inspection: without a certificate the API server cannot tell who answers")
 	}
 	authn := newAuthenticator(c.Client, c.Log)
-	h := &handler{answers: c.Answers, authn: authn, authz: newAuthorizer(c.Client), log: c.Log, places: newPlaces()}
+	from := sources{c.Sources}
+	if c.AllNodes == nil {
+		c.AllNodes = from
+	}
+	h := &handler{answers: answersFrom(c.Sources), authn: authn, authz: newAuthorizer(c.Client), log: c.Log, places: newPlaces()}
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -66,14 +69,14 @@ func ServeOn(ctx context.Context, listener net.Listener, c Config) error {
 	config := c.TLS.Clone()
 	// Who is shown, is verified with each request: the API server's CA may change.
 	config.ClientAuth = tls.RequestClientCert
-	flower, checker := newFlower(h, c.Flows, c.FlowAgents), newChecker(h, c.AllNodes, c.CheckAgents)
-	h.prover = newProver(c.Nodes, c.Agents)
+	flower, checker := newFlower(h, from, c.FlowAgents), newChecker(h, c.AllNodes, c.CheckAgents)
+	h.prover = newProver(from, c.Agents)
 	server := &http.Server{
 		Handler: h.root(map[string]http.Handler{
 			flowsPattern: flower, flowsNamePattern: flower, podFlowsPattern: flower,
 			nodeChecksPattern: checker, nodeCheckPattern: checker, repairPattern: checker,
-			pingPattern: newPinger(h, c.Nodes, c.Agents.Ping), capturePattern: newCapturer(h, c.Nodes, c.Agents.Capture),
-			connectionPattern: newConnector(h, c.Databases, defaultBounds()), nodePattern: newNodeConnector(h, c.Nodes, c.Agents.Connect, defaultBounds()),
+			pingPattern: newPinger(h, from, c.Agents.Ping), capturePattern: newCapturer(h, from, c.Agents.Capture),
+			connectionPattern: newConnector(h, c.Databases, defaultBounds()), nodePattern: newNodeConnector(h, from, c.Agents.Connect, defaultBounds()),
 		}), TLSConfig: config,
 		ReadHeaderTimeout: daemon.HeaderTime, ReadTimeout: answerTime, WriteTimeout: 2 * answerTime, IdleTimeout: time.Minute,
 		ConnContext: connlimit.Context, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),

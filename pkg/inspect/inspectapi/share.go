@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/process/turns"
 )
@@ -149,7 +149,7 @@ func countedAs(user string) string {
 // tenants know whose somebody is. What the cluster says of it is asked for now and then only: each request needs it.
 type tenants struct {
 	mu    sync.Mutex
-	known inspect.Tenants
+	known snapshot.Tenants
 	read  time.Time
 }
 

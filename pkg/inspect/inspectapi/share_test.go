@@ -19,7 +19,7 @@ import (
 	kubetest "k8s.io/client-go/testing"
 
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/inspect"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/process/turns"
 	"github.com/atoll-net/atoll/test/wait"
@@ -29,15 +29,15 @@ import (
 const namespaces = 20
 
 // ofMallory is the Tenant mallory with its namespaces, and the Tenant acme, whose admin jo is.
-func ofMallory(t *testing.T) inspect.Tenants {
+func ofMallory(t *testing.T) snapshot.Tenants {
 	t.Helper()
-	held := inspect.Held{Objects: model.NewChanges()}
+	held := snapshot.Held{Objects: model.NewChanges()}
 	for i := range namespaces {
 		name := fmt.Sprintf("mallory-%d", i)
 		held.Objects.Namespaces[name] = &model.Namespace{Name: name, Labels: map[string]string{model.LabelTenant: "mallory"}}
 	}
 	held.Objects.Tenants["acme"] = &model.Tenant{Name: "acme", Admins: []model.TenantAdmin{{Kind: "User", Name: "jo"}}}
-	out, err := inspect.Inquirer{Held: func() (inspect.Held, error) { return held, nil }}.Tenants()
+	out, err := snapshot.Sources{Held: func() (snapshot.Held, error) { return held, nil }}.Tenants()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestOneTenantHoldsNotAllTurns(t *testing.T) {
 		w.answers.tenants, w.answers.block = ofMallory(t), make(chan struct{})
 		w.handler.places.turnTime = 500 * time.Millisecond
 		if !mended {
-			w.answers.tenants, held = inspect.Tenants{}, 16
+			w.answers.tenants, held = snapshot.Tenants{}, 16
 			w.handler.places.come, w.handler.places.turns = unbounded(64), unbounded(16)
 		}
 		w.hold(t.Context(), t, 40, http.MethodGet, "/networks/umbrella", none)
@@ -184,7 +184,7 @@ func TestOneTenantIsNotAllFollowers(t *testing.T) {
 		w, held := newFlowWorld(t), 4
 		w.answers.tenants = ofMallory(t)
 		if !mended {
-			w.answers.tenants, held = inspect.Tenants{}, 16
+			w.answers.tenants, held = snapshot.Tenants{}, 16
 			w.flower.followers = unbounded(16)
 			w.flower.crowd = w.flower.followers
 		}

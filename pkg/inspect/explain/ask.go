@@ -1,0 +1,144 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect/drift"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
+	"github.com/atoll-net/atoll/pkg/inspect/visibility"
+	"github.com/atoll-net/atoll/pkg/ovn/nb"
+	ovn "github.com/atoll-net/atoll/pkg/ovn/ovsdb"
+)
+
+// Answer answers a question. Who may not ask about everything is told what Sight lets him see.
+func Answer(ctx context.Context, s snapshot.Sources, spec api.ExplanationSpec, may question.MayAsk) (out api.ExplanationStatus, err error) {
+	err = asked(ctx, s, spec, may, func(e *explainer, limits *visibility.Limits) error {
+		answer, err := e.answer()
+		if err != nil {
+			return err
+		}
+		if e.unasked != nil {
+			answer.Sources += ": " + e.unasked.Error()
+		}
+		if limits != nil {
+			answer = toldBySight(limits, answer)
+		}
+		out = statusOf(answer)
+		if spec.Raw {
+			out.Raw = e.raw()
+		}
+		return nil
+	})
+	return out, err
+}
+
+// asked has somebody answer a question by the rows as they are. Who may not ask about everything is told of a problem what he may be.
+func asked(ctx context.Context, s snapshot.Sources, spec api.ExplanationSpec, may question.MayAsk, answer func(*explainer, *visibility.Limits) error) error {
+	q, err := question.ParseQuestion(spec)
+	if err != nil {
+		return &question.Error{Err: err}
+	}
+	if s.Mirror == nil || s.Settings == nil {
+		return question.ErrNotRead
+	}
+	held, err := s.Held()
+	if err != nil {
+		return err
+	}
+	settings, err := s.Settings()
+	if err != nil {
+		return err
+	}
+	var limits *visibility.Limits
+	if may != nil {
+		if limits, err = visibility.Of(held, q, may); err != nil {
+			return err
+		}
+	}
+	bindings, unasked := bindingsOf(ctx, s)
+	late := laggingOf(ctx, s)
+	return s.Mirror.Use(ctx, func(rows snapshot.Northbound) error {
+		objects := held.Objects
+		if limits != nil {
+			objects = limits.Cut(objects)
+		}
+		world := makeWorld(rows, objects, settings, bindings)
+		world.whole, world.lagging, world.lately = held.Objects, late, s.Mirror.Lately
+		world.told = toldBy(ctx, s.Client)
+		world.table.Bound(func(int) error { return context.Cause(ctx) })
+		err := answer(&explainer{World: world, q: q, unasked: unasked}, limits)
+		switch {
+		case err != nil && limits != nil:
+			return &question.Error{Err: limits.Problem(err)}
+		case err != nil:
+			return &question.Error{Err: err}
+		}
+		return nil
+	})
+}
+
+// bindingsOf are those of the southbound database; nil, with the reason, when it does not answer: then nobody knows whether ports are up.
+func bindingsOf(ctx context.Context, s snapshot.Sources) (map[string]ovn.Binding, error) {
+	if s.Southbound == nil {
+		return nil, errors.New("nobody knows where it is")
+	}
+	ctx, cancel := context.WithTimeout(ctx, snapshot.DatabaseTime)
+	defer cancel()
+	return snapshot.Bindings(ctx, s.Southbound)
+}
+
+// raw are the rows of whom the ways have met, each as its table, its name and its columns.
+func (e *explainer) raw() (out []string) {
+	for _, table := range nb.Tables() {
+		for _, row := range e.rows.Rows(table.Table) {
+			owner, known := nb.ParseOwner(row.Owned()[nb.KeyOwner])
+			if known && e.concerns(owner) {
+				out = append(out, fmt.Sprintf("%s: %+v", drift.Describe(row), row))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// statusOf is an explanation as the API has it.
+func statusOf(e Explanation) api.ExplanationStatus {
+	out := api.ExplanationStatus{Reached: e.Reached, Verdict: e.Verdict(), Changing: e.Changing, Sources: e.Sources, Ways: []api.ExplanationWay{}}
+	steps := func(hops []Hop) (out []api.ExplanationStep) {
+		for _, h := range hops {
+			out = append(out, api.ExplanationStep{Layer: string(h.Layer), Node: h.Node, Network: h.Network, OK: h.OK, What: h.What, Next: h.Next})
+		}
+		return out
+	}
+	for _, w := range e.Ways {
+		out.Ways = append(out.Ways, api.ExplanationWay{Dialled: w.Dialled, To: w.To, SeenAs: w.SeenAs, Reached: w.Reached, There: steps(w.There), Back: steps(w.Back)})
+	}
+	for _, d := range e.Drift {
+		out.Drift = append(out.Drift, api.ExplanationDrift{Owner: d.Owner.String(), Kind: string(d.Kind), Object: d.Object, Column: d.Column, Want: d.Want, Have: d.Have})
+	}
+	return out
+}
+
+// FromAPI is what the API has told.
+func FromAPI(spec api.ExplanationSpec, s api.ExplanationStatus) Explanation {
+	out := Explanation{From: spec.From, To: spec.To, Protocol: spec.Protocol, Port: spec.Port, Reached: s.Reached, Changing: s.Changing, Sources: s.Sources, Raw: s.Raw, Sent: s.Sent, Unsent: s.Unsent}
+	hops := func(steps []api.ExplanationStep) (out []Hop) {
+		for _, h := range steps {
+			out = append(out, Hop{Layer: Layer(h.Layer), Node: h.Node, Network: h.Network, OK: h.OK, What: h.What, Next: h.Next})
+		}
+		return out
+	}
+	for _, w := range s.Ways {
+		out.Ways = append(out.Ways, Way{Dialled: w.Dialled, To: w.To, SeenAs: w.SeenAs, Reached: w.Reached, There: hops(w.There), Back: hops(w.Back)})
+	}
+	for _, d := range s.Drift {
+		owner, _ := nb.ParseOwner(d.Owner)
+		out.Drift = append(out.Drift, drift.Difference{Owner: owner, Place: drift.PlaceNorthbound, Kind: drift.Kind(d.Kind), Object: d.Object, Column: d.Column, Want: d.Want, Have: d.Have})
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/inspect/visibility"
+	"github.com/atoll-net/atoll/pkg/node/nodeapi"
+)
+
+// his reports whether who asks may be told of a pod by its name.
+func (t *trial) his(key model.PodKey) bool {
+	return t.limits == nil || t.limits.Namespaces[key.Namespace]
+}
+
+// mayBeTold reports whether who asks is told that the packet was at a point. Who may not ask about everything is told of links of his own pods and of portholes of his
+// Networks; of what is between nodes, where the packet is for one of his pods; and of what leaves his pod's node for the address that he has dialled. All else is
+// others': whose packets go where, and on which node they are.
+func (t *trial) mayBeTold(s seenPoint) bool {
+	if t.limits == nil {
+		return true
+	}
+	if t.limits.Tells(strings.Join([]string{t.where(s), portText(s.From), portText(s.To)}, " ")) {
+		return false
+	}
+	switch s.Kind {
+	case nodeapi.KindPod:
+		return t.his(t.podOf(s)) && t.podOf(s) != model.PodKey{}
+	case nodeapi.KindPorthole, nodeapi.KindHost:
+		return t.limits.Networks[s.Network]
+	}
+	if t.toHisAlone() {
+		return true
+	}
+	there := s.To.Addr()
+	if s.Answer {
+		there = s.From.Addr()
+	}
+	return s.node == t.node && !s.Tunnel.To.IsValid() && there == t.target && t.toNoPod()
+}
+
+// toNoPod reports whether the address that was dialled is no pod's, and leads to none.
+func (t *trial) toNoPod() bool {
+	_, face := t.limits.FaceOf(t.target)
+	return !face && !slices.ContainsFunc(t.waysOf(), func(w Way) bool { return w.end != model.PodKey{} })
+}
+
+// toHisAlone reports whether each pod that the packet may come to, or has come to, is one that who asks may be told of, and there is one.
+func (t *trial) toHisAlone() bool {
+	var ends []model.PodKey
+	for _, w := range t.waysOf() {
+		if w.end == (model.PodKey{}) {
+			// It is stopped, or comes to no pod: what of whose it is on the way is not known.
+			return false
+		}
+		ends = append(ends, w.end)
+	}
+	for _, s := range t.points {
+		if s.Kind == nodeapi.KindPod {
+			ends = append(ends, t.podOf(s))
+		}
+	}
+	return len(ends) > 0 && !slices.ContainsFunc(ends, func(key model.PodKey) bool { return !t.his(key) || key == model.PodKey{} })
+}
+
+// networkOf is the Network that a point is in, as far as who asks is told.
+func (t *trial) networkOf(s seenPoint) string {
+	if s.Kind == nodeapi.KindPod {
+		return t.home[t.podOf(s)]
+	}
+	return s.Network
+}
+
+// where is what an interface is, and which way the packet goes there, in words.
+func (t *trial) where(s seenPoint) string {
+	way := "comes in by"
+	if s.Out {
+		way = "goes out by"
+	}
+	if s.Tunnel.To.IsValid() {
+		return fmt.Sprintf("%s %s, in a tunnel from %s to %s", way, s.Interface, t.tunnelEnd(s.Tunnel.From.String()), t.tunnelEnd(s.Tunnel.To.String()))
+	}
+	direction := func(out, in string) string {
+		if s.Out {
+			return out
+		}
+		return in
+	}
+	switch s.Kind {
+	case nodeapi.KindPod:
+		name := "a pod that is not known"
+		if key := t.podOf(s); key != (model.PodKey{}) {
+			name = "pod " + key.String()
+		}
+		return fmt.Sprintf("%s the link of %s", direction("to", "from"), name)
+	case nodeapi.KindPorthole:
+		return fmt.Sprintf("%s the porthole of Network %s", direction("into", "out of"), s.Network) + ", at OVN's side"
+	case nodeapi.KindHost:
+		return fmt.Sprintf("%s the porthole of Network %s", direction("into", "out of"), s.Network) + ", at the node's side"
+	case nodeapi.KindNode:
+		return fmt.Sprintf("%s %s, between the node and OVN", way, s.Interface)
+	case nodeapi.KindTunnel:
+		return fmt.Sprintf("%s %s, the tunnels between nodes", way, s.Interface)
+	}
+	return way + " " + s.Interface
+}
+
+func (t *trial) tunnelEnd(address string) string {
+	a := visibility.AddressIn(address)
+	return cmp.Or(t.tunnels[a], address)
+}
+
+// place is a point in a sentence.
+func (t *trial) place(s seenPoint) string {
+	return fmt.Sprintf("node %s, %s", s.node, t.where(s))
+}
+
+// unobserved are the nodes that were not watched, or not to the end, each with the reason. Which nodes others' pods are on is not told.
+func (t *trial) unobserved() (out []string) {
+	hidden := false
+	for _, o := range t.seen {
+		switch {
+		case o.Problem == "":
+		case t.limits == nil, o.Node == t.node, t.toHisAlone():
+			out = append(out, fmt.Sprintf("node %s is not observable: %s", o.Node, o.Problem))
+		default:
+			hidden = true
+		}
+	}
+	for _, node := range nodesOf(t.waysOf(), t.node) {
+		if slices.ContainsFunc(t.seen, func(o Observed) bool { return o.Node == node }) {
+			continue
+		}
+		if t.limits == nil || t.toHisAlone() {
+			out = append(out, fmt.Sprintf("node %s is not observed: %d nodes are at most", node, maxObserved))
+			continue
+		}
+		hidden = true
+	}
+	if hidden {
+		out = append(out, "what is past the pod's own node is not all observable")
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+package flows
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
+	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
+	"github.com/atoll-net/atoll/pkg/kube/config"
+)
+
+// MaxNodes is how many nodes are asked for flows at most: first those that have pods of whom it is about.
+const MaxNodes = 512
+
+// OffError says that nothing is sampled of what is asked about.
+type OffError struct {
+	// Network is the one that is not sampled, while others may be; empty: none is.
+	Network string
+}
+
+// Error implements error.
+func (e *OffError) Error() string {
+	if e.Network != "" {
+		return fmt.Sprintf("flows of Network %s are not sampled: flows.networks of the AtollConfig names others. Next, for who administers the cluster: kubectl edit atollconfig cluster", e.Network)
+	}
+	return `flows are not sampled: flows.sampling of the AtollConfig is Off. Next, for who administers the cluster: kubectl patch atollconfig cluster --type=merge -p '{"spec":{"flows":{"sampling":"On"}}}'`
+}
+
+// Question asks for flows. Whoever hands it on has seen to it that who asks may be told.
+type Question struct {
+	// Networks and Namespaces are whose: of these Networks, and of the pods of these namespaces. Nil: of all. Where Networks are named, namespaces choose from what is
+	// theirs.
+	Networks, Namespaces []string
+	// Pod is the one at an end of them; its zero value: whoever is.
+	Pod   model.PodKey
+	Drops bool
+	// Since is the age of the oldest, Until that of the newest; 0 is the hour that is kept, and now.
+	Since  time.Duration
+	Until  time.Duration
+	Follow bool
+	// Again is how far back who follows hears again what was told: they go on.
+	Again time.Duration
+}
+
+// Sight says whom somebody may see at the other ends of flows. Nil functions: everybody. Their errors are that nobody knows, so that nobody is seen.
+type Sight struct {
+	// Network reports whether he may see who has the addresses of a Network, Namespace whether he may see the pods and Services of a namespace.
+	Network, Namespace func(name string) (bool, error)
+}
+
+// Plan is how a question about flows is answered, as the cluster is now.
+type Plan struct {
+	// Nodes are those to ask, near ones first; Skipped is how many more there are.
+	Nodes   []snapshot.AgentNode
+	Skipped int
+	// Question is what each is asked.
+	Question model.FlowQuestion
+	// Whose says whom it is about: who follows has enough when it is others of the same names.
+	Whose string
+
+	names *flowNames
+	pod   string
+	// begun are when the Networks and namespaces of those names were made: what was before is others'.
+	begun map[string]time.Time
+}
+
+// NewPlan plans the answer to a question about flows. Its error is an OffError where nothing is sampled, and a question.AbsentError where it
+// is about nobody.
+func NewPlan(ctx context.Context, s snapshot.Sources, q Question, sight Sight) (*Plan, error) {
+	if s.Settings == nil {
+		return nil, question.ErrNotRead
+	}
+	held, err := s.Held()
+	if err != nil {
+		return nil, err
+	}
+	settings, err := s.Settings()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{begun: map[string]time.Time{}, Question: model.FlowQuestion{
+		Networks: q.Networks, Namespaces: q.Namespaces, Drops: q.Drops, Since: q.Since, Until: q.Until, Follow: q.Follow, Again: q.Again,
+	}}
+	if q.Pod != (model.PodKey{}) {
+		p.pod = q.Pod.String()
+	}
+	if err := p.whose(ctx, s, held, q); err != nil {
+		return nil, err
+	}
+	if err := sampled(held, settings.Flows, q); err != nil {
+		return nil, err
+	}
+	near := map[string]bool{}
+	for key, pod := range held.Objects.Pods {
+		a := held.Attachment(pod)
+		if a != nil && (q.Networks == nil || slices.Contains(q.Networks, a.Network)) && (q.Namespaces == nil || slices.Contains(q.Namespaces, key.Namespace)) {
+			near[pod.Node] = true
+		}
+	}
+	if err := p.nodes(ctx, s, near); err != nil {
+		return nil, err
+	}
+	p.names = newFlowNames(held, settings, sight, near)
+	return p, nil
+}
+
+// sampled is an OffError unless what is asked about is sampled.
+func sampled(held snapshot.Held, settings config.Flows, q Question) error {
+	asked := slices.Clone(q.Networks)
+	for _, namespace := range q.Namespaces {
+		for key, pod := range held.Objects.Pods {
+			if a := held.Attachment(pod); q.Networks == nil && key.Namespace == namespace && a != nil && !slices.Contains(asked, a.Network) {
+				asked = append(asked, a.Network)
+			}
+		}
+	}
+	off := func(name string) bool { return len(settings.Networks) > 0 && !slices.Contains(settings.Networks, name) }
+	switch {
+	case !settings.On:
+		return &OffError{}
+	case len(asked) > 0 && !slices.ContainsFunc(asked, func(name string) bool { return !off(name) }):
+		return &OffError{asked[0]}
+	}
+	return nil
+}
+
+// whose finds since when the names of a question are those of whom they are now.
+func (p *Plan) whose(ctx context.Context, s snapshot.Sources, held snapshot.Held, q Question) error {
+	var ids []string
+	for _, name := range q.Networks {
+		n := held.Objects.Networks[name]
+		if n == nil {
+			return &question.AbsentError{Object: "Network " + name}
+		}
+		ids, p.begun[name] = append(ids, n.UID), n.Created
+	}
+	if q.Networks != nil {
+		// Namespaces choose from what is his: of one that is not there he is told what he is told of one that is elsewhere.
+		p.Whose = strings.Join(ids, " ")
+		return nil
+	}
+	for _, name := range q.Namespaces {
+		ns, err := s.Client.CoreV1().Namespaces().Get(ctx, name, meta.GetOptions{ResourceVersion: "0"})
+		if apierrors.IsNotFound(err) {
+			return &question.AbsentError{Object: "namespace " + name}
+		}
+		if err != nil {
+			return fmt.Errorf("read namespace %s: %w", name, err)
+		}
+		ids, p.begun[name+"/"] = append(ids, string(ns.UID)), ns.CreationTimestamp.Time
+	}
+	p.Whose = strings.Join(ids, " ")
+	return nil
+}
+
+// nodes finds whom to ask, and where.
+func (p *Plan) nodes(ctx context.Context, s snapshot.Sources, near map[string]bool) error {
+	var err error
+	if p.Nodes, err = s.AgentNodes(ctx); err != nil {
+		return err
+	}
+	for n := range p.Nodes {
+		p.Nodes[n].Near = near[p.Nodes[n].Name]
+	}
+	slices.SortFunc(p.Nodes, func(a, b snapshot.AgentNode) int {
+		if a.Near != b.Near {
+			if a.Near {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	if p.Skipped = max(0, len(p.Nodes)-MaxNodes); p.Skipped > 0 {
+		p.Nodes = p.Nodes[:MaxNodes]
+	}
+	return nil
+}
+
+// Tell is a flow as who asks is told of it; false where he is not.
+func (p *Plan) Tell(f model.Flow, node string) (api.Flow, bool) {
+	namespace, _, _ := strings.Cut(f.Pod, "/")
+	if !p.Question.Asks(f) || f.Last.Before(p.begun[f.Network]) || f.Last.Before(p.begun[namespace+"/"]) {
+		return api.Flow{}, false
+	}
+	out := api.Flow{
+		Network: f.Network, Protocol: f.Protocol, Port: f.Port, Verdict: f.Verdict, Policy: f.Policy, Rule: f.Rule, Direction: f.Direction,
+		Minute: meta.NewTime(f.Minute.UTC()), Last: meta.NewMicroTime(f.Last.UTC()), Connections: f.Connections, Packets: f.Packets, Bytes: f.Bytes,
+		From: p.names.end(f, f.Source, f.Direction == model.PolicyEgress.String()), To: p.names.end(f, f.Destination, f.Direction == model.PolicyIngress.String()),
+	}
+	if p.names.seesNode(node) {
+		out.Node = node
+	}
+	if p.pod != "" && (out.From.Kind != api.FlowPod || out.From.Name != p.pod) && (out.To.Kind != api.FlowPod || out.To.Name != p.pod) {
+		return api.Flow{}, false
+	}
+	return out, true
+}
+
+// Names reports whether who asks may be told the name of a node.
+func (p *Plan) Names(node string) bool { return p.names.seesNode(node) }
