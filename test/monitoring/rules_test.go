@@ -15,9 +15,9 @@ import (
 const (
 	dist     = "../../dist/monitoring"
 	cases    = "alerts.yaml"
-	runbooks = "../../docs/runbooks.md"
+	runbooks = "../../docs/troubleshooting/alerts.md"
 	// address is where the runbooks are, as alerts name it.
-	address = "https://github.com/atoll-net/atoll/blob/main/docs/runbooks.md#"
+	address = "https://github.com/atoll-net/atoll/blob/main/docs/troubleshooting/alerts.md#"
 )
 
 var update = flag.Bool("update", false, "write the PrometheusRule")

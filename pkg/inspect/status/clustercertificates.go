@@ -52,7 +52,7 @@ func addCertificates(s *api.ClusterStatus, f clusterFacts, problem problemOf) {
 	s.Certificates = slices.SortedFunc(maps.Values(all), func(a, b api.Certificate) int { return cmp.Compare(a.Name, b.Name) })
 	for _, c := range s.Certificates {
 		if c.Problem != "" {
-			problem("Certificate/"+c.Name, "docs/runbooks.md#atollcertificateexpires", "%s: it ends on %s", c.Problem, c.Ends.Format(time.DateOnly))
+			problem("Certificate/"+c.Name, "docs/troubleshooting/alerts.md#atollcertificateexpires", "%s: it ends on %s", c.Problem, c.Ends.Format(time.DateOnly))
 		}
 	}
 }
