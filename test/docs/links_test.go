@@ -123,7 +123,7 @@ func TestDeadLinks(t *testing.T) {
 
 // TestPagesThatCodeNames: messages, comments and manifests lead people to pages and headings that are there.
 func TestPagesThatCodeNames(t *testing.T) {
-	page, count := regexp.MustCompile(`\bdocs/[a-z/-]+\.md(?:#[a-z0-9-]+)?`), 0
+	page, count := regexp.MustCompile(`\bdocs/[A-Za-z/-]+\.md(?:#[a-z0-9-]+)?`), 0
 	for _, dir := range []string{"cmd", "pkg", "dist", "images", "test"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !slices.Contains([]string{".go", ".yaml", ".json"}, filepath.Ext(path)) || filepath.Dir(path) == filepath.Join(root, "test/docs") {

@@ -25,7 +25,7 @@ import (
 // toldWithin is how long it may take until kubectl shows what a new pod waits for, from when the pod is made.
 const toldWithin = 10 * time.Second
 
-// fault is a way to be broken, and what kubectl alone shows of it: a row of the table in docs/events.md.
+// fault is a way to be broken, and what kubectl alone shows of it: a row of the table in docs/troubleshooting/events.md.
 type fault struct {
 	// what is broken, as the table names it.
 	what string
@@ -80,7 +80,7 @@ func TestWhatKubectlShows(t *testing.T) {
 	env.Network(t, "waiting", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
 	env.Namespace(t, "waiting", "waiting")
 	env.WaitPhase(t, "waiting", v1alpha1.NetworkReady)
-	page, err := os.ReadFile(filepath.Join(env.Root, "docs/events.md"))
+	page, err := os.ReadFile(filepath.Join(env.Root, "docs/troubleshooting/events.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,13 +126,13 @@ func checkRow(t *testing.T, page string, f fault) {
 		if strings.HasPrefix(line, "| "+f.what+" |") {
 			for _, want := range append(slices.Clone(f.reasons), f.reason, f.network) {
 				if want != "" && !strings.Contains(line, "`"+want+"`") {
-					t.Errorf("docs/events.md does not say %s of: %s", want, line)
+					t.Errorf("docs/troubleshooting/events.md does not say %s of: %s", want, line)
 				}
 			}
 			return
 		}
 	}
-	t.Errorf("docs/events.md has no row %q", f.what)
+	t.Errorf("docs/troubleshooting/events.md has no row %q", f.what)
 }
 
 // toldWhy looks for the Event on a pod that names a fault.

@@ -278,7 +278,7 @@ func (e *explainer) hasRouter(way *Way, at *party, router, port, peer string) bo
 
 // inSwitch looks whether a pod's port is in a switch, and up where that is known; else the way ends.
 func (e *explainer) inSwitch(way *Way, p *party) bool {
-	h := Hop{Layer: LayerPod, Node: p.node, Network: p.network, Next: fmt.Sprintf("kubectl describe pod -n %s %s has Events of what is behind on its node; docs/debugging.md, step 5", p.pod.Namespace, p.pod.Name)}
+	h := Hop{Layer: LayerPod, Node: p.node, Network: p.network, Next: fmt.Sprintf("kubectl describe pod -n %s %s has Events of what is behind on its node; docs/troubleshooting/README.md#ovn-by-hand", p.pod.Namespace, p.pod.Name)}
 	if e.table.SwitchOf(p.port) == nil {
 		h.What, h.Next = fmt.Sprintf("the port of %s is in no switch", p), "atoll check: a controller that leads puts it back"
 		way.stop(h)

@@ -206,7 +206,7 @@ func (l *layerer) address() {
 // whyNot is what Events say of what the controller did not do.
 func (l *layerer) whyNot(what string) (text, next string) {
 	if e := l.newest("atoll-controller"); e != nil {
-		return fmt.Sprintf("%s: %s: %s", what, e.Reason, e.Message), "do what the message says; docs/events.md lists the reasons"
+		return fmt.Sprintf("%s: %s: %s", what, e.Reason, e.Message), "do what the message says; docs/troubleshooting/events.md lists the reasons"
 	}
 	if e := l.newest(""); e != nil {
 		return fmt.Sprintf("%s: %s: %s", what, e.Reason, e.Message), "atoll status"
