@@ -41,7 +41,7 @@ type Plan struct {
 }
 
 // errOnlyMember says that without the node there would be no database.
-var errOnlyMember = errors.New("the node has the only member of OVN's databases: have another member first (docs/operations.md)")
+var errOnlyMember = errors.New("the node has the only member of OVN's databases: have another member first (docs/install.md#overlays)")
 
 // Look makes a plan.
 func Look(ctx context.Context, client kubernetes.Interface, node string) (Plan, error) {
