@@ -95,9 +95,9 @@ func (p *process) lead(ctx context.Context, first *side) error {
 	return errSteppedDown
 }
 
-// reign works with the settings in force. When they change, an engine begins from nothing with the new ones: what it decides from the
-// cluster as it is equals what any history would have led to, so that no setting needs to change under way. Its predecessor has written its last
-// word by then. Rows that stay as they are are not touched.
+// reign works with the settings in force. When they change, a new engine starts with the new settings, after its predecessor has
+// sent its last transaction. It decides from the cluster as it is, which equals what any history would have led to. So no setting
+// changes while an engine runs. Rows that stay the same are not touched.
 func (p *process) reign(ctx context.Context, epoch string, first *side) error {
 	ctx, stop := context.WithCancel(ctx)
 	settings := make(chan decide.Defaults, 1)
@@ -151,7 +151,9 @@ func (p *process) reign(ctx context.Context, epoch string, first *side) error {
 }
 
 // serve runs an engine until ctx ends, or there are next settings.
-func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.Defaults, settings <-chan decide.Defaults) (next *decide.Defaults, err error) {
+func (p *process) serve(
+	ctx context.Context, epoch string, to *side, now decide.Defaults, settings <-chan decide.Defaults,
+) (next *decide.Defaults, err error) {
 	e := controller.New(controller.Config{
 		Database: p.database, Defaults: now, Source: to.feed, Sink: to.writer,
 		Epoch: epoch, Options: p.ownOptions(), Log: p.log, Metrics: p.metrics,
@@ -164,7 +166,9 @@ func (p *process) serve(ctx context.Context, epoch string, to *side, now decide.
 	if p.options.nbRecord {
 		opener := southbound.Opener{Records: p.records, Northbound: p.database, Epoch: epoch, Complete: e.Complete, Log: p.log}
 		beside.Go(func() { opener.Run(ctx) })
-		sweeper := southbound.Sweeper{Kube: p.records.Client, Southbound: p.southbound, Learnt: p.learnt, GoneAfter: p.options.goneAfter, Log: p.log}
+		sweeper := southbound.Sweeper{
+			Kube: p.records.Client, Southbound: p.southbound, Learnt: p.learnt, GoneAfter: p.options.goneAfter, Log: p.log,
+		}
 		beside.Go(func() { sweeper.Run(ctx) })
 		claims := southbound.Claims{Kube: p.records.Client, Southbound: p.southbound, Machines: to.feed.Machines, Metrics: p.claims, Log: p.log}
 		beside.Go(func() { claims.Run(ctx) })

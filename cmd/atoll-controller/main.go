@@ -72,17 +72,23 @@ func command() *cobra.Command {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as the pod that we run in)")
 	f.StringVar(&o.nbAddresses, "nb-address", "unix:/var/run/ovn/ovnnb_db.sock", "servers of the northbound database, separated by commas")
 	f.BoolVar(&o.nbRecord, "nb-record", false, "in place of --nb-address: the servers that ConfigMap "+central.RecordName+" names, by TLS")
-	f.DurationVar(&o.goneAfter, "chassis-gone-after", 5*time.Minute, "with --nb-record: how long a chassis must have no Node object until it is deleted from the southbound database")
+	f.DurationVar(&o.goneAfter, "chassis-gone-after", 5*time.Minute,
+		"with --nb-record: how long a chassis must have no Node object until it is deleted from the southbound database")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "write only while holding a Lease")
 	f.StringVar(&o.leaseNamespace, "leader-elect-namespace", "atoll-system", "namespace of the Lease")
 	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:9410", "where /metrics and /healthz are served (empty: nowhere)")
-	f.StringVar(&o.scrapeAddress, "scrape-address", "", "where /metrics alone is served to others, over TLS and to whoever may get /metrics by RBAC: an address of this machine, with a port or without (9410) (empty: nowhere)")
+	f.StringVar(&o.scrapeAddress, "scrape-address", "",
+		"where /metrics alone is served to others, over TLS and to whoever may get /metrics by RBAC: an address of this machine, with a port "+
+			"or without (9410) (empty: nowhere)")
 	f.StringVar(&o.pprofAddress, "pprof-address", "", "where Go's profiles are served, on a loopback address (empty: nowhere)")
 	f.Float32Var(&o.qps, "kube-api-qps", 2000, "requests per second to the API server at most")
 	f.IntVar(&o.burst, "kube-api-burst", 4000, "requests to the API server that may come at once")
-	f.BoolVar(&o.signs, "sign-certificates", true, "keep the authorities of OVN's certificates, and sign for members and nodes, while leading; without, databases are reached by sockets or unencrypted")
+	f.BoolVar(&o.signs, "sign-certificates", true,
+		"keep the authorities of OVN's certificates, and sign for members and nodes, while leading; without, databases are "+
+			"reached by sockets or unencrypted")
 	f.DurationVar(&o.life, "certificate-life", certs.MaxLife, "how long certificates are valid that ask for no less: 10m to 2160h")
-	f.BoolVar(&o.clean, "clean", false, "only delete all that controllers wrote to the northbound database, and end: for atoll uninstall, when no controller runs")
+	f.BoolVar(&o.clean, "clean", false,
+		"only delete all that controllers wrote to the northbound database, and end: for atoll uninstall, when no controller runs")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }

@@ -49,10 +49,12 @@ func command() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "file with the API server's address and credentials (default: those of the pod)")
-	flags.StringVar(&config.ResolvConf, "resolv-conf", "/etc/resolv.conf", "file with the node's resolvers, which are asked for names outside of the cluster")
+	flags.StringVar(&config.ResolvConf, "resolv-conf", "/etc/resolv.conf",
+		"file with the node's resolvers, which are asked for names outside of the cluster")
 	flags.StringVar(&config.MetricsAddress, "metrics-address", "127.0.0.1:9412", "address for /metrics and /healthz; empty: none")
 	flags.StringVar(&config.ProbeSocket, "probe-socket", "", "socket of this program alone, for atoll-dns ready")
-	flags.StringVar(&config.Opener, "portholes-socket", "", "where atoll-dns portholes opens sockets in portholes for this program, which needs no rights then; empty: it opens them itself")
+	flags.StringVar(&config.Opener, "portholes-socket", "",
+		"where atoll-dns portholes opens sockets in portholes for this program, which needs no rights then; empty: it opens them itself")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	flags.StringVar(&config.Socket, "socket", call.DefaultSocket, "socket on which the agent's requests are served")
 	cmd.AddCommand(readyCommand(), portholesCommand())

@@ -86,7 +86,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 // registry has the metrics of this process.
 func (p *program) registry() *prometheus.Registry {
 	registry := daemon.NewRegistry()
-	ready := prometheus.GaugeOpts{Name: "atoll_inspect_ready", Help: "1 while this process has a certificate by which the API server believes it."}
+	ready := prometheus.GaugeOpts{
+		Name: "atoll_inspect_ready", Help: "1 while this process has a certificate by which the API server believes it.",
+	}
 	registry.MustRegister(build.Collector("atoll_inspect"), certificates{p.asks, p.serves}, prometheus.NewGaugeFunc(ready, func() float64 {
 		if p.ready() != nil {
 			return 0

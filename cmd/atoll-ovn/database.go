@@ -25,7 +25,8 @@ func (s *shared) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "file with the API server's address and credentials (default: those of the pod)")
 	flags.StringVar(&s.namespace, "namespace", "atoll-system", "namespace of the ConfigMap "+central.RecordName)
 	flags.StringVar(&s.run, "run", "/run/ovn", "directory of sockets")
-	flags.StringVar(&s.certificates, "certificates", "/run/atoll-ovn/central", "directory with tls.crt, tls.key and ca.crt; for sb ca.crt has the nodes' CA, too, and central-ca.crt has it not")
+	flags.StringVar(&s.certificates, "certificates", "/run/atoll-ovn/central",
+		"directory with tls.crt, tls.key and ca.crt; for sb ca.crt has the nodes' CA, too, and central-ca.crt has it not")
 	flags.StringVar(&s.schemas, "schemas", "/usr/share/ovn", "directory of OVN's schemas")
 	flags.TextVar(&s.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 }
@@ -84,6 +85,7 @@ func databaseCommand() *cobra.Command {
 	flags.IntVar(&o.Size, "members", 3, "how many members the cluster is to have: 1, 3 or 5")
 	flags.StringVar(&o.Data, "data", "/var/lib/atoll/ovn", "directory of databases")
 	flags.DurationVar(&o.CompactEvery, "compact-every", 24*time.Hour, "how often this member's file is compacted")
-	flags.DurationVar(&o.GoneAfter, "gone-after", 5*time.Minute, "how long a node must have no Node object until its server is removed from the cluster")
+	flags.DurationVar(&o.GoneAfter, "gone-after", 5*time.Minute,
+		"how long a node must have no Node object until its server is removed from the cluster")
 	return withHealth(cmd, func(args []string) string { return args[0] }, func() *probes { return &probes{run: s.run} })
 }

@@ -21,8 +21,9 @@ const (
 	healthAtOnce = 4
 )
 
-// withHealth has a command that runs a daemon answer probes, by HTTP: /ready and /live, with 200, or with 503 and the reason. Probes that run a program in the
-// container took 5 to 10 % of a processor on a control plane node. The kubelet shows no reason of a probe by HTTP, so the log has it.
+// withHealth makes a command that runs a daemon answer probes by HTTP: /ready and /live, with 200, or with 503 and the reason.
+// Probes that ran a program in the container took 5 to 10 % of a processor on a control plane node. The kubelet does not show the
+// reason of a failed HTTP probe, so the log has it.
 func withHealth(cmd *cobra.Command, part func(args []string) string, asked func() *probes) *cobra.Command {
 	address := ""
 	cmd.Flags().StringVar(&address, "health-address", "", "where to answer GET /ready and /live, such as 127.0.0.1:9415; empty is nowhere")
@@ -35,7 +36,9 @@ func withHealth(cmd *cobra.Command, part func(args []string) string, asked func(
 		if err != nil {
 			return fmt.Errorf("read --health-address: %w", err)
 		}
-		h := &health{part: part(args), probes: asked(), log: slog.New(slog.NewTextHandler(os.Stderr, nil)), slots: make(chan struct{}, healthAtOnce)}
+		h := &health{
+			part: part(args), probes: asked(), log: slog.New(slog.NewTextHandler(os.Stderr, nil)), slots: make(chan struct{}, healthAtOnce),
+		}
 		server := &http.Server{Handler: h.routes(), ReadHeaderTimeout: healthWithin, WriteTimeout: 2 * healthWithin, MaxHeaderBytes: 8 << 10}
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(listener) }()

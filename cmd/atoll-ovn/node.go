@@ -66,7 +66,8 @@ func switchCommand() *cobra.Command {
 	runDirectories(flags, &s.Directories)
 	log := nodeLog(flags)
 	datapathFlag(flags, &s.Datapath)
-	flags.StringVar(&s.Underlay, "underlay", "", "with --datapath=userspace: the interface by which tunnels leave; its addresses move to the bridge br-phys")
+	flags.StringVar(&s.Underlay, "underlay", "",
+		"with --datapath=userspace: the interface by which tunnels leave; its addresses move to the bridge br-phys")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return s.Run(cmd.Context(), log()) }
 	return withHealth(cmd, always(chassis.PartSwitch), func() *probes { return &probes{dirs: s.Directories} })
 }
@@ -89,9 +90,11 @@ func controllerCommand() *cobra.Command {
 	datapathFlag(flags, &c.Datapath)
 	flags.StringVar(&c.Node, "node-name", "", "the node's name in Kubernetes, which the chassis has, too")
 	flags.StringVar(&tunnel, "tunnel-address", "", "the node's address for tunnels")
-	flags.StringVar(&network, "tunnel-network", "", "in place of --tunnel-address: the network that carries tunnels, in which the node has one address")
+	flags.StringVar(&network, "tunnel-network", "",
+		"in place of --tunnel-address: the network that carries tunnels, in which the node has one address")
 	flags.StringVar(&c.Certificates, "certificates", "", "directory with tls.crt, tls.key and ca.crt of the node")
-	flags.StringVar(&c.Namespace, "namespace", "atoll-system", "namespace of the ConfigMap "+chassis.RecordName+", which names the databases' servers")
+	flags.StringVar(&c.Namespace, "namespace", "atoll-system",
+		"namespace of the ConfigMap "+chassis.RecordName+", which names the databases' servers")
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "file with the API server's address and credentials (default: those of the pod)")
 	flags.BoolVar(&plaintext, "plaintext-for-tests", false, "take servers of the southbound database that have no TLS")
 	if err := flags.MarkHidden("plaintext-for-tests"); err != nil {
@@ -125,8 +128,8 @@ func controllerCommand() *cobra.Command {
 	return withHealth(cmd, always(chassis.PartController), func() *probes { return &probes{dirs: c.Directories} })
 }
 
-// addressIn waits until an interface of the node has an address in a network, and returns it. On the userspace datapath that interface may be the
-// switch's own, which comes with it.
+// addressIn waits until an interface of the node has an address in a network, and returns it. On the userspace datapath that
+// interface may be the switch's own, which comes with it.
 func addressIn(ctx context.Context, log *slog.Logger, network string) (netip.Addr, error) {
 	prefix, err := netip.ParsePrefix(network)
 	if err != nil {

@@ -65,14 +65,17 @@ func printStatus(ctx context.Context, s *sandbox.Sandbox, out io.Writer) error {
 		return fmt.Errorf("print status: %w", err)
 	}
 	if len(broken) > 0 {
-		return fmt.Errorf("look at sandbox: no answer from %s; atoll-sandbox up, with the same flags as before, starts a node again and makes anew what has lost its control plane",
+		return fmt.Errorf("look at sandbox: no answer from %s; atoll-sandbox up, with the same flags as before, starts a node again and makes "+
+			"anew what has lost its control plane",
 			strings.Join(broken, ", "))
 	}
 	return nil
 }
 
 // daemonCommand is a command with the arguments PLACE and DAEMON.
-func daemonCommand(opts *sandbox.Options, name, short string, run func(s *sandbox.Sandbox, ctx context.Context, place, daemon string) error) *cobra.Command {
+func daemonCommand(
+	opts *sandbox.Options, name, short string, run func(s *sandbox.Sandbox, ctx context.Context, place, daemon string) error,
+) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " PLACE DAEMON",
 		Short: short,

@@ -31,8 +31,11 @@ func upCommand(opts *sandbox.Options) *cobra.Command {
 	}
 	partFlags(cmd, opts)
 	cmd.Flags().IntVar(&opts.Nodes, "nodes", sandbox.DefaultNodes, "number of nodes")
-	cmd.Flags().BoolVar(&opts.Bare, "bare", false, "do not install Atoll: a cluster without a network plugin to install it in, whose nodes have the images of Atoll and OVN, and stay NotReady")
-	cmd.Flags().StringVar(&opts.Overlay, "overlay", sandbox.OverlayHA, "what to install: ha, with three members of each of OVN's databases, or single, with one")
+	cmd.Flags().BoolVar(&opts.Bare, "bare", false,
+		"do not install Atoll: a cluster without a network plugin to install it in, whose nodes have the images of "+
+			"Atoll and OVN, and stay NotReady")
+	cmd.Flags().StringVar(&opts.Overlay, "overlay", sandbox.OverlayHA,
+		"what to install: ha, with three members of each of OVN's databases, or single, with one")
 	return cmd
 }
 
@@ -55,10 +58,12 @@ func partFlags(cmd *cobra.Command, opts *sandbox.Options) {
 	flags.StringVar(&opts.Source, "source", "", "Atoll's source tree (default: the one around this program or the working directory)")
 	flags.StringVar(&opts.Bin, "bin", "", "directory of the program atoll, which installs (default: this program's)")
 	flags.StringVar(&opts.KubernetesBin, "kubernetes-bin", "", "directory of Kubernetes' programs, instead of building them")
-	flags.StringVar(&opts.ContainerdBin, "containerd-bin", "", "directory of containerd, ctr and containerd-shim-runc-v2, instead of building them")
+	flags.StringVar(&opts.ContainerdBin, "containerd-bin", "",
+		"directory of containerd, ctr and containerd-shim-runc-v2, instead of building them")
 	flags.StringVar(&opts.Etcd, "etcd", "", "etcd program, instead of building it")
 	flags.StringVar(&opts.Runc, "runc", "", "runc program, instead of building it")
-	flags.StringVar(&opts.OVNPrefix, "ovn-prefix", "", "directory with OVN and Open vSwitch (/ means installed packages), instead of fetching them")
+	flags.StringVar(&opts.OVNPrefix, "ovn-prefix", "",
+		"directory with OVN and Open vSwitch (/ means installed packages), instead of fetching them")
 }
 
 func downCommand(opts *sandbox.Options) *cobra.Command {

@@ -46,8 +46,8 @@ func Index(images []v1.Image, annotations map[string]string) (v1.ImageIndex, err
 	return annotated, nil
 }
 
-// WriteArchive writes an index and all that belongs to it as an archive of OCI's image layout (image-spec, image-layout.md). Whoever imports it
-// calls it by the reference, whose tag is given too. The file appears complete or not at all.
+// WriteArchive writes an index and all that belongs to it as an archive in OCI's image layout (image-spec, image-layout.md). The
+// archive names the image by the reference, with its tag. The file appears complete or not at all.
 func WriteArchive(file string, index v1.ImageIndex, reference, tag string) error {
 	scratch, err := os.MkdirTemp(filepath.Dir(file), ".layout-*")
 	if err != nil {
@@ -118,8 +118,8 @@ func ReadArchive(file, scratch string) (index v1.ImageIndex, tag string, err err
 	return index, descriptor.Annotations[refName], nil
 }
 
-// extract writes the files of a layout into a directory. Anything that a layout does not have is refused, and a blob that has not the sum by which
-// it is called.
+// extract writes the files of a layout into a directory. It refuses files that do not belong to a layout, and blobs that do not
+// match their digest.
 func extract(from io.Reader, dir string) error {
 	for files := tar.NewReader(from); ; {
 		header, err := files.Next()

@@ -15,14 +15,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// Push writes an index and its images into a registry under a reference, with the credentials that `docker login` and its like keep
-// ($DOCKER_CONFIG/config.json, ~/.docker/config.json, and what podman has). A registry on this machine's loopback interface is spoken to without TLS.
+// Push writes an index and its images into a registry under a reference. It takes credentials from where `docker login` keeps
+// them ($DOCKER_CONFIG/config.json, ~/.docker/config.json, and podman's file). It does not use TLS for a registry on this
+// machine's loopback interface.
 func Push(ctx context.Context, reference string, index v1.ImageIndex) error {
 	ref, err := name.ParseReference(reference, name.StrictValidation)
 	if err != nil {
 		return fmt.Errorf("push %s: %w", reference, err)
 	}
-	err = remote.WriteIndex(ref, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithUserAgent("atoll-images"))
+	err = remote.WriteIndex(ref, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		remote.WithUserAgent("atoll-images"))
 	if err != nil {
 		return fmt.Errorf("push %s: %w", reference, explained(err, ref.Context().RegistryStr()))
 	}
@@ -34,7 +36,8 @@ func explained(err error, registry string) error {
 	if refused, ok := errors.AsType[*transport.Error](err); ok {
 		switch refused.StatusCode {
 		case http.StatusUnauthorized:
-			return fmt.Errorf("%s refuses the credentials that docker's configuration has for it, or wants some: docker login %s writes them: %w", registry, registry, err)
+			return fmt.Errorf("%s refuses the credentials that docker's configuration has for it, or wants some: docker login %s writes them: %w",
+				registry, registry, err)
 		case http.StatusForbidden:
 			return fmt.Errorf("%s knows these credentials, and does not let them push there: %w", registry, err)
 		}

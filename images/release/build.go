@@ -230,7 +230,9 @@ func (b builder) compile(ctx context.Context, architecture string, programs []st
 	for _, p := range programs {
 		argv = append(argv, "./"+p)
 	}
-	environment := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + architecture, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-trimpath", "GOWORK=off", "GOEXPERIMENT="}
+	environment := []string{
+		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + architecture, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-trimpath", "GOWORK=off", "GOEXPERIMENT=",
+	}
 	_, err := b.runIn(ctx, cmp.Or(b.stamped, b.source), environment, argv...)
 	return dir, err
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// complete tells what a file system's programs and libraries need that is not in it: a list of packages that lacks one makes programs that do
-// not start.
+// complete returns what a file system's programs and libraries need and the file system lacks. A list of packages that lacks a
+// library makes programs that do not start.
 func complete(root string) error {
 	there := map[string]bool{}
 	needs := map[string][]string{} // by what is needed

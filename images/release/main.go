@@ -1,4 +1,5 @@
-// Command release builds the images that clusters run, as images/images.yaml lists them, and pushes them. make images and make push call it.
+// Command release builds the images that clusters run, as images/images.yaml lists them, and pushes them. make images and make
+// push call it.
 //
 //	release build [-fresh] [-own] [-reuse=DIR] [-images=LIST] [-out=bin/images] [-cache=DIR]
 //	release source [-to=bin/.source]

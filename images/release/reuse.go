@@ -22,7 +22,8 @@ import (
 // keptImages is how many sets of images are kept. One is some 100 MB.
 const keptImages = 3
 
-// reuse builds images, unless those of the very same parts are kept in a directory already, and links their files into b.out. It returns what was built.
+// reuse builds images, unless a directory has those of the very same parts already, and links their files into b.out. It returns
+// what it built.
 func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]built, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -11,9 +11,10 @@ import (
 	"strings"
 )
 
-// buildable is a directory with the same files as the source, in which Go stamps what it builds. That is the source, unless it is a worktree of git's: Go knows a
-// repository by a directory .git (cmd/go/internal/vcs, RootNames), and a worktree has a file there. Then it is a clone of the worktree's commit in dir, with the
-// worktree's files, so that programs of the same commit are the same, wherever they are built.
+// buildable is a directory with the same files as the source, in which Go stamps what it builds. That is the source, unless it is
+// a worktree of git's: Go knows a repository by a directory .git (cmd/go/internal/vcs, RootNames), and a worktree has a file
+// there. Then it is a clone of the worktree's commit in dir, with the worktree's files, so that programs of the same commit are
+// the same, wherever they are built.
 func (b builder) buildable(ctx context.Context, dir string) (string, error) {
 	info, err := os.Stat(filepath.Join(b.source, ".git"))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// What a Network's status says is its controller's last word. While none leads, somebody who is alive says that it is: the agents of a few nodes.
+// What a Network's status says is its controller's last word. While none leads, somebody who is alive says that it is: the agents
+// of a few nodes.
 
 // lookForLeader is how often they look.
 const lookForLeader = 2 * time.Second
@@ -23,7 +24,8 @@ func (a *Agent) tellOfAbsence(ctx context.Context, teller *teller) error {
 		if !a.world.Speaks() {
 			continue
 		}
-		problem, away := a.leader.without(ctx, "what the Network's status says was so then. Its pods keep their network, and nothing changes until one leads")
+		problem, away := a.leader.without(ctx,
+			"what the Network's status says was so then. Its pods keep their network, and nothing changes until one leads")
 		if !away {
 			continue
 		}

@@ -193,7 +193,8 @@ func newAgent(config Config, ovs *vswitch.Client, keeper *porthole.Keeper, metri
 // bindPortholes gives portholes what they are made from, and by.
 func (a *Agent) bindPortholes() {
 	a.portholes = portholes.New(portholes.Config{
-		Node: a.node, World: a.world, Switch: a.ovs, Keeper: a.keeper, Names: a.names, Southbound: func() []netip.AddrPort { return a.southbound }, Fabric: a.fabric,
+		Node: a.node, World: a.world, Switch: a.ovs, Keeper: a.keeper, Names: a.names,
+		Southbound: func() []netip.AddrPort { return a.southbound }, Fabric: a.fabric,
 		Attached: a.attached, Undisturbed: a.undisturbed, Soon: a.sweepSoon, Swept: a.metrics.swept, Metrics: a.metrics.portholes, Log: a.log,
 	})
 }

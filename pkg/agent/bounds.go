@@ -180,7 +180,9 @@ func (a *Agent) tellDropped(ctx context.Context, owner netdev.Owner, dropped net
 		a.metrics.dropped.WithLabelValues(string(which)).Add(float64(packets))
 	}
 	if p, lives := a.pods.getByUID(owner.PodUID); lives {
-		a.teller.warn(ctx, p.key, p.uid, model.Problem{Reason: model.ReasonPacketsDropped, Message: droppedMessage(owner.Interface, a.bounds.wanted, dropped)})
+		a.teller.warn(ctx, p.key, p.uid, model.Problem{
+			Reason: model.ReasonPacketsDropped, Message: droppedMessage(owner.Interface, a.bounds.wanted, dropped),
+		})
 	}
 }
 

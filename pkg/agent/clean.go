@@ -20,8 +20,8 @@ import (
 // cleanPatience bounds the wait for the node's Open vSwitch when a node is cleaned.
 const cleanPatience = 30 * time.Second
 
-// Clean removes from the node all that an agent makes there: the runtime's configuration and plugin, ports, links, portholes, routes, rules, sockets.
-// No agent may run. It may be called again, and goes on where it failed.
+// Clean removes from the node all that an agent makes there: the runtime's configuration and plugin, ports, links, portholes,
+// routes, rules, sockets. No agent may run. It may be called again, and goes on where it failed.
 //
 // With an empty OVSDB the ports stay: their switch is gone, or is taken away as a whole.
 func Clean(ctx context.Context, config Config, log *slog.Logger) error {

@@ -81,7 +81,12 @@ func (a *Agent) crowdedInside(ctx context.Context) ([]refusal, error) {
 			continue
 		}
 		if p, lives := a.pods.get(key.Pod); lives {
-			out = append(out, refusal{p, fmt.Sprintf("the pod has %d connections inside its Network, as many as a pod may have that it has begun or others have begun with it: more are refused", zone.Count)})
+			out = append(out, refusal{
+				p,
+				fmt.Sprintf(
+					"the pod has %d connections inside its Network, as many as a pod may have that it has begun or others have "+
+						"begun with it: more are refused", zone.Count),
+			})
 		}
 	}
 	return out, nil
@@ -112,7 +117,9 @@ func (a *Agent) crowdedPast() ([]refusal, error) {
 			_, refused := sources[from]
 			return refused
 		}) {
-			out = append(out, refusal{p, fmt.Sprintf("the pod has as many connections to what is outside its Network as a pod may have, which is %d: more are refused", most)})
+			out = append(out, refusal{
+				p, fmt.Sprintf("the pod has as many connections to what is outside its Network as a pod may have, which is %d: more are refused", most),
+			})
 		}
 	}
 	return out, failed

@@ -16,7 +16,8 @@
 // interface), locks, world (what the cluster asks for), names (the DNS program), portholes, verdicts. This one binds them to requests, to
 // the API server and to the container runtime.
 //
-// Packages cni, nri and apirelay speak with others on the node: the container runtime by its plugins, and pods that dial the Kubernetes API.
+// Packages cni, nri and apirelay speak with others on the node: the container runtime by its plugins, and pods that dial the
+// Kubernetes API.
 //
 // What must stay true:
 //

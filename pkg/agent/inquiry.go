@@ -40,7 +40,8 @@ func (a *Agent) keepCertificate(ctx context.Context, config Config, client kuber
 		return fmt.Errorf("read the address for atoll-inspect: %w", err)
 	}
 	return certs.Keep(ctx, certs.KeeperConfig{
-		Client: client, Log: a.log, Signer: certs.SignerAgent, Node: config.Node, Addresses: []netip.Addr{address.Addr().Unmap()}, Dir: certificateDir(config),
+		Client: client, Log: a.log, Signer: certs.SignerAgent, Node: config.Node, Addresses: []netip.Addr{address.Addr().Unmap()},
+		Dir: certificateDir(config),
 	})
 }
 
@@ -118,13 +119,16 @@ func (i inquiry) Capture(ctx context.Context, q nodeapi.CaptureQuestion, each fu
 	return each(nodeapi.CaptureLine{Outcome: &outcome})
 }
 
-// link is the interface of a pod, the newest if its sandbox was made anew. It is found by the pod's UID: names are given again, to pods and to containers.
+// link returns the interface of a pod, the newest if the sandbox was made anew. It finds it by the pod's UID, because names of
+// pods and containers are used again.
 func (i inquiry) link(pod nodeapi.Pod) (netdev.Owned, error) {
 	refused := func(format string, args ...any) error {
 		return &nodeapi.RefusedError{What: fmt.Sprintf(format, args...)}
 	}
 	if !i.pods.inSync() {
-		return netdev.Owned{}, &nodeapi.RefusedError{What: "the agent has only just begun, and does not know the pods of its node yet", Temporary: true}
+		return netdev.Owned{}, &nodeapi.RefusedError{
+			What: "the agent has only just begun, and does not know the pods of its node yet", Temporary: true,
+		}
 	}
 	known, lives := i.pods.getByUID(pod.UID)
 	if !lives || known.key != pod.Key() || known.uid != pod.UID {
@@ -136,7 +140,8 @@ func (i inquiry) link(pod nodeapi.Pod) (netdev.Owned, error) {
 	}
 	all = slices.DeleteFunc(all, func(o netdev.Owned) bool { return o.PodUID != pod.UID || o.Interface != model.DefaultInterface })
 	if len(all) == 0 {
-		return netdev.Owned{}, refused("pod %s has no interface of Atoll's on node %s: it may not have begun, have ended, or use its node's network", pod.Key(), i.node)
+		return netdev.Owned{}, refused(
+			"pod %s has no interface of Atoll's on node %s: it may not have begun, have ended, or use its node's network", pod.Key(), i.node)
 	}
 	return slices.MaxFunc(all, func(a, b netdev.Owned) int { return a.Index - b.Index }), nil
 }

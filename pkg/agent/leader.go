@@ -67,7 +67,8 @@ func (l *leader) away(ctx context.Context) (words string, is bool) {
 	}
 	holder := ptr.Deref(l.lease.Spec.HolderIdentity, "")
 	// Clocks differ; that much, hardly.
-	expired := l.lease.Spec.LeaseDurationSeconds != nil && now.Sub(renewed.Time) > time.Duration(*l.lease.Spec.LeaseDurationSeconds)*time.Second
+	expired := l.lease.Spec.LeaseDurationSeconds != nil &&
+		now.Sub(renewed.Time) > time.Duration(*l.lease.Spec.LeaseDurationSeconds)*time.Second
 	switch at := renewed.UTC().Format(time.RFC3339); {
 	case holder == "":
 		return say("no atoll-controller leads: the last one gave up its Lease at %s", at)

@@ -85,7 +85,8 @@ func (i inventory) leftovers() leftovers {
 	return found
 }
 
-// usedPorts compares the ports that living pods' links have with what they should say, and adds to bound whom they belong to, whatever they say.
+// usedPorts compares the ports that living pods' links have with what they should say, and adds to bound whom they belong to,
+// whatever they say.
 func (i inventory) usedPorts(plugged map[string]vswitch.Port, bound map[string]bool, found *leftovers) {
 	used := map[model.AttachmentKey]netdev.Owned{}
 	each := func(do func(l netdev.Owned, id model.AttachmentKey, p vswitch.Port)) {

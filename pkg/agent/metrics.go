@@ -122,7 +122,9 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "Pods of this node that have as many connections as they may: inside their Network, and, refused within the last minute, past it.",
 		}, []string{"where"}),
 	}
-	for _, c := range []prometheus.Collector{m.phases, m.adds, m.requests, m.sweeps, m.watches, m.nameless, m.dropped, m.unbounded, m.crowded} {
+	for _, c := range []prometheus.Collector{
+		m.phases, m.adds, m.requests, m.sweeps, m.watches, m.nameless, m.dropped, m.unbounded, m.crowded,
+	} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ func (a *Agent) tellNameless(ctx context.Context, p pod, n attachment.NIC) {
 	}
 	// It ends by itself, and the pod does not wait for it.
 	go a.teller.warn(context.WithoutCancel(ctx), p.key, p.uid, model.Problemf(model.ReasonNamesNotServed,
-		"nobody answers for names in Network %s on node %s: the AtollConfig has no address of the cluster's DNS (spec.dns.addresses), or the node's atoll-agent does not know where names are served (--dns-socket); "+
-			"or give the Network another answerer (spec.dns)", n.Network, a.node))
+		"nobody answers for names in Network %s on node %s: the AtollConfig has no address of the cluster's DNS (spec.dns.addresses), or the "+
+			"node's atoll-agent does not know where names are served (--dns-socket); or give the Network another answerer (spec.dns)", n.Network,
+		a.node))
 }

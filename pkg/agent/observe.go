@@ -14,8 +14,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
-// Observe implements nodeapi.Answers. All is seen in the node's own network namespace: the node's ends of pods' and portholes' links, its tunnels, and what
-// carries them.
+// Observe implements nodeapi.Answers. All is seen in the node's own network namespace: the node's ends of pods' and portholes'
+// links, its tunnels, and what carries them.
 func (i inquiry) Observe(ctx context.Context, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
 	if !i.pods.inSync() {
 		return &nodeapi.RefusedError{What: "the agent has only just begun, and does not know the pods of its node yet", Temporary: true}

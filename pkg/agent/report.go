@@ -83,7 +83,8 @@ func (a *Agent) report(ctx context.Context, reports dynamic.ResourceInterface) e
 		return nil
 	}
 	if len(addresses) > len(report.Addresses) {
-		a.log.Warn("node has more addresses than a report can have: list the others' ranges in infraCIDRs of the AtollConfig", "addresses", len(addresses), "reported", len(report.Addresses))
+		a.log.Warn("node has more addresses than a report can have: list the others' ranges in infraCIDRs of the AtollConfig",
+			"addresses", len(addresses), "reported", len(report.Addresses))
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
@@ -109,8 +110,8 @@ func (a *Agent) report(ctx context.Context, reports dynamic.ResourceInterface) e
 // reportTime bounds the writing of one.
 const reportTime = 10 * time.Second
 
-// notTheNodes reports whether a link's addresses are not the node's own: Atoll's, which all nodes know, and those that kube-proxy and the DNS cache
-// of a node give it so that Services' addresses end there.
+// notTheNodes reports whether a link's addresses are not the node's own. These are Atoll's, which all nodes know, and those that
+// kube-proxy and a DNS cache add so that packets to Services end at the node.
 func notTheNodes(link, bridge string) bool {
 	return strings.HasPrefix(link, "atoll") || link == bridge || link == "kube-ipvs0" || link == "nodelocaldns"
 }

@@ -21,7 +21,9 @@ const settleTime = 5 * time.Second
 // Check implements nodeapi.Answers. A repair is a sweep, between two looks.
 func (i inquiry) Check(ctx context.Context, repair bool) (model.NodeCheck, error) {
 	if !i.sweptOnce() {
-		return model.NodeCheck{}, &nodeapi.RefusedError{What: "the agent has only just begun, and has not looked through its node yet", Temporary: true}
+		return model.NodeCheck{}, &nodeapi.RefusedError{
+			What: "the agent has only just begun, and has not looked through its node yet", Temporary: true,
+		}
 	}
 	before, err := i.review(ctx)
 	if err != nil || !repair {
@@ -51,7 +53,8 @@ func bounded(c model.NodeCheck) model.NodeCheck {
 	return c
 }
 
-// review names what a sweep would change, and changes nothing. A container with a request in flight is left out: what is there of it is on its way.
+// review names what a sweep would change, and changes nothing. It leaves out containers with a request in flight, because their
+// parts are still being made.
 func (a *Agent) review(ctx context.Context) (model.NodeCheck, error) {
 	if err := a.ready(ctx); err != nil {
 		return model.NodeCheck{}, &nodeapi.RefusedError{What: err.Error(), Temporary: true}
@@ -82,14 +85,20 @@ func (a *Agent) portsDiffer(seen inventory) (out []model.NodeDifference) {
 		a.undisturbed(container, func() { out = append(out, all...) })
 	}
 	for _, p := range slices.Concat(found.ports, found.twins) {
-		add(p.Sandbox, model.NodeDifference{Owner: "Pod/" + p.Pod, Kind: model.InterfaceSurplus, Object: "Interface " + p.Name, Have: "iface-id=" + p.IfaceID})
+		add(p.Sandbox, model.NodeDifference{
+			Owner: "Pod/" + p.Pod, Kind: model.InterfaceSurplus, Object: "Interface " + p.Name, Have: "iface-id=" + p.IfaceID,
+		})
 	}
 	for _, l := range found.links {
-		add(l.ContainerID, model.NodeDifference{Owner: a.ownerOf(l), Kind: model.ObjectSurplus, Object: "link " + l.HostName(), Have: "of container " + l.ContainerID})
+		add(l.ContainerID, model.NodeDifference{
+			Owner: a.ownerOf(l), Kind: model.ObjectSurplus, Object: "link " + l.HostName(), Have: "of container " + l.ContainerID,
+		})
 	}
 	for _, l := range found.lost {
 		want, _ := a.wantedPort(l)
-		add(l.ContainerID, model.NodeDifference{Owner: a.ownerOf(l), Kind: model.InterfaceMissing, Object: "Interface " + want.Name, Want: "iface-id=" + want.IfaceID})
+		add(l.ContainerID, model.NodeDifference{
+			Owner: a.ownerOf(l), Kind: model.InterfaceMissing, Object: "Interface " + want.Name, Want: "iface-id=" + want.IfaceID,
+		})
 	}
 	ports := make(map[string]vswitch.Port, len(seen.ports))
 	for _, p := range seen.ports {
@@ -129,5 +138,7 @@ func (a *Agent) bridgeDiffers(ctx context.Context) ([]model.NodeDifference, erro
 	if a.throttle.rate > 0 {
 		want = fmt.Sprintf("ovn-controller comes by one of at most %d packets a second", a.throttle.rate)
 	}
-	return []model.NodeDifference{{Owner: nb.NodeOwner(a.node).String(), Kind: model.ObjectDiffers, Object: "controller of bridge " + a.bridge, Want: want, Have: have}}, nil
+	return []model.NodeDifference{
+		{Owner: nb.NodeOwner(a.node).String(), Kind: model.ObjectDiffers, Object: "controller of bridge " + a.bridge, Want: want, Have: have},
+	}, nil
 }

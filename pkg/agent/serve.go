@@ -54,7 +54,8 @@ func (a *Agent) serveMetrics(ctx context.Context, address string, registry *prom
 	return daemon.Serve(ctx, &http.Server{Handler: a.local(registry, client), ReadHeaderTimeout: daemon.HeaderTime}, listener, farewell)
 }
 
-// local answers whoever is on the node. What tells of all tenants' pods is for who may get it: any process of the node's own network is there.
+// local answers clients on the node. Answers about all tenants' pods need a right, because any process in the node's own network
+// namespace can ask.
 func (a *Agent) local(registry *prometheus.Registry, client kubernetes.Interface) http.Handler {
 	// Healthy is an agent that runs: what it waits for does not come sooner by killing it.
 	mux := daemon.NewMux(registry, func(context.Context) error { return nil })

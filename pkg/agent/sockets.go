@@ -81,7 +81,8 @@ func (s sockets) bridge(ctx context.Context, name string) (net.Conn, error) {
 	return s.dial(ctx, "bridge "+name, path)
 }
 
-// control are the sockets by which a daemon may take commands: DAEMON.ctl, or with its process's number, DAEMON.PID.ctl, in the run directory of either.
+// control returns the sockets at which a daemon may take commands, in the run directory of either: DAEMON.ctl, or DAEMON.PID.ctl
+// with its process number.
 func (s sockets) control(daemon string) (out []string) {
 	for _, dir := range []string{s.switchDir, s.ovnDir} {
 		for _, pattern := range []string{daemon + ".ctl", daemon + ".[0-9]*.ctl"} {
@@ -106,7 +107,10 @@ func (s sockets) dial(ctx context.Context, what string, paths ...string) (net.Co
 		problems = append(problems, err)
 	}
 	if len(problems) == 0 {
-		return nil, &nodeapi.RefusedError{What: fmt.Sprintf("%s has no socket in %s or %s: does it run, and does the agent see its run directory (--ovs-db, --ovn-run-dir)?", what, s.switchDir, s.ovnDir)}
+		return nil, &nodeapi.RefusedError{
+			What: fmt.Sprintf("%s has no socket in %s or %s: does it run, and does the agent see its run directory (--ovs-db, --ovn-run-dir)?", what,
+				s.switchDir, s.ovnDir),
+		}
 	}
 	return nil, &nodeapi.RefusedError{What: fmt.Sprintf("%s does not answer: %v", what, errors.Join(problems...)), Temporary: true}
 }

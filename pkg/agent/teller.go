@@ -35,8 +35,8 @@ const (
 	maxMessage, maxEventName = 1024, 200
 )
 
-// teller makes Warning Events on pods of this node, and on Networks. An Event is made and never changed, so that the agent needs no right but to
-// make them.
+// teller creates Warning Events on pods of this node and on Networks. It never changes an Event, so the agent only needs the
+// right to create them.
 type teller struct {
 	node   string
 	events corev1client.EventsGetter
@@ -89,7 +89,8 @@ func (t *teller) warn(ctx context.Context, key model.PodKey, uid string, p model
 
 // warnNetwork tells whoever looks at a Network.
 func (t *teller) warnNetwork(ctx context.Context, n *model.Network, p model.Problem) {
-	t.tell(ctx, corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Network", Name: n.Name, UID: types.UID(n.UID)}, p)
+	t.tell(ctx, corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Network", Name: n.Name, UID: types.UID(n.UID)},
+		p)
 }
 
 func (t *teller) tell(ctx context.Context, whom corev1.ObjectReference, p model.Problem) {
@@ -104,7 +105,8 @@ func (t *teller) tell(ctx context.Context, whom corev1.ObjectReference, p model.
 	_, err := t.events.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	// Another agent may have said it a moment ago.
 	if err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
-		t.log.Info("event not written", "of", whom.Kind, "namespace", whom.Namespace, "name", whom.Name, "reason", p.Reason, "message", p.Message, "error", err)
+		t.log.Info("event not written", "of", whom.Kind, "namespace", whom.Namespace, "name", whom.Name, "reason", p.Reason, "message", p.Message,
+			"error", err)
 		t.mu.Lock()
 		delete(t.told, about)
 		t.mu.Unlock()

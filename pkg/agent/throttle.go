@@ -23,10 +23,10 @@ func newThrottle(config Config) throttle {
 	return throttle{dir: filepath.Dir(own), bridge: config.Bridge, own: own, rate: config.ControllerRate}
 }
 
-// keepThrottle has ovn-controller come by the socket that gives it no more than it can do, and takes turns among ports. It is sent there only while
-// somebody answers there: without the bridge it could do nothing. But while the switch is replaced nobody answers anywhere: ovn-controller stays where it
-// is. Were it sent away, the next switch would start without the flows that the last one has saved (pkg/daemons/chassis), and drop everything until
-// ovn-controller has written them again.
+// keepThrottle has ovn-controller come by the socket that gives it no more than it can do, and takes turns among ports. It is
+// sent there only while somebody answers there: without the bridge it could do nothing. But while the switch is replaced nobody
+// answers anywhere: ovn-controller stays where it is. Were it sent away, the next switch would start without the flows that the
+// last one has saved (pkg/daemons/chassis), and drop everything until ovn-controller has written them again.
 func (a *Agent) keepThrottle(ctx context.Context) error {
 	t := a.throttle
 	if t.rate == 0 {

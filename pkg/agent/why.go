@@ -24,8 +24,8 @@ const (
 	// at: together with the way of a pod to its node they are less than ten seconds.
 	explainAfter = 4 * time.Second
 	explainEvery = 2 * time.Second
-	// bindingsAge is how old an answer of the southbound database may be that is given again: less than explainAfter, so that what a pod is told
-	// was read while it waited. bindingsTime is how long an answer may take.
+	// bindingsAge is how old a remembered answer of the southbound database may be. It is less than explainAfter, so that what a pod
+	// is told was read while the pod waited. bindingsTime is how long an answer may take.
 	bindingsAge  = 3 * time.Second
 	bindingsTime = 3 * time.Second
 )
@@ -102,10 +102,13 @@ func (a *Agent) whyNotInstalled(ctx context.Context, request cni.Request, port v
 		return model.Problem{}, false
 	case !there:
 		return model.Problemf(model.ReasonNorthdBehind,
-			"OVN's southbound database does not know the pod's port yet: ovn-northd is away or behind; look whether it runs beside OVN's databases. "+
-				"Running pods keep their network"), true
+			"OVN's southbound database does not know the pod's port yet: ovn-northd is away or behind; look whether it "+
+				"runs beside OVN's databases. Running pods keep their network"), true
 	case !registered:
-		return a.slowController(fmt.Sprintf("has not registered node %s: it has not run yet, or under another name (external_ids:hostname or system-id in its Open vSwitch database)", a.node)), true
+		return a.slowController(
+			fmt.Sprintf(
+				"has not registered node %s: it has not run yet, or under another name (external_ids:hostname or system-id "+
+					"in its Open vSwitch database)", a.node)), true
 	case !bound.Claimed:
 		return a.slowController("has not claimed the pod's port"), true
 	}
@@ -144,7 +147,8 @@ func (a *Agent) databaseAway(ctx context.Context, request cni.Request) bool {
 	if err != nil || a.networks == nil {
 		return false
 	}
-	u, err := a.networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Get(ctx, nic.Network, metav1.GetOptions{ResourceVersion: "0"})
+	u, err := a.networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Get(ctx, nic.Network,
+		metav1.GetOptions{ResourceVersion: "0"})
 	if err != nil {
 		return false
 	}

@@ -44,7 +44,8 @@ func (a *Agent) unreadable(kind string) func(string, error) {
 func (a *Agent) watchNetworks(ctx context.Context, client dynamic.Interface) error {
 	const what = "Networks"
 	follow.Kind[*unstructured.Unstructured, string, model.Network]{
-		Name: what, Lister: follow.List(client, client.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")), follow.Options{Failed: a.failed(what)}),
+		Name: what, Lister: follow.List(client, client.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")),
+			follow.Options{Failed: a.failed(what)}),
 		Key: follow.ByUID, Read: follow.Decoded(intake.Network, a.unreadable("Network")),
 		Sink: sees(a, world.Networks, a.world.SetNetwork, a.world.DropNetwork),
 	}.Source().Run(ctx)
@@ -56,7 +57,8 @@ func (a *Agent) watchNodes(ctx context.Context, client kubernetes.Interface) err
 	const what = "Nodes"
 	follow.Kind[*corev1.Node, string, model.Node]{
 		Name: what, Lister: follow.List(client, client.CoreV1().Nodes(), follow.Options{Failed: a.failed(what)}),
-		Key: follow.ByName, Read: intake.Node, Sink: sees(a, world.Nodes, a.world.SetNode, func(name string) { a.world.DropNode(name, time.Now()) }),
+		Key: follow.ByName, Read: intake.Node, Sink: sees(a, world.Nodes, a.world.SetNode,
+			func(name string) { a.world.DropNode(name, time.Now()) }),
 	}.Source().Run(ctx)
 	return nil
 }

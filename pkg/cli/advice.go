@@ -24,8 +24,8 @@ func (e *usageError) Error() string {
 // Unwrap implements errors.
 func (e *usageError) Unwrap() error { return e.err }
 
-// explained has a command and those below it say what to do about words that they do not understand. One that only has others below it refuses what is none of them: cobra
-// would print its help, and end as if that had been asked for.
+// explained makes a command and its subcommands say what to do about words that they do not understand. A command that only has
+// subcommands refuses other words: cobra would print its help and end with success.
 func explained(cmd *cobra.Command) {
 	for _, below := range cmd.Commands() {
 		explained(below)

@@ -49,7 +49,8 @@ The flags of this command come first; from COMMAND on, all is for the daemon. It
 	// What follows the command is the daemon's.
 	f.SetInterspersed(false)
 	o.complete(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("target", cobra.FixedCompletions(unixctl.Daemons(), cobra.ShellCompDirectiveNoFileComp)) // The flag is there.
+	_ = cmd.RegisterFlagCompletionFunc("target",
+		cobra.FixedCompletions(unixctl.Daemons(), cobra.ShellCompDirectiveNoFileComp)) // The flag is there.
 	return cmd
 }
 

@@ -84,9 +84,13 @@ It ends with status 0 when all packets are in the file, 1 when some are not, 2 w
 // spec is what is asked for of each pod.
 func (o captureOptions) spec() (api.PodCaptureSpec, error) {
 	s := api.PodCaptureSpec{
-		ID: uuid.NewString(), Interface: o.iface, Direction: o.direction, SnapLength: o.snap, Count: o.count, Bytes: o.bytes, Protocols: o.protocols,
+		ID: uuid.NewString(), Interface: o.iface, Direction: o.direction, SnapLength: o.snap, Count: o.count, Bytes: o.bytes,
+		Protocols: o.protocols,
 	}
-	check := capture.Spec{Interface: o.iface, Direction: capture.Direction(o.direction), SnapLength: o.snap, Count: o.count, Bytes: o.bytes, Filter: capture.Filter{Protocols: o.protocols}}
+	check := capture.Spec{
+		Interface: o.iface, Direction: capture.Direction(o.direction), SnapLength: o.snap, Count: o.count, Bytes: o.bytes,
+		Filter: capture.Filter{Protocols: o.protocols},
+	}
 	add := func(p netip.Prefix) {
 		check.Filter.Prefixes = append(check.Filter.Prefixes, p)
 		s.Prefixes = append(s.Prefixes, p.String())
@@ -153,7 +157,9 @@ func runCapture(ctx context.Context, o captureOptions, pods []string, out, probl
 	ask := func(ctx context.Context, pod model.PodKey, spec api.PodCaptureSpec, each func(api.PodCaptureLine) error) error {
 		return remote.Capture(ctx, pod, spec, each)
 	}
-	r := &recording{options: o, spec: spec, pods: keys, ask: ask, open: func() (io.WriteCloser, error) { return o.create(out) }, problems: problems}
+	r := &recording{
+		options: o, spec: spec, pods: keys, ask: ask, open: func() (io.WriteCloser, error) { return o.create(out) }, problems: problems,
+	}
 	return r.run(ctx)
 }
 
@@ -205,5 +211,6 @@ func (r *recording) parts(ctx context.Context, pod model.PodKey, each func(api.P
 
 // capturedLine says what there was of a pod.
 func capturedLine(pod, iface string, written int, c api.PodCaptureCounts) string {
-	return fmt.Sprintf("%s %s: %s written; %d fitted the filter, %d of these dropped by the kernel", pod, iface, model.Count(written, "packet"), c.Received, c.Dropped)
+	return fmt.Sprintf("%s %s: %s written; %d fitted the filter, %d of these dropped by the kernel", pod, iface,
+		model.Count(written, "packet"), c.Received, c.Dropped)
 }

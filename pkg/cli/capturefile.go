@@ -52,7 +52,8 @@ func (q *queue) Pop() any {
 	return last
 }
 
-// packets writes pcapng (draft-ietf-opsawg-pcapng): a section with an interface for each pod, and packets in order of time, as far as waiting for it is bounded.
+// packets writes pcapng (draft-ietf-opsawg-pcapng): a section with an interface for each pod, and packets in order of time, as
+// far as waiting for it is bounded.
 type packets struct {
 	file   *pcapgo.NgWriter
 	tracks []*track
@@ -72,13 +73,15 @@ type packets struct {
 func newPackets(out io.Writer, pods []model.PodKey, tracks []*track, spec api.PodCaptureSpec) (*packets, error) {
 	p := &packets{tracks: tracks, began: time.Now(), until: make([]int64, len(pods))}
 	section := pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{
-		Application: "atoll " + build.Version(), Comment: fmt.Sprintf("atoll capture of %s, direction %s", model.Count(len(pods), "pod"), spec.Direction),
+		Application: "atoll " + build.Version(), Comment: fmt.Sprintf("atoll capture of %s, direction %s", model.Count(len(pods), "pod"),
+			spec.Direction),
 	}}
 	for i, pod := range pods {
 		b := tracks[i].begun
 		about := pcapgo.NgInterface{
 			Name: pod.String() + " " + spec.Interface, Description: fmt.Sprintf("%s of pod %s in Network %s", spec.Interface, pod, b.Network),
-			Comment: fmt.Sprintf("namespace %s, pod %s, UID %s, Network %s, node %s, interface %s, direction %s, filter %q", pod.Namespace, pod.Name, b.UID, b.Network, b.Node,
+			Comment: fmt.Sprintf("namespace %s, pod %s, UID %s, Network %s, node %s, interface %s, direction %s, filter %q", pod.Namespace, pod.Name,
+				b.UID, b.Network, b.Node,
 				spec.Interface, spec.Direction, b.Filter),
 			Filter: b.Filter, OS: "linux", LinkType: layers.LinkTypeEthernet, SnapLength: uint32(spec.SnapLength),
 		}
@@ -141,8 +144,11 @@ func (p *packets) write(w waiting) error {
 	if w.Out {
 		direction = pcapgo.NgEpbFlagDirectionOutbound
 	}
-	about := gopacket.CaptureInfo{Timestamp: time.Unix(0, w.Time), CaptureLength: len(w.Data), Length: max(w.Length, len(w.Data)), InterfaceIndex: w.pod}
-	if err := p.file.WritePacketWithOptions(about, w.Data, pcapgo.NgPacketOptions{Flags: &pcapgo.NgEpbFlags{Direction: direction}}); err != nil {
+	about := gopacket.CaptureInfo{
+		Timestamp: time.Unix(0, w.Time), CaptureLength: len(w.Data), Length: max(w.Length, len(w.Data)), InterfaceIndex: w.pod,
+	}
+	if err := p.file.WritePacketWithOptions(about, w.Data,
+		pcapgo.NgPacketOptions{Flags: &pcapgo.NgEpbFlags{Direction: direction}}); err != nil {
 		return fmt.Errorf("write packets: %w", err)
 	}
 	p.written++
@@ -155,7 +161,9 @@ func (p *packets) write(w waiting) error {
 func (p *packets) finish(tracks []*track) error {
 	for i, t := range tracks {
 		now := time.Now()
-		stats := pcapgo.NgInterfaceStatistics{LastUpdate: now, StartTime: p.began, EndTime: now, PacketsReceived: t.counts.Received, PacketsDropped: t.counts.Dropped}
+		stats := pcapgo.NgInterfaceStatistics{
+			LastUpdate: now, StartTime: p.began, EndTime: now, PacketsReceived: t.counts.Received, PacketsDropped: t.counts.Dropped,
+		}
 		if err := p.file.WriteInterfaceStats(i, stats); err != nil {
 			return fmt.Errorf("write packets: %w", err)
 		}

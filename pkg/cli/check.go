@@ -56,7 +56,8 @@ It ends with status 0 when there is no difference, 1 when there are some, 2 when
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
 	f.StringVar(&o.nbAddress, "nb-address", "", nbAddressHelp)
-	f.StringVar(&o.sbAddress, "sb-address", "", "servers of the southbound database; with --nb-address alone nobody looks whether ports are up")
+	f.StringVar(&o.sbAddress, "sb-address", "",
+		"servers of the southbound database; with --nb-address alone nobody looks whether ports are up")
 	f.StringVar(&o.node, "node", "", "check the interfaces of the pods of this node, in the database of --ovs-db")
 	f.StringVar(&o.ovsAddress, "ovs-db", "unix:/var/run/openvswitch/db.sock", "the node's Open vSwitch database")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table or json")

@@ -30,9 +30,10 @@ func completed(cmd *cobra.Command, count int, kubeconfig *string, ask names) {
 // completedFlag has the value of a flag completed by names.
 func completedFlag(cmd *cobra.Command, flag string, kubeconfig *string, ask names) {
 	// Its error is that there is no such flag, or that it is completed twice: the test of it would not find the names.
-	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return complete(cmd, kubeconfig, ask, typed)
-	})
+	_ = cmd.RegisterFlagCompletionFunc(
+		flag, func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return complete(cmd, kubeconfig, ask, typed)
+		})
 }
 
 func complete(cmd *cobra.Command, kubeconfig *string, ask names, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -62,7 +62,8 @@ It ends with status 0 when all paths are as expected, 1 when one is not, 2 when 
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
-	f.StringVar(&o.External, "external", "", "HOST:PORT outside of the cluster that takes TCP connections; without it the way out is not tried")
+	f.StringVar(&o.External, "external", "",
+		"HOST:PORT outside of the cluster that takes TCP connections; without it the way out is not tried")
 	f.StringVar(&o.cidr, "cidr", connectivity.DefaultCIDR.String(), "the range that both Networks have")
 	f.StringVar(&o.Image, "image", "", "image with atoll-probe (default: the one that the agents run)")
 	f.BoolVar(&o.Keep, "keep", false, "leave Networks, namespaces and pods; atoll connectivity clean removes them")

@@ -134,7 +134,8 @@ func flagOf(word string, known *pflag.FlagSet) *pflag.Flag {
 func (o databaseOptions) run(ctx context.Context, args []string, in io.Reader, out, problems io.Writer) error {
 	path, err := exec.LookPath(o.program)
 	if err != nil {
-		return fmt.Errorf("%s is not installed here, or not in PATH: install OVN's client programs (Debian, Ubuntu: ovn-common; Fedora: ovn)", o.program)
+		return fmt.Errorf("%s is not installed here, or not in PATH: install OVN's client programs (Debian, Ubuntu: ovn-common; Fedora: ovn)",
+			o.program)
 	}
 	tunnel, err := connect.OpenTunnel(ctx, connect.TunnelQuery{Kubeconfig: o.kubeconfig, Database: o.database, Write: o.write})
 	if err != nil {

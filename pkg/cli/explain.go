@@ -72,8 +72,10 @@ It ends with status 0 when the packet arrives on every way that it may take, 1 w
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
-	f.StringVar(&o.nbAddress, "nb-address", "", "read this northbound database itself (servers separated by commas), and do not ask the API inspect.atoll.dev")
-	f.StringVar(&o.sbAddress, "sb-address", "", "with --nb-address: servers of the southbound database; without any nobody looks whether ports are up")
+	f.StringVar(&o.nbAddress, "nb-address", "",
+		"read this northbound database itself (servers separated by commas), and do not ask the API inspect.atoll.dev")
+	f.StringVar(&o.sbAddress, "sb-address", "",
+		"with --nb-address: servers of the southbound database; without any nobody looks whether ports are up")
 	f.BoolVar(&o.raw, "raw", false, "show the rows underneath, too; by the API it needs every right")
 	f.BoolVar(&o.send, "send", false, "prove it by a real packet, and show where it is seen")
 	f.StringVar(&o.network, "network", "", "in which Network an address is")
@@ -171,7 +173,9 @@ func parseExplain(o explainOptions, from, to string) (question.Question, error) 
 
 // spec is the question as the API has it.
 func (o explainOptions) spec(from, to string) api.ExplanationSpec {
-	return api.ExplanationSpec{From: from, To: to, Network: o.network, Protocol: strings.ToLower(o.protocol), Port: o.port, Raw: o.raw, Send: o.send}
+	return api.ExplanationSpec{
+		From: from, To: to, Network: o.network, Protocol: strings.ToLower(o.protocol), Port: o.port, Raw: o.raw, Send: o.send,
+	}
 }
 
 // printExplanation writes an explanation in a format: table, wide, json or yaml.

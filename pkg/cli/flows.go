@@ -162,7 +162,9 @@ func whyNotFlows(command string, scope client.FlowScope, err error) error {
 }
 
 // followFlows prints flows as they come, until ctx ends.
-func followFlows(ctx context.Context, o flowsOptions, ask func(each func(api.Flow) error, missing func(api.SilentNode)) error, out, problems io.Writer) error {
+func followFlows(
+	ctx context.Context, o flowsOptions, ask func(each func(api.Flow) error, missing func(api.SilentNode)) error, out, problems io.Writer,
+) error {
 	lines := &flowLines{wide: o.output == formatWide, zone: time.Local}
 	lost := map[string]bool{}
 	err := ask(func(f api.Flow) error {

@@ -75,7 +75,8 @@ func flowCells(f api.Flow, wide bool, zone *time.Location) []string {
 		cmp.Or(f.Policy, nothing), fmt.Sprint(f.Connections),
 	}
 	if wide {
-		cells = append(cells, cmp.Or(f.Direction, nothing), cmp.Or(f.Rule, nothing), cmp.Or(f.Node, nothing), fmt.Sprint(f.Packets), fmt.Sprint(f.Bytes))
+		cells = append(cells, cmp.Or(f.Direction, nothing), cmp.Or(f.Rule, nothing), cmp.Or(f.Node, nothing), fmt.Sprint(f.Packets),
+			fmt.Sprint(f.Bytes))
 	}
 	return cells
 }

@@ -113,7 +113,8 @@ func checkStep(ctx context.Context, cluster *install.Cluster, plan *install.Plan
 		return err
 	}
 	if !told {
-		fmt.Fprintf(progressTo, "From %q to %q: whether that step is supported cannot be told by these versions.\n", installed.Version, plan.Version)
+		fmt.Fprintf(progressTo, "From %q to %q: whether that step is supported cannot be told by these versions.\n", installed.Version,
+			plan.Version)
 	}
 	return nil
 }
@@ -121,14 +122,19 @@ func checkStep(ctx context.Context, cluster *install.Cluster, plan *install.Plan
 // addFlags adds what says what is installed.
 func (o *installOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
-	f.StringVar(&o.Source.Overlay, "overlay", install.DefaultOverlay, "which of Atoll's overlays to install: "+strings.Join(install.Overlays(), ", "))
+	f.StringVar(&o.Source.Overlay, "overlay", install.DefaultOverlay,
+		"which of Atoll's overlays to install: "+strings.Join(install.Overlays(), ", "))
 	f.StringVarP(&o.Source.Dir, "kustomize", "k", "", "directory with a kustomization of your own, in place of an overlay")
 	f.StringVar(&o.registry, "image-registry", "", "where images are pulled from, in place of ghcr.io/atoll-net")
 	f.StringVar(&o.tag, "image-tag", "", "tag of the images (default: this program's version, or what the kustomization of -k says)")
-	f.StringSliceVar(&o.services, "service-cidrs", nil, "the API server's ranges of Services (default: those of the cluster's ServiceCIDR objects)")
-	f.StringSliceVar(&o.pods, "pod-cidrs", nil, "ranges of the default Network, for pods whose namespaces have no other (default 10.244.0.0/16)")
-	f.StringSliceVar(&o.nodes, "node-cidrs", nil, "all by which nodes and the control plane can be reached (default: ranges around the addresses of Nodes and API servers)")
-	f.StringSliceVar(&o.dns, "dns-addresses", nil, "what kubelets give to pods as their DNS (default: addresses of Service kube-system/kube-dns)")
+	f.StringSliceVar(&o.services, "service-cidrs", nil,
+		"the API server's ranges of Services (default: those of the cluster's ServiceCIDR objects)")
+	f.StringSliceVar(&o.pods, "pod-cidrs", nil,
+		"ranges of the default Network, for pods whose namespaces have no other (default 10.244.0.0/16)")
+	f.StringSliceVar(&o.nodes, "node-cidrs", nil,
+		"all by which nodes and the control plane can be reached (default: ranges around the addresses of Nodes and API servers)")
+	f.StringSliceVar(&o.dns, "dns-addresses", nil,
+		"what kubelets give to pods as their DNS (default: addresses of Service kube-system/kube-dns)")
 }
 
 // addWriteFlags adds what says how it is written.
@@ -227,7 +233,8 @@ func runInstall(ctx context.Context, o *installOptions, out, progressTo io.Write
 	if _, err := install.Run(ctx, cluster, plan, o.Options, how, steps); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "Atoll %s is installed, from %s, after %s.%s\n", plan.Version, o.Source, progress.Round(steps.Elapsed()), o.closing())
+	_, err = fmt.Fprintf(out, "Atoll %s is installed, from %s, after %s.%s\n", plan.Version, o.Source, progress.Round(steps.Elapsed()),
+		o.closing())
 	return err
 }
 

@@ -107,7 +107,9 @@ func poolLines(i api.IPAM, wide bool) (lines [][]string) {
 		if p.Use == api.UseFaces {
 			by = append(by, "in "+model.Count(int(p.Blocks), "block"))
 		}
-		line := []string{network, string(p.Use), p.Name, p.CIDR, large(p.Size), reserved, fmt.Sprint(p.Used), large(p.Free), strings.Join(by, ", ")}
+		line := []string{
+			network, string(p.Use), p.Name, p.CIDR, large(p.Size), reserved, fmt.Sprint(p.Used), large(p.Free), strings.Join(by, ", "),
+		}
 		if wide {
 			line = append(line, i.Status.Tenant, p.Gateway)
 		}
@@ -262,7 +264,8 @@ func ipamChecksTable(text *strings.Builder, all []api.IPAMCheck, wide bool) {
 		}
 		fmt.Fprintln(text)
 	}
-	fmt.Fprintf(text, "%s, of %s in %s.", model.Count(findings, "finding"), countOf(addresses, "address", "addresses"), model.Count(networks, "Network"))
+	fmt.Fprintf(text, "%s, of %s in %s.", model.Count(findings, "finding"), countOf(addresses, "address", "addresses"),
+		model.Count(networks, "Network"))
 	if unchecked != "" {
 		fmt.Fprintf(text, " Not all was looked at: %s.", snapshot.Printable(unchecked))
 	}

@@ -112,7 +112,8 @@ func runMatrix(ctx context.Context, o matrixOptions, networks []string, out, pro
 	case m.Differing > 0:
 		return ErrUnexpected
 	case m.Untried > 0:
-		return fmt.Errorf("matrix: nothing was found that is not as expected, and %s of %d could not be tried", model.Count(m.Untried, "path"), len(m.Paths))
+		return fmt.Errorf("matrix: nothing was found that is not as expected, and %s of %d could not be tried", model.Count(m.Untried, "path"),
+			len(m.Paths))
 	}
 	return nil
 }

@@ -134,8 +134,9 @@ func stillGood(node string, until time.Time) error {
 	if !until.IsZero() {
 		last = "until " + until.Format(time.RFC3339) + " at the latest, if kubelets' certificates last a year"
 	}
-	return fmt.Errorf("node %s is not admitted: the certificate that its kubelet had may still be good (%s), and whoever has it would have the node again. "+
-		"Make the machine anew under another name, which needs no admission. If that certificate is worth nothing, because the cluster has another CA for its clients, say --%s", node, last, credentialsHaveEnded)
+	return fmt.Errorf("node %s is not admitted: the certificate that its kubelet had may still be good (%s), and whoever has "+
+		"it would have the node again. Make the machine anew under another name, which needs no admission. If that certificate is worth "+
+		"nothing, because the cluster has another CA for its clients, say --%s", node, last, credentialsHaveEnded)
 }
 
 func orNobody(listed shutout.List) string {
@@ -184,7 +185,8 @@ func shutOut(ctx context.Context, o shutOutOptions, node string, out io.Writer) 
 		return errNotConfirmed
 	}
 	if plan.Unguarded != "" && !o.unguarded {
-		return fmt.Errorf("shut node %s out: %s: its kubelet would register it anew. Apply dist/admission, or say --%s", node, plan.Unguarded, withoutPolicy)
+		return fmt.Errorf("shut node %s out: %s: its kubelet would register it anew. Apply dist/admission, or say --%s", node, plan.Unguarded,
+			withoutPolicy)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -206,16 +208,19 @@ const shownOfPlan = 20
 func printPlan(out io.Writer, p steps.Plan) {
 	fmt.Fprintf(out, "node %s: %d pods are deleted, and certificates of all other nodes are made anew\n", p.Node, len(p.Pods))
 	for _, kind := range p.Databases {
-		fmt.Fprintf(out, "its member of database %s is removed, and the members' authority is made anew: it has had all of OVN's databases\n", kind)
+		fmt.Fprintf(out, "its member of database %s is removed, and the members' authority is made anew: it has had all of OVN's databases\n",
+			kind)
 	}
 	if p.Unguarded != "" {
 		fmt.Fprintf(out, "its kubelet may register it anew: %s\n", p.Unguarded)
 	}
 	if p.ControlPlane {
-		fmt.Fprintln(out, "it is of Kubernetes' control plane: whoever has etcd's files, or the keys of the cluster's CA, is not shut out by this")
+		fmt.Fprintln(out,
+			"it is of Kubernetes' control plane: whoever has etcd's files, or the keys of the cluster's CA, is not shut out by this")
 	}
 	if p.OwnOVN {
-		fmt.Fprintf(out, "OVN's databases are your own: delete its chassis there (ovn-sbctl chassis-del %s), and its certificate's authority\n", p.Node)
+		fmt.Fprintf(out, "OVN's databases are your own: delete its chassis there (ovn-sbctl chassis-del %s), and its certificate's authority\n",
+			p.Node)
 	}
 	listUpTo(out, "Secrets that it could read: change what is in them", p.Secrets)
 	listUpTo(out, "bootstrap tokens, by one of which a machine becomes a node of any name: delete those that it may know", p.Tokens)

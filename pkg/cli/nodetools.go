@@ -113,7 +113,9 @@ func (o *nodeOptions) run(name string, run func(cmd *cobra.Command, rest []strin
 func lookPath(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return "", fmt.Errorf("%s is not installed here, or not in PATH: install Open vSwitch's client programs (Debian, Ubuntu: openvswitch-common; Fedora: openvswitch)", program)
+		return "", fmt.Errorf(
+			"%s is not installed here, or not in PATH: install Open vSwitch's client programs (Debian, Ubuntu: "+
+				"openvswitch-common; Fedora: openvswitch)", program)
 	}
 	return path, nil
 }

@@ -142,7 +142,8 @@ func (o ofctlOptions) checkOutput(command string) error {
 
 // ofctlValued are the options of ovs-ofctl(8) whose value is the next argument.
 var ofctlValued = []string{
-	"-O", "--protocols", "-F", "--flow-format", "-P", "--packet-in-format", "-t", "--timeout", "-p", "--private-key", "-c", "--certificate", "-C", "--ca-cert",
+	"-O", "--protocols", "-F", "--flow-format", "-P", "--packet-in-format", "-t", "--timeout", "-p", "--private-key", "-c", "--certificate",
+	"-C", "--ca-cert",
 	"--bootstrap-ca-cert", "--ssl-protocols", "--ssl-ciphers", "--unixctl",
 }
 

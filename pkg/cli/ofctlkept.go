@@ -107,7 +107,8 @@ func (k *kept) said() string {
 	said := fmt.Sprintf("%d of %d %s concern pod %s, on port %s of %s", k.shown, k.all, what, k.pod, strings.Join(k.words, ", "), k.bridge)
 	if k.command == dumpFlows {
 		if len(k.keys) == 0 {
-			return said + ". No flow takes packets in there, so that those of its logical switch are not known. Next: atoll pod " + k.pod.String() + "; or --all, for all of the bridge"
+			return said + ". No flow takes packets in there, so that those of its logical switch are not known. Next: atoll pod " + k.pod.String() +
+				"; or --all, for all of the bridge"
 		}
 		var keys []string
 		for _, key := range k.keys {

@@ -17,7 +17,8 @@ import (
 // firstGroup is the first key of a multicast group: keys of ports are below. (ovn-architecture(7), logical egress port field.)
 const firstGroup = 0x8000
 
-// logicalPort is a port of a logical switch by the numbers that a chassis' flows have for both: metadata, and reg14 or reg15. (ovn-architecture(7).)
+// logicalPort is a port of a logical switch by the numbers that a chassis' flows have for both: metadata, and reg14 or reg15.
+// (ovn-architecture(7).)
 type logicalPort struct{ datapath, port uint64 }
 
 // podPorts are the ports of a pod on a bridge.
@@ -56,7 +57,9 @@ func portsOf(ctx context.Context, q connect.TunnelQuery, pod client.PodPlace) (p
 		p.words = append(p.words, number+" ("+s.Interface+")")
 	}
 	if len(p.names) == 0 {
-		return p, fmt.Errorf("pod %s has no port on bridge %s of node %s, so that there is nothing to keep. Next: atoll pod %s; or --all, for all of the bridge", p.pod, p.bridge, q.Node, p.pod)
+		return p, fmt.Errorf(
+			"pod %s has no port on bridge %s of node %s, so that there is nothing to keep. Next: atoll pod %s; or --all, for all of the bridge",
+			p.pod, p.bridge, q.Node, p.pod)
 	}
 	return p, nil
 }
@@ -100,7 +103,8 @@ func loadedKeys(line string) (logicalPort, bool) {
 // outputs finds ports that an action sends to.
 var outputs = regexp.MustCompile(`\b(?:output:|output\(port=|enqueue:)"?([^",:()]+)`)
 
-// concerns says whether a flow is kept: it takes packets in from one of the ports or sends to it, or is a flow of their logical switch that is not for another port alone.
+// concerns says whether a flow is kept: it takes packets in from one of the ports or sends to it, or is a flow of their logical
+// switch that is not for another port alone.
 func (p *podPorts) concerns(f bridgeFlow) bool {
 	for _, m := range outputs.FindAllStringSubmatch(f.Actions, -1) {
 		if slices.Contains(p.names, m[1]) {
@@ -135,7 +139,8 @@ func matched(match string) map[string]string {
 	return fields
 }
 
-// covers says whether a field's value, with a mask or without, matches a number. What is no number covers all: nothing is hidden that is not understood.
+// covers reports whether a field's value, with or without a mask, matches a number. A value that is no number matches everything,
+// so that nothing is hidden which is not understood.
 func covers(value string, number uint64) bool {
 	text, maskText, masked := strings.Cut(value, "/")
 	want, err := strconv.ParseUint(text, 0, 64)

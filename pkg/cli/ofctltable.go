@@ -32,8 +32,9 @@ type bridgeFlow struct {
 // defaultPriority is that of a flow of which none is printed. (ovs-ofctl(8).)
 const defaultPriority = 32768
 
-// parseBridgeFlow reads a line of ovs-ofctl dump-flows: statistics, each with ", " after it, the match, whose fields have no space between them, and the actions. The Flow of go-openvswitch knows
-// neither all actions that OVN writes nor how to leave them as they are.
+// parseBridgeFlow reads a line of ovs-ofctl dump-flows: statistics, each with ", " after it, the match, whose fields have no
+// space between them, and the actions. The Flow of go-openvswitch knows neither all actions that OVN writes nor how to leave them
+// as they are.
 func parseBridgeFlow(line string) (bridgeFlow, error) {
 	f := bridgeFlow{Priority: defaultPriority}
 	left, actions, both := strings.Cut(line, "actions=")
@@ -54,7 +55,8 @@ func parseBridgeFlow(line string) (bridgeFlow, error) {
 			f.Packets, err = strconv.ParseUint(value, 10, 64)
 		case "n_bytes":
 			f.Bytes, err = strconv.ParseUint(value, 10, 64)
-		case "duration", "idle_age", "hard_age", "idle_timeout", "hard_timeout", "importance", "send_flow_rem", "reset_counts", "no_packet_counts", "no_byte_counts":
+		case "duration", "idle_age", "hard_age", "idle_timeout", "hard_timeout", "importance",
+			"send_flow_rem", "reset_counts", "no_packet_counts", "no_byte_counts":
 		default:
 			// The match is what is last; a name in it may have a comma.
 			return f, f.readMatch(strings.TrimSpace(strings.Join(parts[i:], ", ")))
@@ -107,7 +109,10 @@ func printFlowTable(from io.Reader, format string, out io.Writer) error {
 	return printTable(out, "flows", func(text *strings.Builder) {
 		rows := [][]string{{"TABLE", "PRIORITY", "PACKETS", "BYTES", "COOKIE", "MATCH", "ACTIONS"}}
 		for _, f := range flows {
-			rows = append(rows, []string{strconv.Itoa(f.Table), strconv.Itoa(f.Priority), strconv.FormatUint(f.Packets, 10), strconv.FormatUint(f.Bytes, 10), f.Cookie, f.Match, f.Actions})
+			rows = append(rows, []string{
+				strconv.Itoa(f.Table), strconv.Itoa(f.Priority), strconv.FormatUint(f.Packets, 10), strconv.FormatUint(f.Bytes, 10), f.Cookie, f.Match,
+				f.Actions,
+			})
 		}
 		cells(text, format, rows)
 	})
@@ -131,7 +136,10 @@ func printPortCounts(printed []byte, bridge, format string, out io.Writer) error
 				name = "LOCAL"
 			}
 			row := []string{name}
-			for _, n := range []uint64{p.Received.Packets, p.Received.Bytes, p.Received.Dropped, p.Received.Errors, p.Transmitted.Packets, p.Transmitted.Bytes, p.Transmitted.Dropped, p.Transmitted.Errors} {
+			for _, n := range []uint64{
+				p.Received.Packets, p.Received.Bytes, p.Received.Dropped, p.Received.Errors, p.Transmitted.Packets, p.Transmitted.Bytes,
+				p.Transmitted.Dropped, p.Transmitted.Errors,
+			} {
 				row = append(row, strconv.FormatUint(n, 10))
 			}
 			rows = append(rows, row)

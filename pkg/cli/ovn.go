@@ -51,7 +51,8 @@ It ends with status 0 when all is back, 2 when it could not do its work, or when
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
 	f.StringVar(&o.namespace, "namespace", "atoll-system", "namespace of the ConfigMap "+central.RecordName)
 	f.BoolVar(&o.yes, "yes", false, "do it")
-	f.BoolVar(&o.discard, "discard-files", false, "give up clusters of which members still have files, too: when a quorum is lost for good, or what they hold is not wanted")
+	f.BoolVar(&o.discard, "discard-files", false,
+		"give up clusters of which members still have files, too: when a quorum is lost for good, or what they hold is not wanted")
 	f.DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long to wait until all is back")
 	return cmd
 }
@@ -90,7 +91,8 @@ func rebuild(ctx context.Context, o rebuildOptions, out io.Writer) error {
 		fmt.Fprintf(out, "%s is made anew: its members make another cluster\n", kind)
 	}
 	if len(plan.Give) > 0 {
-		fmt.Fprintln(out, "meanwhile running pods go on by the flows that their nodes have; new pods, and changes of Networks, Services and policies, wait")
+		fmt.Fprintln(out,
+			"meanwhile running pods go on by the flows that their nodes have; new pods, and changes of Networks, Services and policies, wait")
 		if !o.yes {
 			return errNotConfirmed
 		}

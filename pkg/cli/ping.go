@@ -70,7 +70,8 @@ It ends with status 0 when every packet is answered, 1 when one is not, 2 when i
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
 	f.IntVarP(&o.count, "count", "c", 4, "how many packets go to each address")
 	f.IntVarP(&o.size, "size", "s", 56, "bytes of payload of each, 16 to 8000; a connection has none")
-	f.DurationVarP(&o.interval, "interval", "i", time.Second, "from one packet to the next, 100ms or more; the next waits until the one before is answered or lost")
+	f.DurationVarP(&o.interval, "interval", "i", time.Second,
+		"from one packet to the next, 100ms or more; the next waits until the one before is answered or lost")
 	f.DurationVar(&o.timeout, "timeout", time.Second, "how long an answer is waited for")
 	f.Uint16Var(&o.port, "port", 0, "make connections to this port instead of sending echo requests")
 	f.BoolVar(&o.udp, "udp", false, "with --port: send datagrams there")
@@ -80,7 +81,10 @@ It ends with status 0 when every packet is answered, 1 when one is not, 2 when i
 
 // spec is what is asked for.
 func (o pingOptions) spec(to string) (api.PodPingSpec, error) {
-	s := api.PodPingSpec{To: to, Protocol: string(trace.ICMP), Port: o.port, Size: o.size, Interval: meta.Duration{Duration: o.interval}, Timeout: meta.Duration{Duration: o.timeout}}
+	s := api.PodPingSpec{
+		To: to, Protocol: string(trace.ICMP), Port: o.port, Size: o.size, Interval: meta.Duration{Duration: o.interval},
+		Timeout: meta.Duration{Duration: o.timeout},
+	}
 	switch {
 	case o.port != 0 && o.udp:
 		s.Protocol = string(model.UDP)
@@ -238,13 +242,15 @@ func (p *pinged) summary() (out []string) {
 		}
 	}
 	for address, n := range sent {
-		line := fmt.Sprintf("%s to %s: %s sent, %d answered, %d%% lost", p.From, address, model.Count(n, "packet"), len(took[address]), (n-len(took[address]))*100/n)
+		line := fmt.Sprintf("%s to %s: %s sent, %d answered, %d%% lost", p.From, address, model.Count(n, "packet"), len(took[address]),
+			(n-len(took[address]))*100/n)
 		if all := took[address]; len(all) > 0 {
 			var sum time.Duration
 			for _, d := range all {
 				sum += d
 			}
-			line += fmt.Sprintf("; min/avg/max %s/%s/%s ms", milliseconds(slices.Min(all)), milliseconds(sum/time.Duration(len(all))), milliseconds(slices.Max(all)))
+			line += fmt.Sprintf("; min/avg/max %s/%s/%s ms", milliseconds(slices.Min(all)), milliseconds(sum/time.Duration(len(all))),
+				milliseconds(slices.Max(all)))
 		}
 		out = append(out, line)
 	}

@@ -40,7 +40,8 @@ func trialFlows(text *strings.Builder, f api.TrialFlows, wide bool) {
 		}
 		fmt.Fprintln(text)
 	}
-	fmt.Fprintf(text, "Of %s of the last %s it would have stopped %d, and newly allowed %d.\n", model.Count(f.Seen, "flow"), age, f.Stopped, f.Allowed)
+	fmt.Fprintf(text, "Of %s of the last %s it would have stopped %d, and newly allowed %d.\n", model.Count(f.Seen, "flow"), age, f.Stopped,
+		f.Allowed)
 	if f.Unsampled > 0 {
 		fmt.Fprintf(text, "Pods that it selects and that no policy selects yet, so that nothing was seen at them: %d.\n", f.Unsampled)
 	}

@@ -33,9 +33,9 @@ const (
 	statusContradicted
 )
 
-// ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences, a packet is
-// dropped, or something is in the way of what was asked, 2 when a command could not do its work, 3 when a packet did not go as explained. A program of OVN's or Open vSwitch's that was run
-// has its own.
+// ExitStatus is the status that the program ends with: 0 when all is well, 1 when there are differences, a packet is dropped, or
+// something is in the way of what was asked, 2 when a command could not do its work, 3 when a packet did not go as explained. A
+// program of OVN's or Open vSwitch's that was run has its own.
 func ExitStatus(err error) int {
 	if program, ran := errors.AsType[*programError](err); ran {
 		return program.status
@@ -53,7 +53,10 @@ func ExitStatus(err error) int {
 
 // HasSaid reports whether an error is that of a command that worked, and has printed what it found.
 func HasSaid(err error) bool {
-	for _, found := range []error{ErrDifferences, ErrDropped, ErrLost, ErrMissing, ErrStopped, ErrUnhealthy, ErrPaths, ErrChanges, ErrUnexpected, ErrPartial, ErrContradicted} {
+	for _, found := range []error{
+		ErrDifferences, ErrDropped, ErrLost, ErrMissing, ErrStopped, ErrUnhealthy, ErrPaths, ErrChanges, ErrUnexpected, ErrPartial,
+		ErrContradicted,
+	} {
 		if errors.Is(err, found) {
 			return true
 		}
@@ -62,7 +65,8 @@ func HasSaid(err error) bool {
 	return ran
 }
 
-// Main runs the program with the arguments of its process, until it is interrupted, and says what it ends with. called is the path that it was called by.
+// Main runs the program with its process's arguments, until it is interrupted, and returns its exit status. called is the path by
+// which it was called.
 func Main(called string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -100,11 +104,23 @@ Where to begin:
 		commands []*cobra.Command
 	}{
 		{"Is it well:", []*cobra.Command{statusCommand(), checkCommand(), connectivityCommand(), bundleCommand()}},
-		{"What is there:", []*cobra.Command{networksCommand(), networkCommand(), podsCommand(), podCommand(), ipamCommand(), topologyCommand(), uiCommand()}},
+		{
+			"What is there:", []*cobra.Command{
+				networksCommand(), networkCommand(), podsCommand(), podCommand(), ipamCommand(), topologyCommand(), uiCommand(),
+			},
+		},
 		{"Who reaches whom, and why:", []*cobra.Command{explainCommand(), policyCommand(), flowsCommand(), dropsCommand()}},
 		{"With real packets:", []*cobra.Command{pingCommand(), matrixCommand(), captureCommand()}},
-		{"Install and remove:", []*cobra.Command{preflightCommand(), installCommand(), upgradeCommand(), uninstallCommand(), ovnCommand(), nodeCommand(), versionCommand()}},
-		{"Programs of OVN and Open vSwitch, by way of the API server:", []*cobra.Command{nbctlCommand(), sbctlCommand(), vsctlCommand(), ofctlCommand(), appctlCommand()}},
+		{
+			"Install and remove:", []*cobra.Command{
+				preflightCommand(), installCommand(), upgradeCommand(), uninstallCommand(), ovnCommand(), nodeCommand(), versionCommand(),
+			},
+		},
+		{
+			"Programs of OVN and Open vSwitch, by way of the API server:", []*cobra.Command{
+				nbctlCommand(), sbctlCommand(), vsctlCommand(), ofctlCommand(), appctlCommand(),
+			},
+		},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

@@ -112,7 +112,9 @@ func statusTable(text *strings.Builder, s api.ClusterStatus, wide bool, now time
 		lines := [][]string{{"DATABASE", "SERVER", "ROLE", "CONNECTED", "LAG"}}
 		for _, d := range s.Databases {
 			for _, server := range d.Servers {
-				lines = append(lines, []string{d.Name, server.Address, role(d, server), word(server.Problem == "" && server.Connected), fmt.Sprint(server.Lag)})
+				lines = append(lines, []string{
+					d.Name, server.Address, role(d, server), word(server.Problem == "" && server.Connected), fmt.Sprint(server.Lag),
+				})
 			}
 		}
 		section(text, lines)

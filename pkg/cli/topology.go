@@ -73,7 +73,7 @@ func runTopology(ctx context.Context, o topologyOptions, args []string, out, pro
 	return o.show(out, problems, "topology", answer)
 }
 
-// colored reports whether what is written to out is seen in colours: on a terminal, unless who uses it does not want any (https://no-color.org).
+// colored reports whether out shows colours: it is a terminal, and its user has not switched colours off (https://no-color.org).
 func colored(out io.Writer) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(out)
 }

@@ -147,7 +147,9 @@ func networkBranch(t api.Topology, brief, wide bool, p paint) branch {
 		if len(subnet.Gateways) > 0 {
 			via = " via " + strings.Join(subnet.Gateways, " ")
 		}
-		router.on = append(router.on, branch{text: fmt.Sprintf("switch %s: %s%s, %s", subnet.Switch, strings.Join(subnet.CIDRs, " "), via, podsText(subnet.Pods, subnet.Nodes, wide))})
+		router.on = append(router.on, branch{
+			text: fmt.Sprintf("switch %s: %s%s, %s", subnet.Switch, strings.Join(subnet.CIDRs, " "), via, podsText(subnet.Pods, subnet.Nodes, wide)),
+		})
 	}
 	b.on = append(b.on, router)
 	if len(s.ServiceCIDRs) > 0 {

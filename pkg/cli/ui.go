@@ -46,7 +46,8 @@ It ends with Ctrl-C.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
-	f.StringArrayVarP(&o.namespaces, "namespace", "n", nil, "a namespace that may be yours to view; as often as there are some (default: that of the kubeconfig's context)")
+	f.StringArrayVarP(&o.namespaces, "namespace", "n", nil,
+		"a namespace that may be yours to view; as often as there are some (default: that of the kubeconfig's context)")
 	f.StringVar(&o.address, "address", "127.0.0.1:0", "where to listen: an address of the loopback interface, and a port; 0 is a free one")
 	f.StringVar(&o.nbAddress, "nb-address", "", "to explain, read this northbound database itself, as atoll explain does")
 	f.StringVar(&o.sbAddress, "sb-address", "", "with --nb-address: servers of the southbound database")
@@ -78,7 +79,10 @@ func runUI(ctx context.Context, o uiOptions, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("ui: %w", err)
 	}
-	page, err := ui.New(listener, ui.Config{Source: source, Namespaces: o.namespaces, Timeout: o.timeout, Offer: func(address string) { _, _ = fmt.Fprintf(out, "Open %s\n", address) }})
+	page, err := ui.New(listener, ui.Config{
+		Source: source, Namespaces: o.namespaces, Timeout: o.timeout,
+		Offer: func(address string) { _, _ = fmt.Fprintf(out, "Open %s\n", address) },
+	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

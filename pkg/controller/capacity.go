@@ -21,14 +21,18 @@ type capacityCollector struct {
 func NewCapacityCollector(engine func() *Controller) prometheus.Collector {
 	ranges, nodes := []string{"network", "subnet", "cidr"}, []string{"node", "cidr"}
 	return &capacityCollector{
-		engine:    engine,
-		leads:     prometheus.NewDesc("atoll_controller_leader", "1 while this process leads; only then it tells of capacity.", nil, nil),
-		used:      prometheus.NewDesc("atoll_subnet_addresses_used", "Addresses of a range of a subnet that are held; of the 1000 ranges that have the fewest left.", ranges, nil),
-		free:      prometheus.NewDesc("atoll_subnet_addresses_free", "Addresses of a range of a subnet that pods can still get; of the 1000 ranges that have the fewest left.", ranges, nil),
+		engine: engine,
+		leads:  prometheus.NewDesc("atoll_controller_leader", "1 while this process leads; only then it tells of capacity.", nil, nil),
+		used: prometheus.NewDesc("atoll_subnet_addresses_used",
+			"Addresses of a range of a subnet that are held; of the 1000 ranges that have the fewest left.", ranges, nil),
+		free: prometheus.NewDesc("atoll_subnet_addresses_free",
+			"Addresses of a range of a subnet that pods can still get; of the 1000 ranges that have the fewest left.", ranges, nil),
 		facesUsed: prometheus.NewDesc("atoll_node_faces_used", "Faces of a node that its pods hold.", nodes, nil),
 		faces:     prometheus.NewDesc("atoll_node_faces_free", "Faces of a node that its pods can still get.", nodes, nil),
-		pod:       prometheus.NewDesc("atoll_pods_refused", "Pods that have no port because they may not have one, or none can be had; by the reason of their Events.", []string{"reason"}, nil),
-		joined:    prometheus.NewDesc("atoll_networks_joined", "Networks of the largest set that mode Routed joins, directly and by others; 0 when none are.", nil, nil),
+		pod: prometheus.NewDesc("atoll_pods_refused",
+			"Pods that have no port because they may not have one, or none can be had; by the reason of their Events.", []string{"reason"}, nil),
+		joined: prometheus.NewDesc("atoll_networks_joined",
+			"Networks of the largest set that mode Routed joins, directly and by others; 0 when none are.", nil, nil),
 	}
 }
 

@@ -5,8 +5,8 @@
 //	                         |                                              ^                        |
 //	kube.Writer <--annotations, status, Events                              +------- changed rows ---+
 //
-// Package southbound keeps what ovn-northd does not write in the southbound database. Package mirror has the faces of pods from EndpointSlices, and
-// defaults the settings that the AtollConfig gives.
+// Package southbound keeps what ovn-northd does not write in the southbound database. Package mirror has the faces of pods from
+// EndpointSlices, and defaults the settings that the AtollConfig gives.
 //
 // Package decide decides; it knows neither API server nor database. Package engine moves: one goroutine owns what decides and
 // the graph, has at most one transaction under way, and lets what comes meanwhile gather for the next one.

@@ -13,8 +13,8 @@ import (
 // The pause before sampling is tried again, which grows from the first to the second.
 const firstSampling, lastSampling = time.Second, 30 * time.Second
 
-// Sampling has OVN sample what ACLs decide, as settings say, until ctx ends. The engine knows nothing of it: what decides what passes is written without it, and is not
-// written anew when it changes.
+// Sampling has OVN sample what ACLs decide, as settings say, until ctx ends. The engine knows nothing of it: what decides what
+// passes is written without it, and is not written anew when it changes.
 type Sampling struct {
 	Database ovsdb.Config
 	Epoch    string

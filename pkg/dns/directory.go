@@ -13,8 +13,8 @@ import (
 // apiService is the Kubernetes API's Service: the one name that exists in a Network because it has access to the infrastructure.
 var apiService = ServiceKey{Namespace: "default", Name: "kubernetes"}
 
-// Directory holds what the cluster has, and keeps the Zones of the Networks that this node serves in step with it. A
-// Network sees the Services that package visible says, those that its providers offer (offers.go), and the Kubernetes API's unless infraAccess
+// Directory holds what the cluster has, and keeps the Zones of the Networks that this node serves in step with it. A Network sees
+// the Services that package visible says, those that its providers offer (offers.go), and the Kubernetes API's unless infraAccess
 // is none.
 type Directory struct {
 	domain  string

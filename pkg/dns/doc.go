@@ -5,8 +5,8 @@
 //	pod ──▶ sockets in the Network's porthole ──▶ Server ──▶ Zone ┴▶ answer
 //	                                                 └─▶ Forwarder ──▶ the node's own resolvers
 //
-// Package names, below it, is the program atoll-dns: it follows objects, and names/sockets opens the sockets in portholes for it. The agent tells it
-// by names/call which portholes there are.
+// Package names, below it, is the program atoll-dns: it follows objects, and names/sockets opens the sockets in portholes for it.
+// The agent tells it by names/call which portholes there are.
 //
 // In go values (Service, Slice, model.Namespace, model.Network); the package knows no Kubernetes types and asks nobody.
 // The names are those of the Kubernetes DNS specification 1.1.0 (github.com/kubernetes/dns), with the extensions that

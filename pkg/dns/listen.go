@@ -185,8 +185,8 @@ func handOver(raw syscall.RawConn) error {
 	})
 }
 
-// left reports whether something is in a socket that is drained, and has it read for a while longer then. On a busy machine its time may be over before its
-// reader had a processor, and a connection in a listener that is closed is reset.
+// left reports whether something is in a socket that is drained, and has it read for a while longer then. On a busy machine its
+// time may be over before its reader had a processor, and a connection in a listener that is closed is reset.
 func left(socket syscall.Conn, readUntil func(time.Time) error) bool {
 	raw, err := socket.SyscallConn()
 	if err != nil {

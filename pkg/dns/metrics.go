@@ -36,7 +36,8 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		}, []string{"network", "rcode"}),
 		forwards: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atoll_dns_forwards_total",
-			Help: "DNS questions about names outside of the cluster: answered by the node's resolvers, cached, failed, or limited (too many at once).",
+			Help: "DNS questions about names outside of the cluster: answered by the node's resolvers, cached, failed, " +
+				"or limited (too many at once).",
 		}, []string{"network", "result"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "atoll_dns_seconds",

@@ -55,9 +55,10 @@ func (d *Directory) refresh(s *served, key ServiceKey) {
 	s.zone.set(key, newRecords(service, addresses, from))
 }
 
-// virtual are the addresses that a Service's name stands for in a Network, and in those consumers that dial addresses of its own ranges: its ClusterIPs, but where it has an address of
-// the Network's own, that one instead of the ClusterIP of the same IP family. It has some in the Network of its namespace
-// only, and out of that Network's ranges: so much of what is written on a Service is checked here again.
+// virtual are the addresses that a Service's name stands for in a Network, and in those consumers that dial addresses of its own
+// ranges: its ClusterIPs, but where it has an address of the Network's own, that one instead of the ClusterIP of the same IP
+// family. It has some in the Network of its namespace only, and out of that Network's ranges: so much of what is written on a
+// Service is checked here again.
 //
 // The Kubernetes API has an address that pods of a Network of IPv6 alone can dial, if the cluster gave it none.
 func (d *Directory) virtual(n *model.Network, service *Service) []netip.Addr {

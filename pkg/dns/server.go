@@ -72,9 +72,11 @@ type Server struct {
 
 func newServer(o options) *Server {
 	s := &Server{
-		zone:        o.zone,
-		ranges:      localRanges(),
-		forward:     &forwarder{resolvers: o.resolvers, cache: newCache(o.limits.CacheBytes), slots: newSlots(o.limits.Forwards, o.limits.ForwardsEach)},
+		zone:   o.zone,
+		ranges: localRanges(),
+		forward: &forwarder{
+			resolvers: o.resolvers, cache: newCache(o.limits.CacheBytes), slots: newSlots(o.limits.Forwards, o.limits.ForwardsEach),
+		},
 		connections: newSlots(o.limits.Connections, o.limits.ConnectionsEach),
 		rate:        rate.NewLimiter(o.limits.Queries, o.limits.Burst),
 		counters:    o.counters,

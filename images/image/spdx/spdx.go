@@ -1,7 +1,7 @@
 // Package spdx writes what an image consists of as a document of SPDX 2.3 (https://spdx.github.io/spdx-spec/v2.3/) in JSON.
 //
-// In flow the image's digests, the build information of its Go programs and the control data of its Debian packages, out flows one document. The
-// same input gives the same bytes.
+// In flow the image's digests, the build information of its Go programs and the control data of its Debian packages, out flows
+// one document. The same input gives the same bytes.
 package spdx
 
 import (
@@ -87,7 +87,8 @@ func (d *document) platform(image Image, whole string, platform Platform) {
 	digits := strings.TrimPrefix(platform.Digest, "sha256:")
 	one := d.add(pack{
 		ID: "Image-" + image.Name + "-" + platform.Name, Name: image.Name + " for " + platform.Name, Version: image.Version, Purpose: "CONTAINER",
-		Download: image.Source, Declared: none, Sums: sha256(digits), References: purl("pkg:oci/" + image.Name + "@sha256%3A" + digits + "?arch=" + arch),
+		Download: image.Source, Declared: none, Sums: sha256(digits),
+		References: purl("pkg:oci/" + image.Name + "@sha256%3A" + digits + "?arch=" + arch),
 	})
 	d.relate(one, "VARIANT_OF", whole)
 	d.relate(whole, "CONTAINS", one)
@@ -101,7 +102,8 @@ func (d *document) platform(image Image, whole string, platform Platform) {
 			about += " " + strings.Trim(sourceVersion, "()")
 		}
 		d.relate(one, "CONTAINS", d.add(pack{
-			ID: "Debian-" + p.Name + "-" + p.Version + "-" + p.Architecture, Name: p.Name, Version: p.Version, Supplier: "Organization: Debian", Download: none,
+			ID: "Debian-" + p.Name + "-" + p.Version + "-" + p.Architecture, Name: p.Name, Version: p.Version, Supplier: "Organization: Debian",
+			Download: none,
 			Homepage: p.Homepage, Declared: none, About: about, Sums: sha256(p.SHA256),
 			References: purl("pkg:deb/debian/" + escape(p.Name) + "@" + escape(p.Version) + "?arch=" + p.Architecture + "&distro=" + p.Suite),
 		}))
@@ -111,8 +113,9 @@ func (d *document) platform(image Image, whole string, platform Platform) {
 func (d *document) program(image, platform string, p Program) {
 	main := p.Info.Main
 	program := d.add(pack{
-		ID: "Program-" + p.Name + "-" + platform, Name: p.Name, Version: main.Version, Purpose: "APPLICATION", Download: none, Declared: "Apache-2.0",
-		Sums: sha256(p.SHA256), References: module(main.Path, main.Version),
+		ID: "Program-" + p.Name + "-" + platform, Name: p.Name, Version: main.Version, Purpose: "APPLICATION", Download: none,
+		Declared: "Apache-2.0",
+		Sums:     sha256(p.SHA256), References: module(main.Path, main.Version),
 	})
 	d.relate(image, "CONTAINS", program)
 	modules := []debug.Module{{Path: "stdlib", Version: strings.TrimPrefix(p.Info.GoVersion, "go")}}

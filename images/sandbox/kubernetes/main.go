@@ -40,7 +40,8 @@ func main() {
 	name := filepath.Base(os.Args[0])
 	newCommand, ok := programs[name]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "kube: called as %q; link it to one of kube-apiserver, kube-controller-manager, kube-scheduler, kube-proxy, kubelet, kubectl\n", name)
+		fmt.Fprintf(os.Stderr,
+			"kube: called as %q; link it to one of kube-apiserver, kube-controller-manager, kube-scheduler, kube-proxy, kubelet, kubectl\n", name)
 		os.Exit(2)
 	}
 	command := newCommand()

@@ -136,7 +136,8 @@ func checkFaces(a model.Attachment) error {
 		return nil
 	}
 	if len(a.Faces) != len(a.Addresses) || a.NetworkUID == "" {
-		return fmt.Errorf("attachment of %s has %d faces for %d addresses of Network %q", a.Interface, len(a.Faces), len(a.Addresses), a.NetworkUID)
+		return fmt.Errorf("attachment of %s has %d faces for %d addresses of Network %q", a.Interface, len(a.Faces), len(a.Addresses),
+			a.NetworkUID)
 	}
 	for i, face := range a.Faces {
 		if own := a.Addresses[i].Addr(); !isHost(face) || face.Is4() != own.Is4() {

@@ -159,7 +159,8 @@ func (f *Flows) keepTold(now time.Time) {
 func (f *Flows) again(q model.FlowQuestion, now time.Time) []model.Flow {
 	out := []model.Flow{}
 	for _, row := range f.told {
-		if flow := f.flow(row.key.datapath, row.time.Truncate(time.Minute), row.key.key, row.count); now.Sub(row.time) <= q.Again && q.Asks(flow) {
+		if flow := f.flow(row.key.datapath, row.time.Truncate(time.Minute), row.key.key, row.count); now.Sub(row.time) <= q.Again &&
+			q.Asks(flow) {
 			out = append(out, flow)
 		}
 	}

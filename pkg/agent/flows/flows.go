@@ -1,4 +1,5 @@
-// Package flows keeps who talked to whom on a node in the last hour, and what policies decided about it: what Open vSwitch samples where ACLs of OVN judge.
+// Package flows keeps who talked to whom on a node in the last hour, and what policies decided about it: what Open vSwitch
+// samples where ACLs of OVN judge.
 //
 //	Open vSwitch --IPFIX, loopback--> records --> store: minutes of each switch, bounded
 //	southbound database --> whose an ACL and a switch are          |
@@ -81,7 +82,8 @@ type Flows struct {
 	followers map[*asker]struct{}
 	// fresh is what came since followers were told; beyond what maxFresh bounds nothing is in it.
 	fresh map[freshKey]*count
-	// told is what followers were told, the oldest first, for who goes on with what another has followed. followed is when somebody followed last.
+	// told is what followers were told, the oldest first, for a follower that continues another connection. followed is when
+	// somebody followed last.
 	told     []toldRow
 	followed time.Time
 	// on: Open vSwitch is asked for samples; trouble is why it takes none, as far as it says so.
@@ -215,7 +217,8 @@ func (f *Flows) podOf(datapath uint32, k key) string {
 	}
 	pod, known := f.names.known.Ports[ovsdb.PortAddress{Datapath: datapath, Address: address}]
 	if !known || !f.config.Lives(pod) {
-		// It is new, or the address is another pod's now. Or it is no pod's, as a router's is none: then asking now and then is all that it costs.
+		// The address is new, or belongs to another pod now. Or it belongs to no pod, as a router's address: then it costs a question
+		// now and then.
 		f.names.missed = true
 		return ""
 	}

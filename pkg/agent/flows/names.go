@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// askAge is how old what is known of the southbound database must be before it is asked anew for something unknown: it costs its server a look at each logical flow
-	// that judges. askAgeNow is the same while a person waits.
+	// askAge is the age at which the southbound database is read again because something is unknown. A read costs the server a look
+	// at each logical flow that judges. askAgeNow is the same while a person waits.
 	askAge    = 10 * time.Second
 	askAgeNow = 2 * time.Second
 )
@@ -27,7 +27,8 @@ type names struct {
 	unread error
 }
 
-// learn takes in what the database has. What was known before stays as long as the store has rows of it: a policy that has gone still decided what it decided.
+// learn takes in what the database has. Earlier names stay as long as the store has rows with them: a policy that is gone still
+// decided what it decided.
 func (n *names) learn(found ovsdb.Sampled, s *store, now time.Time) {
 	points := map[uint32]bool{}
 	for _, h := range s.switches {

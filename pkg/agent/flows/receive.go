@@ -27,8 +27,8 @@ type received struct {
 	records, malformed, unknown atomic.Uint64
 }
 
-// listen opens a socket on the loopback interface and on no other. A destination of 127.0.0.1 alone would not do: with route_localnet, which kube-proxy
-// switches on, the kernel takes packets to it from other interfaces, too.
+// listen opens a socket on the loopback interface and on no other. A destination of 127.0.0.1 alone would not do: with
+// route_localnet, which kube-proxy switches on, the kernel takes packets to it from other interfaces, too.
 func listen(ctx context.Context) (net.PacketConn, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var problem error

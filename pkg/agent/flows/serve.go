@@ -14,8 +14,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// ServeHTTP answers who asks for flows: one JSON object a line. ?network= and ?namespace= may come several times; ?pod=, ?since=, ?drops=true and ?follow=true as
-// in model.FlowQuestion.
+// ServeHTTP answers questions about flows with one JSON object per line. ?network= and ?namespace= may be repeated; ?pod=,
+// ?since=, ?drops=true and ?follow=true are as in model.FlowQuestion.
 func (f *Flows) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q, err := questionOf(r.URL.Query())
 	if err != nil {

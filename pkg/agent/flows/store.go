@@ -68,8 +68,8 @@ func (h *history) newest(begins time.Time) map[key]*count {
 	return h.minutes[len(h.minutes)-1].rows
 }
 
-// store keeps the last hour by the key of the datapath of a switch, of which each Network has its own. It is bounded: when it is full, the oldest minutes
-// of those switches go which have most. So a tenant that floods loses what he himself has.
+// store keeps the last hour by the key of the datapath of a switch, of which each Network has its own. It is bounded: when it is
+// full, the oldest minutes of those switches go which have most. So a tenant that floods loses what he himself has.
 type store struct {
 	switches map[uint32]*history
 	rows     int
@@ -146,8 +146,8 @@ func (l *largest) Pop() any {
 	return last
 }
 
-// makeRoom lets oldest minutes go when there is no room: always from the switch that has most rows, and several at once, so that this is seldom. False when there
-// is nothing older than the minute that is.
+// makeRoom drops the oldest minutes when there is no room, always from the switch that has most rows, and several at once, so
+// that this is rare. It returns false when nothing is older than the current minute.
 func (s *store) makeRoom(begins time.Time) bool {
 	if s.rows < maxRows {
 		return true

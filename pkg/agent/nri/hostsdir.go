@@ -226,7 +226,8 @@ func sharedMount(mountinfo string, id uint64) bool {
 	return false
 }
 
-// RemoveHostsDir removes a directory that OpenHostsDir made, with the files of all pods. No plugin may run. That it is not there is no error.
+// RemoveHostsDir removes a directory that OpenHostsDir made, with the files of all pods. No plugin may run. That it is not there
+// is no error.
 func RemoveHostsDir(path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/porthole"
 )
 
-// Source is who begins connections: an address in a Network. That of pods without faces, which have their node's own stack for a porthole, is empty.
+// Source is who begins connections: an address in a Network. That of pods without faces, which have their node's own stack for a
+// porthole, is empty.
 type Source struct {
 	NetworkUID string
 	Address    netip.Addr

@@ -11,16 +11,18 @@ import (
 const (
 	// lossSettles is how long after a loss it is looked what has gone: most come several at a time, and are somebody's own doing.
 	lossSettles = 20 * time.Millisecond
-	// lossPause is between two repairs, so that whoever takes something away again and again does not keep the node busy. After each that fails it is twice
-	// as long, up to longestPause: one that fails halfway looks at all portholes, and what it takes and makes is a loss again. A sweep tries it, too.
+	// lossPause is between two repairs, so that whoever takes something away again and again does not keep the node busy. After each
+	// that fails it is twice as long, up to longestPause: one that fails halfway looks at all portholes, and what it takes and makes
+	// is a loss again. A sweep tries it, too.
 	lossPause, longestPause = time.Second, time.Minute
 )
 
 // SweptLoss is what metrics call the repair of what the kernel took away with something else, or others on the node removed.
 const SweptLoss = "loss"
 
-// FollowLosses mends what goes on the node that portholes need, as soon as it goes, whenever it is known whom portholes are for: addresses, routes and links, by
-// a network manager or by hand, with what the kernel takes along, and rules, when a firewall is loaded anew. It ends with ctx.
+// FollowLosses mends what goes on the node that portholes need, as soon as it goes, whenever it is known whom portholes are for:
+// addresses, routes and links, by a network manager or by hand, with what the kernel takes along, and rules, when a firewall is
+// loaded anew. It ends with ctx.
 func (p *Portholes) FollowLosses(ctx context.Context, known func() bool) error {
 	lost := wake.NewSignal()
 	followed := make(chan struct{})

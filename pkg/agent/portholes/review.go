@@ -13,7 +13,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
-// Review names what of the portholes, and of the node's own side, Sweep would change, and says how many portholes it has looked at. It changes nothing.
+// Review names what Sweep would change of the portholes and of the node's own side, and how many portholes it has checked. It
+// changes nothing.
 func (p *Portholes) Review(ctx context.Context) (out []model.NodeDifference, looked int, err error) {
 	review, err := p.Keeper.Review()
 	if err != nil {
@@ -122,7 +123,9 @@ func (p *Portholes) portDiffers(ctx context.Context, want vswitch.Port) ([]model
 func PortDifferences(have, want vswitch.Port) (out []model.NodeDifference) {
 	object := "Interface " + want.Name
 	if should, is := have.Unlike(want); len(should) > 0 {
-		out = append(out, model.NodeDifference{Kind: model.InterfaceDiffers, Object: object, Want: strings.Join(should, " "), Have: strings.Join(is, " ")})
+		out = append(out, model.NodeDifference{
+			Kind: model.InterfaceDiffers, Object: object, Want: strings.Join(should, " "), Have: strings.Join(is, " "),
+		})
 	}
 	if have.Problem != "" {
 		out = append(out, model.NodeDifference{Kind: model.InterfaceDiffers, Object: object + " error", Have: have.Problem})

@@ -56,7 +56,8 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		c.failures.Inc()
 	}
 	for series, packets := range seriesOf(counts, maxSeries) {
-		to <- prometheus.MustNewConstMetric(c.packets, prometheus.CounterValue, float64(packets), series.network, series.policy, series.direction, series.verdict)
+		to <- prometheus.MustNewConstMetric(c.packets, prometheus.CounterValue, float64(packets), series.network, series.policy, series.direction,
+			series.verdict)
 	}
 	c.failures.Collect(to)
 }

@@ -10,8 +10,8 @@ import (
 
 // SetNode records a node. Its heartbeats are no news.
 //
-// What the node itself was given it has until the controller gives it something else, or another node: while its Node is not there, or lacks the annotation, its
-// pods go on, and would lose faces, the API and the way out with the node's address.
+// What the node itself was given it has until the controller gives it something else, or another node: while its Node is not
+// there, or lacks the annotation, its pods go on, and would lose faces, the API and the way out with the node's address.
 func (w *World) SetNode(n *model.Node) {
 	w.update(func() bool {
 		delete(w.gone, n.Name)
@@ -27,8 +27,8 @@ func (w *World) SetNode(n *model.Node) {
 	})
 }
 
-// DropNode notes that a Node has gone. Another node's is kept until Expire ends it, since its pods and its kubelet often go on, unless it is shut out, or nobody
-// knows who is; the node's own without an end.
+// DropNode notes that a Node has gone. Another node's is kept until Expire ends it, since its pods and its kubelet often go on,
+// unless it is shut out, or nobody knows who is; the node's own without an end.
 func (w *World) DropNode(name string, now time.Time) {
 	w.update(func() bool {
 		if name != w.self {

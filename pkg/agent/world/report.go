@@ -30,8 +30,8 @@ func (w *World) DropReport(node string) {
 	})
 }
 
-// heard are the reports that count: those of nodes whose Nodes do. Kubernetes deletes a report along with its Node only if the report says that it is the Node's,
-// which the node's agent writes. It is called with the lock held.
+// heard returns the reports that count: those of nodes whose Nodes count. Kubernetes deletes a report together with its Node only
+// if the report names the Node as its owner, and the node's agent writes that. The lock must be held.
 func (w *World) heard() []*model.NodeReport {
 	out := make([]*model.NodeReport, 0, len(w.reports))
 	for node, r := range w.reports {

@@ -10,8 +10,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
-// databasePorts are those of OVN's databases where nothing else is said, and of the servers of each among themselves: northbound and southbound (ovn-ctl(8));
-// and the one at which package central serves the southbound database with all rights (FullPort), which no node's ovn-remote names.
+// databasePorts are those of OVN's databases where nothing else is said, and of the servers of each among themselves: northbound
+// and southbound (ovn-ctl(8)); and the one at which package central serves the southbound database with all rights (FullPort),
+// which no node's ovn-remote names.
 var databasePorts = []uint16{6641, 6642, 6643, 6644, 16642, 16643, 16644}
 
 // underlay is what OVN itself uses, as this node has it.
@@ -34,8 +35,9 @@ func (w *World) SetUnderlay(u vswitch.Underlay, links map[netip.Addr]string) {
 	})
 }
 
-// shown are the nodes' addresses in the API: whoever has direct access reaches those. A kubelet writes its Node's addresses: one at which OVN has
-// another node's tunnel does not count, since a stolen node would open that tunnel's address to pods. It is called with the lock held.
+// shown are the nodes' addresses in the API: whoever has direct access reaches those. A kubelet writes its Node's addresses: one
+// at which OVN has another node's tunnel does not count, since a stolen node would open that tunnel's address to pods. It is
+// called with the lock held.
 func (w *World) shown() map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for name, n := range w.nodes {
@@ -48,8 +50,9 @@ func (w *World) shown() map[netip.Addr]bool {
 	return out
 }
 
-// tunnelOf is the node whose tunnel has an address, as OVN has it and not as nodes' agents say: these could close another node's own address. Empty when it
-// is no tunnel's, or that of a chassis which has no Node of its name. It is called with the lock held.
+// tunnelOf returns the node whose tunnel has an address, according to OVN. It does not use nodes' reports, because an agent could
+// close another node's own address by a report. It is empty when no tunnel has the address, or no Node has the name of the
+// tunnel's chassis. The lock must be held.
 func (w *World) tunnelOf(a netip.Addr) string {
 	if slices.Contains(w.underlay.Own, a) {
 		return w.self
@@ -60,8 +63,8 @@ func (w *World) tunnelOf(a netip.Addr) string {
 	return ""
 }
 
-// closed is what no Network's pods reach, whatever access it has: tunnels' addresses and the machines of the databases, but for those by which the
-// API knows a node. It is called with the lock held.
+// closed returns what no Network's pods reach, whatever access they have: addresses of tunnels and of the databases' machines,
+// except those by which the API knows a node. The lock must be held.
 func (w *World) closed() []netip.Prefix {
 	out, shown := slices.Clone(w.infra.Closed), w.shown()
 	for _, a := range w.isolated() {

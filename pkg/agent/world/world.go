@@ -1,6 +1,6 @@
 // Package world holds what of the cluster decides what a node does for its pods. In flow Networks, nodes and their reports, the
-// Kubernetes API's addresses and what OVN uses, as they were last seen; out flow descriptions of portholes and of the node's own side, which
-// package porthole makes, and why a pod cannot have one yet.
+// Kubernetes API's addresses and what OVN uses, as they were last seen; out flow descriptions of portholes and of the node's own
+// side, which package porthole makes, and why a pod cannot have one yet.
 //
 // Nothing is kept that a restart would need, and nothing is done here.
 package world

@@ -6,7 +6,8 @@ import (
 )
 
 // assignment matches what stands before a value that may be a secret: key=, key: , "key":, \"key\":, and, as its group, --key with a space.
-var assignment = regexp.MustCompile(`(?i)(?:--|\b)(?:[\w.-]*(?:` + keyWords + `)[\w.-]*|(?:[\w.-]*[-_.])?(?:` + keyNames + `))\\?["']?\s*[=:]\s*|` +
+var assignment = regexp.MustCompile(`(?i)(?:--|\b)(?:[\w.-]*(?:` + keyWords + `)[\w.-]*|(?:[\w.-]*[-_.])?(?:` + keyNames +
+	`))\\?["']?\s*[=:]\s*|` +
 	`(--(?:[\w.-]*(?:` + keyWords + `)[\w.-]*|(?:[\w.-]*[-_.])?(?:` + keyNames + `))\s+)`)
 
 // another matches what ends a value without quotes before its line does: the next key= or --flag.
@@ -15,15 +16,15 @@ var another = regexp.MustCompile(`\s+(?:[A-Za-z_][\w.-]*=|--[A-Za-z])`)
 // literal matches a value of JSON's that has no quotes, and what follows it there.
 var literal = regexp.MustCompile(`^(-?\d[\d.eE+-]*|true|false|null|\[\]|\{\})\s*(?:,\s*\\?"|[}\]]+(?:[\s,"'\\]|$))`)
 
-// block matches the first line of a value of YAML's whose text is in the lines below, as far as they are indented (YAML 1.2, 8.1); beginning matches what
-// stands before its key.
+// block matches the first line of a value of YAML's whose text is in the lines below, as far as they are indented (YAML 1.2,
+// 8.1); beginning matches what stands before its key.
 var (
 	block     = regexp.MustCompile(`[|>][-+0-9]*[ \t\r]*(?:#.*)?$`)
 	beginning = regexp.MustCompile(`^[ \t]*(?:-[ \t]+)*`)
 )
 
-// assigned removes values of keys that name secrets. A value may have spaces, quotes and whatever else: where it is not known where one ends, more is
-// removed than need be.
+// assigned removes values of keys that name secrets. A value may have spaces, quotes and whatever else: where it is not known
+// where one ends, more is removed than need be.
 func assigned(s string) string {
 	var out strings.Builder
 	endless := endless{}
@@ -92,8 +93,8 @@ func endOfBlock(s string, key, end int) int {
 	return end
 }
 
-// endOfQuoted is behind the quote that ends a value which begins with one, or 0 if none does: it is not escaped, and stands before something that
-// is not of the value.
+// endOfQuoted is the place behind the quote that ends a value which begins with one, or 0 if no quote ends it. The quote that
+// ends a value is not escaped, and stands before something that is not part of the value.
 func (e endless) endOfQuoted(s, quote string, value int) int {
 	if e[quote] == nil {
 		e[quote] = make([]bool, len(s))
@@ -117,8 +118,8 @@ func (e endless) endOfQuoted(s, quote string, value int) int {
 	return 0
 }
 
-// escaped is the length of what a text begins with, if that is a quote or a backslash that does not count: written twice, as a shell has one within
-// quotes, or behind a backslash, which is itself behind one where the quotes are.
+// escaped is the length of an escaped quote or backslash at the beginning of a text, or 0. It is escaped if it is written twice,
+// as in a shell's quotes, or if it is behind a backslash, which is itself behind one where the quotes are.
 func escaped(s, quote string) int {
 	const doubled = 2
 	switch behind, has := strings.CutPrefix(s, strings.TrimRight(quote, `"'`)+`\`); {

@@ -12,7 +12,8 @@ const removed = "(removed)"
 // kubectl.kubernetes.io/last-applied-configuration holds a whole object.
 var keptAnnotations = []string{"atoll.dev/", "k8s.v1.cni.cncf.io/network-status"}
 
-// keyWords are parts of keys whose value may be a secret, and keyNames such keys as a whole, since others have them as a part: authority, passed.
+// keyWords are parts of keys whose value may be a secret, and keyNames such keys as a whole, since others have them as a part:
+// authority, passed.
 const (
 	keyWords = `passw(?:or)?d|passphrase|pwd|secret|token|api[-_.]?key|access[-_.]?key|account[-_.]?key|private[-_.]?key|credential|authorization|cookie|bearer|client[-_.]?key|signature`
 	keyNames = `auth|pass|sig`
@@ -41,14 +42,18 @@ var texts = []struct {
 	// JSON Web Tokens, as ServiceAccounts have them. (RFC 7519.)
 	{regexp.MustCompile(`eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`), removed},
 	{regexp.MustCompile(`(?i)\b(bearer|basic|negotiate)\s+[A-Za-z0-9+/=._~-]{8,}`), "$1 " + removed},
-	// The user part of a URL (RFC 3986, section 3.2.1), also where the password has what a URL has not: the longest. What follows a colon and is a
-	// port, with a path, ends at a space.
+	// The user part of a URL (RFC 3986, section 3.2.1), also where the password has what a URL has not: the longest. What follows a
+	// colon and is a port, with a path, ends at a space.
 	{longest(`([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/\s@"']+|[^\s/@:]*:(?:\S*|[^\n/]*|[^\d\n][^\n]*))@`), "$1" + removed + "@"},
 	// Tokens that kubeadm and clouds give.
 	{regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`), removed},
 	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`), removed},
-	// Tokens that say by their first letters whose they are: GitHub, GitLab, Slack, models' APIs, Stripe, npm, PyPI, Docker, Vault, Google, DigitalOcean.
-	{regexp.MustCompile(`\b(?:gh[opusr]_|github_pat_|gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-|xox[a-z]-|xapp-|sk-|[rs]k_(?:live|test)_|npm_|pypi-|dckr_pat_|hv[sbr]\.|AIza|ya29\.|do[por]_v1_)[A-Za-z0-9_.-]{10,}`), removed},
+	// Tokens that say by their first letters whose they are: GitHub, GitLab, Slack, models' APIs, Stripe, npm, PyPI, Docker, Vault,
+	// Google, DigitalOcean.
+	{
+		regexp.MustCompile(
+			`\b(?:gh[opusr]_|github_pat_|gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-|xox[a-z]-|xapp-|sk-|[rs]k_(?:live|test)_|npm_|pypi-|dckr_pat_|hv[sbr]\.|AIza|ya29\.|do[por]_v1_)[A-Za-z0-9_.-]{10,}`), removed,
+	},
 }
 
 func longest(pattern string) *regexp.Regexp {
@@ -75,7 +80,8 @@ func (remover) text(s string) string {
 	return assigned(s)
 }
 
-// object removes values of environment variables, of annotations that are not ours and of keys that name secrets, and what looks like one anywhere else.
+// object removes values of environment variables, of annotations that are not ours and of keys that name secrets, and what looks
+// like one anywhere else.
 func (r remover) object(o map[string]any) {
 	for key, value := range o {
 		switch {

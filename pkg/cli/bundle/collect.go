@@ -62,7 +62,8 @@ type collector struct {
 	namespaces []string
 }
 
-// Write collects, writes the archive, and returns what its manifest says. Its error is that nothing could be read, or that the archive could not be written.
+// Write collects, writes the archive, and returns its manifest. It fails if nothing could be read or the archive could not be
+// written.
 func Write(ctx context.Context, o Options, to io.Writer) (Manifest, error) {
 	return write(ctx, o, to, remover{})
 }
@@ -72,7 +73,12 @@ func write(ctx context.Context, o Options, to io.Writer, clean cleaner) (Manifes
 	if err != nil {
 		return Manifest{}, err
 	}
-	c := &collector{archive: archive{clean: clean, manifest: Manifest{Created: o.Now.UTC().Truncate(time.Second), Version: o.Version, Missing: []Missing{}}, texts: map[string][]byte{}}, Options: o}
+	c := &collector{
+		archive: archive{
+			clean: clean, manifest: Manifest{Created: o.Now.UTC().Truncate(time.Second), Version: o.Version, Missing: []Missing{}},
+			texts: map[string][]byte{},
+		}, Options: o,
+	}
 	if c.client, err = kubernetes.NewForConfig(cfg); err != nil {
 		return Manifest{}, fmt.Errorf("make API client: %w", err)
 	}
@@ -97,7 +103,11 @@ func write(ctx context.Context, o Options, to io.Writer, clean cleaner) (Manifes
 		what string
 		do   func(context.Context)
 	}{
-		{"answers of inspect.atoll.dev", c.answers}, {"objects", c.objectsOfKinds}, {"Events", c.events}, {"pods and logs", c.programs}, {"OVN's databases", c.databases},
+		{"answers of inspect.atoll.dev", c.answers},
+		{"objects", c.objectsOfKinds},
+		{"Events", c.events},
+		{"pods and logs", c.programs},
+		{"OVN's databases", c.databases},
 	} {
 		o.Note(step.what)
 		step.do(ctx)
@@ -194,10 +204,12 @@ type kind struct {
 func kinds() []kind {
 	const atoll = "atoll.dev"
 	return append([]kind{
-		of(atoll, "v1alpha1", "networks", "Networks"), of(atoll, "v1alpha1", "tenants", "Tenants"), of(atoll, "v1alpha1", "atollconfigs", "the cluster's settings"),
+		of(atoll, "v1alpha1", "networks", "Networks"), of(atoll, "v1alpha1", "tenants", "Tenants"), of(atoll, "v1alpha1", "atollconfigs",
+			"the cluster's settings"),
 		of(atoll, "v1alpha1", "networkviews", "NetworkViews").inNamespaces(), of(atoll, "v1alpha1", "nodereports", "reports of nodes"),
 		of("", "v1", "nodes", "nodes"), of("", "v1", "namespaces", "namespaces"), of("", "v1", "services", "Services").inNamespaces(),
-		of("discovery.k8s.io", "v1", "endpointslices", "EndpointSlices").inNamespaces(), of("apiregistration.k8s.io", "v1", "apiservices", "APIServices"),
+		of("discovery.k8s.io", "v1", "endpointslices", "EndpointSlices").inNamespaces(), of("apiregistration.k8s.io", "v1", "apiservices",
+			"APIServices"),
 	}, policyKinds()...)
 }
 
@@ -240,7 +252,9 @@ func (c *collector) listSome(ctx context.Context, k kind) (out []any) {
 }
 
 // list reads objects in pages, those that are wanted; one more than are taken at most.
-func (c *collector) list(ctx context.Context, resource schema.GroupVersionResource, namespace string, want func(map[string]any) bool) (out []any, err error) {
+func (c *collector) list(
+	ctx context.Context, resource schema.GroupVersionResource, namespace string, want func(map[string]any) bool,
+) (out []any, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	o := meta.ListOptions{Limit: pageSize}

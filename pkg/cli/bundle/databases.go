@@ -18,7 +18,9 @@ import (
 
 // databases are dumped table by table, each row a line of JSON.
 func (c *collector) databases(ctx context.Context) {
-	for _, d := range []struct{ database, name string }{{api.DatabaseNorthbound, ovsdb.NorthboundDatabase}, {api.DatabaseSouthbound, ovsdb.SouthboundDatabase}} {
+	for _, d := range []struct{ database, name string }{
+		{api.DatabaseNorthbound, ovsdb.NorthboundDatabase}, {api.DatabaseSouthbound, ovsdb.SouthboundDatabase},
+	} {
 		what := "dump of OVN's " + d.database + " database"
 		if !c.Databases {
 			c.miss(what, errors.New("it was not asked for (--databases)"))
@@ -57,7 +59,8 @@ func (c *collector) dump(ctx context.Context, database, name string) error {
 	}
 	for _, table := range slices.Sorted(maps.Keys(schema.Tables)) {
 		if made[table] {
-			c.miss(fmt.Sprintf("table %s of %s", table, name), errors.New("it may be very large, and ovn-northd makes it of the northbound database. Next: atoll sbctl lflow-list NETWORK/SUBNET"))
+			c.miss(fmt.Sprintf("table %s of %s", table, name),
+				errors.New("it may be very large, and ovn-northd makes it of the northbound database. Next: atoll sbctl lflow-list NETWORK/SUBNET"))
 			continue
 		}
 		var results []struct {
@@ -79,7 +82,10 @@ func (c *collector) dump(ctx context.Context, database, name string) error {
 
 // table puts a table's rows into the archive.
 func (c *collector) table(database, table string, rows []map[string]any) {
-	f := File{Name: fmt.Sprintf("databases/%s/%s.json", database, table), What: fmt.Sprintf("table %s of OVN's %s database", table, database), Items: len(rows)}
+	f := File{
+		Name: fmt.Sprintf("databases/%s/%s.json", database, table), What: fmt.Sprintf("table %s of OVN's %s database", table, database),
+		Items: len(rows),
+	}
 	var out bytes.Buffer
 	for i, row := range rows {
 		c.row(row)
@@ -98,7 +104,8 @@ func (c *collector) table(database, table string, rows []map[string]any) {
 	c.add(f, out.Bytes())
 }
 
-// row removes what may be a secret from a row. A map is a list of pairs there, of which the first says what the second is. (RFC 7047, section 5.1.)
+// row removes what may be a secret from a row. A map is a list of pairs there, of which the first says what the second is. (RFC
+// 7047, section 5.1.)
 func (c *collector) row(row map[string]any) {
 	for column, value := range row {
 		list, is := value.([]any)

@@ -6,6 +6,6 @@
 //
 // It works with whatever rights the user has: what he may not read is missing, and the manifest says so with the reason.
 //
-// What must stay true: nothing gets into the archive that has not been through clean; Secrets and ConfigMaps are never read; nothing is written to the cluster; each file is bounded, and
-// the manifest says where one was cut.
+// What must stay true: nothing gets into the archive that has not been through clean; Secrets and ConfigMaps are never read;
+// nothing is written to the cluster; each file is bounded, and the manifest says where one was cut.
 package bundle

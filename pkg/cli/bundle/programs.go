@@ -51,7 +51,8 @@ func (c *collector) programs(ctx context.Context) {
 		return
 	}
 	if len(pods.Items) == 0 {
-		c.miss("Atoll's pods, and their logs", fmt.Errorf("there are no pods in namespace %s: its programs run elsewhere, or in another namespace (--namespace)", c.Namespace))
+		c.miss("Atoll's pods, and their logs",
+			fmt.Errorf("there are no pods in namespace %s: its programs run elsewhere, or in another namespace (--namespace)", c.Namespace))
 		return
 	}
 	c.objects(File{Name: "objects/atoll-pods.yaml", What: "Atoll's pods"}, anys(pods.Items))
@@ -77,7 +78,8 @@ func (c *collector) log(ctx context.Context, pod, container string, previous boo
 	if previous {
 		f.Name, f.What = fmt.Sprintf("logs/%s/%s.previous.log", pod, container), f.What+", before it was restarted"
 	}
-	stream, err := c.client.CoreV1().Pods(c.Namespace).GetLogs(pod, &core.PodLogOptions{Container: container, Previous: previous, Timestamps: true, TailLines: new(int64(logLines))}).Stream(ctx)
+	stream, err := c.client.CoreV1().Pods(c.Namespace).GetLogs(pod,
+		&core.PodLogOptions{Container: container, Previous: previous, Timestamps: true, TailLines: new(int64(logLines))}).Stream(ctx)
 	if err != nil {
 		c.miss(f.What, err)
 		return

@@ -172,7 +172,8 @@ func takesPods(n corev1.Node) bool {
 	})
 }
 
-// withoutNetwork is what the kubelet says of a node that it does not give pods to because its network plugin is not ready; empty if it does not say so.
+// withoutNetwork is the kubelet's message about a node that gets no pods because its network plugin is not ready. It is empty if
+// there is no such message.
 func withoutNetwork(n corev1.Node) string {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "NetworkReady=false") {

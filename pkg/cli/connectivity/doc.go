@@ -8,6 +8,7 @@
 //	     -> answers: pods are asked by exec      (cluster.go)
 //	     -> results                              (judge.go), pure
 //
-// What must stay true: whatever it makes has its label and one of its names, and it removes nothing that has not both. Its pods run nothing but
-// package probe, with the rights of the strictest Pod Security level. A path counts as open only when the very pod answered that should, and as shut when nobody did.
+// What must stay true: whatever it makes has its label and one of its names, and it removes nothing that has not both. Its pods
+// run nothing but package probe, with the rights of the strictest Pod Security level. A path counts as open only when the very
+// pod answered that should, and as shut when nobody did.
 package connectivity

@@ -79,7 +79,8 @@ func skip(p path) Result {
 // started is the result of a pod's start: the kubelet makes it Ready by an HTTP probe.
 func started(p pod) Result {
 	r := Result{
-		From: "kubelet " + p.node, Path: "pod " + p.String() + " starts, and an HTTP probe finds it", Expected: "Ready", Seen: "Ready", Verdict: OK,
+		From: "kubelet " + p.node, Path: "pod " + p.String() + " starts, and an HTTP probe finds it", Expected: "Ready", Seen: "Ready",
+		Verdict: OK,
 		Seconds: p.took.Seconds(),
 	}
 	if !p.ready {
@@ -90,7 +91,9 @@ func started(p pod) Result {
 
 // nodeResult is the result of a node that takes no pods for want of a network.
 func nodeResult(n nodeWithout) Result {
-	return Result{From: "kubelet " + n.name, Path: "the node has a network", Expected: "Ready", Seen: n.why, Verdict: Failed, Next: "atoll status"}
+	return Result{
+		From: "kubelet " + n.name, Path: "the node has a network", Expected: "Ready", Seen: n.why, Verdict: Failed, Next: "atoll status",
+	}
 }
 
 // answerer is the pod that has an identity, by its UID; known is whether it is one of ours.
@@ -199,5 +202,6 @@ func (r Report) Summary() string {
 	if skipped > 0 {
 		text += fmt.Sprintf(", %d not tried", skipped)
 	}
-	return fmt.Sprintf("%s, on %s, after %s", text, strings.Join(r.Nodes, " and "), time.Duration(r.Seconds*float64(time.Second)).Round(time.Second))
+	return fmt.Sprintf("%s, on %s, after %s", text, strings.Join(r.Nodes, " and "),
+		time.Duration(r.Seconds*float64(time.Second)).Round(time.Second))
 }

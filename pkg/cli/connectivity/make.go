@@ -23,7 +23,8 @@ const lookEvery = 500 * time.Millisecond
 // longestReason cuts what others say short.
 const longestReason = 200
 
-// until looks again and again until nothing is missing, and says what is whenever that changes. When ctx ends, missing is what was missing last.
+// until repeats a look until nothing is missing, and prints what is missing whenever that changes. When ctx ends, missing is what
+// was missing last.
 func until(ctx context.Context, steps Steps, look func() (missing string, err error)) (missing string, err error) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -62,7 +63,8 @@ func (t *test) make(ctx context.Context) error {
 		}
 		// An empty status would be refused.
 		delete(object, "status")
-		if _, err := c.dynamic.Resource(networkResource).Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
+		if _, err := c.dynamic.Resource(networkResource).Create(ctx, &unstructured.Unstructured{Object: object},
+			metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create Network %s: %w", network.Name, err)
 		}
 	}
@@ -195,7 +197,9 @@ func (p *pod) see(now *corev1.Pod) {
 
 // warning is the newest warning about a pod; empty if there is none, or nobody tells.
 func (c *Cluster) warning(ctx context.Context, p podName) string {
-	list, err := c.kube.CoreV1().Events(prefix+p.namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + p.name + ",type=Warning"})
+	list, err := c.kube.CoreV1().Events(prefix+p.namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.name=" + p.name + ",type=Warning",
+	})
 	if err != nil || len(list.Items) == 0 {
 		return ""
 	}
@@ -227,7 +231,8 @@ func (c *Cluster) apply(ctx context.Context, policy *networkingv1.NetworkPolicy)
 	return nil
 }
 
-// remove deletes all that this test, or an earlier one, has made, and waits until it has gone. It takes only what has the test's label and one of its names.
+// remove deletes everything that this test or an earlier one has created, and waits until it is gone. It only deletes what has
+// both the test's label and one of its names.
 func (c *Cluster) remove(ctx context.Context, steps Steps) error {
 	var left []string
 	missing, err := until(ctx, steps, func() (string, error) {
@@ -288,7 +293,8 @@ func (c *Cluster) removeNetworks(ctx context.Context) (left []string, err error)
 		if one.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if err := c.dynamic.Resource(networkResource).Delete(ctx, one.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.dynamic.Resource(networkResource).Delete(ctx, one.GetName(), metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("delete Network %s: %w", one.GetName(), err)
 		}
 	}

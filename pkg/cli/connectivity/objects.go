@@ -135,16 +135,24 @@ func (p pod) object(i image) *corev1.Pod {
 			Containers: []corev1.Container{{
 				Name: "probe", Image: i.name, ImagePullPolicy: i.pull, Command: []string{program, "serve"},
 				Env: []corev1.EnvVar{
-					{Name: "POD_NAMESPACE", ValueFrom: field("metadata.namespace")}, {Name: "POD_NAME", ValueFrom: field("metadata.name")}, {Name: "POD_UID", ValueFrom: field("metadata.uid")},
+					{Name: "POD_NAMESPACE", ValueFrom: field("metadata.namespace")},
+					{Name: "POD_NAME", ValueFrom: field("metadata.name")},
+					{Name: "POD_UID", ValueFrom: field("metadata.uid")},
 				},
-				Ports: []corev1.ContainerPort{{Name: "tcp", ContainerPort: probe.Port}, {Name: "udp", ContainerPort: probe.Port, Protocol: corev1.ProtocolUDP}},
+				Ports: []corev1.ContainerPort{
+					{Name: "tcp", ContainerPort: probe.Port}, {Name: "udp", ContainerPort: probe.Port, Protocol: corev1.ProtocolUDP},
+				},
 				ReadinessProbe: &corev1.Probe{
 					ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: probe.WhoPath, Port: intstr.FromInt32(probe.Port)}},
 					PeriodSeconds: 1, FailureThreshold: 3,
 				},
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}},
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
+				},
 				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+					AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{
+						Drop: []corev1.Capability{"ALL"},
+					},
 				},
 			}},
 		},
@@ -156,7 +164,8 @@ func services() []*corev1.Service {
 	make1 := func(namespace, name string, spec corev1.ServiceSpec) *corev1.Service {
 		for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP} {
 			spec.Ports = append(spec.Ports, corev1.ServicePort{
-				Name: map[corev1.Protocol]string{corev1.ProtocolTCP: "tcp", corev1.ProtocolUDP: "udp"}[protocol], Protocol: protocol, Port: probe.Port, TargetPort: intstr.FromInt32(probe.Port),
+				Name: map[corev1.Protocol]string{corev1.ProtocolTCP: "tcp", corev1.ProtocolUDP: "udp"}[protocol], Protocol: protocol, Port: probe.Port,
+				TargetPort: intstr.FromInt32(probe.Port),
 			})
 		}
 		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}

@@ -49,7 +49,10 @@ type path struct {
 
 // opened is a path on which one of the pods has to answer.
 func opened(title string, from podName, kind probe.Kind, target string, answerers ...podName) path {
-	p := path{title: title, from: from, question: probe.Question{Kind: kind, Target: target, Patience: answerWithin}, wanted: wanted{answerers: answerers}}
+	p := path{
+		title: title, from: from, question: probe.Question{Kind: kind, Target: target, Patience: answerWithin},
+		wanted: wanted{answerers: answerers},
+	}
 	if len(answerers) == 1 {
 		p.needs = answerers
 	}
@@ -58,26 +61,40 @@ func opened(title string, from podName, kind probe.Kind, target string, answerer
 
 // shut is a path on which nobody may answer, though the pods that could do run.
 func shut(title string, from podName, kind probe.Kind, target string, needs ...podName) path {
-	return path{title: title, from: from, question: probe.Question{Kind: kind, Target: target, Patience: silenceFor}, wanted: wanted{nobody: true}, needs: needs}
+	return path{
+		title: title, from: from, question: probe.Question{Kind: kind, Target: target, Patience: silenceFor}, wanted: wanted{nobody: true},
+		needs: needs,
+	}
 }
 
 // resolves is a name that has to stand for the addresses, and denied one that must not exist.
 func resolves(title string, from podName, name string, addresses ...netip.Addr) path {
-	return path{title: title, from: from, question: probe.Question{Kind: probe.Name, Target: name, Addresses: addresses, Patience: answerWithin}, wanted: wanted{something: true}}
+	return path{
+		title: title, from: from, question: probe.Question{Kind: probe.Name, Target: name, Addresses: addresses, Patience: answerWithin},
+		wanted: wanted{something: true},
+	}
 }
 
 func denied(title string, from podName, name string) path {
-	return path{title: title, from: from, question: probe.Question{Kind: probe.Name, Target: name, Patience: missingFor}, wanted: wanted{missing: true}}
+	return path{
+		title: title, from: from, question: probe.Question{Kind: probe.Name, Target: name, Patience: missingFor}, wanted: wanted{missing: true},
+	}
 }
 
 // connects is an address to which a connection has to come about.
 func connects(title string, from podName, target string) path {
-	return path{title: title, from: from, question: probe.Question{Kind: probe.Connect, Target: target, Patience: answerWithin}, wanted: wanted{something: true}}
+	return path{
+		title: title, from: from, question: probe.Question{Kind: probe.Connect, Target: target, Patience: answerWithin},
+		wanted: wanted{something: true},
+	}
 }
 
 // asksAPI is the Kubernetes API, by a name or, without one, as the pod's environment has it.
 func asksAPI(title string, from podName, target string) path {
-	return path{title: title, from: from, question: probe.Question{Kind: probe.API, Target: target, Patience: answerWithin}, wanted: wanted{something: true}}
+	return path{
+		title: title, from: from, question: probe.Question{Kind: probe.API, Target: target, Patience: answerWithin},
+		wanted: wanted{something: true},
+	}
 }
 
 // pathsOf are the paths that are tried while no policy is there.
@@ -202,8 +219,8 @@ func infrastructurePaths(s scene) []path {
 	return append(all, flat...)
 }
 
-// outsidePaths are those to an address outside of the cluster that the user has named. Red has a way out, and blue has none. found is the address that red's
-// connection led to, when it is known.
+// outsidePaths are those to an address outside of the cluster that the user has named. Red has a way out, and blue has none.
+// found is the address that red's connection led to, when it is known.
 func outsidePaths(s scene, found netip.Addr) []path {
 	const title = "outside of the cluster"
 	if s.external == "" {

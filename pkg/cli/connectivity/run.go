@@ -67,8 +67,8 @@ func (o Options) StepCount() int {
 	return stepCount
 }
 
-// Run tests, and removes what it has made, unless it is to be kept, also when ctx ends. An error means that it could not test, or not remove; the report
-// is what was found until then.
+// Run tests, and removes what it has created unless it is to be kept, also when ctx ends. An error means that it could not test,
+// or could not remove; the report then has what was found before.
 func Run(ctx context.Context, c *Cluster, o Options, steps Steps) (r Report, err error) {
 	began := time.Now()
 	defer func() { r.Seconds = time.Since(began).Seconds() }()
@@ -190,7 +190,8 @@ func (t *test) settle(ctx context.Context, from podName) error {
 	return nil
 }
 
-// tryOutside tries what is outside of the cluster: first from red, which has a way out, and then where that led to from blue, which has none.
+// tryOutside tries an address outside of the cluster: first from red, which has a way out, then the address that red reached from
+// blue, which has none.
 func (t *test) tryOutside(ctx context.Context) error {
 	paths := outsidePaths(t.scene, netip.Addr{})
 	before := len(t.report.Results)

@@ -12,8 +12,8 @@ import (
 // prefix begins the names of all Networks and namespaces.
 const prefix = "atoll-connectivity-"
 
-// The namespaces, without the prefix. Red and blue have Networks of the same names and of the same addresses; plain is in the cluster's default Network, and so
-// is infra, which is infrastructure.
+// The namespaces, without the prefix. Red and blue have Networks of the same names and of the same addresses; plain is in the
+// cluster's default Network, and so is infra, which is infrastructure.
 const (
 	red   = "red"
 	blue  = "blue"

@@ -3,7 +3,8 @@
 //	Graph --> Dot, Mermaid: text for other programs, which place the boxes themselves
 //	      --> SVG: placed here, in layers
 //
-// What must stay true: the same graph gives the same bytes. In an SVG no two boxes and no two words lie on one another, and each text fits its box.
+// What must stay true: the same graph gives the same bytes. In an SVG no two boxes and no two words lie on one another, and each
+// text fits its box.
 package diagram
 
 import (
@@ -66,7 +67,8 @@ func (g Graph) Dot() string {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
 	}
 	var text strings.Builder
-	text.WriteString("digraph atoll {\n  rankdir=LR\n  node [shape=box fontname=monospace fontsize=10]\n  edge [fontname=monospace fontsize=9]\n")
+	text.WriteString(
+		"digraph atoll {\n  rankdir=LR\n  node [shape=box fontname=monospace fontsize=10]\n  edge [fontname=monospace fontsize=9]\n")
 	for i, group := range g.groups() {
 		indent := "  "
 		if group != "" {

@@ -46,8 +46,8 @@ type vertex struct {
 	wish float64
 }
 
-// place puts boxes into layers from the left to the right, so that edges lead to the right as far as they can, labels into layers between, and boxes
-// without edges into rows below.
+// place puts boxes into layers from the left to the right, so that edges lead to the right as far as they can, labels into layers
+// between, and boxes without edges into rows below.
 func (g Graph) place() placement {
 	boxes := g.numbered()
 	out := placement{boxes: make([]area, len(g.Boxes)), labels: make([]area, len(g.Edges)), ways: make([][]point, len(g.Edges))}
@@ -132,8 +132,8 @@ type layers struct {
 	columns  [][]int
 }
 
-// assign gives each box a layer, beyond those of all boxes that lead to it, and returns an order in which no edge leads back, but for those that close a
-// circle.
+// assign gives each box a layer, beyond those of all boxes that lead to it, and returns an order in which no edge leads back, but
+// for those that close a circle.
 func (l *layers) assign(next [][]int) []int {
 	state := make([]int8, len(next))
 	order := make([]int, len(next))

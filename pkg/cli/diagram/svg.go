@@ -24,7 +24,9 @@ marker path{fill:#57606a;stroke:none}
 func (g Graph) SVG(title string) string {
 	p := g.place()
 	var text strings.Builder
-	fmt.Fprintf(&text, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n", p.width, p.height, p.width, p.height, escaped(title))
+	fmt.Fprintf(&text,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n", p.width,
+		p.height, p.width, p.height, escaped(title))
 	text.WriteString(style)
 	for i, e := range g.Edges {
 		way := p.ways[i]

@@ -170,7 +170,9 @@ func (c *Cluster) labelled(ctx context.Context, r record, selector string) (out 
 
 // surplus splits members that are wanted no more into those that may go and those that stay, with the reason. hasObjects reports whether a
 // definition's kind has any.
-func surplus(members []unstructured.Unstructured, wanted []*unstructured.Unstructured, hasObjects func(*unstructured.Unstructured) (bool, error)) (gone, stay []Outcome, remove []*unstructured.Unstructured, err error) {
+func surplus(
+	members []unstructured.Unstructured, wanted []*unstructured.Unstructured, hasObjects func(*unstructured.Unstructured) (bool, error),
+) (gone, stay []Outcome, remove []*unstructured.Unstructured, err error) {
 	keep := map[identity]bool{}
 	for _, o := range wanted {
 		keep[identityOf(o)] = true

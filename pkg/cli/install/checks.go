@@ -49,7 +49,8 @@ var otherPlugins = []struct {
 func (f facts) judge(p *Plan) []Check {
 	return []Check{
 		f.checkKubernetes(p), f.checkPolicies(), f.checkRights(), f.checkInstalled(p), f.checkPlatforms(), f.checkRuntimes(),
-		f.checkOtherPlugins(), f.checkControlPlane(p), f.checkServices(p), f.checkRanges(p), f.checkNodeRange(p), f.checkNodesPods(p), f.checkPods(),
+		f.checkOtherPlugins(), f.checkControlPlane(p), f.checkServices(p), f.checkRanges(p), f.checkNodeRange(p), f.checkNodesPods(p),
+		f.checkPods(),
 	}
 }
 
@@ -84,7 +85,10 @@ func (f facts) checkKubernetes(p *Plan) Check {
 func (f facts) checkPolicies() Check {
 	const name = "admission policies"
 	if !f.policies {
-		return Check{name, Refuse, "the API server does not serve ValidatingAdmissionPolicies (v1)", "take --runtime-config and --feature-gates that disable them from it"}
+		return Check{
+			name, Refuse, "the API server does not serve ValidatingAdmissionPolicies (v1)",
+			"take --runtime-config and --feature-gates that disable them from it",
+		}
 	}
 	return ok(name, "v1")
 }
@@ -148,7 +152,9 @@ func (f facts) checkRuntimes() Check {
 		}
 	}
 	if len(bad) > 0 {
-		return Check{name, Warn, some(bad, ""), "NRI is on by default from containerd 2.0 on; without it pods see their faces (docs/addresses.md)"}
+		return Check{
+			name, Warn, some(bad, ""), "NRI is on by default from containerd 2.0 on; without it pods see their faces (docs/addresses.md)",
+		}
 	}
 	return ok(name, "containerd 2.0 or newer")
 }
@@ -158,7 +164,9 @@ func (f facts) checkOtherPlugins() Check {
 	for _, plugin := range otherPlugins {
 		for _, d := range f.daemons {
 			if d.Namespace != system && slices.Contains(plugin.daemons, d.Name) {
-				return Check{name, Refuse, plugin.name + ": DaemonSet " + d.Namespace + "/" + d.Name, "remove it, and its files in /etc/cni/net.d of each node"}
+				return Check{
+					name, Refuse, plugin.name + ": DaemonSet " + d.Namespace + "/" + d.Name, "remove it, and its files in /etc/cni/net.d of each node",
+				}
 			}
 		}
 	}
@@ -173,7 +181,9 @@ func (f facts) checkOtherPlugins() Check {
 			}
 		}
 		if len(marked) > 0 {
-			return Check{name, Warn, plugin.name + " was once on " + some(marked, ""), "see that /etc/cni/net.d has no file of it, and reboot these nodes"}
+			return Check{
+				name, Warn, plugin.name + " was once on " + some(marked, ""), "see that /etc/cni/net.d has no file of it, and reboot these nodes",
+			}
 		}
 	}
 	return ok(name, "none")
@@ -193,9 +203,15 @@ func (f facts) checkControlPlane(p *Plan) Check {
 	case need == 0 && have == 0 && p.has("Deployment", controllerName):
 		return Check{name, Refuse, "none", "the controller runs on nodes with the label " + controlPlaneLabel + ": label some"}
 	case have < need:
-		return Check{name, Refuse, fmt.Sprintf("%d; the databases have %d members", have, need), fmt.Sprintf("label %d nodes %s=, or change --members with a kustomization of your own", need, controlPlaneLabel)}
+		return Check{
+			name, Refuse, fmt.Sprintf("%d; the databases have %d members", have, need),
+			fmt.Sprintf("label %d nodes %s=, or change --members with a kustomization of your own", need, controlPlaneLabel),
+		}
 	case need > 0 && have > need:
-		return Check{name, Refuse, fmt.Sprintf("%d; the databases have %d members", have, need), "choose " + strconv.Itoa(need) + " of them by a nodeSelector of DaemonSet " + centralName + ", with a kustomization of your own"}
+		return Check{
+			name, Refuse, fmt.Sprintf("%d; the databases have %d members", have, need),
+			"choose " + strconv.Itoa(need) + " of them by a nodeSelector of DaemonSet " + centralName + ", with a kustomization of your own",
+		}
 	}
 	return ok(name, strconv.Itoa(have))
 }
@@ -239,12 +255,18 @@ func (f facts) checkServices(p *Plan) Check {
 	const name = "Services' ranges"
 	for _, has := range f.services.services {
 		if !slices.ContainsFunc(p.ranges.services, func(w netip.Prefix) bool { return w.Bits() <= has.Bits() && w.Contains(has.Addr()) }) {
-			return Check{name, Refuse, fmt.Sprintf("the cluster has %s, and serviceCIDRs are %s", has, listed(p.ranges.services)), "name all of them with --service-cidrs"}
+			return Check{
+				name, Refuse, fmt.Sprintf("the cluster has %s, and serviceCIDRs are %s", has, listed(p.ranges.services)),
+				"name all of them with --service-cidrs",
+			}
 		}
 	}
 	for _, a := range p.ranges.dns {
 		if !slices.ContainsFunc(p.ranges.services, func(w netip.Prefix) bool { return w.Contains(a) }) {
-			return Check{name, Warn, fmt.Sprintf("DNS address %s is in none of %s", a, listed(p.ranges.services)), "see that kubelets' clusterDNS is that address"}
+			return Check{
+				name, Warn, fmt.Sprintf("DNS address %s is in none of %s", a, listed(p.ranges.services)),
+				"see that kubelets' clusterDNS is that address",
+			}
 		}
 	}
 	return ok(name, listed(p.ranges.services))
@@ -268,7 +290,9 @@ func (f facts) checkRanges(p *Plan) Check {
 		for _, a := range addressesOf(n) {
 			for _, r := range append(slices.Clone(p.ranges.pods), p.ranges.services...) {
 				if r.Contains(a) {
-					return Check{name, Refuse, fmt.Sprintf("node %s has %s, which is in %s", n.Name, a, r), "choose other ranges with --pod-cidrs and --service-cidrs"}
+					return Check{
+						name, Refuse, fmt.Sprintf("node %s has %s, which is in %s", n.Name, a, r), "choose other ranges with --pod-cidrs and --service-cidrs",
+					}
 				}
 			}
 		}
@@ -279,31 +303,45 @@ func (f facts) checkRanges(p *Plan) Check {
 func (f facts) checkNodeRange(p *Plan) Check {
 	const name = "nodes' ranges"
 	if len(p.ranges.nodes) == 0 {
-		return Check{name, Warn, "none", "no Service gets an external address, and no EndpointSlice by hand an address, until --node-cidrs names all by which nodes can be reached"}
+		return Check{
+			name, Warn, "none",
+			"no Service gets an external address, and no EndpointSlice by hand an address, until --node-cidrs names all " +
+				"by which nodes can be reached",
+		}
 	}
 	for _, n := range f.nodes {
 		for _, a := range addressesOf(n) {
 			if !slices.ContainsFunc(p.ranges.nodes, func(r netip.Prefix) bool { return r.Contains(a) }) {
-				return Check{name, Refuse, fmt.Sprintf("node %s has %s, which is in none of %s", n.Name, a, listed(p.ranges.nodes)), "name all by which nodes can be reached with --node-cidrs"}
+				return Check{
+					name, Refuse, fmt.Sprintf("node %s has %s, which is in none of %s", n.Name, a, listed(p.ranges.nodes)),
+					"name all by which nodes can be reached with --node-cidrs",
+				}
 			}
 		}
 	}
 	for _, r := range p.ranges.nodes {
 		for _, face := range p.ranges.faces {
 			if r.Overlaps(face) {
-				return Check{name, Refuse, fmt.Sprintf("nodes' %s and faces' %s overlap: no AtollConfig may have both", r, face), "choose other faceCIDRs with a kustomization of your own (-k), or name smaller ranges with --node-cidrs"}
+				return Check{
+					name, Refuse, fmt.Sprintf("nodes' %s and faces' %s overlap: no AtollConfig may have both", r, face),
+					"choose other faceCIDRs with a kustomization of your own (-k), or name smaller ranges with --node-cidrs",
+				}
 			}
 		}
 	}
 	for _, a := range f.api {
 		if !slices.ContainsFunc(append(slices.Clone(p.ranges.nodes), p.ranges.closed...), func(r netip.Prefix) bool { return r.Contains(a) }) {
-			return Check{name, Warn, fmt.Sprintf("an API server has %s, which is in none of %s, nor in closedCIDRs", a, listed(p.ranges.nodes)), "name all by which nodes and the control plane can be reached with --node-cidrs"}
+			return Check{
+				name, Warn, fmt.Sprintf("an API server has %s, which is in none of %s, nor in closedCIDRs", a, listed(p.ranges.nodes)),
+				"name all by which nodes and the control plane can be reached with --node-cidrs",
+			}
 		}
 	}
 	return ok(name, listed(p.ranges.nodes))
 }
 
-// checkNodesPods: Kubernetes may have given nodes ranges for pods. Atoll does not use them; that they are others tells of a range that was meant.
+// checkNodesPods: Kubernetes may have given nodes ranges for pods. Atoll does not use them; that they are others tells of a range
+// that was meant.
 func (f facts) checkNodesPods(p *Plan) Check {
 	const name = "ranges of nodes' pods"
 	for _, n := range f.nodes {
@@ -313,7 +351,10 @@ func (f facts) checkNodesPods(p *Plan) Check {
 				continue
 			}
 			if !slices.ContainsFunc(p.ranges.pods, func(w netip.Prefix) bool { return w.Contains(has.Addr()) }) {
-				return Check{name, Warn, fmt.Sprintf("node %s was given %s, and the default Network has %s", n.Name, has, listed(p.ranges.pods)), "if the cluster's pods are meant to have that range, name it with --pod-cidrs"}
+				return Check{
+					name, Warn, fmt.Sprintf("node %s was given %s, and the default Network has %s", n.Name, has, listed(p.ranges.pods)),
+					"if the cluster's pods are meant to have that range, name it with --pod-cidrs",
+				}
 			}
 		}
 	}
@@ -339,7 +380,11 @@ func (f facts) checkPods() Check {
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		all = append(all, namespaces[namespace])
 	}
-	return Check{name, Warn, "pods beyond baseline run in namespaces " + some(all, ""), "they stay, and none is admitted in their place, until who may update Networks gives the namespace the label pod-security.kubernetes.io/enforce, or atoll.dev/infrastructure=true (docs/install.md)"}
+	return Check{
+		name, Warn, "pods beyond baseline run in namespaces " + some(all, ""),
+		"they stay, and none is admitted in their place, until who may update Networks gives the namespace the label " +
+			"pod-security.kubernetes.io/enforce, or atoll.dev/infrastructure=true (docs/install.md)",
+	}
 }
 
 // keepsToBaseline reports whether the admission policy atoll-pod-security is about a namespace's pods.

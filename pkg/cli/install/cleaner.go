@@ -14,7 +14,8 @@ import (
 const (
 	// cleanerName is the DaemonSet that cleans nodes.
 	cleanerName = "atoll-clean"
-	// removalName is the ConfigMap that remembers by what nodes and the northbound database are cleaned, for an uninstallation that has to go on later.
+	// removalName is the ConfigMap that remembers by what nodes and the northbound database are cleaned, for an uninstallation that
+	// has to go on later.
 	removalName = "atoll-uninstall"
 )
 
@@ -37,7 +38,8 @@ func (w cleaner) remembered() *unstructured.Unstructured {
 	return o
 }
 
-// cleanerFor finds the programs by which nodes and the northbound database are cleaned: those that run there. They are written down before anything goes.
+// cleanerFor finds the programs by which nodes and the northbound database are cleaned: those that run there. They are written
+// down before anything goes.
 func (c *Cluster) cleanerFor(ctx context.Context, r *Removal) (cleaner, error) {
 	var found cleaner
 	for i := range r.members {
@@ -155,7 +157,9 @@ func (w cleaner) daemonSet() (*unstructured.Unstructured, error) {
 					TerminationGracePeriodSeconds: &none,
 					Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 					InitContainers:                cleaning, Containers: []corev1.Container{clean},
-					Volumes: []corev1.Volume{host("run", "/run"), host("lib", "/var/lib"), host("cni-conf", "/etc/cni/net.d"), host("cni-bin", "/opt/cni/bin")},
+					Volumes: []corev1.Volume{
+						host("run", "/run"), host("lib", "/var/lib"), host("cni-conf", "/etc/cni/net.d"), host("cni-bin", "/opt/cni/bin"),
+					},
 				},
 			},
 		},

@@ -4,8 +4,8 @@
 //
 // What must stay true:
 //
-//   - What is applied carries the label of one ApplySet, whose parent is ConfigMap atoll-system/atoll-install. Only what carries it is ever pruned,
-//     and of that neither definitions that have objects, nor Networks, Tenants and settings.
+//   - Applied objects carry the label of one ApplySet, whose parent is ConfigMap atoll-system/atoll-install. Only objects with
+//     this label are ever pruned, and of these neither definitions that have objects, nor Networks, Tenants and settings.
 //   - A step that waits says for what, and ends with its context.
 //   - Nothing is written before the checks were made, unless they were switched off.
 package install

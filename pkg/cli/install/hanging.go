@@ -27,7 +27,8 @@ type hangs struct {
 	pods []corev1.Pod
 }
 
-// hanging finds what hangs on Atoll: users' Networks and Tenants, and pods that Atoll connects. Pods of Atoll's own installation do not count.
+// hanging finds what depends on Atoll: users' Networks and Tenants, and pods that Atoll connects. Pods of Atoll's own
+// installation do not count.
 func (c *Cluster) hanging(ctx context.Context, own []unstructured.Unstructured) (h hangs, err error) {
 	for _, gk := range []schema.GroupKind{tenantKind, networkKind} {
 		found, err := c.list(ctx, gk, "", "")

@@ -31,8 +31,8 @@ type Plan struct {
 	ranges  ranges
 }
 
-// Prepare renders the source and finds the values that nobody set in the cluster. c may be nil: then all that is needed has to be set. An error names the
-// flag that is missing.
+// Prepare renders the source and looks up values that nobody set in the cluster. c may be nil: then all needed values must be
+// set. An error names the missing flag.
 func Prepare(ctx context.Context, c *Cluster, o Options) (*Plan, error) {
 	objects, err := Render(o.Source)
 	if err != nil {
@@ -80,7 +80,9 @@ func complete(ctx context.Context, c *Cluster, v Values) (Values, error) {
 		}
 	}
 	if len(v.ServiceCIDRs) == 0 {
-		return v, errors.New("the cluster does not say from which range its Services have their addresses (there are no ServiceCIDR objects): name the API server's --service-cluster-ip-range with --service-cidrs")
+		return v, errors.New(
+			"the cluster does not say from which range its Services have their addresses (there are no ServiceCIDR objects): name the API " +
+				"server's --service-cluster-ip-range with --service-cidrs")
 	}
 	if len(v.DNSAddresses) == 0 && c != nil {
 		if v.DNSAddresses, err = c.dnsAddresses(ctx); err != nil {
@@ -88,7 +90,8 @@ func complete(ctx context.Context, c *Cluster, v Values) (Values, error) {
 		}
 	}
 	if len(v.DNSAddresses) == 0 {
-		return v, errors.New("there is no Service kube-system/kube-dns: name the address that kubelets give to pods (clusterDNS) with --dns-addresses")
+		return v, errors.New(
+			"there is no Service kube-system/kube-dns: name the address that kubelets give to pods (clusterDNS) with --dns-addresses")
 	}
 	if len(v.NodeCIDRs) == 0 && c != nil {
 		if v.NodeCIDRs, err = c.nodeRanges(ctx); err != nil {

@@ -23,10 +23,11 @@ const rowsCleanerName = "atoll-clean-northbound"
 var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
 // errRowsStay says what to do when the rows cannot be deleted.
-var errRowsStay = errors.New("make the northbound database reachable, as --nb-address of the controller names it, or leave Atoll's rows there with --leave-northbound")
+var errRowsStay = errors.New(
+	"make the northbound database reachable, as --nb-address of the controller names it, or leave Atoll's rows there with --leave-northbound")
 
-// rowsCleaner is the pod that deletes Atoll's rows from the northbound database, as text: the controller's own, with its image, identity, node and addresses. It is empty
-// when the database is Atoll's, and goes with the nodes' directories.
+// rowsCleaner is the pod that deletes Atoll's rows from the northbound database, as text: the controller's own, with its image,
+// identity, node and addresses. It is empty when the database is Atoll's, and goes with the nodes' directories.
 func rowsCleaner(controller *unstructured.Unstructured) (string, error) {
 	var d appsv1.Deployment
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(controller.Object, &d); err != nil {

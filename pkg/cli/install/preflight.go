@@ -91,7 +91,8 @@ func (c *Cluster) facts(ctx context.Context, p *Plan) (f facts, err error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return f, fmt.Errorf("ask the API server for its admission kinds: %w", err)
 	}
-	f.policies = served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == "validatingadmissionpolicies" })
+	f.policies = served != nil &&
+		slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == "validatingadmissionpolicies" })
 	if f.nodes, err = listAs[corev1.Node](ctx, c, nodeKind, "", ""); err != nil {
 		return f, err
 	}

@@ -57,8 +57,8 @@ func Overlays() []string {
 	return names
 }
 
-// Render makes the objects of a source, in the order of its kustomization. An error names the overlays that there are, or what is wrong with the
-// kustomization.
+// Render makes the objects of a source, in the order of its kustomization. An error names the overlays that there are, or what is
+// wrong with the kustomization.
 func Render(s Source) ([]*unstructured.Unstructured, error) {
 	if s.Dir != "" {
 		return kustomize(filesys.MakeFsOnDisk(), s.Dir)

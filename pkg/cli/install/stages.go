@@ -67,12 +67,12 @@ func isWorkload(o *unstructured.Unstructured) bool {
 	return isKind(o, "apps", "DaemonSet") || isKind(o, "apps", "Deployment") || isKind(o, "apps", "StatefulSet")
 }
 
-// upgradeOrder is in which order the programs are brought to another version; each is waited for before the next. A program that is not named
-// comes last. Inspection has its certificates from the controller that leads.
+// upgradeOrder is the order in which programs are upgraded; each is waited for before the next. A program that is not listed
+// comes last. Inspection gets its certificates from the controller that leads.
 var upgradeOrder = []string{centralName, controllerName, inspectName, ovnNodeName, agentName, dnsName}
 
-// leadsTo reports whether an object is the Service of a workload, which has the workload's name. In an upgrade it is applied when the workload's
-// pods are ready: until then it leads to those that answered before, which may be another workload's.
+// leadsTo reports whether an object is a workload's Service, which has the workload's name. In an upgrade the Service is applied
+// when the workload's pods are ready. Until then it leads to the pods that answered before, which may belong to another workload.
 func leadsTo(o, workload *unstructured.Unstructured) bool {
 	return isKind(o, "", "Service") && o.GetName() == workload.GetName() && o.GetNamespace() == workload.GetNamespace()
 }

@@ -96,15 +96,16 @@ func PlanRemoval(ctx context.Context, c *Cluster) (*Removal, error) {
 		return nil, err
 	}
 	if len(r.members) == 0 && ns == nil {
-		return nil, errors.New("Atoll is not installed in this cluster: there is no namespace " + system + ", and nothing with the label " + partOfLabel + "=" + partOf) //nolint:staticcheck // a name
+		return nil, errors.New( //nolint:staticcheck // a name
+			"Atoll is not installed in this cluster: there is no namespace " + system + ", and nothing with the label " + partOfLabel + "=" + partOf)
 	}
 	h, err := c.hanging(ctx, r.members)
 	r.Hanging = h.all
 	return r, err
 }
 
-// Remove takes Atoll out of the cluster, and off its nodes. What hangs on it goes, too: ask the Removal before. It may be called again, and goes on
-// where it failed.
+// Remove removes Atoll from the cluster and its nodes, together with what depends on it: check the Removal first. It can be
+// repeated, and continues where it failed.
 func Remove(ctx context.Context, c *Cluster, r *Removal, timeout time.Duration, steps Steps) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -173,7 +174,8 @@ func (c *Cluster) removeAll(ctx context.Context, objects []*unstructured.Unstruc
 	return nil
 }
 
-// removeAPIServices removes what leads to programs of Atoll: an APIService without its server makes the API server slow, and namespaces stay for ever.
+// removeAPIServices removes what leads to programs of Atoll. An APIService without its server makes the API server slow, and
+// namespaces are never deleted.
 func (c *Cluster) removeAPIServices(ctx context.Context) error {
 	found, err := c.list(ctx, apiServiceKind, "", "")
 	if err != nil {
@@ -335,7 +337,8 @@ func (c *Cluster) strip(ctx context.Context, o *unstructured.Unstructured) error
 		if err != nil {
 			return err
 		}
-		_, err = in.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: manager})
+		_, err = in.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{FieldManager: manager})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("take away the finalizers of %s: %w", nameOf(o), err)
 		}

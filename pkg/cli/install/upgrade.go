@@ -13,8 +13,8 @@ import (
 // ErrNotInstalled is the error of an upgrade of nothing.
 var ErrNotInstalled = errors.New("Atoll is not installed here: use atoll install") //nolint:staticcheck // a name
 
-// LastSource is what was installed last, if nobody names another: an overlay that the program brings along. An error says that the user's own
-// kustomization has to be named.
+// LastSource is what was installed last, if nobody names another: an overlay that the program brings along. An error says that
+// the user's own kustomization has to be named.
 func LastSource(ctx context.Context, c *Cluster) (Source, error) {
 	r, err := c.readRecord(ctx)
 	if err != nil {
@@ -29,15 +29,16 @@ func LastSource(ctx context.Context, c *Cluster) (Source, error) {
 	return Source{}, fmt.Errorf("it was installed from %s: name that, or where it is now, with -k", r.Source)
 }
 
-// Upgradable says whether a step from one version to another is supported: to the same, to a later one of the same minor version, and to the next minor
-// version. told is false when one of them is no version by which that can be told, such as the tag of a build of one's own.
+// Upgradable reports whether an upgrade from one version to another is supported: to the same, to a later one of the same minor
+// version, or to the next minor version. told is false when a version cannot be compared, such as the tag of a private build.
 func Upgradable(from, to string) (told bool, err error) {
 	if !semver.IsValid(from) || !semver.IsValid(to) {
 		return false, nil
 	}
 	switch {
 	case semver.Compare(to, from) < 0:
-		return true, fmt.Errorf("%w: %s is installed, and %s is older; go back by restoring what you had, not by an upgrade", ErrRefused, from, to)
+		return true, fmt.Errorf("%w: %s is installed, and %s is older; go back by restoring what you had, not by an upgrade", ErrRefused, from,
+			to)
 	case semver.Major(from) != semver.Major(to):
 		return true, fmt.Errorf("%w: from %s to %s is another major version", ErrRefused, from, to)
 	case minorOf(to)-minorOf(from) > 1:

@@ -17,7 +17,8 @@ import (
 // publicImages is where the manifests have their images from.
 const publicImages = "ghcr.io/atoll-net/"
 
-// Values are what people set. Everything else is set by a kustomization of one's own. The zero value of a field leaves what the manifests have.
+// Values are what people set. Everything else is set by a kustomization of one's own. The zero value of a field leaves what the
+// manifests have.
 type Values struct {
 	// Registry takes the place of ghcr.io/atoll-net in the images' names.
 	Registry string
@@ -168,7 +169,10 @@ func readRanges(o *unstructured.Unstructured) (r ranges, err error) {
 	if err := json.Unmarshal(text, &spec); err != nil {
 		return r, fmt.Errorf("read %s: %w", nameOf(o), err)
 	}
-	return ranges{services: spec.ServiceCIDRs, pods: spec.PodCIDRs, nodes: spec.NodeCIDRs, closed: spec.ClosedCIDRs, faces: spec.FaceCIDRs, dns: spec.DNS.Addresses}, nil
+	return ranges{
+		services: spec.ServiceCIDRs, pods: spec.PodCIDRs, nodes: spec.NodeCIDRs, closed: spec.ClosedCIDRs, faces: spec.FaceCIDRs,
+		dns: spec.DNS.Addresses,
+	}, nil
 }
 
 // defaultFaces are what the API server fills in as faceCIDRs of an AtollConfig that names none (dist/crds).

@@ -40,8 +40,8 @@ type Steps interface {
 	Note(format string, args ...any)
 }
 
-// until asks again and again until there is nothing left to wait for. look returns what is missing, empty when nothing is; it is shown whenever it
-// changes. An error of look is what is missing, too, unless it is errRefused. The last of it is in the error when ctx ends.
+// until calls look until nothing is missing. look returns what is missing, or nothing; it is shown whenever it changes. An error
+// of look counts as missing, too, unless it is errRefused. When ctx ends, the error has what was missing last.
 func until(ctx context.Context, steps Steps, look func() (missing string, err error)) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -98,8 +98,8 @@ func conditionTrue(o *unstructured.Unstructured, kind string) bool {
 	})
 }
 
-// waitRolledOut waits until a workload's pods are those of its template, and ready. It does not wait for minReadySeconds, which a rollout keeps
-// between one pod and the next.
+// waitRolledOut waits until a workload's pods are of its current template, and ready. It does not wait for minReadySeconds, which
+// a rollout keeps between two pods.
 func (c *Cluster) waitRolledOut(ctx context.Context, steps Steps, o *unstructured.Unstructured) error {
 	gk := o.GroupVersionKind().GroupKind()
 	return until(ctx, steps, func() (string, error) {
@@ -161,7 +161,8 @@ func rolledOut(o *unstructured.Unstructured) (done bool, count, selector string,
 	}
 	s, want := d.Status, replicas(d.Spec.Replicas)
 	// A replica of the last template that is still there counts as ready.
-	return tell(s.ObservedGeneration >= d.Generation && s.Replicas <= max(want, s.UpdatedReplicas), s.UpdatedReplicas, s.ReadyReplicas, want, d.Spec.Selector)
+	return tell(s.ObservedGeneration >= d.Generation && s.Replicas <= max(want, s.UpdatedReplicas), s.UpdatedReplicas, s.ReadyReplicas, want,
+		d.Spec.Selector)
 }
 
 func replicas(n *int32) int32 {

@@ -88,7 +88,9 @@ func Look(ctx context.Context, client kubernetes.Interface, node string) (Plan, 
 			p.Databases = append(p.Databases, kind)
 		}
 	}
-	tokens, err := client.CoreV1().Secrets(meta.NamespaceSystem).List(ctx, meta.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"})
+	tokens, err := client.CoreV1().Secrets(meta.NamespaceSystem).List(ctx, meta.ListOptions{
+		FieldSelector: "type=bootstrap.kubernetes.io/token",
+	})
 	if p.TokensUnknown = err; err == nil {
 		for _, secret := range tokens.Items {
 			p.Tokens = append(p.Tokens, secret.Namespace+"/"+secret.Name)
@@ -117,7 +119,8 @@ func unguarded(ctx context.Context, client kubernetes.Interface) (string, error)
 		return "", fmt.Errorf("read ValidatingAdmissionPolicyBinding %s: %w", shutout.Name, err)
 	}
 	list := binding.Spec.ParamRef
-	if binding.Spec.PolicyName != shutout.Name || !slices.Contains(binding.Spec.ValidationActions, admission.Deny) || binding.Spec.MatchResources != nil ||
+	if binding.Spec.PolicyName != shutout.Name || !slices.Contains(binding.Spec.ValidationActions, admission.Deny) ||
+		binding.Spec.MatchResources != nil ||
 		list == nil || list.Namespace != shutout.Namespace || list.Name != shutout.Name {
 		return "ValidatingAdmissionPolicyBinding " + shutout.Name + " is not that of dist/admission: it does not deny by the list", nil
 	}
@@ -125,7 +128,9 @@ func unguarded(ctx context.Context, client kubernetes.Interface) (string, error)
 }
 
 func podsOf(ctx context.Context, client kubernetes.Interface, node string) ([]core.Pod, error) {
-	pods, err := client.CoreV1().Pods("").List(ctx, meta.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
+	pods, err := client.CoreV1().Pods("").List(ctx, meta.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list pods of node %s: %w", node, err)
 	}

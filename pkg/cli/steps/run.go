@@ -111,12 +111,13 @@ func (r *Runner) list(ctx context.Context) (_ string, err error) {
 	return "", err
 }
 
-// authorities are all that may have signed for the node. Nothing says later whether the node had a member of the databases, or a controller: the other members remove its member as soon
-// as the node is listed, and a thief with a member's rights can take the node out of the record before that.
+// authorities are all that may have signed for the node. Nothing says later whether the node had a member of the databases, or a
+// controller: the other members remove its member as soon as the node is listed, and a thief with a member's rights can take the
+// node out of the record before that.
 func authorities() []certs.Kind { return []certs.Kind{certs.Node, certs.Agent, certs.Central} }
 
-// distrust deletes authorities that are no younger than the list's entry: the controller makes others. Kubernetes' times have seconds, so one of the same second may have signed for the
-// node before it was listed.
+// distrust deletes authorities that are no younger than the list's entry: the controller makes others. Kubernetes' times have
+// seconds, so one of the same second may have signed for the node before it was listed.
 func (r *Runner) distrust(ctx context.Context) (string, error) {
 	secrets := r.Client.CoreV1().Secrets(shutout.Namespace)
 	for _, kind := range authorities() {
@@ -161,8 +162,8 @@ func (r *Runner) remove(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("read Node %s: %w", r.plan.Node, err)
 	case len(node.Finalizers) > 0:
 		// They may be somebody's who has work to do, such as giving the machine back.
-		return fmt.Sprintf("waiting until Node %s has gone: finalizers %s keep it. The node's kubelet may have written them; take off those that nobody needs "+
-			"(kubectl edit node %s)", r.plan.Node, strings.Join(node.Finalizers, ", "), r.plan.Node), nil
+		return fmt.Sprintf("waiting until Node %s has gone: finalizers %s keep it. The node's kubelet may have written them; "+
+			"take off those that nobody needs (kubectl edit node %s)", r.plan.Node, strings.Join(node.Finalizers, ", "), r.plan.Node), nil
 	}
 	return "waiting until Node " + r.plan.Node + " has gone", nil
 }
@@ -170,7 +171,8 @@ func (r *Runner) remove(ctx context.Context) (string, error) {
 // finalizersTime is how long controllers have to take their finalizers off a deleted pod.
 const finalizersTime = 10 * time.Second
 
-// removePod deletes a pod, and takes its finalizers off when they keep it for too long. A kubelet may write finalizers on its pods, and reads their Secrets as long as the pods are there.
+// removePod deletes a pod, and takes its finalizers off when they keep it for too long. A kubelet may write finalizers on its
+// pods, and reads their Secrets as long as the pods are there.
 func (r *Runner) removePod(ctx context.Context, pod *core.Pod) error {
 	pods := r.Client.CoreV1().Pods(pod.Namespace)
 	// Nobody on the node is asked whether the pod has ended.
@@ -186,8 +188,12 @@ func (r *Runner) removePod(ctx context.Context, pod *core.Pod) error {
 	if time.Since(since) < finalizersTime {
 		return nil
 	}
-	r.Say(Progress{Took: time.Since(since), Text: fmt.Sprintf("pod %s/%s has not gone: finalizers %s are taken off", pod.Namespace, pod.Name, strings.Join(pod.Finalizers, ", "))})
-	_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"finalizers":null}}`, pod.UID), meta.PatchOptions{})
+	r.Say(Progress{
+		Took: time.Since(since), Text: fmt.Sprintf("pod %s/%s has not gone: finalizers %s are taken off", pod.Namespace, pod.Name,
+			strings.Join(pod.Finalizers, ", ")),
+	})
+	_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"finalizers":null}}`, pod.UID),
+		meta.PatchOptions{})
 	return err
 }
 
@@ -219,8 +225,9 @@ func (r *Runner) published(ctx context.Context) (string, error) {
 // requestsLast is for how long Kubernetes keeps answered requests for certificates at least: it deletes them an hour after their answer.
 const requestsLast = 30 * time.Minute
 
-// renewed says which nodes are still to get a certificate. Nodes that are not Ready are named and not waited for. Kubernetes forgets requests; when it may have, a pod that is Ready counts: it
-// is connected, and to servers that have been started anew since.
+// renewed says which nodes are still to get a certificate. Nodes that are not Ready are named and not waited for. Kubernetes
+// forgets requests; when it may have, a pod that is Ready counts: it is connected, and to servers that have been started anew
+// since.
 func (r *Runner) renewed(ctx context.Context) (string, error) {
 	authority, err := r.Client.CoreV1().Secrets(shutout.Namespace).Get(ctx, certs.Node.Secret(), meta.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -233,7 +240,9 @@ func (r *Runner) renewed(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	pods, err := r.Client.CoreV1().Pods(shutout.Namespace).List(ctx, meta.ListOptions{LabelSelector: "app.kubernetes.io/name=" + central.NodesName})
+	pods, err := r.Client.CoreV1().Pods(shutout.Namespace).List(ctx, meta.ListOptions{
+		LabelSelector: "app.kubernetes.io/name=" + central.NodesName,
+	})
 	if err != nil {
 		return "", fmt.Errorf("list pods of DaemonSet %s: %w", central.NodesName, err)
 	}
@@ -265,7 +274,9 @@ func (r *Runner) renewed(ctx context.Context) (string, error) {
 
 // certified are the nodes that have got a certificate since then.
 func (r *Runner) certified(ctx context.Context, since time.Time) (map[string]bool, error) {
-	requests, err := r.Client.CertificatesV1().CertificateSigningRequests().List(ctx, meta.ListOptions{FieldSelector: "spec.signerName=" + certs.SignerNode})
+	requests, err := r.Client.CertificatesV1().CertificateSigningRequests().List(ctx, meta.ListOptions{
+		FieldSelector: "spec.signerName=" + certs.SignerNode,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list CertificateSigningRequests: %w", err)
 	}
@@ -297,7 +308,8 @@ func (r *Runner) notReady(ctx context.Context) (map[string]bool, error) {
 }
 
 func podReady(pod *core.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c core.PodCondition) bool { return c.Type == core.PodReady && c.Status == core.ConditionTrue })
+	return slices.ContainsFunc(pod.Status.Conditions,
+		func(c core.PodCondition) bool { return c.Type == core.PodReady && c.Status == core.ConditionTrue })
 }
 
 func issuedSince(request *certificates.CertificateSigningRequest, since time.Time) bool {
@@ -316,7 +328,8 @@ func (r *Runner) memberless(ctx context.Context) (string, error) {
 		}
 	}
 	if len(left) > 0 {
-		return "waiting for the other members to remove that of " + strings.Join(left, " and ") + " (logs of pods of DaemonSet atoll-ovn-central tell why not)", nil
+		return "waiting for the other members to remove that of " + strings.Join(left, " and ") +
+			" (logs of pods of DaemonSet atoll-ovn-central tell why not)", nil
 	}
 	return "", nil
 }

@@ -2,6 +2,6 @@
 //
 //	browser --loopback, cookie, user--> guard --> page --> Source (client.Remote) --> value --> template, or elements of the graph
 //
-// What must stay true: the page says the words and values that the command line prints; nothing is written; no credential goes to the browser; whatever comes
-// from the cluster is escaped by html/template; and without JavaScript all but the picture is there.
+// What must stay true: the page says the words and values that the command line prints; nothing is written; no credential goes to
+// the browser; whatever comes from the cluster is escaped by html/template; and without JavaScript all but the picture is there.
 package ui

@@ -107,7 +107,8 @@ func (o *overlay) draw(p picture, all seen) {
 	for _, s := range strokes {
 		rate := all.rate(s.Connections)
 		e := edge{
-			ID: strings.Join([]string{"flow", s.From, s.To, s.Verdict()}, " "), Kind: "flow", From: s.From, To: s.To, Label: rate + " " + s.Verdict() + "\n" + s.By(), Link: s.url(all.at()), State: "good",
+			ID: strings.Join([]string{"flow", s.From, s.To, s.Verdict()}, " "), Kind: "flow", From: s.From, To: s.To,
+			Label: rate + " " + s.Verdict() + "\n" + s.By(), Link: s.url(all.at()), State: "good",
 			Says: fmt.Sprintf("from %s to %s: %s %s by %s", names[s.From], names[s.To], rate, s.Verdict(), s.By()),
 			// Twice as much is one step thicker.
 			Size: min(1+bits.Len64(s.Connections)/2, 7),

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// maxWindows is how many windows are held. What ends now is asked for again after freshFor, what has ended after heldFor: names may have changed.
+	// maxWindows is how many windows are held. What ends now is asked for again after freshFor, what has ended after heldFor: names
+	// may have changed.
 	maxWindows        = 3
 	freshFor, heldFor = 3 * time.Second, time.Minute
 	// maxLines is how many lines between Networks a table has, maxFlows how many flows.
@@ -99,7 +100,8 @@ func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
 // whyNoFlows says what to ask instead where somebody may not see all that are his.
 func whyNoFlows(err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("flows: you may not see any here: %w. Next: atoll flows NETWORK, or atoll flows -n NAMESPACE, has those of one that is yours; atoll ui -n NAMESPACE shows those of its pods here", err)
+		return fmt.Errorf("flows: you may not see any here: %w. Next: atoll flows NETWORK, or atoll flows -n NAMESPACE, has those of one that "+
+			"is yours; atoll ui -n NAMESPACE shows those of its pods here", err)
 	}
 	return fmt.Errorf("flows: %w", err)
 }
@@ -283,7 +285,8 @@ func (s *Server) line(ctx context.Context, r *http.Request) (view, error) {
 	q := r.URL.Query()
 	v := view{Template: "line", Title: "A line of the map"}
 	from, to, verdict := q["from"], q["to"], q.Get("verdict")
-	if verdict != (&stroke{}).Verdict() && verdict != (&stroke{Dropped: true}).Verdict() || len(from) == 0 || len(to) == 0 || len(from)+len(to) > 2*maxNamed {
+	if verdict != (&stroke{}).Verdict() && verdict != (&stroke{Dropped: true}).Verdict() || len(from) == 0 || len(to) == 0 ||
+		len(from)+len(to) > 2*maxNamed {
 		return v, questionError{errors.New("name both ends of a line, and its verdict")}
 	}
 	v.Title = fmt.Sprintf("From %s to %s, %s", several(from), several(to), verdict)

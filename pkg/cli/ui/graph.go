@@ -23,7 +23,8 @@ const (
 // node is a box of the map. Those that have others inside have no place of their own.
 type node struct {
 	ID string `json:"id"`
-	// Kind is tenant, network, island (a Network from inside), alike, router, subnet, services, gateway, policy or pod; or end, which is in no Network.
+	// Kind is tenant, network, island (a Network from inside), alike, router, subnet, services, gateway, policy or pod; or end,
+	// which is in no Network.
 	Kind string `json:"kind"`
 	// Label is what stands in it, Says what a screen reader says.
 	Label string `json:"label"`
@@ -143,7 +144,10 @@ func (s *Server) insides(ctx context.Context, all []api.Topology, open, pods []s
 
 // draw makes the picture. Places follow from what there is alone: the same cluster looks the same each time.
 func draw(all []api.Topology, open map[string]*inside, pods []string, unfolded bool) picture {
-	p := picture{Nodes: []node{}, Edges: []edge{}, Title: titleOf(all), Open: []string{}, Pods: []string{}, routers: map[string]string{}, parts: map[string]bool{}}
+	p := picture{
+		Nodes: []node{}, Edges: []edge{}, Title: titleOf(all), Open: []string{}, Pods: []string{}, routers: map[string]string{},
+		parts: map[string]bool{},
+	}
 	for _, t := range all {
 		if open[t.Name] != nil {
 			p.Open = append(p.Open, t.Name)

@@ -25,7 +25,8 @@ func Listen(address string) (net.Listener, error) {
 		host = "127.0.0.1"
 	}
 	if a, err := netip.ParseAddr(host); err != nil || !a.Unmap().IsLoopback() {
-		return nil, fmt.Errorf("--address: %q is not on this machine alone: write 127.0.0.1 or [::1]. From another machine, forward the port: ssh -L", address)
+		return nil, fmt.Errorf(
+			"--address: %q is not on this machine alone: write 127.0.0.1 or [::1]. From another machine, forward the port: ssh -L", address)
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
@@ -152,11 +153,14 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	if r.URL.Path == "/" {
 		g.again()
 	}
-	http.Error(w, fmt.Sprintf("%v. Next: open the address that atoll ui has printed last: it opens once, within a minute. When it is older, go to http://%s/, and atoll ui prints another", why, g.hosts[0]), http.StatusForbidden)
+	http.Error(w,
+		fmt.Sprintf("%v. Next: open the address that atoll ui has printed last: it opens once, within a minute. When it is older, go to "+
+			"http://%s/, and atoll ui prints another", why, g.hosts[0]), http.StatusForbidden)
 }
 
 // policy is what the page may load: its own files. Scripts and styles in a page itself do not run.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'"
 
 // ServeHTTP implements http.Handler.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +186,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		// Not Secure: loopback speaks HTTP.
-		http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: value, Path: "/", MaxAge: int(sessionLife.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // G124: loopback has no TLS
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // G124: loopback has no TLS
+			Name: g.cookie, Value: value, Path: "/", MaxAge: int(sessionLife.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		})
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}

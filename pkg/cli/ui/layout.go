@@ -117,7 +117,8 @@ func (p *picture) network(t api.Topology, parent string, in *inside) block {
 	s := t.Status
 	label := snapshot.Printable(t.Name)
 	n := node{
-		ID: "network/" + t.Name, Kind: "network", Parent: parent, Link: pathOf("network", t.Name), State: stateClass(s.Phase), W: islandWidth, H: islandHeight,
+		ID: "network/" + t.Name, Kind: "network", Parent: parent, Link: pathOf("network", t.Name), State: stateClass(s.Phase), W: islandWidth,
+		H:     islandHeight,
 		Label: fmt.Sprintf("%s\n%s, %s\n%s", label, s.Type, s.Phase, model.Count(int(s.Pods), "pod")),
 	}
 	n.Says = "Network " + strings.ReplaceAll(n.Label, "\n", ", ")

@@ -62,7 +62,8 @@ var templates = sync.OnceValue(func() *template.Template {
 			}
 			return "no"
 		},
-		"add": func(a, b int) int { return a + b }, "int64": func(n int) int64 { return int64(n) }, "size": sizeOf, "large": large, "lower": strings.ToLower, "path": pathOf, "explainURL": explainURL, "peerURL": peerURL, "mark": mark, "state": stateClass,
+		"add": func(a, b int) int { return a + b }, "int64": func(n int) int64 { return int64(n) }, "size": sizeOf, "large": large,
+		"lower": strings.ToLower, "path": pathOf, "explainURL": explainURL, "peerURL": peerURL, "mark": mark, "state": stateClass,
 		"verdict": func(v string) string {
 			if passed(v) {
 				return "good"

@@ -92,7 +92,8 @@ func (s *Server) findAddress(ctx context.Context, a netip.Addr) (searchData, str
 	}
 	var names []string
 	for _, i := range all {
-		if slices.ContainsFunc(i.Status.Pools, func(p api.AddressPool) bool { c, err := netip.ParsePrefix(p.CIDR); return err == nil && c.Contains(a) }) {
+		if slices.ContainsFunc(i.Status.Pools,
+			func(p api.AddressPool) bool { c, err := netip.ParsePrefix(p.CIDR); return err == nil && c.Contains(a) }) {
 			names = append(names, i.Name)
 		}
 	}
@@ -108,7 +109,8 @@ func (s *Server) findAddress(ctx context.Context, a netip.Addr) (searchData, str
 				out.Found, networks[p.Status.Network] = append(out.Found, foundPod(p)), true
 			}
 		}
-		out.Missing = append(out.Missing, fmt.Sprintf("%d Networks have a range with %s: of all but %d, pods alone were looked at", len(names), a, maxAsked))
+		out.Missing = append(out.Missing,
+			fmt.Sprintf("%d Networks have a range with %s: of all but %d, pods alone were looked at", len(names), a, maxAsked))
 		slices.SortStableFunc(names, func(x, y string) int { return rank(networks[x]) - rank(networks[y]) })
 		names = names[:maxAsked]
 	}
@@ -131,7 +133,8 @@ func (s *Server) findAddress(ctx context.Context, a netip.Addr) (searchData, str
 			} else {
 				networks[names[i]] = true
 			}
-			if !slices.ContainsFunc(out.Found, func(have found) bool { return have.Kind == f.Kind && have.Name == f.Name && have.Network == f.Network }) {
+			if !slices.ContainsFunc(out.Found,
+				func(have found) bool { return have.Kind == f.Kind && have.Name == f.Name && have.Network == f.Network }) {
 				out.Found = append(out.Found, f)
 			}
 		}

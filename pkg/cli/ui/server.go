@@ -64,8 +64,9 @@ func (s *Server) Address() string { return s.guard.address() }
 // Run serves until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
-		Handler: s.guard, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: slotPatience + s.config.Timeout + slack, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: withConnection,
+		Handler: s.guard, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: slotPatience + s.config.Timeout + slack,
+		MaxHeaderBytes: maxHeader,
+		BaseContext:    func(net.Listener) context.Context { return ctx }, ConnContext: withConnection,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(s.listener) }()
@@ -88,9 +89,11 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for path, show := range map[string]func(context.Context, *http.Request) (view, error){
-		"GET /{$}": s.home, "GET /networks": s.networks, "GET /network/{name}": s.network, "GET /network/{name}/pods": s.pods, "GET /network/{name}/addresses": s.addresses,
-		"GET /pod/{namespace}/{name}": s.pod, "GET /explain": s.explain, "GET /search": s.search, "GET /status": s.status, "GET /peering": s.peering,
-		"GET /flows": s.flowsPage, "GET /line": s.line,
+		"GET /{$}": s.home, "GET /networks": s.networks, "GET /network/{name}": s.network, "GET /network/{name}/pods": s.pods,
+		"GET /network/{name}/addresses": s.addresses,
+		"GET /pod/{namespace}/{name}":   s.pod, "GET /explain": s.explain, "GET /search": s.search, "GET /status": s.status,
+		"GET /peering": s.peering,
+		"GET /flows":   s.flowsPage, "GET /line": s.line,
 	} {
 		mux.Handle(path, s.page(show))
 	}

@@ -12,7 +12,10 @@ import (
 var staticFiles embed.FS
 
 // contentTypes of the files that are served; no others are.
-var contentTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8"}
+var contentTypes = map[string]string{
+	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
+}
 
 func serveStatic(w http.ResponseWriter, r *http.Request) {
 	name := path.Clean("/" + r.URL.Path)

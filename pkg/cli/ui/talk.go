@@ -77,7 +77,8 @@ type talk struct {
 // passed reports whether a verdict lets through.
 func passed(verdict string) bool { return verdict != verdictDrop && verdict != verdictReject }
 
-// connections are how often it was let through, or was not. What both ends let through is one connection; what the first drops the other does not see.
+// connections is how often the flow was allowed or dropped. What both ends allowed is one connection; what the first end drops,
+// the second does not see.
 func (t *talk) connections(dropped bool) uint64 {
 	if dropped {
 		return t.egress.drop + t.ingress.drop
@@ -196,7 +197,8 @@ func strokesOf(talks []*talk, place func(party) string) []*stroke {
 		slices.SortStableFunc(s.Talks, func(a, b *talk) int { return cmp.Compare(b.connections(s.Dropped), a.connections(s.Dropped)) })
 	}
 	slices.SortStableFunc(out, func(a, b *stroke) int {
-		return cmp.Or(rank(b.Dropped)-rank(a.Dropped), cmp.Compare(b.Connections, a.Connections), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		return cmp.Or(rank(b.Dropped)-rank(a.Dropped), cmp.Compare(b.Connections, a.Connections), cmp.Compare(a.From, b.From),
+			cmp.Compare(a.To, b.To))
 	})
 	return out
 }

@@ -18,7 +18,8 @@ const unknownUser = -1
 // connectionKey is the key of the connection in the context of its requests.
 type connectionKey struct{}
 
-// connection is a client's. A browser shows its cookies to every port of the loopback interface, and other users may listen there. So a cookie alone does not say who has it.
+// connection is a client's. A browser shows its cookies to every port of the loopback interface, and other users may listen
+// there. So a cookie alone does not say who has it.
 type connection struct {
 	local, remote net.Addr
 	mu            sync.Mutex
@@ -50,8 +51,9 @@ func userOf(r *http.Request) (int, error) {
 	return unknownUser, errors.New("the request came by no connection")
 }
 
-// socketUser is the number of the user who owns a socket of this machine, by both ends of its connection (sock_diag(7)). It reads all sockets: when the kernel was asked for those of
-// two ports it named several on a busy machine, and netlink returned an error.
+// socketUser is the number of the user who owns a socket of this machine, by both ends of its connection (sock_diag(7)). It reads
+// all sockets: when the kernel was asked for those of two ports it named several on a busy machine, and netlink returned an
+// error.
 func socketUser(local, remote net.Addr) (int, error) {
 	l, isTCP := local.(*net.TCPAddr)
 	r, areTCP := remote.(*net.TCPAddr)
@@ -68,11 +70,13 @@ func socketUser(local, remote net.Addr) (int, error) {
 		sockets, err := netlink.SocketDiagTCP(family)
 		for _, s := range sockets {
 			// One that has ended has no owner any more, and is told as root's.
-			if s.State != netlink.TCP_TIME_WAIT && int(s.ID.SourcePort) == l.Port && int(s.ID.DestinationPort) == r.Port && s.ID.Source.Equal(l.IP) && s.ID.Destination.Equal(r.IP) {
+			if s.State != netlink.TCP_TIME_WAIT && int(s.ID.SourcePort) == l.Port && int(s.ID.DestinationPort) == r.Port &&
+				s.ID.Source.Equal(l.IP) && s.ID.Destination.Equal(r.IP) {
 				return int(s.UID), nil
 			}
 		}
 		problems = append(problems, err)
 	}
-	return unknownUser, errors.Join(append(problems, fmt.Errorf("the kernel tells of no socket at %s that is connected to %s", local, remote))...)
+	return unknownUser, errors.Join(
+		append(problems, fmt.Errorf("the kernel tells of no socket at %s that is connected to %s", local, remote))...)
 }

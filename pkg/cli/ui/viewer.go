@@ -16,10 +16,12 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
-// Who may view namespaces, and get no Network, is shown the flows of the pods of those: the API has them by namespace (podflows), and says nothing there of whoever is not his.
+// Who may view namespaces, and get no Network, is shown the flows of the pods of those: the API has them by namespace (podflows),
+// and says nothing there of whoever is not his.
 
 const (
-	// maxViewed is how many namespaces are asked for flows, and flowsBeside how many at a time: the API answers four questions of a user at once.
+	// maxViewed is how many namespaces are asked for flows, flowsBeside how many at the same time: the API answers four questions of
+	// a user at once.
 	maxViewed   = 16
 	flowsBeside = 3
 	// maxSeen is how many flows of all of them are looked at, which is as many as the API tells of one: the newest.
@@ -123,7 +125,10 @@ func namespacesWords(names []string) string {
 
 // namespacesPicture is the map of who may get no Network: it has no boxes but those of flows.
 func namespacesPicture() picture {
-	return picture{Nodes: []node{}, Edges: []edge{}, Title: "No Network is yours to see: the map has the pods of your namespaces that have flows", Open: []string{}, Pods: []string{}, ofPods: true}
+	return picture{
+		Nodes: []node{}, Edges: []edge{}, Title: "No Network is yours to see: the map has the pods of your namespaces that have flows",
+		Open: []string{}, Pods: []string{}, ofPods: true,
+	}
 }
 
 // dots are the boxes of pods, for a map without Networks: those with the most connections, by their names.

@@ -28,8 +28,8 @@ type window struct {
 	Ago int
 }
 
-// windowAt reads which window is asked for: one that ends at a time (RFC 3339), or a number of minutes from now, which is 0 or less; else that which ends now.
-// What is not kept any more is the oldest that is.
+// windowAt reads which window is asked for: one that ends at a time (RFC 3339), or a number of minutes from now, which is 0 or
+// less; else that which ends now. What is not kept any more is the oldest that is.
 func windowAt(q url.Values, now time.Time) (window, error) {
 	this := now.Truncate(time.Minute)
 	end, live := this, true

@@ -42,7 +42,8 @@ func (s *State) Capacity() Capacity {
 		}
 	}
 	slices.SortFunc(c.Ranges, func(a, b RangeCapacity) int {
-		return cmp.Or(cmp.Compare(a.Free, b.Free), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Subnet, b.Subnet), cmp.Compare(a.CIDR, b.CIDR))
+		return cmp.Or(cmp.Compare(a.Free, b.Free), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Subnet, b.Subnet),
+			cmp.Compare(a.CIDR, b.CIDR))
 	})
 	c.Ranges = c.Ranges[:min(len(c.Ranges), maxRanges)]
 	for _, node := range s.faces.Nodes() {

@@ -111,8 +111,10 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		faces:     ledger.NewFaces(defaults.Faces, cmp.Or(defaults.FaceBlock, model.FaceBlockBits), at(stageNodes)),
 		balancers: drain.NewBalancers(g, at(stageCluster)),
 	}
-	s.serviceQuotas = ledger.NewQuotas[model.ServiceKey]("services", s.cluster, func(t *model.Tenant) model.Quota { return t.Services }, at(stageCluster))
-	s.gatewayQuotas = ledger.NewQuotas[model.GatewayKey]("gateways", s.cluster, func(t *model.Tenant) model.Quota { return t.Gateways }, at(stageCluster))
+	s.serviceQuotas = ledger.NewQuotas[model.ServiceKey]("services", s.cluster, func(t *model.Tenant) model.Quota { return t.Services },
+		at(stageCluster))
+	s.gatewayQuotas = ledger.NewQuotas[model.GatewayKey]("gateways", s.cluster, func(t *model.Tenant) model.Quota { return t.Gateways },
+		at(stageCluster))
 	s.networks = networks.New(networks.World{
 		Cluster: s.cluster, Catalog: s.catalog, Subnets: s.subnets, Faces: s.faces, Virtual: s.virtual,
 		Graph: g, Database: s.database, Sink: sink,
@@ -129,7 +131,8 @@ func NewState(defaults Defaults, g *graph.Graph, sink Sink) *State {
 		Home: defaults.Network, Subnets: s.subnets, Faces: s.faces, Spare: spare, Networks: s.networks, Graph: g, Sink: sink,
 	}, nodes.Stages{Blocks: at(stageBlocks), Places: at(stageNodes), Leaves: at(stageLeaves)})
 	s.services = services.New(services.World{
-		Cluster: s.cluster, Catalog: s.catalog, Virtual: s.virtual, Quotas: s.serviceQuotas, Balancers: s.balancers, Graph: g, Networks: servicesView{s}, Pods: servicesView{s},
+		Cluster: s.cluster, Catalog: s.catalog, Virtual: s.virtual, Quotas: s.serviceQuotas, Balancers: s.balancers, Graph: g,
+		Networks: servicesView{s}, Pods: servicesView{s},
 		NetworkChanged: s.networks.Served, PodChanged: s.pods.Plugged, FaceGiven: s.pods.FaceGiven,
 		InfrastructureChanged: s.networks.InfrastructureChanged,
 	}, sink, at(stageClaims), at(stageServices))

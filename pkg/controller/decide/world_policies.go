@@ -13,7 +13,8 @@ func (s *State) newPolicies(g *graph.Graph, sink policies.Sink) *policies.Stage 
 	w := policed{s}
 	return policies.New(s.cluster, policies.World{
 		Networks: w, Pods: w, Nodes: s.nodes, Services: behind{s.catalog, s.services}, Sink: sink, API: networks.APIService(),
-		PortChanged: s.pods.PortChanged, ServedChanged: s.networks.Served, AnswersChanged: s.services.Answering, SeenChanged: s.nodes.AddressesChanged,
+		PortChanged: s.pods.PortChanged, ServedChanged: s.networks.Served, AnswersChanged: s.services.Answering,
+		SeenChanged: s.nodes.AddressesChanged,
 	}, g, s.order.Stage(stagePolicies))
 }
 

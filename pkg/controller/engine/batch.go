@@ -170,8 +170,9 @@ func (r *round) consider(b *batch, w graph.Work) {
 	}
 }
 
-// letGo has groups of load balancers and ACLs of Networks that go leave the switches of others, which do not want them any more either. The database
-// refuses to take a row away that another one refers to; and two that refer to each other's, in two transactions, would wait for one another.
+// letGo has groups of load balancers and ACLs of Networks that go leave the switches of others, which do not want them any more
+// either. The database refuses to take a row away that another one refers to; and two that refer to each other's, in two
+// transactions, would wait for one another.
 func (r *round) letGo(units []plan.Unit) {
 	going := map[nb.Ref]int{}
 	for i, u := range units {

@@ -225,8 +225,8 @@ func (e *Engine) doWithout(ctx context.Context, since time.Time) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		e.beat.Store(time.Now().UnixNano())
-		// Rows tell what nobody saw going (Decider.Connected), and before it is known others would get it: the first decisions wait for them, but not for a database
-		// that is away.
+		// Rows tell what nobody saw going (Decider.Connected), and before it is known others would get it: the first decisions wait for
+		// them, but not for a database that is away.
 		if e.primed || time.Since(since) >= awayAfter {
 			e.absorb()
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/plan"
 )
 
-// Erasure takes all that is ours out of a database that stays: rows with an owner, what has OVN sample for us, and our keys of NB_Global, where an option gets the
-// value back that it had before. What others wrote stays. It may be called again, and goes on where it failed.
+// Erasure takes all that is ours out of a database that stays: rows with an owner, what has OVN sample for us, and our keys of
+// NB_Global, where an option gets the value back that it had before. What others wrote stays. It may be called again, and goes on
+// where it failed.
 type Erasure struct {
 	Database ovsdb.Config
 	// Epoch is one of its own: a controller that writes meanwhile has it fail.
@@ -22,8 +23,8 @@ type Erasure struct {
 	Patience time.Duration
 }
 
-// Run returns how many rows there were. The error is of a database that was out of reach, that refuses because rows of others refer to ours, or into which somebody
-// else writes.
+// Run returns how many rows there were. It fails if the database is out of reach, refuses because foreign rows refer to ours, or
+// is being written by somebody else.
 func (e Erasure) Run(ctx context.Context) (rows int, err error) {
 	session, err := e.open(ctx)
 	if err != nil {
@@ -50,7 +51,8 @@ func (e Erasure) Run(ctx context.Context) (rows int, err error) {
 		}
 		units := removal(session, left)
 		if len(units) == 0 {
-			return rows, fmt.Errorf("delete rows: rows of others keep %d of ours, by columns that Atoll does not read: the first is %s %s", len(left), left[0].Table, left[0].UUID)
+			return rows, fmt.Errorf("delete rows: rows of others keep %d of ours, by columns that Atoll does not read: the first is %s %s",
+				len(left), left[0].Table, left[0].UUID)
 		}
 		for part := range slices.Chunk(units, maxBatch) {
 			ops, err := encoder.Operations(part)
@@ -100,7 +102,8 @@ func ours(session *ovsdb.Session) (refs []nb.Ref) {
 	return refs
 }
 
-// removal makes units that delete rows, in their order, and take them out of rows of others. What lives by its places alone goes with the last of them.
+// removal makes units that delete rows, in their order, and take them out of rows of others. What lives by its places alone goes
+// with the last of them.
 func removal(session *ovsdb.Session, refs []nb.Ref) []plan.Unit {
 	going := make(map[nb.Ref]struct{}, len(refs))
 	for _, ref := range refs {
@@ -125,7 +128,8 @@ func removal(session *ovsdb.Session, refs []nb.Ref) []plan.Unit {
 	return units
 }
 
-// holdersFirst are the tables whose rows have owners, each after those whose rows refer to it: the database refuses to delete a row that another refers to.
+// holdersFirst are the tables whose rows have owners, each after those whose rows refer to it: the database refuses to delete a
+// row that another refers to.
 func holdersFirst() (out []nb.Table) {
 	var rest []nb.Table
 	for _, t := range nb.Tables() {

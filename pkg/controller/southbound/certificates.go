@@ -23,7 +23,8 @@ const (
 	lookTime  = 10 * time.Second
 )
 
-// Certificates tells when the certificates end that the databases' servers show. It is a prometheus.Collector, of what is known while it runs.
+// Certificates reports when the certificates end that the databases' servers show. It is a prometheus.Collector, and knows
+// certificates only while it runs.
 type Certificates struct {
 	Records central.Store
 	// TLS is how servers are reached. It is asked for each connection.

@@ -57,7 +57,8 @@ func NewClaimMetrics(registry prometheus.Registerer) *ClaimMetrics {
 	return m
 }
 
-// begin has a sample of each chassis before anything is counted of it: the first increase of a counter that has just begun is none to Prometheus.
+// begin makes a sample of each chassis before anything is counted, because Prometheus sees no increase in the first value of a
+// counter.
 func (m *ClaimMetrics) begin(chassis []ovsdb.TunnelEnds) {
 	m.doubtful.Reset()
 	for _, c := range chassis {

@@ -10,6 +10,6 @@
 // What must stay true:
 //
 //   - A southbound database that is held is opened to nodes only when all that the cluster asks for is in it.
-//   - A chassis is deleted only when its Node has been gone for some time, as seen by this process, and is asked for once more right before;
-//     or when it has what is another node's, and the Nodes of both have had their addresses for some time.
+//   - A chassis is deleted only when this process has seen for some time that its Node is gone, and has asked for the Node once
+//     more right before; or when it has what is another node's, and the Nodes of both have had their addresses for some time.
 package southbound

@@ -20,10 +20,12 @@ type Learnt struct {
 func NewLearnt(registry prometheus.Registerer) *Learnt {
 	l := &Learnt{
 		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "atoll_southbound_neighbours", Help: "Rows of MAC_Binding in the southbound database, as the leader counted them last. Others tell nothing.",
+			Name: "atoll_southbound_neighbours",
+			Help: "Rows of MAC_Binding in the southbound database, as the leader counted them last. Others tell nothing.",
 		}, nil),
 		planted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "atoll_southbound_planted_rows_total", Help: "Rows that were deleted from tables of the southbound database which nothing of Atoll's uses: a node has added them.",
+			Name: "atoll_southbound_planted_rows_total",
+			Help: "Rows that were deleted from tables of the southbound database which nothing of Atoll's uses: a node has added them.",
 		}, []string{"table"}),
 	}
 	for _, table := range ovsdb.UnusedTables() {
@@ -41,7 +43,8 @@ func (s *Sweeper) look(ctx context.Context, table *ovsdb.ChassisTable) error {
 	}
 	for name, rows := range planted {
 		if rows > 0 {
-			s.Log.Warn("a node has added rows to a table of the southbound database that nothing uses: they are deleted", "table", name, "rows", rows)
+			s.Log.Warn("a node has added rows to a table of the southbound database that nothing uses: they are deleted", "table", name, "rows",
+				rows)
 		}
 		s.Learnt.planted.WithLabelValues(name).Add(float64(rows))
 	}

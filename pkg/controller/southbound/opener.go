@@ -63,13 +63,15 @@ func (o Opener) open(ctx context.Context) error {
 	if err := ovsdb.AwaitSouthbound(bounded, o.Northbound, o.Epoch); err != nil {
 		return err
 	}
-	// Who asked may have been complete in a database that is gone: the epoch is of the new one only since the session on the old one has ended.
+	// Who asked may have been complete in a database that is gone: the epoch is of the new one only since the session on the old one
+	// has ended.
 	if !o.Complete() {
 		return errIncomplete
 	}
 	if err := o.Records.Open(ctx); err != nil {
 		return fmt.Errorf("open the southbound database: %w", err)
 	}
-	o.Log.Info("the southbound database is complete and serves nodes", "cluster", record.ClusterID, "ovn-northd", time.Since(began).Round(time.Millisecond))
+	o.Log.Info("the southbound database is complete and serves nodes", "cluster", record.ClusterID, "ovn-northd",
+		time.Since(began).Round(time.Millisecond))
 	return nil
 }

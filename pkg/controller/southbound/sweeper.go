@@ -26,9 +26,9 @@ const (
 	lookAtList = 5 * time.Second
 )
 
-// Sweeper deletes chassis of nodes that are shut out, at once, and those whose Node objects are gone: every other node keeps a tunnel to them. With a chassis it deletes
-// the node's row of Chassis_Private, also one whose chassis is gone. And it deletes rows that a node has added to tables that nothing uses. The database must be
-// Atoll's alone.
+// Sweeper deletes chassis of nodes that are shut out, at once, and those whose Node objects are gone: every other node keeps a
+// tunnel to them. With a chassis it deletes the node's row of Chassis_Private, also one whose chassis is gone. And it deletes
+// rows that a node has added to tables that nothing uses. The database must be Atoll's alone.
 type Sweeper struct {
 	Kube kubernetes.Interface
 	// Southbound is reached with all rights.
@@ -121,7 +121,9 @@ func (s *Sweeper) sweepChassis(ctx context.Context, table *ovsdb.ChassisTable, o
 			return err
 		}
 		s.Log.Info("chassis deleted: its node is shut out", "chassis", c.Name)
-		s.tell(ctx, c.Name, corev1.EventTypeWarning, fmt.Sprintf("node %s is shut out: its chassis is deleted from OVN's southbound database, and other nodes take their tunnels to it away", c.Name))
+		s.tell(ctx, c.Name, corev1.EventTypeWarning,
+			fmt.Sprintf("node %s is shut out: its chassis is deleted from OVN's southbound database, and other nodes take their tunnels to it away",
+				c.Name))
 	}
 	s.shutOut = out
 	nodes, err := s.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -179,7 +181,9 @@ func (s *Sweeper) delete(ctx context.Context, table *ovsdb.ChassisTable, name st
 	}
 	delete(s.gone, name)
 	s.Log.Info("chassis deleted: its node is gone", "node", name, "since", since.UTC().Format(time.RFC3339))
-	s.tell(ctx, name, corev1.EventTypeNormal, fmt.Sprintf("node %s is gone: its chassis is deleted from OVN's southbound database, and other nodes take their tunnels to it away", name))
+	s.tell(ctx, name, corev1.EventTypeNormal,
+		fmt.Sprintf("node %s is gone: its chassis is deleted from OVN's southbound database, and other nodes take their tunnels to it away",
+			name))
 	return nil
 }
 

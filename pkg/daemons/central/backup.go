@@ -30,8 +30,8 @@ const backupTime = "20060102T150405.000Z"
 // backupPrefix is of all backups of a database.
 func backupPrefix(kind Kind) string { return "ovn" + string(kind) + "_db-" }
 
-// Backup writes a file of each database, as one of a single server (ovsdb(5)), and removes the oldest beyond Keep. It asks a follower if there
-// is one that follows. A file that is not whole never gets its name.
+// Backup writes a file of each database, as one of a single server (ovsdb(5)), and removes the oldest beyond Keep. It asks a
+// follower if there is one that follows. A file that is not whole never gets its name.
 func Backup(ctx context.Context, store Store, o BackupOptions) error {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)
@@ -50,7 +50,8 @@ func Backup(ctx context.Context, store Store, o BackupOptions) error {
 }
 
 func (o BackupOptions) backup(ctx context.Context, store Store, kind Kind) error {
-	if _, err := awaitIdentity(ctx, o.Certificates, Northbound, func(err error) { o.Log.InfoContext(ctx, "waiting for the certificate", "why", err) }); err != nil {
+	if _, err := awaitIdentity(ctx, o.Certificates, Northbound,
+		func(err error) { o.Log.InfoContext(ctx, "waiting for the certificate", "why", err) }); err != nil {
 		return err
 	}
 	record, err := store.Get(ctx, kind)
@@ -112,12 +113,14 @@ func (o BackupOptions) server(ctx context.Context, kind Kind, record Database) (
 	if len(record.Members) == 0 {
 		return "", fmt.Errorf("ConfigMap %s names no server of it", RecordName)
 	}
-	question := fmt.Sprintf(`["_Server",{"op":"select","table":"Database","where":[["name","==",%q],["connected","==",true]],"columns":["leader"]}]`, kind.Schema())
+	question := fmt.Sprintf(
+		`["_Server",{"op":"select","table":"Database","where":[["name","==",%q],["connected","==",true]],"columns":["leader"]}]`, kind.Schema())
 	leader := ""
 	var problems []error
 	for _, m := range record.Members {
 		server := Remote(m.Address, port)
-		answer, err := files{programs: o.Programs, kind: kind}.run(ctx, "ovsdb-client", append(o.tls(), "--timeout=10", "query", server, question)...)
+		answer, err := files{programs: o.Programs, kind: kind}.run(ctx,
+			"ovsdb-client", append(o.tls(), "--timeout=10", "query", server, question)...)
 		switch {
 		case err != nil:
 			problems = append(problems, err)

@@ -102,8 +102,8 @@ func blocks(text []byte) (out [][]byte) {
 	}
 }
 
-// lay puts an identity where ovsdb-server reads it. Open vSwitch looks at the times of key and certificate, and misses a renewal of which it has
-// seen one half: so that both change at once, by a link.
+// lay puts an identity where ovsdb-server reads it. Open vSwitch looks at the times of key and certificate, and misses a renewal
+// of which it has seen one half: so that both change at once, by a link.
 func (id *identity) lay(dir string) error {
 	version := strconv.FormatInt(time.Now().UnixNano(), 10)
 	if err := os.MkdirAll(filepath.Join(dir, version), 0o700); err != nil {

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// maxOfAddress bounds the connections of one address to a database's port for clients. ovsdb-server has no bound, and keeps a client that says nothing for two minutes.
-	// A node has two, a node of the control plane some more and up to 16 of people who ask by inspection.
+	// maxOfAddress bounds the connections of one address to a database's port for clients. ovsdb-server has no bound, and keeps a
+	// client that says nothing for two minutes. A node has two, a node of the control plane some more and up to 16 of people who ask
+	// by inspection.
 	maxOfAddress = 64
 	// maxAddresses bounds the addresses that are counted. One that finds no room is not counted.
 	maxAddresses = 1 << 16
@@ -22,8 +23,8 @@ func crowdTable(kind Kind) *nftables.Table {
 	return &nftables.Table{Name: "atoll-ovn-" + string(kind) + "-clients", Family: nftables.TableFamilyINet}
 }
 
-// boundClients drops what begins a connection to a database's port for clients if the same address has maxOfAddress connections. It counts from zero, so it is called
-// before the server starts, when there are no connections.
+// boundClients drops new connections to a database's port for clients when their address already has maxOfAddress connections. It
+// counts from zero, so it must be called before the server starts.
 func boundClients(conn *nftables.Conn, kind Kind) error {
 	table := conn.AddTable(crowdTable(kind))
 	conn.DelTable(table)

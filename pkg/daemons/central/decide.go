@@ -79,7 +79,8 @@ func Decide(s Situation) Step {
 	if s.File.Form != NoFile {
 		return s.withFile(me, member)
 	}
-	if s.Draft.Form == Clustered && member && !me.Lost && s.Draft.ServerID == me.ServerID && s.Draft.ClusterID == s.Record.ClusterID && s.Draft.Address == raftAddress(s.Kind, s.Address, me.Raft) {
+	if s.Draft.Form == Clustered && member && !me.Lost && s.Draft.ServerID == me.ServerID && s.Draft.ClusterID == s.Record.ClusterID &&
+		s.Draft.Address == raftAddress(s.Kind, s.Address, me.Raft) {
 		return Step{Action: Promote}
 	}
 	if member && me.ServerID != "" {
@@ -105,7 +106,9 @@ func Decide(s Situation) Step {
 	case s.Draft.Form == NoFile:
 		return Step{Action: JoinDraft}
 	case s.Draft.ClusterID != s.Record.ClusterID:
-		return Step{Action: MoveDraft, Reason: "it is of cluster " + s.Draft.ClusterID + ", which never began: the record has " + s.Record.ClusterID}
+		return Step{
+			Action: MoveDraft, Reason: "it is of cluster " + s.Draft.ClusterID + ", which never began: the record has " + s.Record.ClusterID,
+		}
 	default:
 		me.ServerID = s.Draft.ServerID
 		me.Raft, _ = s.raft(s.Draft.Address)
@@ -119,14 +122,17 @@ func (s Situation) withFile(me Member, member bool) Step {
 		return Step{Action: Refuse, Reason: fmt.Sprintf(format, args...)}
 	}
 	by, own := s.raft(s.File.Address)
-	const aside = "If this file is not wanted, move it away (do not delete it) and let this container start again: the member joins with an empty one."
+	const aside = "If this file is not wanted, move it away (do not delete it) and let this container start again: the " +
+		"member joins with an empty one."
 	switch {
 	case s.File.Form == Foreign:
 		return refuse("the database file cannot be read as one of a cluster. %s", aside)
 	case slices.Contains(s.Record.Before, s.File.ClusterID):
 		return Step{Action: MoveFile, Reason: "it is of cluster " + s.File.ClusterID + ", which was given up"}
 	case s.Record.ClusterID == "":
-		return refuse("the database file is of cluster %s, but the record knows no cluster: the ConfigMap %s is lost, or the file is of another installation. See docs/design/central.md, \"The record is lost\"", s.File.ClusterID, RecordName)
+		return refuse(
+			"the database file is of cluster %s, but the record knows no cluster: the ConfigMap %s is lost, or the file is of another "+
+				"installation. See docs/design/central.md, \"The record is lost\"", s.File.ClusterID, RecordName)
 	case s.File.ClusterID != s.Record.ClusterID:
 		return refuse("the database file is of cluster %s, but the record's is %s. %s", s.File.ClusterID, s.Record.ClusterID, aside)
 	case !member:
@@ -136,7 +142,8 @@ func (s Situation) withFile(me Member, member bool) Step {
 	case s.File.ServerID != me.ServerID:
 		return refuse("the database file is of server %s, but the record's server of this node is %q. %s", s.File.ServerID, me.ServerID, aside)
 	case !own || me.Address != s.Address:
-		return refuse("the database file is of address %s and the record's is %s, but this node has %s: a member cannot change its address. %s", s.File.Address, me.Address, s.Address, aside)
+		return refuse("the database file is of address %s and the record's is %s, but this node has %s: a member cannot change its address. %s",
+			s.File.Address, me.Address, s.Address, aside)
 	case me.Lost:
 		me.Lost = false
 		return Step{Action: WriteRecord, Record: s.Record.with(me), Reason: "the database file is back"}
@@ -157,7 +164,10 @@ func (s Situation) lost(me Member) Step {
 	}
 	if s.Record.Lost() {
 		// Nobody makes another cluster by himself: a disk that is only not mounted has all that there is.
-		return Step{Action: Wait, Tell: true, Reason: "every member has lost its database file of cluster " + s.Record.ClusterID + ": put one back, or make the databases anew with: atoll ovn rebuild"}
+		return Step{
+			Action: Wait, Tell: true, Reason: "every member has lost its database file of cluster " + s.Record.ClusterID +
+				": put one back, or make the databases anew with: atoll ovn rebuild",
+		}
 	}
 	return Step{Action: Wait, Reason: "the database file is lost: waiting until the others, with a quorum, have removed server " + me.ServerID}
 }
@@ -172,7 +182,10 @@ func (s Situation) enter() Step {
 		names = append(names, m.Node)
 	}
 	if len(names) >= s.Size {
-		return Step{Action: Refuse, Reason: fmt.Sprintf("the cluster has its %d members (%s): one leaves it when its Node object is deleted", s.Size, strings.Join(names, ", "))}
+		return Step{
+			Action: Refuse, Reason: fmt.Sprintf("the cluster has its %d members (%s): one leaves it when its Node object is deleted", s.Size,
+				strings.Join(names, ", ")),
+		}
 	}
 	to, why := s.Record, "this node becomes a member"
 	if len(names) == 0 && s.Record.ClusterID == "" {

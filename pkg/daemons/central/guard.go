@@ -16,9 +16,9 @@ func guardTable(kind Kind) *nftables.Table {
 	return &nftables.Table{Name: "atoll-ovn-" + string(kind), Family: nftables.TableFamilyINet}
 }
 
-// guard drops what comes to the raft ports from other addresses than the members'. It stays when the member stops. Behind it a relay knows members by their
-// certificates. A server that is reached directly does not: a node's certificate would do to join the southbound cluster.
-// It may be called again at any time; the rules are replaced in one transaction.
+// guard drops what comes to the raft ports from other addresses than the members'. It stays when the member stops. Behind it a
+// relay knows members by their certificates. A server that is reached directly does not: a node's certificate would do to join
+// the southbound cluster. It may be called again at any time; the rules are replaced in one transaction.
 func guard(conn *nftables.Conn, kind Kind, members []netip.Addr) error {
 	table := conn.AddTable(guardTable(kind))
 	conn.DelTable(table)
@@ -84,7 +84,8 @@ func toPort(port uint16) []expr.Any {
 	}
 }
 
-// RemoveGuards removes the nftables tables of both databases' ports from the node. The members must have ended. That there is none is no error.
+// RemoveGuards removes the nftables tables of both databases' ports from the node. The members must have ended. It is no error if
+// there is none.
 func RemoveGuards() error {
 	for _, kind := range []Kind{Northbound, Southbound} {
 		conn, err := nftables.New()

@@ -82,7 +82,10 @@ func NewKeeper(store Store, o Options) *Keeper {
 	if o.GoneAfter == 0 {
 		o.GoneAfter = 5 * time.Minute
 	}
-	return &Keeper{o: o, store: store, files: files{programs: o.Programs, kind: o.Kind, dir: o.Data}, gone: map[string]time.Time{}, leaving: map[string]uint64{}, compacted: time.Now()}
+	return &Keeper{
+		o: o, store: store, files: files{programs: o.Programs, kind: o.Kind, dir: o.Data}, gone: map[string]time.Time{},
+		leaving: map[string]uint64{}, compacted: time.Now(),
+	}
 }
 
 // Run keeps the member until ctx ends, which is no error. ErrRefused says that it must not go on.
@@ -204,31 +207,6 @@ func (k *Keeper) step(ctx context.Context) (again bool, err error) {
 		return false, k.serve(ctx)
 	}
 	return false, fmt.Errorf("do step %d: unknown", step.Action)
-}
-
-// wait logs what the member waits for, and makes an Event of it where the step asks for one.
-func (k *Keeper) wait(ctx context.Context, step Step) {
-	if step.Tell && step.Reason != k.said {
-		if err := k.store.warn(ctx, k.o.Node, "DatabaseLost", step.Reason); err != nil {
-			k.o.Log.WarnContext(ctx, "no Event", "error", err)
-		}
-	}
-	k.say(ctx, step.Reason)
-}
-
-// join makes a draft that joins the members which have a database. It returns false while there is none.
-func (k *Keeper) join(ctx context.Context, s Situation) (again bool, err error) {
-	var others []string
-	for _, m := range s.Record.Members {
-		if m.Node != k.o.Node && m.ServerID != "" && !m.Lost {
-			others = append(others, m.raftAddress(k.o.Kind))
-		}
-	}
-	if len(others) == 0 {
-		k.say(ctx, "waiting until another member has a database")
-		return false, nil
-	}
-	return true, k.files.join(ctx, s.Record.ClusterID, s.wanted(), others)
 }
 
 // serve runs the server until it ends, or ctx, or the record does not have it any more.
@@ -383,7 +361,9 @@ func (k *Keeper) attend(ctx context.Context) error {
 			if k.joinsAnew(ctx) {
 				return errJoinsAnew
 			}
-			return fmt.Errorf("%w: %s: the cluster has removed this server. Move the file away (do not delete it); the member then joins with an empty one", ErrRefused, k.files.database())
+			return fmt.Errorf(
+				"%w: %s: the cluster has removed this server. Move the file away (do not delete it); the member then joins with an empty one",
+				ErrRefused, k.files.database())
 		}
 		if time.Since(read) < glance {
 			continue
@@ -444,13 +424,6 @@ func (k *Keeper) followRecord(ctx context.Context) error {
 		return k.reconfigure(ctx)
 	}
 	return nil
-}
-
-// correct writes a record in place of the one that was read. That another member was faster, or that it fails, is no reason to stop.
-func (k *Keeper) correct(ctx context.Context, read, right Database) {
-	if err := k.store.Swap(ctx, k.o.Kind, read, right); err != nil && !errors.Is(err, errMoved) {
-		k.o.Log.WarnContext(ctx, "record not written", "error", err)
-	}
 }
 
 // joinsAnew reports whether the cluster has removed this member's server so that it joins anew.

@@ -12,7 +12,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube/shutout"
 )
 
-// electionTimer is how long a follower hears nothing until it wants to lead. A southbound server can be busy with one transaction for seconds.
+// electionTimer is how long a follower hears nothing until it wants to lead. A southbound server can be busy with one transaction
+// for seconds.
 func electionTimer(kind Kind) time.Duration {
 	if kind == Northbound {
 		return 4 * time.Second
@@ -83,9 +84,9 @@ func (k *Keeper) remove(ctx context.Context, s Status) error {
 	return nil
 }
 
-// relay has members join anew that are reached directly. It begins when each member has relays. The leader marks one member at a time as lost,
-// and that member moves its file aside and joins with an empty one. The leader itself is the last: it hands over first. A cluster of fewer than
-// three stays as it is, for it would have no quorum meanwhile.
+// relay has members join anew that are reached directly. It begins when each member has relays. The leader marks one member at a
+// time as lost, and that member moves its file aside and joins with an empty one. The leader itself is the last: it hands over
+// first. A cluster of fewer than three stays as it is, for it would have no quorum meanwhile.
 func (k *Keeper) relay(ctx context.Context, s Status) error {
 	if len(s.Servers) != len(k.seen.Members) || !s.hearsAll() {
 		return nil
@@ -132,11 +133,13 @@ func (k *Keeper) raiseTimer(ctx context.Context, s Status) error {
 		return nil
 	}
 	next := min(want, 2*s.ElectionTimer)
-	_, err := ask(ctx, controlSocket(k.o.Run, k.o.Kind), "cluster/change-election-timer", k.o.Kind.Schema(), strconv.FormatInt(next.Milliseconds(), 10))
+	_, err := ask(ctx, controlSocket(k.o.Run, k.o.Kind), "cluster/change-election-timer", k.o.Kind.Schema(),
+		strconv.FormatInt(next.Milliseconds(), 10))
 	return err
 }
 
-// compact makes the file as small as its content, at a time of its own for each member, and never on the leader while there are others: it hands over first.
+// compact makes the file as small as its content, at a time of its own for each member, and never on the leader while there are
+// others: it hands over first.
 func (k *Keeper) compact(ctx context.Context, s Status) error {
 	place := slices.IndexFunc(k.seen.Members, func(m Member) bool { return m.Node == k.o.Node })
 	if !compactionDue(time.Now(), k.compacted, k.o.CompactEvery, place, len(k.seen.Members)) {

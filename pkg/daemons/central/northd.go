@@ -51,7 +51,9 @@ func readDatabases(ctx context.Context, store Store) (d databases, err error) {
 		return d, err
 	}
 	// Of a cluster that was made anew, a process that knew the one before takes nothing: it looks stale (ovsdb(7)).
-	d = databases{North: north.Remotes(Northbound.ClientPort()), South: south.Remotes(FullPort), Clusters: north.ClusterID + " " + south.ClusterID}
+	d = databases{
+		North: north.Remotes(Northbound.ClientPort()), South: south.Remotes(FullPort), Clusters: north.ClusterID + " " + south.ClusterID,
+	}
 	if d.North == "" || d.South == "" {
 		return d, errNoMembers
 	}
@@ -86,7 +88,8 @@ func northd(ctx context.Context, store Store, o NorthdOptions) error {
 	current := filepath.Join(dir, "current")
 	daemon, err := startChild(o.Programs.Path("ovn-northd"), []string{"OVS_RUNDIR=" + o.Run, "OVN_RUNDIR=" + o.Run},
 		"--ovnnb-db="+where.North, "--ovnsb-db="+where.South, "--unixctl="+filepath.Join(o.Run, "ovn-northd.ctl"),
-		"--private-key="+filepath.Join(current, keyFile), "--certificate="+filepath.Join(current, certificateFile), "--ca-cert="+filepath.Join(current, caFile),
+		"--private-key="+filepath.Join(current, keyFile), "--certificate="+filepath.Join(current, certificateFile),
+		"--ca-cert="+filepath.Join(current, caFile),
 		"-vconsole:info", "-vsyslog:off", "-vfile:off")
 	if err != nil {
 		return err

@@ -22,7 +22,8 @@ import (
 const (
 	// proxyHandshake bounds how long a client may take to say who it is.
 	proxyHandshake = 10 * time.Second
-	// proxyGreeted bounds how many of one source may be about to say who they are, proxyStrangers how many of all sources, so that strangers keep nobody else away.
+	// proxyGreeted bounds how many of one source may be about to say who they are, proxyStrangers how many of all sources, so that
+	// strangers keep nobody else away.
 	proxyGreeted, proxyStrangers = 16, 1024
 	// proxyClients bounds how many are served at once, of those who have said it: northd, inspection, a few people.
 	proxyClients = 256
@@ -33,10 +34,11 @@ type proxy struct {
 	socket string
 	// identity is replaced when certificates are renewed; connections that are there go on.
 	identity *atomic.Pointer[identity]
-	// admit returns an error for a client that is not served, by its certificate. The client's connection ends with the context that it returns.
-	// Where admit is nil, each client is served.
+	// admit returns an error for a client that is not served, by its certificate, or a context with whose end the client's
+	// connection ends. If admit is nil, every client is served.
 	admit func(context.Context, *x509.Certificate) (context.Context, error)
-	// member reports whether a member has an address. Machines on the members' link may share 64 bits of IPv6 with them; each member is a source by itself.
+	// member reports whether a member has an address. Machines on the members' link may share 64 bits of IPv6 with them; each member
+	// is a source by itself.
 	member func(netip.Addr) bool
 	log    *slog.Logger
 }

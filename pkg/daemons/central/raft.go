@@ -13,7 +13,8 @@ type Raft string
 const (
 	// Relayed: by relays. The server listens at a socket of its node, and the relay in front of it knows who comes.
 	Relayed Raft = "relayed"
-	// Direct: the server itself listens at the network. So it was before there were relays; a member whose file says so joins anew (Keeper.relay).
+	// Direct: the server itself listens at the network. So it was before there were relays; a member whose file says so joins anew
+	// (Keeper.relay).
 	Direct Raft = "direct"
 	// A member whose record says neither has a version without relays.
 )
@@ -34,14 +35,14 @@ func (k Kind) RelayPort() uint16 {
 	return 16644
 }
 
-// raftSocket is the name of the socket at which a member's server is reached: on its own node its server listens there, on each other member's node a
-// relay. Open vSwitch takes the text up to the first dot for the server's name.
+// raftSocket is the name of the socket at which a member's server is reached: on its own node its server listens there, on each
+// other member's node a relay. Open vSwitch takes the text up to the first dot for the server's name.
 func raftSocket(kind Kind, a netip.Addr) string {
 	return string(kind) + "-" + strings.NewReplacer(".", "-", ":", "-").Replace(a.String()) + ".raft"
 }
 
-// raftAddress is a server's address in the form of ovsdb(7). A socket's name without a directory is one in OVS_RUNDIR, which is the same for all members
-// whatever their directories are.
+// raftAddress is a server's address in the form of ovsdb(7). A socket's name without a directory is one in OVS_RUNDIR, which is
+// the same for all members whatever their directories are.
 func raftAddress(kind Kind, a netip.Addr, by Raft) string {
 	if by == Relayed {
 		return "unix:" + raftSocket(kind, a)

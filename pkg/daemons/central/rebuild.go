@@ -77,7 +77,8 @@ func (d Database) givenUp(kind Kind, discard bool) (yes bool, why string) {
 			have = append(have, m.Node)
 		}
 	}
-	return false, fmt.Sprintf("%s: not lost: as far as ConfigMap %s tells, %s has its file of cluster %s", kind, RecordName, strings.Join(have, ", "), d.ClusterID)
+	return false, fmt.Sprintf("%s: not lost: as far as ConfigMap %s tells, %s has its file of cluster %s", kind, RecordName,
+		strings.Join(have, ", "), d.ClusterID)
 }
 
 // giveUp is a record after which members make another cluster, once.
@@ -89,8 +90,8 @@ func (d Database) giveUp(kind Kind) Database {
 	return to
 }
 
-// giveUp writes that a cluster is given up. Members write the record, too: that is tried again unless the cluster is another one now, or one that was
-// lost is not any more.
+// giveUp writes that a cluster is given up. Members write the record, too: that is tried again unless the cluster is another one
+// now, or one that was lost is not any more.
 func (s Store) giveUp(ctx context.Context, kind Kind, seen Database) error {
 	for {
 		d, err := s.Get(ctx, kind)
@@ -201,7 +202,8 @@ func opened(ctx context.Context, s Store) (string, error) {
 		return "", err
 	}
 	if d.Held {
-		return "waiting for the leading atoll-controller (its log tells what it does: kubectl -n atoll-system logs -l app.kubernetes.io/name=atoll-controller)", nil
+		return "waiting for the leading atoll-controller (its log tells what it does: kubectl -n atoll-system logs -l " +
+			"app.kubernetes.io/name=atoll-controller)", nil
 	}
 	return "", nil
 }

@@ -145,7 +145,8 @@ func (d Database) Lost() bool {
 func (d Database) Gone() bool { return d.ClusterID == "" }
 
 func (d Database) equal(o Database) bool {
-	return d.ClusterID == o.ClusterID && d.Bootstrap == o.Bootstrap && d.Held == o.Held && slices.Equal(d.Members, o.Members) && slices.Equal(d.Before, o.Before)
+	return d.ClusterID == o.ClusterID && d.Bootstrap == o.Bootstrap && d.Held == o.Held && slices.Equal(d.Members, o.Members) &&
+		slices.Equal(d.Before, o.Before)
 }
 
 // ParseDatabase reads a key of the record. Empty text is a database that nobody has begun.

@@ -19,9 +19,10 @@ import (
 	"github.com/atoll-net/atoll/pkg/process/pipe"
 )
 
-// relays carry raft between this member's server and the servers of the others. Open vSwitch's TLS has one list of CAs for all ports of a
-// process, and it compares no names: a node's certificate would be enough to speak raft with a southbound server. So a server dials a socket of
-// its own node. The relay behind that socket dials the other member's relay over TLS, which knows it by name and dials its own server's socket.
+// relays carry raft between this member's server and the servers of the others. Open vSwitch's TLS has one list of CAs for all
+// ports of a process, and it compares no names: a node's certificate would be enough to speak raft with a southbound server. So a
+// server dials a socket of its own node. The relay behind that socket dials the other member's relay over TLS, which knows it by
+// name and dials its own server's socket.
 type relays struct {
 	kind    Kind
 	node    string
@@ -59,7 +60,9 @@ func (r *relays) serve() error {
 	if err != nil {
 		return fmt.Errorf("serve raft to the others: %w", err)
 	}
-	return proxy{socket: filepath.Join(r.run, raftSocket(r.kind, r.address)), identity: r.identity, admit: r.admit, member: r.member, log: r.log}.serve(r.life, listener)
+	return proxy{
+		socket: filepath.Join(r.run, raftSocket(r.kind, r.address)), identity: r.identity, admit: r.admit, member: r.member, log: r.log,
+	}.serve(r.life, listener)
 }
 
 // admit lets members in, until they are none any more.

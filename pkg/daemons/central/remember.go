@@ -47,8 +47,9 @@ func (k *Keeper) know(ctx context.Context, d Database) {
 	}
 }
 
-// fromMemory is the situation by the record as it was seen last, if the member has a file that serves by it. Nothing else is decided without the API
-// server: nobody joins, leaves or makes a cluster by what may be out of date. Whoever was removed meanwhile is refused by the others.
+// fromMemory is the situation by the record as it was seen last, if the member has a file that serves by it. Nothing else is
+// decided without the API server: nobody joins, leaves or makes a cluster by what may be out of date. Whoever was removed
+// meanwhile is refused by the others.
 func (k *Keeper) fromMemory(s Situation) (Situation, bool) {
 	if s.File.Form != Clustered || recall(k.memory(), &s.Record) != nil || s.Record.validate() != nil {
 		return s, false

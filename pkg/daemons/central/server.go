@@ -87,6 +87,7 @@ func (k *Keeper) startServer() (*child.Child, error) {
 	current := filepath.Join(k.certificateDir(), "current")
 	return startChild(k.o.Programs.Path("ovsdb-server"), []string{"OVS_RUNDIR=" + k.o.Run, "OVN_RUNDIR=" + k.o.Run},
 		"--config-file="+path, "--unixctl="+controlSocket(k.o.Run, k.o.Kind), "--no-chdir", "-vconsole:info", "-vsyslog:off", "-vfile:off",
-		"--private-key="+filepath.Join(current, keyFile), "--certificate="+filepath.Join(current, certificateFile), "--ca-cert="+filepath.Join(current, caFile),
+		"--private-key="+filepath.Join(current, keyFile), "--certificate="+filepath.Join(current, certificateFile),
+		"--ca-cert="+filepath.Join(current, caFile),
 		"--ssl-protocols=TLSv1.2+")
 }

@@ -34,8 +34,8 @@ type Cleaning struct {
 	Remove []string
 }
 
-// Run gives the underlay its addresses back, and removes the kernel's datapath, the run directories and the database. It may be called again, and goes on
-// where it failed.
+// Run gives the underlay its addresses back, and removes the kernel's datapath, the run directories and the database. It can be
+// repeated, and continues where it failed.
 func (c Cleaning) Run(ctx context.Context, log *slog.Logger) error {
 	if err := c.restoreUnderlay(ctx, log); err != nil {
 		return err
@@ -58,8 +58,8 @@ func emptyMount(dir string, err error) bool {
 	return errors.Is(err, unix.EBUSY) && readErr == nil && len(entries) == 0
 }
 
-// restoreUnderlay removes the bridges' own interfaces of the userspace datapath, which outlive ovs-vswitchd, and undoes what underlay.ensure did: the
-// bridge's addresses go back to the interface that had them.
+// restoreUnderlay removes the bridges' own interfaces of the userspace datapath, which outlive ovs-vswitchd, and undoes what
+// underlay.ensure did: the bridge's addresses go back to the interface that had them.
 func (c Cleaning) restoreUnderlay(ctx context.Context, log *slog.Logger) error {
 	before, err := c.readDatabase(ctx)
 	if err != nil {

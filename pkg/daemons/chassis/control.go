@@ -16,8 +16,8 @@ var errDaemon = errors.New("the daemon refuses")
 // askTimeout bounds one command. A daemon answers between two turns of its loop, and a turn may take seconds.
 const askTimeout = 10 * time.Second
 
-// ask sends a command to a daemon's control socket and returns its answer: what ovs-appctl(8) does, without another process. (The protocol is
-// JSON-RPC 1.0, RFC 7047 section 4, over a unix socket: lib/unixctl.c.)
+// ask sends a command to a daemon's control socket and returns its answer: what ovs-appctl(8) does, without another process. (The
+// protocol is JSON-RPC 1.0, RFC 7047 section 4, over a unix socket: lib/unixctl.c.)
 func ask(ctx context.Context, socket, command string, arguments ...string) (string, error) {
 	answer, err := call[string](ctx, socket, command, append([]string{}, arguments...))
 	return strings.TrimSpace(answer), err

@@ -31,8 +31,8 @@ const (
 	// keepFlowsFor is how long a new ovn-controller leaves the flows of the last one in place, so that it knows all of its own before it
 	// replaces them. (ovn-controller(8), ovn-ofctrl-wait-before-clear.) Ports of pods that start meanwhile wait for it.
 	keepFlowsFor = 4 * time.Second
-	// keepFlowsMoving is the same for one that moves to a database that was made anew: it needs the other nodes' ports too, and these come to the
-	// database while their ovn-controllers start.
+	// keepFlowsMoving is the same for one that moves to a database that was made anew: it needs the other nodes' ports too, and
+	// these come to the database while their ovn-controllers start.
 	keepFlowsMoving = 10 * time.Second
 )
 
@@ -143,8 +143,8 @@ func (c Controller) restart(ctx context.Context, before running, now place, log 
 	return c.begin(ctx, log), nil
 }
 
-// firstPlace is where the southbound database is when ovn-controller begins; nowhere when ctx ends before that is known. What the local database has from
-// before is as good as what the record had then: a node starts without the API, too.
+// firstPlace is where the southbound database is when ovn-controller begins; nowhere when ctx ends before that is known. What the
+// local database has from before is as good as what the record had then: a node starts without the API, too.
 func (c Controller) firstPlace(ctx context.Context, servers <-chan place, log *slog.Logger) (now place, err error) {
 	if now.remote, err = c.remote(ctx); err != nil {
 		return now, err

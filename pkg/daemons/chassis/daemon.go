@@ -29,7 +29,8 @@ const (
 
 // Directories are where the daemons meet.
 type Directories struct {
-	// Switch is Open vSwitch's run directory, by the very name that the agent calls it: ovs-vswitchd opens no socket in a directory of another name.
+	// Switch is Open vSwitch's run directory, by the very name that the agent calls it: ovs-vswitchd opens no socket in a directory
+	// of another name.
 	Switch string
 	// OVN is OVN's run directory.
 	OVN string
@@ -45,8 +46,8 @@ func (d Directories) control(daemon string) string {
 	return d.Switch + "/" + daemon + ".ctl"
 }
 
-// pidfile has the daemon's lock: a second daemon ends at once, and one that was killed does not hold up the next. The number in it means nothing outside
-// of the container.
+// pidfile has the daemon's lock: a second daemon ends at once, and one that was killed does not hold up the next. The number in
+// it means nothing outside of the container.
 func (d Directories) pidfile(daemon string) string {
 	return strings.TrimSuffix(d.control(daemon), ".ctl") + ".pid"
 }

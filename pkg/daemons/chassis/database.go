@@ -75,16 +75,16 @@ func (d Database) prepare(ctx context.Context, log *slog.Logger) error {
 		if err != nil {
 			return err
 		}
-		log.Error("the database cannot be read: it was moved aside, and an empty one is made. Pods of this node have no network until the agent and "+
-			"ovn-controller have written what was in it", "file", d.File, "moved", aside, "error", reason)
+		log.Error("the database cannot be read: it was moved aside, and an empty one is made. Pods of this node have "+
+			"no network until the agent and ovn-controller have written what was in it", "file", d.File, "moved", aside, "error", reason)
 		return d.create(ctx)
 	case damaged:
 		aside, err := d.keepCopy("damaged")
 		if err != nil {
 			return err
 		}
-		log.Error("the database is damaged: a copy was kept, and the server goes on with what is before the damage. What is missing comes back from the agent "+
-			"and ovn-controller", "file", d.File, "copy", aside, "error", reason)
+		log.Error("the database is damaged: a copy was kept, and the server goes on with what is before the damage. What is "+
+			"missing comes back from the agent and ovn-controller", "file", d.File, "copy", aside, "error", reason)
 		return nil
 	case outdated:
 		return d.convert(ctx, log)

@@ -22,7 +22,8 @@ const (
 	integrationBridge = "br-int"
 	// restoreWait has ovs-vswitchd leave the kernel's flows as they are, and take no controllers, until it is gone.
 	restoreWait = vswitch.KeyRestoreWait
-	// savedFor is how old saved flows may be: for as long the kernel forwards by them anyway. Older ones would let pass what nobody has judged for long.
+	// savedFor is how old saved flows may be. The kernel forwards by them for that long anyway. Older flows would allow what has not
+	// been judged for a long time.
 	savedFor = 10 * time.Minute
 	// openFlow has groups as ovn-controller makes them, and bundles.
 	openFlow = "OpenFlow15"
@@ -131,7 +132,8 @@ func metersOf(dump []string) (out []string) {
 	return out
 }
 
-// tunnelMap is the argument of add-tlv-map that makes the map of a dump; empty for an empty one. (Lines of it: 0x102  0x80  4  tun_metadata0.)
+// tunnelMap is the argument of add-tlv-map that makes the map of a dump; empty for an empty one. (Lines of it: 0x102 0x80 4
+// tun_metadata0.)
 func tunnelMap(dump string) string {
 	var out []string
 	for line := range strings.Lines(dump) {
@@ -214,8 +216,9 @@ func (f flows) unfit(ctx context.Context, saved savedFlows, now time.Time) (stri
 	return "", nil
 }
 
-// comesBy tells whether what ovn-controller connects to is one of the targets on which a bridge listens, by order of the database. When it is told
-// nothing and the agent's socket is one of them, it is about to come there: the agent has taken it away for as long as no switch answers.
+// comesBy tells whether what ovn-controller connects to is one of the targets on which a bridge listens, by order of the
+// database. When it is told nothing and the agent's socket is one of them, it is about to come there: the agent has taken it away
+// for as long as no switch answers.
 func comesBy(remote, dir string, targets []string) bool {
 	if remote == "" {
 		remote = vswitch.RemoteOf(integrationBridge)

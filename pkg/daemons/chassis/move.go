@@ -22,9 +22,9 @@ const (
 	askAgain = 500 * time.Millisecond
 )
 
-// move prepares for an ovn-controller that is to work with a southbound database that was made anew, in which there is no chassis yet. ovn-controller
-// takes its tunnels away to chassis that the database does not have: so the node's own is there first, and it starts when those are there to which it has tunnels.
-// What fails is said; the node goes on without.
+// move prepares for an ovn-controller that is to work with a southbound database that was made anew, in which there is no chassis
+// yet. ovn-controller takes its tunnels away to chassis that the database does not have: so the node's own is there first, and it
+// starts when those are there to which it has tunnels. What fails is said; the node goes on without.
 func (c Controller) move(ctx context.Context, to place, log *slog.Logger) {
 	began := time.Now()
 	seeding, cancel := context.WithTimeout(ctx, seedFor)
@@ -53,15 +53,16 @@ func (c Controller) move(ctx context.Context, to place, log *slog.Logger) {
 	log.Info("ready for the new southbound database", "after", time.Since(began).Round(time.Millisecond), "peers", len(peers))
 }
 
-// seed writes the node's chassis if it is not there. All that ovn-controller writes of it and may not change later is in it: its role lets it set
-// the hostname of a new row only, and a row without would keep it from writing anything.
+// seed writes the node's chassis if it is not there. All that ovn-controller writes of it and may not change later is in it: its
+// role lets it set the hostname of a new row only, and a row without would keep it from writing anything.
 func (c Controller) seed(ctx context.Context, to place) error {
 	printed, err := c.sbctl(ctx, to, "--bare", "--columns=name", "list", "Chassis")
 	if err != nil || slices.Contains(strings.Fields(printed), c.Node) {
 		return err
 	}
 	_, err = c.sbctl(ctx, to,
-		"--id=@e", "create", "Encap", "type=geneve", "ip="+strconv.Quote(c.Tunnel.String()), "chassis_name="+strconv.Quote(c.Node), "options:csum=true",
+		"--id=@e", "create", "Encap", "type=geneve", "ip="+strconv.Quote(c.Tunnel.String()), "chassis_name="+strconv.Quote(c.Node),
+		"options:csum=true",
 		"--", "create", "Chassis", "name="+strconv.Quote(c.Node), "hostname="+strconv.Quote(c.Node), "encaps=@e")
 	return err
 }

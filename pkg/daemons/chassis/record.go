@@ -69,14 +69,16 @@ func southbound(record map[string]string, plaintext Plaintext) (place, error) {
 	for _, m := range read.Members {
 		if server, plain := strings.CutPrefix(m.Address, "tcp:"); plain {
 			if _, err := netip.ParseAddrPort(server); err != nil || plaintext != PlaintextForTests {
-				return place{}, fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName, m.Node, m.Address)
+				return place{}, fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName,
+					m.Node, m.Address)
 			}
 			out = append(out, m.Address)
 			continue
 		}
 		address, err := netip.ParseAddr(m.Address)
 		if err != nil || address.Zone() != "" {
-			return place{}, fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName, m.Node, m.Address)
+			return place{}, fmt.Errorf("read key %s of ConfigMap %s: member %s has the address %q: an IP address is wanted", recordKey, RecordName,
+				m.Node, m.Address)
 		}
 		out = append(out, "ssl:"+netip.AddrPortFrom(address.Unmap(), southboundPort).String())
 	}

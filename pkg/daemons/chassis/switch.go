@@ -49,8 +49,8 @@ func (d Datapath) MarshalText() ([]byte, error) {
 const kernelFamily = "ovs_datapath"
 
 // ErrNoModule says that the kernel has no datapath.
-var ErrNoModule = errors.New("the kernel has no module openvswitch: load it (modprobe openvswitch), or run the node with --datapath=userspace, which is slower, " +
-	"needs --underlay, and cuts pods off whenever ovs-vswitchd restarts")
+var ErrNoModule = errors.New("the kernel has no module openvswitch: load it (modprobe openvswitch), or run the node with " +
+	"--datapath=userspace, which is slower, needs --underlay, and cuts pods off whenever ovs-vswitchd restarts")
 
 // Switch is the node's ovs-vswitchd.
 type Switch struct {
@@ -103,7 +103,8 @@ func (s Switch) check() error {
 		return nil
 	}
 	if s.Underlay != "" {
-		return fmt.Errorf("read --underlay=%s: it is for --datapath=userspace; the kernel's datapath sends tunnels by the kernel's own routes", s.Underlay)
+		return fmt.Errorf("read --underlay=%s: it is for --datapath=userspace; the kernel's datapath sends tunnels by the kernel's own routes",
+			s.Underlay)
 	}
 	// The kernel loads the module when it is asked for the family, without any right of ours (MODULE_ALIAS_GENL_FAMILY).
 	if _, err := netlink.GenlFamilyGet(kernelFamily); errors.Is(err, syscall.ENOENT) {

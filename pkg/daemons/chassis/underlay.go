@@ -64,7 +64,8 @@ func (u underlay) ensure(ctx context.Context) error {
 		for i, p := range addresses {
 			texts[i] = p.String()
 		}
-		if _, err := vsctl("set", "Bridge", physicalBridge, fmt.Sprintf("external_ids:%s=%q", keyAddresses, strings.Join(texts, " "))); err != nil {
+		if _, err := vsctl("set", "Bridge", physicalBridge,
+			fmt.Sprintf("external_ids:%s=%q", keyAddresses, strings.Join(texts, " "))); err != nil {
 			return err
 		}
 	}

@@ -39,8 +39,8 @@ type Config struct {
 // farewell is how long requests of the agent may take when the program stops.
 const farewell = 2 * time.Second
 
-// serve answers with these settings until ctx ends, and then what has been asked before a successor could be. It calls ready when all names are
-// known and served.
+// serve answers with these settings until ctx ends, and then what has been asked before a successor could be. It calls ready when
+// all names are known and served.
 func serve(ctx context.Context, own Config, cluster clusterSettings, api follow.Clients, log *slog.Logger, ready func()) error {
 	registry := daemon.NewRegistry()
 	s, err := newServer(own, cluster, registry, log)
@@ -59,7 +59,9 @@ func serve(ctx context.Context, own Config, cluster clusterSettings, api follow.
 }
 
 // start begins the parts, and calls ready when all names are known and served.
-func (s *server) start(ctx context.Context, own Config, api follow.Clients, registry *prometheus.Registry, part daemon.Part, ready func()) error {
+func (s *server) start(
+	ctx context.Context, own Config, api follow.Clients, registry *prometheus.Registry, part daemon.Part, ready func(),
+) error {
 	if own.MetricsAddress != "" {
 		part("serve metrics", func(ctx context.Context) error { return serveMetrics(ctx, own.MetricsAddress, registry) })
 	}

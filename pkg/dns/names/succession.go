@@ -23,8 +23,8 @@ func settingsOf(s config.Settings) clusterSettings {
 	return clusterSettings{dns: s.DNS, compatible: s.Compatible()}
 }
 
-// Run answers with the settings in force until ctx ends. When they change, a successor begins beside the server that has answered so far, as when
-// the program is replaced by another: that one ends when the successor is ready, and no question is lost.
+// Run answers with the settings in force until ctx ends. When they change, a successor begins beside the server that has answered
+// so far, as when the program is replaced by another: that one ends when the successor is ready, and no question is lost.
 func Run(ctx context.Context, own Config, api follow.Clients, log *slog.Logger) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -64,7 +64,8 @@ func (s *server) watchNetworks(ctx context.Context, client dynamic.Interface) er
 	const what = "Networks"
 	read := follow.Decoded(intake.Network, func(name string, err error) { s.log.Warn("network not readable", "network", name, "error", err) })
 	follow.Kind[*unstructured.Unstructured, string, model.Network]{
-		Name: what, Lister: follow.List(client, client.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")), follow.Options{Failed: s.failed(what)}),
+		Name: what, Lister: follow.List(client, client.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")),
+			follow.Options{Failed: s.failed(what)}),
 		Key: follow.ByUID, Read: askedFor(read),
 		Sink: sees(s, func(now *model.Network) {
 			// What only the rest of its status says, which changes with every pod of the cluster, is no news.
@@ -84,8 +85,8 @@ func (s *server) watchNetworks(ctx context.Context, client dynamic.Interface) er
 	return nil
 }
 
-// askedFor has a Network read without its status, but for since when it has each of its ranges: by that is decided who dials whose addresses, by the
-// controller and by agents as well (package compatible).
+// askedFor has a Network read without its status, but for since when it has each of its ranges: by that is decided who dials
+// whose addresses, by the controller and by agents as well (package compatible).
 func askedFor(read func(*unstructured.Unstructured) *model.Network) func(*unstructured.Unstructured) *model.Network {
 	return func(u *unstructured.Unstructured) *model.Network {
 		ranges, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "ranges")
@@ -98,7 +99,8 @@ func askedFor(read func(*unstructured.Unstructured) *model.Network) func(*unstru
 func (s *server) watchNamespaces(ctx context.Context, client metadata.Interface) error {
 	const what = "namespaces"
 	follow.Kind[*metav1.PartialObjectMetadata, string, model.Namespace]{
-		Name: what, Lister: follow.List(client, client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}), follow.Options{Failed: s.failed(what)}),
+		Name: what, Lister: follow.List(client, client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}),
+			follow.Options{Failed: s.failed(what)}),
 		Key: follow.ByName, Read: func(n *metav1.PartialObjectMetadata) *model.Namespace {
 			return &model.Namespace{Name: n.Name, Labels: n.Labels}
 		},

@@ -51,7 +51,8 @@ type Pool[H comparable] struct {
 	// exceptions counts held addresses that are reserved.
 	exceptions uint64
 	cursor     uint64 // where the next search starts
-	// numbers counts the held addresses, and the reserved ones that are alone, such as a gateway, by their ports' numbers; nil where all numbers differ.
+	// numbers counts the held addresses, and the reserved ones that are alone, such as a gateway, by their ports' numbers; nil where
+	// all numbers differ.
 	numbers map[int]int
 }
 
@@ -199,7 +200,8 @@ func (p *Pool[H]) count(off uint64, change int) {
 	}
 }
 
-// SharesNumber reports whether the port of an address would ask for a number that the port of another one has (model.PortNumber), which is held, or reserved by itself.
+// SharesNumber reports whether the port of an address would ask for a number that the port of another one has (model.PortNumber),
+// which is held, or reserved by itself.
 func (p *Pool[H]) SharesNumber(a netip.Addr) bool {
 	off, ok := p.offset(a)
 	others := p.numbers[model.NumberOfHost(off)]

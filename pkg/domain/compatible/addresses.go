@@ -14,8 +14,8 @@ func (n *Networks) subnets(name string) []netip.Prefix {
 	return all[:len(all)-len(n.known[name].ServiceCIDRs)]
 }
 
-// both are two things that an owner is told at once; either may be nothing. The reason is the first one's; that Services are offered is no trouble, and
-// gives way.
+// both are two things that an owner is told at once; either may be nothing. The reason is the first one's; that Services are
+// offered is no trouble, and gives way.
 func both(first, second model.Problem) model.Problem {
 	if first.Reason == "" {
 		return second
@@ -29,9 +29,11 @@ func both(first, second model.Problem) model.Problem {
 	return first
 }
 
-// privateUse are the ranges that are for everybody's use inside (RFC 1918, RFC 6598, RFC 4193). Whatever else a Network has is somebody's in the world.
+// privateUse are the ranges that are for everybody's use inside (RFC 1918, RFC 6598, RFC 4193). Whatever else a Network has is
+// somebody's in the world.
 var privateUse = []netip.Prefix{
-	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
+	netip.MustParsePrefix("100.64.0.0/10"),
 	netip.MustParsePrefix("fc00::/7"),
 }
 
@@ -64,7 +66,8 @@ func unnamed(consumer, provider *model.Network, ranges []netip.Prefix) (r netip.
 
 // offersAddresses reports whether anything says so that a provider says of a consumer.
 func offersAddresses(provider, consumer *model.Network) bool {
-	return slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool { return p.Addresses && means(p, provider, consumer) })
+	return slices.ContainsFunc(provider.CompatibleWith,
+		func(p model.CompatiblePeer) bool { return p.Addresses && means(p, provider, consumer) })
 }
 
 // wantsAddresses reports whether a consumer has what it sends to a provider's addresses led there, whatever these will be: its own tenant's
@@ -98,7 +101,8 @@ func addressesNotUsed(consumer string) model.Problem {
 
 func addressesOfTheWorld(r netip.Prefix, provider, consumer string) model.Problem {
 	return model.Problemf(model.ReasonAddressesNotUsed,
-		"%s: %s of Network %q is not for private use, and lies in none of the ranges that Network %q lists for it in usesServiceCIDRs", byFacesOnly, r, provider, consumer)
+		"%s: %s of Network %q is not for private use, and lies in none of the ranges that Network %q lists for it in usesServiceCIDRs",
+		byFacesOnly, r, provider, consumer)
 }
 
 func addressesNotOffered(provider string) model.Problem {
@@ -146,8 +150,8 @@ func (n *Networks) askAgain(touched map[string]struct{}) {
 	}
 }
 
-// Keep says which ranges a Network has addresses of beside those that it lists: of subnets that it lists no more, and that pods are in still. It
-// returns the Networks about which something else is true than before, sorted.
+// Keep says which ranges a Network has addresses of beside those that it lists: of subnets that it lists no more, and that pods
+// are in still. It returns the Networks about which something else is true than before, sorted.
 func (n *Networks) Keep(name string, ranges []netip.Prefix) (changed []string) {
 	if slices.Equal(n.kept[name], ranges) {
 		return nil

@@ -166,11 +166,13 @@ func askForServices(p *peer, provider, consumer *model.Network) {
 		p.services = true
 	case lists:
 		why := model.Problemf(model.ReasonServiceCIDRsNotUsed,
-			"%s: %s of Network %q lies in none of the ranges that Network %q lists for it in usesServiceCIDRs", byClusterIPsOnly, r, provider.Name, consumer.Name)
+			"%s: %s of Network %q lies in none of the ranges that Network %q lists for it in usesServiceCIDRs", byClusterIPsOnly, r, provider.Name,
+			consumer.Name)
 		p.problem, p.toProvider = both(p.problem, why), both(p.toProvider, why)
 	default:
 		p.problem = both(p.problem, model.Problemf(model.ReasonServiceCIDRsOffered,
-			"%s: Network %q is another tenant's, has %s, and this one does not list it in its usesServiceCIDRs", byClusterIPsOnly, provider.Name, provider.ServiceCIDRs[0]))
+			"%s: Network %q is another tenant's, has %s, and this one does not list it in its usesServiceCIDRs", byClusterIPsOnly, provider.Name,
+			provider.ServiceCIDRs[0]))
 		p.toProvider = both(p.toProvider, model.Problemf(model.ReasonServiceCIDRsNotUsed,
 			"%s: Network %q is another tenant's, and does not list this one in its usesServiceCIDRs", byClusterIPsOnly, consumer.Name))
 	}

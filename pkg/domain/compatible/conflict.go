@@ -8,22 +8,28 @@ import (
 
 // conflict says why a consumer's pods cannot reach a provider's although both want it; nil when they can. ranges are those of all Networks.
 //
-// Pods know each other by their faces, so that the subnets of both may be the same. What a consumer's pods dial must mean one thing to
-// them: a face must not be the consumer's own. And what a provider's pods see must mean one thing to them: whose address among faces is a pod
-// of their own Network, nobody could tell. What else they are to dial decides dial: that closes nothing which is open by faces.
+// Pods know each other by their faces, so that the subnets of both may be the same. What a consumer's pods dial must mean one
+// thing to them: a face must not be the consumer's own. And what a provider's pods see must mean one thing to them: whose address
+// among faces is a pod of their own Network, nobody could tell. What else they are to dial decides dial: that closes nothing
+// which is open by faces.
 func (s Settings) conflict(provider, consumer *model.Network, ranges map[string][]netip.Prefix) *model.Problem {
 	for _, m := range []*model.Network{provider, consumer} {
 		if m.Type != model.VPC || m.Name == s.Default {
 			return new(model.Problemf(model.ReasonFlatNetwork,
-				"Network %q is flat, and compatibility is between Networks of type %s: what pods reach of flat Networks says infraAccess, and who of those reaches a vpc one's pods infraIngress", m.Name, model.VPC))
+				"Network %q is flat, and compatibility is between Networks of type %s: what pods reach of flat Networks says infraAccess, and who of "+
+					"those reaches a vpc one's pods infraIngress", m.Name, model.VPC))
 		}
 	}
 	for _, face := range s.Faces {
 		if with, overlaps := overlapping(face, ranges[consumer.Name]); overlaps {
-			return conflicting("%s of Network %q overlaps %s, the range of faces, by which its pods would dial those of Network %q: give it other addresses", with, consumer.Name, face, provider.Name)
+			return conflicting(
+				"%s of Network %q overlaps %s, the range of faces, by which its pods would dial those of Network %q: give it other addresses", with,
+				consumer.Name, face, provider.Name)
 		}
 		if with, overlaps := overlapping(face, ranges[provider.Name]); overlaps {
-			return conflicting("%s of Network %q overlaps %s, the range of faces, by which it would know the pods of Network %q: give it other addresses", with, provider.Name, face, consumer.Name)
+			return conflicting(
+				"%s of Network %q overlaps %s, the range of faces, by which it would know the pods of Network %q: give it other addresses", with,
+				provider.Name, face, consumer.Name)
 		}
 	}
 	return nil
@@ -67,9 +73,11 @@ func notJoined(consumer string) model.Problem {
 
 func notAgreed(r netip.Prefix, of, by string) model.Problem {
 	return model.Problemf(model.ReasonNotJoined,
-		"it is by face: %s of Network %q lies in none of the ranges that Network %q, which is another tenant's, lists for it in usesServiceCIDRs", r, of, by)
+		"it is by face: %s of Network %q lies in none of the ranges that Network %q, which is another tenant's, lists for it in usesServiceCIDRs",
+		r, of, by)
 }
 
 func notUsed(consumer string) model.Problem {
-	return model.Problemf(model.ReasonNotUsed, "Network %q does not exist, or is another tenant's and does not list this one in its uses", consumer)
+	return model.Problemf(model.ReasonNotUsed, "Network %q does not exist, or is another tenant's and does not list this one in its uses",
+		consumer)
 }

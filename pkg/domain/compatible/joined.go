@@ -74,7 +74,8 @@ func (n *Networks) join() joints {
 		size := max(count[one], 1) + max(count[other], 1)
 		if one != other && size > n.settings.MaxJoined {
 			problem := model.Problemf(model.ReasonTooManyJoined,
-				"mode Routed between Networks %q and %q would join %d Networks directly and by others, of at most %d: use mode ByFace, or join fewer", p.a, p.b, size, n.settings.MaxJoined)
+				"mode Routed between Networks %q and %q would join %d Networks directly and by others, of at most %d: use mode ByFace, or join fewer",
+				p.a, p.b, size, n.settings.MaxJoined)
 			out.refused[p] = refusal{problem, problem}
 			continue
 		}
@@ -136,7 +137,9 @@ func (n *Networks) apart(p pair) *refusal {
 	a, b := n.extents[p.a], n.extents[p.b]
 	if o := a.with(b, &n.work); o != nil {
 		if r, with, overlaps := a.first(b, &o.any); overlaps {
-			problem := *conflicting("%s of Network %q overlaps %s of Network %q, and mode Routed knows pods by their own addresses: give one of them other addresses, or use mode ByFace", r, p.a, with, p.b)
+			problem := *conflicting(
+				"%s of Network %q overlaps %s of Network %q, and mode Routed knows pods by their own addresses: give one of them other "+
+					"addresses, or use mode ByFace", r, p.a, with, p.b)
 			return &refusal{problem, problem}
 		}
 	}
@@ -149,7 +152,9 @@ func (n *Networks) apart(p pair) *refusal {
 			if v.place == 0 {
 				continue
 			}
-			problem := *conflicting("%s of Network %q overlaps %s, and mode Routed would lead there what pods of another tenant's Network send: give it other addresses, or use mode ByFace",
+			problem := *conflicting(
+				"%s of Network %q overlaps %s, and mode Routed would lead there what pods of another tenant's Network send: give it other "+
+					"addresses, or use mode ByFace",
 				e.parts[which][v.place-1].cidr, e.network, v.with)
 			return &refusal{problem, problem}
 		}
@@ -216,8 +221,10 @@ func (j joining) crowdedAt(name, other string) *refusal {
 		return nil
 	}
 	return &refusal{
-		a: *conflicting("%s of Network %q overlaps %s of Network %q, which Network %q reaches, too: give one of them other addresses", mine, other, theirs, third, name),
-		b: *conflicting("%s overlaps what Network %q reaches already in another Network: give it other addresses, or use mode ByFace", mine, name),
+		a: *conflicting("%s of Network %q overlaps %s of Network %q, which Network %q reaches, too: give one of them other addresses", mine,
+			other, theirs, third, name),
+		b: *conflicting("%s overlaps what Network %q reaches already in another Network: give it other addresses, or use mode ByFace", mine,
+			name),
 	}
 }
 

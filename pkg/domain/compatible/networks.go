@@ -54,8 +54,8 @@ type Networks struct {
 	views     map[string]*view
 	peers     map[string][]peer
 	consumers index
-	// work counts how often a range was compared with another one, an extent with another one, and a Network judged for another one: what a change
-	// costs.
+	// work counts how often a range was compared with another one, an extent with another one, and a Network judged for another one:
+	// what a change costs.
 	work int
 }
 

@@ -21,7 +21,9 @@ func (n *Networks) Statuses(name string) (out []model.CompatibilityStatus, asked
 			// Who offers himself is told; this one's owner has not asked.
 			continue
 		}
-		out = append(out, model.CompatibilityStatus{Network: p.network, Uses: true, Mode: p.mode, Addresses: p.addresses, ServiceAddresses: p.services, State: p.state, Problem: p.problem})
+		out = append(out, model.CompatibilityStatus{
+			Network: p.network, Uses: true, Mode: p.mode, Addresses: p.addresses, ServiceAddresses: p.services, State: p.state, Problem: p.problem,
+		})
 	}
 	for consumer := range n.consumersAsked(m) {
 		if consumer == name {

@@ -32,13 +32,14 @@ type Network struct {
 	Answering []Peer
 	// Privileged are the namespaces that may attach pods with all the rights of their nodes, sorted; without those that are infrastructure.
 	Privileged []string
-	// Beyond are the namespaces of pods in it that have such rights now, sorted, without those that are infrastructure; BeyondPods is how many pods.
+	// Beyond are the namespaces of pods in it that have such rights now, sorted, without those that are infrastructure; BeyondPods
+	// is how many pods.
 	Beyond     []string
 	BeyondPods int
 }
 
-// Equal reports whether the verdicts on two are the same, since what decides is. What a Network's owner wrote is one and the same, or else taken for
-// something else.
+// Equal reports whether the verdicts on two are the same, since what decides is. What a Network's owner wrote is one and the
+// same, or else taken for something else.
 func (n Network) Equal(other Network) bool {
 	return n.Network == other.Network && n.Default == other.Default &&
 		slices.Equal(n.Consumers, other.Consumers) && slices.Equal(n.Providers, other.Providers) && slices.Equal(n.Answering, other.Answering) &&
@@ -74,14 +75,45 @@ func (n Network) findings() (out []finding) {
 			out = append(out, f)
 		}
 	}
-	add(n.Default, finding{model.ReasonDefaultNetwork, "it is the AtollConfig's defaultNetwork: all namespaces without a Network of their own share it, and the cluster's DNS: give those that are to be isolated a Network of type vpc", true})
-	add(n.Type != model.VPC, finding{model.ReasonFlatNetwork, "spec.type is flat: its pods share addresses with the nodes and with other flat Networks, and the cluster's DNS: make a Network of type vpc", true})
-	add(!n.admitsOwn(), finding{model.ReasonForeignNamespaces, fmt.Sprintf("spec.allowedNamespaces may admit namespaces that are not those of tenant %q: leave it out, or add %s: %s to its matchLabels", n.Tenant, model.LabelTenant, n.Tenant), true})
-	add(n.Infra == model.InfraDirect, finding{model.ReasonInfraAccessDirect, "spec.infraAccess is direct: its pods reach nodes, the pods of the default Network and the cluster's DNS: set it to services or none", true})
-	add(n.Type == model.VPC && !n.Default && n.Ingress == model.InfraIngressAll, finding{model.ReasonInfraIngressAll, "spec.infraIngress is All: every pod of the default Network reaches its pods: set it to Infrastructure or None", false})
-	add(len(n.Consumers) > 0, finding{model.ReasonServesOthers, fmt.Sprintf("spec.compatibleWith lets pods of %s reach its pods, and know its names: take them out of it", list(n.Consumers)), true})
-	add(len(n.Providers) > 0, finding{model.ReasonUsesOthers, fmt.Sprintf("its pods reach pods of %s, and know their names: take these out of spec.uses, spec.usesAddressesOf and spec.usesServiceCIDRs, or this one out of their spec.compatibleWith", list(n.Providers)), true})
-	add(len(n.Answering) > 0, finding{model.ReasonAnsweredByOthers, fmt.Sprintf("pods of %s answer its questions for names (spec.dns.service): they learn what its pods ask for, and say where they go: name a Service of its own, or set spec.dns.mode to node", list(n.Answering)), true})
+	add(n.Default, finding{
+		model.ReasonDefaultNetwork,
+		"it is the AtollConfig's defaultNetwork: all namespaces without a Network of their own share it, and the cluster's DNS: give those " +
+			"that are to be isolated a Network of type vpc", true,
+	})
+	add(n.Type != model.VPC, finding{
+		model.ReasonFlatNetwork,
+		"spec.type is flat: its pods share addresses with the nodes and with other flat Networks, and the cluster's " +
+			"DNS: make a Network of type vpc", true,
+	})
+	add(!n.admitsOwn(), finding{
+		model.ReasonForeignNamespaces,
+		fmt.Sprintf("spec.allowedNamespaces may admit namespaces that are not those of tenant %q: leave it out, or add %s: %s to its matchLabels",
+			n.Tenant, model.LabelTenant, n.Tenant), true,
+	})
+	add(n.Infra == model.InfraDirect, finding{
+		model.ReasonInfraAccessDirect,
+		"spec.infraAccess is direct: its pods reach nodes, the pods of the default Network and the cluster's DNS: set it to services or none",
+		true,
+	})
+	add(n.Type == model.VPC && !n.Default && n.Ingress == model.InfraIngressAll, finding{
+		model.ReasonInfraIngressAll,
+		"spec.infraIngress is All: every pod of the default Network reaches its pods: set it to Infrastructure or None", false,
+	})
+	add(len(n.Consumers) > 0, finding{
+		model.ReasonServesOthers, fmt.Sprintf("spec.compatibleWith lets pods of %s reach its pods, and know its names: take them out of it",
+			list(n.Consumers)), true,
+	})
+	add(len(n.Providers) > 0, finding{
+		model.ReasonUsesOthers,
+		fmt.Sprintf(
+			"its pods reach pods of %s, and know their names: take these out of spec.uses, spec.usesAddressesOf and spec.usesServiceCIDRs, or "+
+				"this one out of their spec.compatibleWith", list(n.Providers)), true,
+	})
+	add(len(n.Answering) > 0, finding{
+		model.ReasonAnsweredByOthers,
+		fmt.Sprintf("pods of %s answer its questions for names (spec.dns.service): they learn what its pods ask for, and say where they go: "+
+			"name a Service of its own, or set spec.dns.mode to node", list(n.Answering)), true,
+	})
 	add(len(n.Privileged)+len(n.Beyond) > 0, finding{model.ReasonPrivilegedPods, strings.Join(n.privileged(), "; "), true})
 	return out
 }
@@ -89,10 +121,16 @@ func (n Network) findings() (out []finding) {
 // privileged says whose pods may have all that their nodes have.
 func (n Network) privileged() (out []string) {
 	if len(n.Privileged) > 0 {
-		out = append(out, fmt.Sprintf("pods of namespaces %s may join and be privileged, and so have all that their node has: set their label %s to baseline, or keep them out by spec.allowedNamespaces", first(quoted(n.Privileged), ", "), model.LabelPodSecurity))
+		out = append(out,
+			fmt.Sprintf("pods of namespaces %s may join and be privileged, and so have all that their node has: set their label %s to baseline, "+
+				"or keep them out by spec.allowedNamespaces", first(quoted(n.Privileged), ", "), model.LabelPodSecurity))
 	}
 	if len(n.Beyond) > 0 {
-		out = append(out, fmt.Sprintf("%s of namespaces %s have more than the Pod Security level baseline gives, and so perhaps all that their node has: they were there before their namespace was held to it: delete them, or have them ask for less", model.Count(n.BeyondPods, "pod"), first(quoted(n.Beyond), ", ")))
+		out = append(out,
+			fmt.Sprintf(
+				"%s of namespaces %s have more than the Pod Security level baseline gives, and so perhaps all that their node has: they were there "+
+					"before their namespace was held to it: delete them, or have them ask for less", model.Count(n.BeyondPods, "pod"),
+				first(quoted(n.Beyond), ", ")))
 	}
 	return out
 }
@@ -111,8 +149,8 @@ type Walls struct {
 	Isolation *model.Isolation
 }
 
-// OfTenant judges a Tenant with these Networks, sorted, towards all who are not the Tenant's. Elsewhere are the Networks of others where its
-// namespaces or pods are, sorted. It is nil while there is no Network, or one of which nothing is known.
+// OfTenant judges a Tenant with these Networks, sorted, towards all who are not the Tenant's. Elsewhere are the Networks of
+// others where its namespaces or pods are, sorted. It is nil while there is no Network, or one of which nothing is known.
 func OfTenant(own []Walls, elsewhere []string) *model.Isolation {
 	unknown := func(w Walls) bool { return w.Isolation == nil }
 	if len(own) == 0 || slices.ContainsFunc(own, unknown) {
@@ -131,7 +169,8 @@ func OfTenant(own []Walls, elsewhere []string) *model.Isolation {
 	if len(elsewhere) > 0 {
 		all = append(all, finding{
 			model.ReasonPodsElsewhere,
-			fmt.Sprintf("namespaces of the Tenant name Networks that are not its own (label %s), or pods of theirs are there: %s. Have them name the Tenant's, or give the Networks to it (spec.tenant)",
+			fmt.Sprintf("namespaces of the Tenant name Networks that are not its own (label %s), or pods of theirs are there: %s. Have them name "+
+				"the Tenant's, or give the Networks to it (spec.tenant)",
 				model.LabelNetwork, first(quoted(elsewhere), ", ")),
 			true,
 		})

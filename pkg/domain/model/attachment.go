@@ -13,8 +13,8 @@ type AttachmentKey struct {
 func (k PodKey) First() AttachmentKey { return AttachmentKey{k, DefaultInterface} }
 
 // PortName is the name of the interface's logical switch port, and the iface-id by which the node's interface is bound to it:
-// namespace/name for the first interface, namespace/name/interface for others. Names of pods and namespaces hold no slash, so that two ports
-// never share a name.
+// namespace/name for the first interface, namespace/name/interface for others. Names of pods and namespaces hold no slash, so
+// that two ports never share a name.
 func (k AttachmentKey) PortName() string {
 	if k.Interface == "" || k.Interface == DefaultInterface {
 		return k.Pod.String()

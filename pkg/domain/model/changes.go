@@ -25,7 +25,8 @@ type Changes struct {
 func NewChanges() Changes {
 	return Changes{
 		Networks: map[string]*Network{}, Tenants: map[string]*Tenant{}, Namespaces: map[string]*Namespace{}, Pods: map[PodKey]*Pod{},
-		Nodes: map[string]*Node{}, Reports: map[string]*NodeReport{}, ShutOut: map[string]*ShutOut{}, Services: map[ServiceKey]*Service{}, Slices: map[SliceKey]*Slice{},
+		Nodes: map[string]*Node{}, Reports: map[string]*NodeReport{}, ShutOut: map[string]*ShutOut{}, Services: map[ServiceKey]*Service{},
+		Slices:  map[SliceKey]*Slice{},
 		Classes: map[string]*GatewayClass{}, Gateways: map[GatewayKey]*Gateway{}, Routes: map[RouteKey]*Route{}, Grants: map[GrantKey]*Grant{},
 		Policies: map[PolicyKey]*Policy{},
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Flow is what one pod and another, or an address, had to do with each other within one minute, as one rule decided about it at the pod's end. Its words
-// are those of an ACL's origin (package nb).
+// Flow is what one pod and another, or an address, had to do with each other within one minute, as one rule decided about it at
+// the pod's end. Its words are those of an ACL's origin (package nb).
 type Flow struct {
 	Network   string `json:"network"`
 	Direction string `json:"direction"`
@@ -17,7 +17,8 @@ type Flow struct {
 	Policy  string `json:"policy,omitempty"`
 	Rule    string `json:"rule,omitempty"`
 	Verdict string `json:"verdict,omitempty"`
-	// Pod is the pod that was judged, NAMESPACE/NAME: the source's in Egress, the destination's in Ingress. Empty: no pod has the address any more.
+	// Pod is the pod that was judged, NAMESPACE/NAME: the source's in Egress, the destination's in Ingress. Empty: no pod has the
+	// address any more.
 	Pod string `json:"pod,omitempty"`
 	// Source and Destination are addresses of the Network. Not valid: of several, whose addresses and ports are not kept.
 	Source      netip.Addr `json:"source,omitzero"`
@@ -28,8 +29,8 @@ type Flow struct {
 	// Minute is when it began, Last when the last packet was seen.
 	Minute time.Time `json:"minute"`
 	Last   time.Time `json:"last"`
-	// Connections are those that were begun or tried: by TCP and UDP, by different ports of the source. Packets and Bytes are those that were judged; of a
-	// connection that is established, none.
+	// Connections are those that were begun or tried: by TCP and UDP, by different ports of the source. Packets and Bytes are those
+	// that were judged; of a connection that is established, none.
 	Connections uint64 `json:"connections"`
 	Packets     uint64 `json:"packets"`
 	Bytes       uint64 `json:"bytes"`
@@ -53,7 +54,8 @@ type FlowQuestion struct {
 	Limit int `json:"limit,omitempty"`
 	// Follow goes on with what comes, until whoever asks has enough.
 	Follow bool `json:"follow,omitempty"`
-	// Again, of who follows, is how far back they hear again what was told to those who followed then, as it was told, in place of what is kept.
+	// Again, of who follows, is how far back they hear again what was told to those who followed then, as it was told, in place of
+	// what is kept.
 	Again time.Duration `json:"again,omitempty"`
 }
 

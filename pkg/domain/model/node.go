@@ -26,10 +26,12 @@ type Node struct {
 	Gone bool
 }
 
-// MaxNodeAddresses is how many addresses of a Node's status count. A kubelet writes them, and Kubernetes bounds nothing but the object's size.
+// MaxNodeAddresses is how many addresses of a Node's status count. A kubelet writes them, and Kubernetes bounds only the object's
+// size.
 const MaxNodeAddresses = 64
 
-// KeepNode is how long what a Node has is kept for the pods of a node whose Node has gone, when it does not come again: as long as the node's chassis.
+// KeepNode is how long what a Node has is kept for the pods of a node whose Node has gone, when it does not come again: as long
+// as the node's chassis.
 const KeepNode = 5 * time.Minute
 
 // FaceBlockBits is the size of a node's block of faces, as the number of its bits: 512 addresses, more than a kubelet runs pods.

@@ -33,7 +33,8 @@ type NodeDifference struct {
 
 // Compare orders differences by their owners.
 func (d NodeDifference) Compare(to NodeDifference) int {
-	return cmp.Or(cmp.Compare(d.Owner, to.Owner), cmp.Compare(d.Kind, to.Kind), cmp.Compare(d.Object, to.Object), cmp.Compare(d.Want, to.Want), cmp.Compare(d.Have, to.Have))
+	return cmp.Or(cmp.Compare(d.Owner, to.Owner), cmp.Compare(d.Kind, to.Kind), cmp.Compare(d.Object, to.Object), cmp.Compare(d.Want, to.Want),
+		cmp.Compare(d.Have, to.Have))
 }
 
 // MaxNodeDifferences is how many differences of a node are told, and how many that were repaired.

@@ -33,8 +33,8 @@ func PortholeAddresses() [2]netip.Prefix {
 	return [2]netip.Prefix{netip.MustParsePrefix("169.254.100.2/30"), netip.MustParsePrefix("fe80::a701:2/64")}
 }
 
-// ErrandAddress is the one of a porthole, of an IP family, under which a vpc Network's pods see a client whose own address lies in one of the
-// Network's subnets: they would look for that one among their neighbours.
+// ErrandAddress is the one of a porthole, of an IP family, under which a vpc Network's pods see a client whose own address lies
+// in one of the Network's subnets: they would look for that one among their neighbours.
 func ErrandAddress(v4 bool) netip.Addr {
 	if v4 {
 		return PortholeAddresses()[0].Addr()

@@ -34,8 +34,8 @@ type NetworkStatus struct {
 	Subnets    []SubnetStatus
 	// ServiceCIDRs are the service ranges that are served.
 	ServiceCIDRs []ServiceCIDRStatus
-	// Ranges are all of which others may dial addresses, as its owner wrote them, each once. Since when each is there the writer adds: Created is when
-	// the Network was made.
+	// Ranges are all of which others may dial addresses, as its owner wrote them, each once. Since when each is there the writer
+	// adds: Created is when the Network was made.
 	Ranges  []netip.Prefix
 	Created time.Time
 	// Pods counts the pods that hold an address.

@@ -3,7 +3,8 @@ package model
 // TenantFinalizer keeps a Tenant until its Networks have gone.
 const TenantFinalizer = Group + "/tenant"
 
-// Tenant is a Tenant object: somebody to whom namespaces and Networks belong, as their labels and specs say. Its default Network has its name.
+// Tenant is a Tenant object: somebody to whom namespaces and Networks belong, as their labels and specs say. Its default Network
+// has its name.
 type Tenant struct {
 	Name       string
 	UID        string
@@ -20,7 +21,8 @@ type Tenant struct {
 	Deleting, Finalized bool
 }
 
-// NetworkTemplate is what a Network is to be made from, as its owner wrote it: JSON. Nothing is decided by it before it is a Network. Empty: none.
+// NetworkTemplate is the template of a Network, as its owner wrote it, in JSON. Nothing is decided by it before a Network is made
+// from it. Empty means none.
 type NetworkTemplate string
 
 // DefaultNetwork is what a Tenant's default Network is made from. It has the Tenant's name and goes with it.

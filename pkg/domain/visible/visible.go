@@ -9,9 +9,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// Home is the Network that a namespace's pods and Services belong to, unless pods choose otherwise: the one that its label names, else its
-// tenant's default one, which has the tenant's name, else the cluster's default one, standard. Nothing is looked up: a home that is not there,
-// or does not admit the namespace, leaves it without a Network.
+// Home is the Network that a namespace's pods and Services belong to, unless pods choose otherwise: the one that its label names,
+// else its tenant's default one, which has the tenant's name, else the cluster's default one, standard. Nothing is looked up: a
+// home that is not there, or does not admit the namespace, leaves it without a Network.
 func Home(ns model.Namespace, standard string) string { return cmp.Or(ns.Home(), standard) }
 
 // Looker is a Network whose pods look for Services.

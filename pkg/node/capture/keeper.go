@@ -79,8 +79,8 @@ type Means struct {
 	Each func(Update) error
 }
 
-// Run is one part of a capture. Unless it was the last, the socket stays for a while, and the kernel keeps what arrives until the next. Its error is that there
-// is no part, or that ctx has ended, with which the capture ends.
+// Run is one part of a capture. Unless it was the last part, the socket stays open for a while, and the kernel keeps what arrives
+// until the next part. It fails if there is no such part, or when ctx ends, which ends the capture.
 func (k *Keeper) Run(ctx context.Context, owner Owner, spec Spec, part Part, by Means) (Outcome, error) {
 	if err := errors.Join(spec.Check(), part.Check()); err != nil {
 		return Outcome{}, err

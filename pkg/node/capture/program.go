@@ -129,7 +129,8 @@ func (f Filter) addSix(a *Assembler) {
 		a.Add(
 			bpf.LoadIndirect{Off: frameHeader, Size: 1}, bpf.StoreScratch{Src: bpf.RegA, N: 0},
 			// Its length is in units of 8 bytes beyond the first.
-			bpf.LoadIndirect{Off: frameHeader + 1, Size: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: 3},
+			bpf.LoadIndirect{Off: frameHeader + 1, Size: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 1},
+			bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: 3},
 			bpf.ALUOpX{Op: bpf.ALUOpAdd}, bpf.TAX{}, bpf.LoadScratch{Dst: bpf.RegA, N: 0},
 		)
 		a.Jump(label("next"))

@@ -36,7 +36,8 @@ type Record struct {
 	// Out: the pod has sent it; else it has come in.
 	Out  bool   `json:"out,omitempty"`
 	Data []byte `json:"data"`
-	// Link is the index of the interface, and Protocol the type of Ethernet (IEEE 802.3): they tell where it was of a socket that listens at all interfaces.
+	// Link is the index of the interface, and Protocol the type of Ethernet (IEEE 802.3): they tell where it was of a socket that
+	// listens at all interfaces.
 	Link     int    `json:"-"`
 	Protocol uint16 `json:"-"`
 }
@@ -62,8 +63,8 @@ type Socket struct {
 	stats Stats
 }
 
-// Open begins to take packets, in the network namespace that inside enters. Its error wraps ErrInterface where there is no such interface, or none with frames
-// of Ethernet.
+// Open begins to take packets, in the network namespace that inside enters. Its error wraps ErrInterface where there is no such
+// interface, or none with frames of Ethernet.
 func Open(spec Spec, inside Place) (*Socket, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
@@ -93,8 +94,8 @@ func Open(spec Spec, inside Place) (*Socket, error) {
 	return s.opened()
 }
 
-// OpenAll begins to take packets of all interfaces of this network namespace, from their IP header on: a Record's Data, and what filter is asked about, have
-// no link layer's header, which interfaces of tunnels have not alike.
+// OpenAll begins to take packets of all interfaces of this network namespace, from their IP header on: a Record's Data, and what
+// filter is asked about, have no link layer's header, which interfaces of tunnels have not alike.
 func OpenAll(filter []bpf.RawInstruction) (*Socket, error) {
 	s := &Socket{spec: Spec{Interface: "all interfaces"}, frame: make([]byte, MaxSnapLength+1), other: make([]byte, 256)}
 	if err := s.listen(unix.SOCK_DGRAM, 0, filter); err != nil {
@@ -112,7 +113,8 @@ func (s *Socket) opened() (*Socket, error) {
 	return s, nil
 }
 
-// listen opens the socket in this network namespace. It is bound, and so gets its first packet, when the filter is there. Index 0 is all interfaces.
+// listen opens the socket in this network namespace. It is bound, and so gets its first packet, when the filter is there. Index 0
+// is all interfaces.
 func (s *Socket) listen(kind, index int, filter []bpf.RawInstruction) error {
 	// Of protocol 0 is nothing.
 	fd, err := unix.Socket(unix.AF_PACKET, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -124,7 +126,8 @@ func (s *Socket) listen(kind, index int, filter []bpf.RawInstruction) error {
 		code[i] = unix.SockFilter{Code: f.Op, Jt: f.Jt, Jf: f.Jf, K: f.K}
 	}
 	err = errors.Join(
-		named("attach the filter", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]})),
+		named("attach the filter",
+			unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]})),
 		named("ask for times", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)),
 		named("ask for lengths", unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1)),
 		named("make a buffer", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bufferBytes)),
@@ -226,7 +229,8 @@ func (s *Socket) beside(r *Record, text []byte) {
 		switch {
 		case m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SO_TIMESTAMPNS && len(m.Data) >= int(unsafe.Sizeof(unix.Timespec{})):
 			r.Time = (*unix.Timespec)(unsafe.Pointer(&m.Data[0])).Nano() //nolint:gosec // The kernel wrote it.
-		case m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA && len(m.Data) >= int(unsafe.Sizeof(unix.TpacketAuxdata{})):
+		case m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA &&
+			len(m.Data) >= int(unsafe.Sizeof(unix.TpacketAuxdata{})):
 			aux := (*unix.TpacketAuxdata)(unsafe.Pointer(&m.Data[0])) //nolint:gosec // The kernel wrote it.
 			r.Length = max(r.Length, int(aux.Len))
 			if aux.Status&unix.TP_STATUS_VLAN_VALID != 0 && len(r.Data) >= vlanOffset && s.spec.SnapLength > 0 {

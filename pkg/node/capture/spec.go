@@ -144,8 +144,10 @@ func printable(text string) bool {
 
 // Equal reports whether both ask for the same.
 func (s Spec) Equal(o Spec) bool {
-	return s.Interface == o.Interface && s.Direction == o.Direction && s.SnapLength == o.SnapLength && s.Count == o.Count && s.Bytes == o.Bytes &&
-		slices.Equal(s.Filter.Prefixes, o.Filter.Prefixes) && slices.Equal(s.Filter.Ports, o.Filter.Ports) && slices.Equal(s.Filter.Protocols, o.Filter.Protocols)
+	return s.Interface == o.Interface && s.Direction == o.Direction && s.SnapLength == o.SnapLength && s.Count == o.Count &&
+		s.Bytes == o.Bytes &&
+		slices.Equal(s.Filter.Prefixes, o.Filter.Prefixes) && slices.Equal(s.Filter.Ports, o.Filter.Ports) &&
+		slices.Equal(s.Filter.Protocols, o.Filter.Protocols)
 }
 
 // Part is which part of a capture is asked for. Between two parts the kernel keeps what arrives.

@@ -35,7 +35,8 @@ func DeleteTable(family nftables.TableFamily, name string) error {
 		return fmt.Errorf("open nftables: %w", err)
 	}
 	conn.DelTable(&nftables.Table{Name: name, Family: family})
-	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EOPNOTSUPP) {
+	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EAFNOSUPPORT) &&
+		!errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("delete nftables table %s: %w", name, err)
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Enter opens the network namespace of an interface of ours, at a path where it may be. It is that namespace, or an error: in it the interface is the other
-// end of the node's. Whoever opened it closes it.
+// Enter opens the network namespace of an interface of ours, at a path where it may be. It is that namespace, or an error: in it
+// the interface is the other end of the node's. Whoever opened it closes it.
 func Enter(owned Owned, path string) (ns.NetNS, error) {
 	netns, err := ns.GetNS(path)
 	if err != nil {

@@ -72,8 +72,8 @@ func Set(iface string, settings ...Setting) error {
 	return nil
 }
 
-// Unset are those of some settings of an interface that are not as they should be, with the values that they have, where Set would write. What the kernel does not have
-// is none of them.
+// Unset are those of some settings of an interface that are not as they should be, with the values that they have, where Set
+// would write. What the kernel does not have is none of them.
 func Unset(iface string, settings ...Setting) (out []Setting) {
 	for _, s := range settings {
 		if have, differs := s.differs(iface); differs && have != "" {

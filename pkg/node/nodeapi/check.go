@@ -52,7 +52,8 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	began := time.Now()
 	found, err := h.answers.Check(ctx, q.Repair)
-	log.Info("the node has been checked", "took", time.Since(began).Round(time.Millisecond), "differences", len(found.Differences)+found.More, "repaired", len(found.Repaired), "error", err)
+	log.Info("the node has been checked", "took", time.Since(began).Round(time.Millisecond), "differences", len(found.Differences)+found.More,
+		"repaired", len(found.Repaired), "error", err)
 	if err != nil {
 		refuseFor(w, err)
 		return

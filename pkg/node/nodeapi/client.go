@@ -31,7 +31,8 @@ type Client struct {
 	patience time.Duration
 }
 
-// Ping has packets sent from a pod of the node, and tells of each. Its error is an UnreachableError, a RefusedError, or that the answer is not whole.
+// Ping makes the node's agent send packets from a pod, and calls each for every packet. Its error is an UnreachableError, a
+// RefusedError, or that the answer is incomplete.
 func (c Client) Ping(ctx context.Context, q Question, each func(ping.Reply) error) error {
 	q.User = bounded(q.User)
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
@@ -70,7 +71,9 @@ func (c Client) send(ctx context.Context, path string, q any) (*http.Response, e
 	if err != nil {
 		return nil, fmt.Errorf("make a request: %w", err)
 	}
-	transport := &http.Transport{DialTLSContext: c.dial, DisableKeepAlives: true, ResponseHeaderTimeout: answerTime, MaxResponseHeaderBytes: maxQuestion}
+	transport := &http.Transport{
+		DialTLSContext: c.dial, DisableKeepAlives: true, ResponseHeaderTimeout: answerTime, MaxResponseHeaderBytes: maxQuestion,
+	}
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil, &UnreachableError{c.Node, err}

@@ -46,7 +46,8 @@ func Sockets() []string {
 	return append([]string{SocketDatabase, SocketOpenFlow}, unixctl.Daemons()...)
 }
 
-// ConnectQuestion asks for a connection to a socket of the node's Open vSwitch or OVN. atoll-inspect has seen to it that the user may have it.
+// ConnectQuestion asks for a connection to a socket of the node's Open vSwitch or OVN. atoll-inspect has seen to it that the user
+// may have it.
 type ConnectQuestion struct {
 	// User is on whose account, for the log.
 	User   string `json:"user"`
@@ -115,7 +116,8 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 	if why == nil {
 		refused, why = through.Join(ctx, pipe.Ahead{Conn: client, From: rest(client, buffered.Reader)}, server, connectionBounds)
 	}
-	log.Info("a connection to a socket of the node has ended", "after", time.Since(began).Round(time.Millisecond), "refused", refused, "why", why)
+	log.Info("a connection to a socket of the node has ended", "after", time.Since(began).Round(time.Millisecond), "refused", refused, "why",
+		why)
 }
 
 // upgraded tells the client that from now on he has the socket.
@@ -129,7 +131,8 @@ func upgraded(client net.Conn) error {
 	return nil
 }
 
-// rest is what was read ahead of a connection, and then the connection itself: net/http's own reader would end the request's context with the connection, and say no reason.
+// rest is what was read ahead of a connection, and then the connection itself: net/http's own reader would end the request's
+// context with the connection, and say no reason.
 func rest(conn net.Conn, ahead *bufio.Reader) io.Reader {
 	read, _ := ahead.Peek(ahead.Buffered()) // That much is there.
 	return io.MultiReader(bytes.NewReader(bytes.Clone(read)), conn)

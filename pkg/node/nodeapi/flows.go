@@ -18,7 +18,8 @@ import (
 
 const (
 	pathFlows = "/flows"
-	// maxFlowsAtOnce is how many questions about flows an agent answers at the same time, maxFollowers how many of them follow. They take no turns of the others.
+	// maxFlowsAtOnce is how many questions about flows an agent answers at the same time, maxFollowers how many of them follow. They
+	// take no turns of the others.
 	maxFlowsAtOnce, maxFollowers = 24, 16
 	// followTime is how long one follows at most. atoll-inspect asks again, and misses nothing; its own bound is less.
 	followTime = 11 * time.Minute
@@ -83,7 +84,8 @@ func (h *handler) flows(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	control := http.NewResponseController(w)
-	log := h.log.With("user", shortened(q.User), "networks", len(q.Flows.Networks), "namespaces", len(q.Flows.Namespaces), "all", q.All, "follow", q.Flows.Follow)
+	log := h.log.With("user", shortened(q.User), "networks", len(q.Flows.Networks), "namespaces", len(q.Flows.Namespaces), "all", q.All,
+		"follow", q.Flows.Follow)
 	log.Info("flows are asked for")
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -122,7 +124,8 @@ type flowLines struct {
 	begun bool
 }
 
-// beat says now and then that the agent is there, until ctx ends; the channel is closed then. A reader who does not take even that ends ctx.
+// beat says now and then that the agent is there, until ctx ends; the channel is closed then. A reader who does not take even
+// that ends ctx.
 func (l *flowLines) beat(ctx context.Context, end func(error)) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -174,8 +177,8 @@ func (l *flowLines) end(line FlowLine) error {
 	return l.write(line)
 }
 
-// Flows asks for flows of the node, and tells of each. Its error is an UnreachableError, a RefusedError, that of each, or that the answer is not whole. Who follows goes on
-// until ctx ends.
+// Flows asks for flows of the node, and tells of each. Its error is an UnreachableError, a RefusedError, that of each, or that
+// the answer is not whole. Who follows goes on until ctx ends.
 func (c Client) Flows(ctx context.Context, q FlowsQuestion, each func(model.Flow) error) error {
 	q.User = bounded(q.User)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -215,7 +218,8 @@ func (c Client) readFlows(body io.Reader, q FlowsQuestion, heard func(), each fu
 		case line.Flow == nil:
 			continue
 		case !q.Flows.Asks(*line.Flow):
-			return fmt.Errorf("read the answer of node %s: it has a flow of Network %q and pod %q, for which nobody has asked", c.Node, line.Flow.Network, line.Flow.Pod)
+			return fmt.Errorf("read the answer of node %s: it has a flow of Network %q and pod %q, for which nobody has asked", c.Node,
+				line.Flow.Network, line.Flow.Pod)
 		}
 		if told++; told > q.Flows.Limit && !q.Flows.Follow {
 			return fmt.Errorf("read the answer of node %s: it has more than was asked for", c.Node)

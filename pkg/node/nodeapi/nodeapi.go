@@ -1,5 +1,6 @@
-// Package nodeapi is how atoll-inspect asks the agents of nodes about pods: HTTP over TLS, by certificates that package certs gives to both. A question is JSON,
-// its answer is a line of JSON for each thing that becomes known, and a last one that says that it is whole.
+// Package nodeapi is how atoll-inspect asks the agents of nodes about pods: HTTP over TLS, by certificates that package certs
+// gives to both. A question is JSON, its answer is a line of JSON for each thing that becomes known, and a last one that says
+// that it is whole.
 //
 //	inspectapi ── Client ── POST /ping: Question ──▶ Handler ── Agent: the pod's network namespace
 //	                     ◀── Line, Line, … Line{End: true} ──
@@ -11,8 +12,9 @@
 //	           ── Client ── POST /connect: ConnectQuestion ──▶ Handler ── Gate ── a socket of the node's Open vSwitch or OVN
 //	                     ◀──────────── bytes, both ways ──────────────▶
 //
-// What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in number, for each share that atoll-inspect names (package turns), and each in time and in
-// bytes, at both ends: neither believes the other that it keeps to that. No connection leads to a socket but by a gate, which stands beside it.
+// What must stay true: a question names a pod by its UID, too, and no answer is about another one. Questions are bounded in
+// number, for each share that atoll-inspect names (package turns), and each in time and in bytes, at both ends: neither believes
+// the other that it keeps to that. No connection leads to a socket but by a gate, which stands beside it.
 package nodeapi
 
 import (
@@ -127,7 +129,8 @@ type UnreachableError struct {
 
 // Error implements error.
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("the agent of node %s cannot be asked at port %d: %v. Next: does its atoll-agent run, is it as new as atoll-inspect, and do firewalls let the control plane's nodes to that port?", e.Node, Port, e.Err)
+	return fmt.Sprintf("the agent of node %s cannot be asked at port %d: %v. Next: does its atoll-agent run, is it as new as atoll-inspect, "+
+		"and do firewalls let the control plane's nodes to that port?", e.Node, Port, e.Err)
 }
 
 // Unwrap implements errors.Unwrap.

@@ -86,7 +86,8 @@ func (h *handler) observe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	h.log.Info("marked packets are watched for", "user", shortened(q.User), "pod", q.Pod.Key(), "uid", q.Pod.UID, "protocol", q.Watch.Protocol, "time", q.Watch.Time)
+	h.log.Info("marked packets are watched for", "user", shortened(q.User), "pod", q.Pod.Key(), "uid", q.Pod.UID, "protocol", q.Watch.Protocol,
+		"time", q.Watch.Time)
 	ctx, cancel := context.WithTimeout(r.Context(), observeTime)
 	defer cancel()
 	out := &lines{w: w, control: http.NewResponseController(w)}
@@ -100,7 +101,8 @@ func (h *handler) observe(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Observe has a node's agent watch for marked packets, and tells of each line but its end. The first is there once packets are seen. Its error is as of Ping.
+// Observe makes a node's agent watch for marked packets, and calls each for every line but the last. The first line comes once
+// packets are seen. Its errors are those of Ping.
 func (c Client) Observe(ctx context.Context, q ObserveQuestion, each func(ObserveLine) error) error {
 	q.User = bounded(q.User)
 	ctx, cancel := context.WithTimeout(ctx, observeTime)

@@ -27,11 +27,13 @@ type Answers interface {
 	Flows(ctx context.Context, q model.FlowQuestion, each func(model.Flow) error) error
 	// Capture tells of packets of a pod until the part that is asked for is over. Its error is a RefusedError where none were taken.
 	Capture(ctx context.Context, q CaptureQuestion, each func(CaptureLine) error) error
-	// Observe tells where on the node marked packets are seen, until ctx ends or the question's time is over. The first line is told once they are seen.
+	// Observe tells where on the node marked packets are seen, until ctx ends or the question's time is over. The first line is told
+	// once they are seen.
 	Observe(ctx context.Context, q ObserveQuestion, each func(ObserveLine) error) error
 	// Connect opens a socket of the node, and says how much of it may be used. Its error is a RefusedError where there is no such socket.
 	Connect(ctx context.Context, q ConnectQuestion) (net.Conn, Gate, error)
-	// Check compares what is on the node with what should be, and puts it right where that is asked for. Its error is a RefusedError where it cannot tell.
+	// Check compares what is on the node with what should be, and puts it right where that is asked for. Its error is a RefusedError
+	// where it cannot tell.
 	Check(ctx context.Context, repair bool) (model.NodeCheck, error)
 }
 
@@ -43,7 +45,8 @@ func newHandler(answers Answers, log *slog.Logger) *handler {
 		answers: answers, log: log, turns: turns.New("pings", atOnce()), captures: turns.New("captures", atOnce()),
 		flowTurns:   turns.New("questions about flows", turns.Bounds{Every: maxFlowsAtOnce - maxFollowers, Each: 4, Kept: 2}),
 		followers:   turns.New("followers of flows", turns.Bounds{Every: maxFollowers, Each: 4, Kept: 4}),
-		connections: turns.New("connections", turns.Bounds{Every: maxConnections, Each: maxConnections}), observations: turns.New("watches", turns.Bounds{Every: maxObservationsAtOnce, Each: 2, Kept: 1}),
+		connections: turns.New("connections", turns.Bounds{Every: maxConnections, Each: maxConnections}), observations: turns.New("watches",
+			turns.Bounds{Every: maxObservationsAtOnce, Each: 2, Kept: 1}),
 		followTime: followTime, checks: turns.New("checks", turns.Bounds{Every: maxChecksAtOnce, Each: maxChecksAtOnce}),
 	}
 }
@@ -76,7 +79,8 @@ type handler struct {
 	checks *turns.Turns
 }
 
-// Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone, also while he is answered.
+// Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone,
+// also while he is answered.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: dialTime, WriteTimeout: answerTime, IdleTimeout: time.Minute, MaxHeaderBytes: maxQuestion,
@@ -84,7 +88,8 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// begin reads a question of so many bytes at most, and waits for nobody: if there are too many already it is refused. Who is let in calls leave.
+// begin reads a question of so many bytes at most, and waits for nobody: if there are too many already it is refused. Who is let
+// in calls leave.
 func begin[Q asked](w http.ResponseWriter, r *http.Request, most int64, from *turns.Turns) (q Q, leave func(), ok bool) {
 	return beginOf(w, r, most, func(Q) *turns.Turns { return from })
 }

@@ -29,7 +29,8 @@ const (
 	acknowledged = 8
 )
 
-// kept is how much the kernel hands over of a packet, in bytes: the headers of a tunnel with the longest options that Geneve has, and those of the packet in it.
+// kept is how much the kernel hands over of a packet, in bytes: the headers of a tunnel with the longest options that Geneve has,
+// and those of the packet in it.
 const kept = 512
 
 const (
@@ -37,8 +38,8 @@ const (
 	reject = "reject"
 )
 
-// program is the filter as the kernel runs it, for packets that begin with their IP header. It has each of the Watch's packets and answers, and few others: read
-// knows them exactly. A look beyond a packet's end rejects it.
+// program is the filter as the kernel runs it, for packets that begin with their IP header. It has each of the Watch's packets
+// and answers, and few others: read knows them exactly. A look beyond a packet's end rejects it.
 func (w Watch) program() ([]bpf.Instruction, []bpf.RawInstruction, error) {
 	a := capture.NewAssembler()
 	a.Add(bpf.LoadConstant{Dst: bpf.RegX, Val: 0})
@@ -67,8 +68,8 @@ func (w Watch) program() ([]bpf.Instruction, []bpf.RawInstruction, error) {
 	return a.Instructions(), raw, err
 }
 
-// addIP finds the header beyond that of IP. In A is the version of IP, in X where the header begins. It goes on at upper, with what follows in scratch 0 and where
-// that begins in X.
+// addIP finds the header beyond that of IP. In A is the version of IP, in X where the header begins. It goes on at upper, with
+// what follows in scratch 0 and where that begins in X.
 func (w Watch) addIP(a *capture.Assembler, where string) {
 	upper := where + "-upper"
 	a.When(bpf.JumpEqual, 6, where+"-six")
@@ -99,7 +100,8 @@ func addGeneve(a *capture.Assembler) {
 	a.Mark("geneve")
 	// Its length is that of the options, in units of 4 bytes.
 	a.Add(
-		bpf.LoadIndirect{Off: sizeUDP, Size: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0x3f}, bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: 2},
+		bpf.LoadIndirect{Off: sizeUDP, Size: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0x3f},
+		bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: 2},
 		bpf.ALUOpX{Op: bpf.ALUOpAdd}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: sizeUDP + sizeGeneve + etherSize}, bpf.TAX{},
 		bpf.LoadIndirect{Off: 0, Size: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: 4},
 	)

@@ -139,7 +139,8 @@ func (w Watch) readICMP(p ip, out Packet) (_ Packet, unsure, ok bool) {
 		case len(quoted.upper) < payload:
 		case w.Protocol == model.TCP && quoted.proto == protoTCP:
 			out.Target, ok = w.sequenced(binary.BigEndian.Uint32(quoted.upper[sequence:]))
-		case w.Protocol == model.UDP && quoted.proto == protoUDP, w.Protocol == ping.ICMP && (quoted.proto == protoICMP || quoted.proto == protoICMPv6):
+		case w.Protocol == model.UDP && quoted.proto == protoUDP,
+			w.Protocol == ping.ICMP && (quoted.proto == protoICMP || quoted.proto == protoICMPv6):
 			out.Target, ok = w.marked(quoted.upper[payload:])
 		}
 	}

@@ -24,12 +24,13 @@ type Heard struct {
 	Dropped uint64
 }
 
-// maxLooked is how many packets one Watch looks at. Pods can send any number that look like answers, or have a mark that they were sent: nobody else's packets are to wait for an agent
-// that reads those.
+// maxLooked is how many packets one Watch looks at. Pods can send any number that look like answers, or have a mark that they
+// were sent: nobody else's packets are to wait for an agent that reads those.
 const maxLooked = 500_000
 
-// Run watches at all interfaces of this network namespace until the Watch's time is over, ctx ends, or each fails, whose error it returns. The first thing that it tells is a
-// beat: packets are seen from then on. It is an error, too, when more packets look like its own than are looked at.
+// Run watches at all interfaces of this network namespace until the Watch's time is over, ctx ends, or each fails, whose error it
+// returns. The first thing that it tells is a beat: packets are seen from then on. It is an error, too, when more packets look
+// like its own than are looked at.
 func (w Watch) Run(ctx context.Context, each func(Heard) error) error {
 	return w.run(ctx, maxLooked, each)
 }

@@ -1,9 +1,11 @@
-// Package observe sees marked packets (ping.Mark) on their way through a node, and the answers to them, at all interfaces of a network namespace at once: as they
-// are there, with whatever addresses and ports they have by then, and in the tunnels between nodes.
+// Package observe sees marked packets (ping.Mark) on their way through a node, and the answers to them, at all interfaces of a
+// network namespace at once: as they are there, with whatever addresses and ports they have by then, and in the tunnels between
+// nodes.
 //
 //	Watch ── program: in the kernel ──▶ capture.Socket ── Watch.read ──▶ Sighting ── Run: the first of each place ──▶ each
 //
-// What must stay true: nothing is told but of packets with the mark, and of answers to these. What is told is bounded in number and in time.
+// What must stay true: nothing is told but of packets with the mark, and of answers to these. What is told is bounded in number
+// and in time.
 package observe
 
 import (
@@ -32,8 +34,8 @@ type Watch struct {
 	Mark     ping.Mark      `json:"mark"`
 	// Targets is how many addresses the ping.Spec is sent to: 1 to ping.MaxTargets.
 	Targets int `json:"targets"`
-	// Ports are where answers to datagrams come from: the one that is dialled, and what a load balancer makes of it. Answers to datagrams have no mark: they are
-	// those from whom, and to whom, a datagram was seen at the same place.
+	// Ports are where answers to datagrams come from: the one that is dialled, and what a load balancer makes of it. Answers to
+	// datagrams have no mark: they are those from whom, and to whom, a datagram was seen at the same place.
 	Ports []uint16 `json:"ports,omitempty"`
 	// Time is how long it watches, MaxTime at most; in nanoseconds in JSON.
 	Time time.Duration `json:"time"`

@@ -30,7 +30,9 @@ type family struct {
 
 func familyOf(a netip.Addr) family {
 	if a.Is4() {
-		return family{"ip4:icmp", "0.0.0.0", 1, ipv4.ICMPTypeEcho, ipv4.ICMPTypeEchoReply, func(quoted []byte) int { return int(quoted[0]&0xf) * 4 }}
+		return family{
+			"ip4:icmp", "0.0.0.0", 1, ipv4.ICMPTypeEcho, ipv4.ICMPTypeEchoReply, func(quoted []byte) int { return int(quoted[0]&0xf) * 4 },
+		}
 	}
 	return family{"ip6:ipv6-icmp", "::", 58, ipv6.ICMPTypeEchoRequest, ipv6.ICMPTypeEchoReply, func([]byte) int { return ipv6.HeaderLen }}
 }
@@ -159,5 +161,6 @@ func (m marks) quotes(quoted []byte, number int) bool {
 	if m.target.Is6() {
 		first = byte(ipv6.ICMPTypeEchoRequest)
 	}
-	return request[0] == first && int(binary.BigEndian.Uint16(request[4:])) == m.id && int(binary.BigEndian.Uint16(request[6:])) == number&0xffff
+	return request[0] == first && int(binary.BigEndian.Uint16(request[4:])) == m.id &&
+		int(binary.BigEndian.Uint16(request[6:])) == number&0xffff
 }

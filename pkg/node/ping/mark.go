@@ -15,9 +15,10 @@ import (
 // markSize is how many bytes a Mark has.
 const markSize = 16
 
-// Mark is by what a packet can be known again wherever it passes, whatever became of its addresses and ports on the way. Each target of a Spec has one of its own.
-// Datagrams and echo requests begin their payload with it, which the answer to an echo request repeats. A connection has its last 4 bytes as the initial sequence
-// number, which its answer, SYN-ACK or reset, acknowledges plus one (RFC 9293, section 3.5).
+// Mark is by what a packet can be known again wherever it passes, whatever became of its addresses and ports on the way. Each
+// target of a Spec has one of its own. Datagrams and echo requests begin their payload with it, which the answer to an echo
+// request repeats. A connection has its last 4 bytes as the initial sequence number, which its answer, SYN-ACK or reset,
+// acknowledges plus one (RFC 9293, section 3.5).
 type Mark [markSize]byte
 
 // NewMark makes one at random: who cannot see the packets cannot make any that pass for them.
@@ -80,8 +81,9 @@ func (s Spec) dialer(target int) *net.Dialer {
 	}}
 }
 
-// setSequence has a connection that is not made yet begin with a sequence number. The kernel lets who restores connections choose it, and keeps what was chosen:
-// it makes one itself where there is none (tcp_v4_connect). All else of the connection is as of any other one.
+// setSequence has a connection that is not made yet begin with a sequence number. The kernel lets who restores connections choose
+// it, and keeps what was chosen: it makes one itself where there is none (tcp_v4_connect). All else of the connection is as of
+// any other one.
 func setSequence(fd int, sequence uint32) error {
 	// linux/tcp.h has these, and x/sys/unix has not.
 	const repairOff, sendQueue = 0, 2

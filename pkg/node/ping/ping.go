@@ -1,8 +1,9 @@
-// Package ping sends packets from where it is told to addresses, and says which are answered, how soon, and what was in the way of the others: echo requests
-// of ICMP, connections of TCP, or datagrams of UDP.
+// Package ping sends packets from where it is told to addresses, and says which are answered, how soon, and what was in the way
+// of the others: echo requests of ICMP, connections of TCP, or datagrams of UDP.
 //
-// What must stay true: a reply counts only for the packet that it answers; what is sent is bounded in number, size and time before anything is sent; and
-// sockets are made where Spec's packets are to leave from, in the network namespace that inside enters.
+// What must stay true: a reply counts only for the packet that it answers; what is sent is bounded in number, size and time
+// before anything is sent; and sockets are made where Spec's packets are to leave from, in the network namespace that inside
+// enters.
 package ping
 
 import (
@@ -87,7 +88,8 @@ func (s Spec) Check() error {
 	if s.Timeout <= 0 || s.Timeout > MaxTimeout {
 		return fmt.Errorf("timeout: %s is not between 0s and %s", s.Timeout, MaxTimeout)
 	}
-	err := errors.Join(port, between("targets", len(s.Targets), 1, MaxTargets), between("count", s.Count, 1, MaxCount), between("first", s.First, 0, 1<<30),
+	err := errors.Join(port, between("targets", len(s.Targets), 1, MaxTargets), between("count", s.Count, 1, MaxCount),
+		between("first", s.First, 0, 1<<30),
 		between("size", s.Size, MinSize, MaxSize))
 	if most := max(s.Interval, s.Timeout); err == nil && (most > MaxTime || time.Duration(s.Count)*most > MaxTime) {
 		err = fmt.Errorf("count: %d packets could take %s, and may take %s", s.Count, time.Duration(s.Count)*most, MaxTime)

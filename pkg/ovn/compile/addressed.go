@@ -16,9 +16,9 @@ func addressed(l Layout) Layout {
 	return Layout{Name: l.Name + ":" + addressedName, UID: l.UID + "/" + addressedName, offered: true}
 }
 
-// addressBalancers gives the load balancers that make faces of own addresses in the switches of consumers: the same pairs as in faceBalancers, turned
-// round, divided as those are. They open nothing. What a consumer's pod has dialled goes on as if it had dialled the face, and OVN and the nodes
-// judge faces.
+// addressBalancers gives the load balancers that make faces of own addresses in the switches of consumers: the same pairs as in
+// faceBalancers, turned round, divided as those are. They open nothing. What a consumer's pod has dialled goes on as if it had
+// dialled the face, and OVN and the nodes judge faces.
 func addressBalancers(l Layout, owner nb.Owner) nb.Facts {
 	var facts nb.Facts
 	offer := addressed(l)
@@ -34,8 +34,8 @@ func addressBalancers(l Layout, owner nb.Owner) nb.Facts {
 	return facts
 }
 
-// AddressPlaces are the pairs of an interface's own addresses in the Network l, by which pods of other Networks dial them: not of one that is
-// outside of the ranges that these others know, or that means something else to them.
+// AddressPlaces are the pairs of an interface's own addresses in the Network l, by which pods of other Networks dial them: not of
+// one that is outside of the ranges that these others know, or that means something else to them.
 func AddressPlaces(l Layout, a model.Attachment, known func(own netip.Addr) bool) []nb.Member {
 	var out []nb.Member
 	for _, face := range a.Faces {

@@ -32,7 +32,8 @@ func (b aclBuilder) keepApart() nb.Facts {
 			{"to-infrastructure", pass, fmt.Sprintf("%s.dst == $%s_%s", family, infrastructure, family)},
 			{"others", actionReject, to},
 		} {
-			facts.Add(b.acl(WaysGroup(), "apart/"+rule.key+"/"+family, model.PolicyEgress, rule.action, TierPlatform, PriorityPlatform-i, rule.match))
+			facts.Add(b.acl(WaysGroup(), "apart/"+rule.key+"/"+family, model.PolicyEgress, rule.action, TierPlatform, PriorityPlatform-i,
+				rule.match))
 		}
 	}
 	return facts

@@ -15,8 +15,8 @@ import (
 // peers that the match of each number holds. The Network's own pods and those of other Networks are counted apart, so that no other Network
 // takes away what a policy says of its own one. Each number is an ACL of each IP family, and a port group.
 //
-// Tenants share it. The numbers that a tenant's pods give a name count all, or none of them does. Tenants that give fewer numbers come first.
-// So a tenant that gives a name thousands of numbers loses them, and takes no number from a tenant that gives fewer.
+// Tenants share it. The numbers that a tenant's pods give a name count all, or none of them does. Tenants that give fewer numbers
+// come first. So a tenant that gives a name thousands of numbers loses them, and takes no number from a tenant that gives fewer.
 const maxNamed = 4096
 
 // Given are the ports of a name that the pods of one tenant have, each once, in order. A namespace without a tenant is one by itself.
@@ -59,8 +59,9 @@ func compareAsks(a, b NamedPorts) int {
 	return cmp.Or(strings.Compare(a.Pods, b.Pods), strings.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol))
 }
 
-// bound keeps a policy within maxNamed. Beyond it a rule that allows has no ports with a name, and a rule that denies or passes denies its peers all
-// ports of the pods of those tenants whose ports do not count. Where it cannot, it denies its peers, whatever the port and the pod.
+// bound keeps a policy within maxNamed. Beyond it a rule that allows has no ports with a name, and a rule that denies or passes
+// denies its peers all ports of the pods of those tenants whose ports do not count. Where it cannot, it denies its peers,
+// whatever the port and the pod.
 func (in Around) bound(p model.Policy) bounded {
 	out := bounded{Policy: p}
 	own := count(p, in.Named, model.PolicyIngress, model.PolicyEgress)
@@ -94,8 +95,9 @@ func (in Around) bound(p model.Policy) bounded {
 	return out
 }
 
-// keepApart divides the ports that count of a rule that passes by whose they are, and leaves out those of tenants of whose pods it denies all ports: the group of
-// a number holds pods of all tenants that give it, and of two ACLs of one priority that pass and deny a packet OVN takes either.
+// keepApart divides the ports that count of a rule that passes by whose they are, and leaves out those of tenants of whose pods
+// it denies all ports: the group of a number holds pods of all tenants that give it, and of two ACLs of one priority that pass
+// and deny a packet OVN takes either.
 func keepApart(all map[NamedPorts]counted, numbers map[NamedPorts][]Given) map[NamedPorts]counted {
 	denied := sharesBeyond(all)
 	if len(denied) == 0 {
@@ -131,8 +133,8 @@ func (n named) cost(d model.Direction, r model.Rule) int {
 	return sum
 }
 
-// passesByNameAlone reports whether a rule passes packets to pods by their ports' names alone: not by numbers, or where pods of the Network answer for the
-// cluster's DNS.
+// passesByNameAlone reports whether a rule passes packets to pods by their ports' names alone: not by numbers, or where pods of
+// the Network answer for the cluster's DNS.
 func (in Around) passesByNameAlone(d model.Direction, r model.Rule) bool {
 	return !slices.ContainsFunc(r.Ports, func(p model.PolicyPort) bool { return p.Name == "" }) &&
 		(d == model.PolicyIngress || !slices.ContainsFunc(in.Doors, func(door Door) bool { return in.Layout.Means(door.Dial.Addr()) }))
@@ -214,8 +216,8 @@ func (c *claims) Pop() any {
 	return last
 }
 
-// count says what counts of a policy's ports with a name. What a policy's pods receive goes to ports of their own. The shares that cost least fit
-// first: who gives one name many numbers takes nothing from other names either.
+// count says what counts of a policy's ports with a name. What a policy's pods receive goes to ports of their own. The shares
+// that cost least fit first: who gives one name many numbers takes nothing from other names either.
 func count(p model.Policy, numbers map[NamedPorts][]Given, directions ...model.Direction) map[ruleAt]map[NamedPorts]counted {
 	shares := map[NamedPorts][]share{}
 	var all []*claim
@@ -269,8 +271,8 @@ func (c *claim) counted() counted {
 	return out
 }
 
-// factor is what one number of a rule's port with a name costs. The match of a number holds all peers that are senders; those that packets go to are the
-// number's group, and blocks besides, where any pod may be behind them.
+// factor is what one number of a rule's port with a name costs. The match of a number holds all peers that are senders; those
+// that packets go to are the number's group, and blocks besides, where any pod may be behind them.
 func factor(d model.Direction, r model.Rule, ask NamedPorts) int {
 	if d == model.PolicyEgress && ask.Pods != Everybody().String() {
 		return 1
@@ -300,12 +302,14 @@ func Beyond(p model.Policy, in Around) []model.Problem {
 		field = "egress"
 	}
 	if p.Tier != model.TierTenant {
-		effect = "by name a rule that accepts accepts nothing to these pods, and one that denies or passes denies its peers all ports of them, or of all pods"
+		effect = "by name a rule that accepts accepts nothing to these pods, and one that denies or passes denies its peers all " +
+			"ports of them, or of all pods"
 	}
 	return []model.Problem{{
 		Reason: model.ReasonPolicyInvalid,
-		Message: fmt.Sprintf("in Network %s pods of %d tenants give too many numbers to the named ports of %d rules, the first of which is spec.%s[%d]: %s. "+
-			"Numbers times peers are at most %d in a policy, those of tenants with few numbers come first, and ports that the policy gives as numbers are not counted",
+		Message: fmt.Sprintf("in Network %s pods of %d tenants give too many numbers to the named ports of %d rules, the first "+
+			"of which is spec.%s[%d]: %s. Numbers times peers are at most %d in a policy, those of tenants with few numbers come first, and ports "+
+			"that the policy gives as numbers are not counted",
 			in.Layout.Name, len(tenants), len(rules), field, first.index, effect, maxNamed),
 	}}
 }

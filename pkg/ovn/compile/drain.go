@@ -8,10 +8,11 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// drainLoadBalancer gives the load balancer of the draining endpoints of another one, which is of UDP. key tells that one from all
-// others; backends are the draining endpoints, by virtual address. No packet meets it: its switches' load balancers have translated the virtual
-// addresses before the router. But nodes know of it, and when an endpoint goes out of it they forget who was led there. They do
-// so when it goes out of the switches' load balancer, too, but then it may be too early: see package decide/drain.
+// drainLoadBalancer gives the load balancer of the draining endpoints of another one, which is of UDP. key tells that one from
+// all others; backends are the draining endpoints, by virtual address. No packet meets it: its switches' load balancers have
+// translated the virtual addresses before the router. But nodes know of it, and when an endpoint goes out of it they forget who
+// was led there. They do so when it goes out of the switches' load balancer, too, but then it may be too early: see package
+// decide/drain.
 //
 // It is there whether anything is in it or not: ovn-northd ends when one goes and comes back too soon. (See the engine's
 // graves.)

@@ -37,7 +37,8 @@ func FaceGuard(l Layout, faces []netip.Prefix, apart bool) nb.Facts {
 		facts.Add(groupRow(l, g, owner))
 	}
 	b := aclBuilder{layout: l, owner: owner, uid: l.UID, origin: nb.Origin{Policy: nb.Itself}}
-	facts.Add(b.acl(WaysGroup(), "itself", model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform, "flags.loopback && ip"))
+	facts.Add(
+		b.acl(WaysGroup(), "itself", model.PolicyIngress, verdictOf(model.Allow), TierPlatform, PriorityPlatform, "flags.loopback && ip"))
 	if apart {
 		facts.Add(b.keepApart())
 	}

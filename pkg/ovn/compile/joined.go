@@ -28,8 +28,9 @@ var (
 	joint6 = [2]netip.Addr{netip.MustParseAddr("fe80::a701:a"), netip.MustParseAddr("fe80::a701:b")}
 )
 
-// joint gives a Network's end of what joins its router to another's: a port without a switch, the routes to the other's subnets, and what keeps
-// others than the other's pods out. It is of use only together with the other end, and each end comes and goes as one.
+// joint gives a Network's end of what joins its router to another's: a port without a switch, the routes to the other's subnets,
+// and what keeps others than the other's pods out. It is of use only together with the other end, and each end comes and goes as
+// one.
 //
 // The router asks who a packet claims to be from: a pod cannot lie about it, but routers between could lead on what is not meant.
 func (b aclBuilder) joint(l Layout, j Joint) nb.Facts {
@@ -58,7 +59,8 @@ func (b aclBuilder) joint(l Layout, j Joint) nb.Facts {
 			next = joint6[other]
 		}
 		route := &nb.StaticRoute{
-			UUID: nb.UUID(nb.TableStaticRoute, key(r.String())), IPPrefix: r.String(), Nexthop: next.String(), OutputPort: &name, ExternalIDs: idsOf(l),
+			UUID: nb.UUID(nb.TableStaticRoute, key(r.String())), IPPrefix: r.String(), Nexthop: next.String(), OutputPort: &name,
+			ExternalIDs: idsOf(l),
 		}
 		facts.Rows = append(facts.Rows, route)
 		facts.Members = append(facts.Members, routerRef(l).Holds(nb.ColumnStaticRoutes, route.UUID))
@@ -71,12 +73,14 @@ func (b aclBuilder) joint(l Layout, j Joint) nb.Facts {
 			match = fmt.Sprintf("inport == %q && %s.src != {%s}", name, family, strings.Join(from, ", "))
 		}
 		policy := &nb.RouterPolicy{
-			UUID: nb.UUID(nb.TableRouterPolicy, key("from/"+family)), Priority: PriorityPlatform, Match: match, Action: verdictOf(model.Deny), ExternalIDs: idsOf(l),
+			UUID: nb.UUID(nb.TableRouterPolicy, key("from/"+family)), Priority: PriorityPlatform, Match: match, Action: verdictOf(model.Deny),
+			ExternalIDs: idsOf(l),
 		}
 		facts.Rows = append(facts.Rows, policy)
 		facts.Members = append(facts.Members, routerRef(l).Holds(nb.ColumnPolicies, policy.UUID))
 		if !j.Comes && len(from) > 0 {
-			facts.Add(b.onSwitches(b.row("peers/answers/"+j.UID+"/"+family, model.PolicyIngress, verdictOf(model.Deny), TierPlatform, PriorityPlatform-2,
+			facts.Add(b.onSwitches(b.row("peers/answers/"+j.UID+"/"+family, model.PolicyIngress, verdictOf(model.Deny), TierPlatform,
+				PriorityPlatform-2,
 				fmt.Sprintf("%s.src == {%s}", family, strings.Join(from, ", ")))))
 		}
 	}
@@ -96,8 +100,8 @@ func rangesOf(ranges []netip.Prefix, v4 bool) (out []string) {
 // joinedSuffix ends the name of what Networks know of a Network that are joined to it. No Network's name has a colon.
 const joinedSuffix = ":joined"
 
-// Joined stands for a Network in the rows of Services that those know of it which are joined to it and whose pods reach its own: as Offered,
-// but their load balancers lead to pods' own addresses.
+// Joined stands for a Network in the rows of Services that those know of it which are joined to it and whose pods reach its own:
+// as Offered, but their load balancers lead to pods' own addresses.
 func Joined(l Layout) Layout {
 	return Layout{Name: l.Name + joinedSuffix, UID: l.UID + "/joined", offered: true}
 }
@@ -111,8 +115,8 @@ func (l Layout) itself() string {
 	return name
 }
 
-// Ways are how others know a Network: by faces, with ClusterIPs and with addresses of its own ranges, and those that are joined to it by own
-// addresses; none that nobody needs.
+// Ways are how others know a Network: by faces, with ClusterIPs and with addresses of its own ranges, and those that are joined
+// to it by own addresses; none that nobody needs.
 func (p Peers) Ways(l Layout) (out []Layout) {
 	if p.Offers {
 		out = append(out, Offered(l))

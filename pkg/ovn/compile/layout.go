@@ -83,8 +83,8 @@ func (l Layout) Subnet(name string) (SubnetLayout, bool) {
 	return l.Subnets[i], true
 }
 
-// portKey is the number that a port of a subnet's switch asks for: that of its first address, of IPv4 if the subnet has that. Empty when it has
-// none of a range that is served.
+// portKey is the number that a port of a subnet's switch asks for: that of its first address, of IPv4 if the subnet has that.
+// Empty when it has none of a range that is served.
 func (s SubnetLayout) portKey(addresses ...netip.Addr) string {
 	for _, v4 := range [2]bool{true, false} {
 		for _, r := range s.Ranges {

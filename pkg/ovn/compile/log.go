@@ -50,7 +50,8 @@ func PolicyLogs(namespace string) nb.Facts {
 func (c *policyCompiler) logIsolation(d model.Direction) {
 	c.direction = d
 	c.place(nb.RuleIsolation)
-	c.facts.Add(c.acl(c.group, d.String()+"/"+nb.RuleIsolation, d, verdictOf(model.Deny), TierTenant, PriorityIsolationLogged, c.side(c.group)+" && ip"))
+	c.facts.Add(c.acl(c.group, d.String()+"/"+nb.RuleIsolation, d, verdictOf(model.Deny), TierTenant, PriorityIsolationLogged,
+		c.side(c.group)+" && ip"))
 }
 
 // place says which of the policy's rules the ACLs that come now are of.

@@ -20,9 +20,9 @@ type NameService struct {
 	Affinity bool
 }
 
-// Rows are the load balancers of the Network that lead questions to who answers. They are the Network's and not the Service's: whatever the
-// Network's owner does, the Service's own rows wait for nothing. They are there while nobody answers, too, so that no question goes elsewhere,
-// and the endpoints that come are asked at once.
+// Rows are the load balancers of the Network that lead questions to who answers. They are the Network's and not the Service's:
+// whatever the Network's owner does, the Service's own rows wait for nothing. They are there while nobody answers, too, so that
+// no question goes elsewhere, and the endpoints that come are asked at once.
 func (n NameService) Rows() nb.Facts {
 	owner := nb.NamesOwner(n.Layout.Name)
 	var facts nb.Facts

@@ -13,13 +13,15 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// A load balancer is the same on all nodes. Where clients of some nodes are led elsewhere than those of others, there is a pair for each place, and in
-// its virtual address stands a variable in place of the port, or of the address by IPv6. Only the nodes of the place have a variable of that name. On
-// the others the pair is no flow. (ovn-nb(5), Load_Balancer, options:template; Chassis_Template_Var.)
+// A load balancer is the same on all nodes. Where clients of some nodes are led elsewhere than those of others, there is a pair
+// for each place, and in its virtual address stands a variable in place of the port, or of the address by IPv6. Only the nodes of
+// the place have a variable of that name. On the others the pair is no flow. (ovn-nb(5), Load_Balancer, options:template;
+// Chassis_Template_Var.)
 //
-// The endpoints are not what varies: ovn-northd computes everything anew when a variable changes (25.03), and what changed is a pair here, which is
-// incremental. What nodes have depends on which ports, and which addresses of IPv6, differ by place, and on nothing else: of IPv4 it is the same
-// for all Services that have a port. OVN takes an address of IPv6 only as a variable, since it looks for a colon in the text.
+// The endpoints are not what varies: ovn-northd computes everything anew when a variable changes (25.03), and what changed is a
+// pair here, which is incremental. What nodes have depends on which ports, and which addresses of IPv6, differ by place, and on
+// nothing else: of IPv4 it is the same for all Services that have a port. OVN takes an address of IPv6 only as a variable, since
+// it looks for a colon in the text.
 
 // Place is where clients are: on a node; or, without one, on the nodes of a zone, or on those that are in none.
 type Place struct{ Node, Zone string }
@@ -109,8 +111,9 @@ func NodeVariables(node, zone string, variables []Variable) nb.Facts {
 	return facts
 }
 
-// nearBalancers are the load balancers of what differs by place, one for each IP family of the virtual addresses of a protocol. They are there as long as
-// the Service may have such addresses, whether it has any now: one that was deleted does not come back for ten seconds.
+// nearBalancers are the load balancers of what differs by place, one for each IP family of the virtual addresses of a protocol.
+// They are there as long as the Service may have such addresses, whether it has any now: one that was deleted does not come back
+// for ten seconds.
 func nearBalancers(s model.Service, b Backends, protocol model.Protocol) nb.Facts {
 	var facts nb.Facts
 	for _, v4 := range []bool{true, false} {

@@ -51,7 +51,8 @@ func Node(l Layout, node string, n model.NodeNetwork) nb.Facts {
 	return facts
 }
 
-// NodeOf is what a node has in the default Network, as far as its rows say, which Node made. It is false without a port in the Network of that UID.
+// NodeOf returns what a node has in the default Network according to the rows that Node made. It is false if there is no port in
+// the Network of that UID.
 func NodeOf(networkUID, node string, rows []nb.Row) (n model.NodeNetwork, ok bool) {
 	for _, row := range rows {
 		switch row := row.(type) {

@@ -6,11 +6,12 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// Numbered is a switch or a router, and the number that it would ask for (nb.TunnelKey). Subnet is the one whose switch it is; empty for what is made of
-// the Network's UID alone.
+// Numbered is a switch or a router, and the number that it would ask for (nb.TunnelKey). Subnet is the one whose switch it is;
+// empty for what is made of the Network's UID alone.
 type Numbered struct{ UUID, Number, Subnet string }
 
-// Numbers are those of a Network's rows. What is made of its UID alone comes first: whoever names a subnet chooses the number of its switch.
+// Numbers are those of a Network's rows. What is made of its UID alone comes first: whoever names a subnet chooses the number of
+// its switch.
 func Numbers(l Layout) (out []Numbered) {
 	if l.Home == nil {
 		for _, uuid := range []string{routerRef(l).UUID, edgeUUID(l)} {

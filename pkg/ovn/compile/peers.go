@@ -34,7 +34,8 @@ func (p Peers) None() bool { return !p.Offers && len(p.Uses) == 0 }
 // Equal reports whether two are the same.
 func (p Peers) Equal(o Peers) bool {
 	return p.Offers == o.Offers && p.OffersAddresses == o.OffersAddresses && p.OffersRanges == o.OffersRanges &&
-		slices.Equal(p.Uses, o.Uses) && slices.Equal(p.Addressed, o.Addressed) && slices.Equal(p.Ranged, o.Ranged) && slices.EqualFunc(p.Joined, o.Joined, func(a, b Joint) bool {
+		slices.Equal(p.Uses, o.Uses) && slices.Equal(p.Addressed, o.Addressed) &&
+		slices.Equal(p.Ranged, o.Ranged) && slices.EqualFunc(p.Joined, o.Joined, func(a, b Joint) bool {
 		return a.Home == b.Home && a.Comes == b.Comes && slices.Equal(a.Ranges, b.Ranges)
 	})
 }
@@ -59,9 +60,9 @@ const (
 	FacesTaken   = "faces taken"
 )
 
-// PeerRows give the rows by which pods of other Networks reach those of l by their faces, and its pods those of others. faces are all
-// faces' ranges. Their number depends on nothing but the IP families: what a Network that uses l needs, l has (forConsumers), and only hangs it
-// on its switches.
+// PeerRows give the rows by which pods of other Networks reach those of l by their faces, and its pods those of others. faces are
+// all faces' ranges. Their number depends on nothing but the IP families: what a Network that uses l needs, l has (forConsumers),
+// and only hangs it on its switches.
 //
 // Both ends judge, each packet, by its destination and its source: what a pod sends to a face passes if that is one of a Network that
 // its own uses, and what comes from a face if it is a pod's that may; from any other face nothing comes in to any Network, with
@@ -78,7 +79,9 @@ func PeerRows(l Layout, peers Peers, faces []netip.Prefix) nb.Facts {
 			for _, set := range []string{facesOffered, FacesTaken} {
 				facts.Rows = append(facts.Rows, guardSet(l, set, v4, b.owner))
 			}
-			facts.Add(b.onSwitches(b.row("peers/taken/"+family, model.PolicyIngress, verdictOf(model.Pass), TierPlatform, priorityTaken, family+".src == $"+guardSetName(l, FacesTaken, v4))))
+			facts.Add(
+				b.onSwitches(b.row("peers/taken/"+family, model.PolicyIngress, verdictOf(model.Pass), TierPlatform, priorityTaken,
+					family+".src == $"+guardSetName(l, FacesTaken, v4))))
 		}
 	}
 	for i, provider := range peers.Uses {
@@ -142,9 +145,10 @@ func lentBy(h Home) aclBuilder {
 	return aclBuilder{layout: Layout{Name: h.Name, UID: h.UID}, owner: nb.NetworkOwner(h.Name), uid: h.UID, common: true}
 }
 
-// forConsumers gives what the switches need of a Network that uses the builder's. They are the provider's rows, and the same for all who use it, since
-// ovn-northd computes all logical flows of all Networks anew when an ACL or a port group comes, goes or changes; where an ACL that is there
-// hangs, or hangs no more, it computes that switch alone. None names a consumer, so that OVN has their logical flows once.
+// forConsumers gives what the switches need of a Network that uses the builder's. They are the provider's rows, and the same for
+// all who use it, since ovn-northd computes all logical flows of all Networks anew when an ACL or a port group comes, goes or
+// changes; where an ACL that is there hangs, or hangs no more, it computes that switch alone. None names a consumer, so that OVN
+// has their logical flows once.
 func (b aclBuilder) forConsumers(faces []netip.Prefix) nb.Facts {
 	group := ConsumersGroup()
 	facts := groupRow(b.layout, group, b.owner)
@@ -159,7 +163,8 @@ func (b aclBuilder) forConsumers(faces []netip.Prefix) nb.Facts {
 		v4 := r.Addr().Is4()
 		family := familyOf(v4)
 		to := family + ".dst == "
-		facts.Add(lent.acl(group, lentUses+family, model.PolicyEgress, verdictOf(model.Pass), TierPlatform, PriorityPlatform-1, to+"$"+guardSetName(b.layout, facesOffered, v4)))
+		facts.Add(lent.acl(group, lentUses+family, model.PolicyEgress, verdictOf(model.Pass), TierPlatform, PriorityPlatform-1,
+			to+"$"+guardSetName(b.layout, facesOffered, v4)))
 		facts.Add(lent.acl(group, lentTo+family, model.PolicyEgress, actionReject, TierPlatform, PriorityPlatform-2, to+r.String()))
 	}
 	return facts
@@ -184,8 +189,8 @@ func offeredGroup(offered Layout) nb.Row {
 	return &nb.LoadBalancerGroup{UUID: groupRef(offered).UUID, Name: nb.GroupName(offered.Name, offered.UID)}
 }
 
-// Offers are what a Network's offer needs in each way that there is, by owners, and can do without for a while; nothing in a way that is not
-// asked for.
+// Offers are what a Network's offer needs in each way that there is, by owners, and can do without for a while; nothing in a way
+// that is not asked for.
 //
 // A load balancer that was deleted comes back ten seconds later. What lets pods pass, and keeps them apart, must not wait for it.
 func Offers(l Layout, peers Peers) map[nb.Owner]nb.Facts {
@@ -214,8 +219,8 @@ func Offers(l Layout, peers Peers) map[nb.Owner]nb.Facts {
 // offeredSuffix ends the name of what others know of a Network. No Network's name has a colon.
 const offeredSuffix = ":offered"
 
-// Offered stands for a Network in the rows of Services that others know of it by their ClusterIPs: their load balancers are one group, once for
-// all who use the Network, and lead to faces.
+// Offered stands for a Network in the rows of Services that others know of it by their ClusterIPs: their load balancers are one
+// group, once for all who use the Network, and lead to faces.
 func Offered(l Layout) Layout {
 	return Layout{Name: l.Name + offeredSuffix, UID: l.UID + "/offered", offered: true}
 }
@@ -223,8 +228,8 @@ func Offered(l Layout) Layout {
 // rangesSuffix ends the name of what others know of a Network that dial addresses of its own ranges. No Network's name has a colon.
 const rangesSuffix = ":ranges"
 
-// Ranged stands for a Network in the rows by which other Networks reach its Services and Gateways at addresses of its own ranges. It is to these
-// addresses what Offered is to the others.
+// Ranged stands for a Network in the rows by which other Networks reach its Services and Gateways at addresses of its own ranges.
+// It is to these addresses what Offered is to the others.
 func Ranged(l Layout) Layout {
 	return Layout{Name: l.Name + rangesSuffix, UID: l.UID + "/ranges", offered: true}
 }
@@ -235,8 +240,8 @@ func (l Layout) ByRanges() bool { return l.offered && strings.HasSuffix(l.Name, 
 // ByClusterIPs reports whether others know the Network by ClusterIPs alone: it is what Offered gives.
 func (l Layout) ByClusterIPs() bool { return l.offered && strings.HasSuffix(l.Name, offeredSuffix) }
 
-// PeerPlaces are the places of a pod's faces: among those of its own Network, if that is offered to others, and among those that the Networks
-// take which it uses.
+// PeerPlaces are the places of a pod's faces: among those of its own Network, if that is offered to others, and among those that
+// the Networks take which it uses.
 func PeerPlaces(l Layout, peers Peers, faces []netip.Addr) []nb.Member {
 	var out []nb.Member
 	if peers.Offers {

@@ -47,9 +47,9 @@ func PolicyOwner(policy model.PolicyKey, network string) nb.Owner {
 	return nb.PolicyOwner(nb.Kind(policy.Kind), policy.Namespace, policy.Name, network)
 }
 
-// Policy gives the ACLs of a policy in one Network. Peers are pods of the same Network, or addresses as the Network's pods
-// dial and see them, those of pods of Networks that it has to do with among them; the ACLs hang on a group of the Network's own ports. So a pod
-// of another Network cannot be judged, and one of a Network that has nothing to do with this one cannot be meant.
+// Policy gives the ACLs of a policy in one Network. Peers are pods of the same Network, or addresses as the Network's pods dial
+// and see them, those of pods of Networks that it has to do with among them; the ACLs hang on a group of the Network's own ports.
+// So a pod of another Network cannot be judged, and one of a Network that has nothing to do with this one cannot be meant.
 func Policy(p model.Policy, in Around) nb.Facts {
 	var facts nb.Facts
 	b := in.bound(p)
@@ -115,8 +115,8 @@ func Groups(p model.Policy, in Around) map[Group]Members {
 	return groups
 }
 
-// namedGroups are the groups of pods with ports of a name that a rule needs: of each number that counts, and of each tenant whose numbers do
-// not, unless the rule allows.
+// namedGroups are the groups of pods with ports of a name that a rule needs: of each number that counts, and of each tenant whose
+// numbers do not, unless the rule allows.
 func namedGroups(pods match.Pods, r model.Rule, of counted) map[Group]Members {
 	out := map[Group]Members{}
 	for _, port := range of.ports {
@@ -403,8 +403,8 @@ func (c policyCompiler) compileNamed() {
 	}
 }
 
-// addCounted makes the ACLs of the numbers of a name that count, and of a rule that denies or passes those of all ports of the tenants whose numbers do
-// not.
+// addCounted makes the ACLs of the numbers of a name that count, and of a rule that denies or passes those of all ports of the
+// tenants whose numbers do not.
 func (c policyCompiler) addCounted(pods match.Pods, of counted, groupOf func(Group) Group, done map[string]bool) {
 	number := func(g Group, port model.PodPort) {
 		c.addNamed(pods, groupOf(g), fmt.Sprintf(" && %s.dst == %d", port.Protocol, port.Port), done)

@@ -20,7 +20,8 @@ func blockPrefixes(b model.Block, v4 bool) []netip.Prefix {
 	return carve(nil, b.CIDR.Masked(), except)
 }
 
-// carve appends what is left of a prefix without its exceptions, as prefixes in order. A prefix that holds a part of an exception is divided in halves.
+// carve appends what is left of a prefix without its exceptions, as prefixes in order. It halves a prefix that contains a part of
+// an exception.
 func carve(out []netip.Prefix, p netip.Prefix, except []netip.Prefix) []netip.Prefix {
 	var inside []netip.Prefix
 	for _, e := range except {

@@ -10,8 +10,8 @@ import (
 // RemoteGroup are those pods of other Networks that the policies of one mean, in a direction, by the words of a group: in Ingress pods of
 // Networks that reach it, and in Egress pods of those that it reaches.
 //
-// Their ports are not the Network's, so that this is no port group: it is two address sets, of IPv4 and IPv6, with the addresses by which the
-// Network's pods see them. The sets are named as OVN names those of a port group.
+// Their ports are not the Network's, so that this is no port group: it is two address sets, of IPv4 and IPv6, with the addresses
+// by which the Network's pods see them. The sets are named as OVN names those of a port group.
 func RemoteGroup(d model.Direction, g Group) Group { return Group("remote "+d.String()+" ") + g }
 
 // RemoteSets gives the rows of a RemoteGroup, without the addresses, whose pods have the places.

@@ -15,7 +15,8 @@ type Backends struct {
 	Layout Layout
 	// Ports: for each port of the Service, by its place there, the endpoints that take new connections.
 	Ports [][]netip.AddrPort
-	// Near: for each port, what leads clients of some places elsewhere than others, in place of Ports, which has all of them; nil where nothing does.
+	// Near: for each port, what leads clients of some places elsewhere than others, in place of Ports, which has all of them; nil
+	// where nothing does.
 	Near []NearByFamily
 	// Waiting are variables that nodes do not have yet: virtual addresses that need one lead all to the same endpoints meanwhile, or
 	// nobody anywhere if the Service is Local.

@@ -14,15 +14,16 @@ const (
 	priorityStrangers = PriorityPlatform - 2
 )
 
-// strangers gives the ACLs by which the switches of a Network's subnets drop what comes from faces. They are there from the Network's beginning:
-// nodes let pods of one Network through to another as soon as the API says so, each when it hears of it, and the rows that say whose
-// pods come in (PeerRows) are written later, or, without a controller, not at all.
+// strangers gives the ACLs by which the switches of a Network's subnets drop what comes from faces. They are there from the
+// Network's beginning: nodes let pods of one Network through to another as soon as the API says so, each when it hears of it, and
+// the rows that say whose pods come in (PeerRows) are written later, or, without a controller, not at all.
 //
-// They are two rows, however many subnets, pods and peers there are, and the same in all Networks, so that OVN has their logical flows once. Only a
-// Network whose own addresses lie among faces has another match: those are its pods'.
+// They are two rows, however many subnets, pods and peers there are, and the same in all Networks, so that OVN has their logical
+// flows once. Only a Network whose own addresses lie among faces has another match: those are its pods'.
 //
-// Nothing else comes from faces but what OVN turns back to the pod that sent it, and the node's refusal of what a pod has sent to a face: that
-// has the face as its source, and ends a connection or nothing. (RFC 9293, section 3.10.7: a reset is never answered and makes no connection.)
+// Nothing else comes from faces but what OVN turns back to the pod that sent it, and the node's refusal of what a pod has sent to
+// a face: that has the face as its source, and ends a connection or nothing. (RFC 9293, section 3.10.7: a reset is never answered
+// and makes no connection.)
 func strangers(l Layout, faces []netip.Prefix) nb.Facts {
 	var from []string
 	for _, v4 := range []bool{true, false} {

@@ -27,15 +27,17 @@ type Virtual struct {
 // maxHosts bounds how many nodes' addresses are left out of a match. Each may divide the ranges into as many more as an address has bits.
 const maxHosts = 64
 
-// unserved gives the ACLs by which the switches of a Network's subnets refuse a pod's datagrams to an address, or a port, that no load balancer has led
-// anywhere. Nothing else is at these addresses.
+// unserved gives the ACLs by which the switches of a Network's subnets refuse a pod's datagrams to an address, or a port, that no
+// load balancer has led anywhere. Nothing else is at these addresses.
 //
-// It is for what comes later. A datagram that is let through is tracked as it is, untranslated, for as long as its sender goes on, and no load balancer
-// translates what is tracked: who had sent before a Service was there would not reach it from that port. What is refused here is not tracked.
-// (ovn-northd(8): Ingress Table from-lport ACL evaluation after LB, which comes before the one that commits.)
+// It is for what comes later. A datagram that is let through is tracked as it is, untranslated, for as long as its sender goes
+// on, and no load balancer translates what is tracked: who had sent before a Service was there would not reach it from that port.
+// What is refused here is not tracked. (ovn-northd(8): Ingress Table from-lport ACL evaluation after LB, which comes before the
+// one that commits.)
 //
-// By TCP and SCTP who begins too early is refused by the porthole, or gives up and begins again from another port. The matches are the same in all Networks with
-// the same access, so that OVN has their logical flows once; but for the ranges that a Network has of its own.
+// By TCP and SCTP who begins too early is refused by the porthole, or gives up and begins again from another port. The matches
+// are the same in all Networks with the same access, so that OVN has their logical flows once; but for the ranges that a Network
+// has of its own.
 func unserved(l Layout) nb.Facts {
 	if len(l.Subnets) == 0 {
 		return nb.Facts{}

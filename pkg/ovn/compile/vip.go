@@ -32,7 +32,8 @@ func (l Layout) planServices(n model.Network) ([]netip.Prefix, []model.Problem) 
 			continue
 		}
 		if subnet, r, overlaps := l.overlapping(cidr); overlaps {
-			refuse(model.ReasonServiceCIDROverlaps, "service range %s is not served: it overlaps subnet %q (%s); give it other addresses", cidr, subnet, r)
+			refuse(model.ReasonServiceCIDROverlaps, "service range %s is not served: it overlaps subnet %q (%s); give it other addresses", cidr,
+				subnet, r)
 			continue
 		}
 		out = append(out, cidr)

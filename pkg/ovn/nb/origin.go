@@ -9,7 +9,8 @@ type Origin struct {
 	// Network of the ports that the ACL judges; empty for those that are the same in all: the guard, what keeps strangers out, what
 	// nobody serves, and what consumers have of a provider.
 	Network string
-	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, EachTier, Guard, Faces, Peers, Apart and Unserved.
+	// Policy is its kind, namespace and name; or one of the words Isolation, OwnNode, Itself, EachTier, Guard, Faces, Peers, Apart
+	// and Unserved.
 	Policy string
 	// Direction is Ingress or Egress, as seen from the pod.
 	Direction string

@@ -46,8 +46,8 @@ const (
 // there. What is invalid matches nothing that an ACL allows, and so pods that are isolated do not get it either way.
 const OptionInvalid = "use_ct_inv_match"
 
-// OptionTemplate is the option of a load balancer in whose virtual addresses variables stand; TemplateMark stands before the name of each. (ovn-nb(5),
-// Load_Balancer, Chassis_Template_Var.)
+// OptionTemplate is the option of a load balancer in whose virtual addresses variables stand; TemplateMark stands before the name
+// of each. (ovn-nb(5), Load_Balancer, Chassis_Template_Var.)
 const (
 	OptionTemplate = "template"
 	TemplateMark   = "^"
@@ -65,8 +65,8 @@ const (
 	OptionOff   = "false"
 )
 
-// InvalidBefore is the value of OptionInvalid that is not ours and is to be put back one day: of a database that was never in an epoch of ours any, later any but
-// ours. Empty for none.
+// InvalidBefore is the value of OptionInvalid that is not ours and is to be put back one day: of a database that was never in an
+// epoch of ours any, later any but ours. Empty for none.
 func InvalidBefore(g *Global) string {
 	value := g.Options[OptionInvalid]
 	if value == InvalidUnmatched && g.ExternalIDs[KeyEpoch] != "" {

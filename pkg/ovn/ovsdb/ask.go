@@ -40,8 +40,8 @@ func (a Asker) Select(ctx context.Context, selects ...ovsdb.Operation) (rows [][
 	return rows, err
 }
 
-// CountRows is how many rows a table has, by the first server that answers. None of them is read: a table may have more than fit into memory.
-// It needs a connection that may write.
+// CountRows returns how many rows a table has, according to the first server that answers. It reads no row, because a table may
+// not fit into memory. It needs a connection that may write.
 func (a Asker) CountRows(ctx context.Context, table string) (count int, err error) {
 	// An update of no column changes nothing, and is answered with how many rows it is about (RFC 7047, 5.2.3).
 	update := map[string]any{"op": ovsdb.OperationUpdate, "table": table, "where": []any{}, "row": map[string]any{}}
@@ -250,7 +250,8 @@ func transactOver(ctx context.Context, conn net.Conn, database string, ops []any
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	if err := json.NewEncoder(conn).Encode(map[string]any{"method": methodTransact, "params": append([]any{database}, ops...), "id": 1}); err != nil {
+	if err := json.NewEncoder(conn).Encode(
+		map[string]any{"method": methodTransact, "params": append([]any{database}, ops...), "id": 1}); err != nil {
 		return nil, whyEnded(ctx, err)
 	}
 	answers := json.NewDecoder(bufio.NewReader(conn))

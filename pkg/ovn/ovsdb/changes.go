@@ -24,8 +24,8 @@ func newChanges() Changes {
 	return Changes{Rows: map[nb.Ref]struct{}{}, Members: map[nb.Member]struct{}{}}
 }
 
-// changes gathers them. libovsdb reports the rows that the database holds at first in the same way as new ones, and goes on to do so after the mirror is whole. Those count as no
-// changes.
+// changes gathers them. libovsdb reports the rows that the database holds at first in the same way as new ones, and goes on to do
+// so after the mirror is whole. Those count as no changes.
 type changes struct {
 	mu    sync.Mutex
 	now   Changes

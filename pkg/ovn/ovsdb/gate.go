@@ -11,8 +11,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/process/gate"
 )
 
-// Gate lets a client's messages through to a database's server as far as he may send them. No message goes on as it came: each is read, judged, and written anew from what was
-// judged, so that the server and we cannot understand it differently.
+// Gate forwards a client's messages to a database's server as far as the client may send them. It never forwards a message as it
+// came: it reads and judges each one and writes it anew from what was judged, so that the server cannot understand it
+// differently.
 type Gate struct {
 	// Database is the one that may be asked about. The server's own, _Server, may always be read.
 	Database string
@@ -22,11 +23,12 @@ type Gate struct {
 	Hint string
 }
 
-// gateMethods are those that go through, RFC 7047 and ovsdb-server(7); true of those whose first parameter names a database. Nobody needs locks, which
-// are ovn-northd's, and nobody converts a database this way.
+// gateMethods are those that go through, RFC 7047 and ovsdb-server(7); true of those whose first parameter names a database.
+// Nobody needs locks, which are ovn-northd's, and nobody converts a database this way.
 var gateMethods = map[string]bool{
-	"list_dbs": false, "get_server_id": false, "echo": false, "cancel": false, "set_db_change_aware": false, "monitor_cancel": false, "monitor_cond_change": false,
-	"get_schema": true, "monitor": true, "monitor_cond": true, "monitor_cond_since": true, methodTransact: true,
+	"list_dbs": false, "get_server_id": false, "echo": false, "cancel": false, "set_db_change_aware": false, "monitor_cancel": false,
+	"monitor_cond_change": false,
+	"get_schema":          true, "monitor": true, "monitor_cond": true, "monitor_cond_since": true, methodTransact: true,
 }
 
 const methodTransact = "transact"

@@ -7,9 +7,9 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// UnusedTables are those that any node may add rows to by OVN's role, and that nobody has a use for in a database of Atoll's: no switch learns
-// where MAC addresses are or snoops multicast, no load balancer tells of events, and no router learns routes. The role lets nodes write
-// the last since OVN 25.03.2.
+// UnusedTables are those that any node may add rows to by OVN's role, and that nobody has a use for in a database of Atoll's: no
+// switch learns where MAC addresses are or snoops multicast, no load balancer tells of events, and no router learns routes. The
+// role lets nodes write the last since OVN 25.03.2.
 func UnusedTables() []string {
 	return []string{"FDB", "IGMP_Group", "Controller_Event", "Learned_Route"}
 }

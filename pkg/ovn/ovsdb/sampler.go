@@ -73,8 +73,8 @@ type epochRow struct {
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
-// Sampler has OVN sample what ACLs of ours decide. It writes in transactions of its own, that only change what ACLs say of samples: one that is refused leaves everything that
-// decides what passes as it is.
+// Sampler has OVN sample what ACLs of ours decide. It writes in transactions of its own, that only change what ACLs say of
+// samples: one that is refused leaves everything that decides what passes as it is.
 type Sampler struct {
 	Config
 	// Epoch is that of who may write.
@@ -142,9 +142,11 @@ func (s Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// look reports whether anything is sampled for us. Its error is ErrNoSampling where the server's OVN cannot: a client with a model of what is not there would not connect.
+// look reports whether anything is sampled for us. Its error is ErrNoSampling where the server's OVN cannot: a client with a
+// model of what is not there would not connect.
 func (s Sampler) look(ctx context.Context) (bool, error) {
-	rows, err := Asker{Config: s.Config, Database: NorthboundDatabase}.Select(ctx, SelectRows(tableCollector, []string{"_uuid"}, Equal("id", nb.SampleCollectorID)))
+	rows, err := Asker{Config: s.Config, Database: NorthboundDatabase}.Select(ctx,
+		SelectRows(tableCollector, []string{"_uuid"}, Equal("id", nb.SampleCollectorID)))
 	if err != nil && strings.Contains(err.Error(), "No table named "+tableCollector) {
 		return false, ErrNoSampling
 	}
@@ -178,7 +180,9 @@ func (s Sampler) guard(ctx context.Context, c client.Client) ([]ovsdb.Operation,
 	}
 	timeout := 0
 	return []ovsdb.Operation{{
-		Op: ovsdb.OperationWait, Table: nb.TableGlobal.String(), Timeout: &timeout, Where: []ovsdb.Condition{includes("external_ids", nb.KeyEpoch, s.Epoch)},
+		Op: ovsdb.OperationWait, Table: nb.TableGlobal.String(), Timeout: &timeout, Where: []ovsdb.Condition{
+			includes("external_ids", nb.KeyEpoch, s.Epoch),
+		},
 		Columns: []string{"_uuid"}, Until: string(ovsdb.WaitConditionEqual), Rows: []ovsdb.Row{{"_uuid": ovsdb.UUID{GoUUID: globals[0].UUID}}},
 	}}, nil
 }
@@ -343,7 +347,9 @@ func samplesMark() ovsdb.OvsMap {
 func WithdrawSamples(schema ovsdb.DatabaseSchema) (ops []ovsdb.Operation) {
 	for _, table := range []string{tableCollector, tableApp} {
 		if schema.Table(table) != nil {
-			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationDelete, Table: table, Where: []ovsdb.Condition{includes("external_ids", nb.KeyOwner, nb.SampleOwner)}})
+			ops = append(ops, ovsdb.Operation{
+				Op: ovsdb.OperationDelete, Table: table, Where: []ovsdb.Condition{includes("external_ids", nb.KeyOwner, nb.SampleOwner)},
+			})
 		}
 	}
 	return ops

@@ -28,7 +28,8 @@ type PortAddress struct {
 	Address  netip.Addr
 }
 
-// Sampled reads whose samples of a chassis are. A logical flow names the ACL that it was made of in its stage-hint. (ovn-sb(5), Logical_Flow.)
+// Sampled reads whose samples of a chassis are. A logical flow names the ACL that it was made of in its stage-hint. (ovn-sb(5),
+// Logical_Flow.)
 func (r *Reader) Sampled(ctx context.Context, chassis string) (Sampled, error) {
 	var ops []ovsdb.Operation
 	for _, stage := range judgeStages {
@@ -38,7 +39,9 @@ func (r *Reader) Sampled(ctx context.Context, chassis string) (Sampled, error) {
 		})
 	}
 	ops = append(ops,
-		ovsdb.Operation{Op: ovsdb.OperationSelect, Table: tableDatapath, Columns: []string{"_uuid", "tunnel_key", "external_ids"}, Where: []ovsdb.Condition{}},
+		ovsdb.Operation{
+			Op: ovsdb.OperationSelect, Table: tableDatapath, Columns: []string{"_uuid", "tunnel_key", "external_ids"}, Where: []ovsdb.Condition{},
+		},
 		ovsdb.Operation{
 			Op: ovsdb.OperationSelect, Table: tableBinding, Columns: []string{"logical_port", "datapath", "mac"},
 			Where: []ovsdb.Condition{includes("options", "requested-chassis", chassis)},

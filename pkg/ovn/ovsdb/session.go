@@ -94,7 +94,8 @@ func open(ctx context.Context, cfg Config, address string) (*Session, error) {
 	// Only a raft cluster has a leader to look for; libovsdb leaves a goroutine behind for each such search.
 	// A cluster of one, of which a record tells, may become one of three at any time.
 	several := len(cfg.Addresses) > 1 || cfg.Find != nil
-	c, err := client.NewOVSDBClient(dbModel, client.WithLogger(&log), client.WithLeaderOnly(several), client.WithEndpoint(address), client.WithTLSConfig(cfg.TLS))
+	c, err := client.NewOVSDBClient(dbModel, client.WithLogger(&log), client.WithLeaderOnly(several), client.WithEndpoint(address),
+		client.WithTLSConfig(cfg.TLS))
 	if err != nil {
 		return nil, fmt.Errorf("set up client: %w", err)
 	}

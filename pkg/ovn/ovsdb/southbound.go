@@ -52,7 +52,8 @@ type Southbound struct {
 // OpenSouthbound connects and returns once the mirror holds every port binding.
 func OpenSouthbound(ctx context.Context, cfg Config) (*Southbound, error) {
 	binding, chassis := &bindingRow{}, &chassisRow{}
-	c, err := connectSouthbound(ctx, cfg, map[string]model.Model{tableBinding: binding, tableChassis: chassis}, client.WithLeaderOnly(len(cfg.Addresses) > 1))
+	c, err := connectSouthbound(ctx, cfg, map[string]model.Model{tableBinding: binding, tableChassis: chassis},
+		client.WithLeaderOnly(len(cfg.Addresses) > 1))
 	if err != nil {
 		return nil, err
 	}

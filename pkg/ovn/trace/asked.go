@@ -15,7 +15,8 @@ type asking struct {
 	stage stage
 }
 
-// askedAt are the ACLs that are asked about a port's packets at a stage, in their order. Those that are about other ports alone are left out.
+// askedAt are the ACLs that are asked about a port's packets at a stage, in their order. Those that are about other ports alone
+// are left out.
 func (db *Database) askedAt(port *nb.LogicalSwitchPort, at stage) []*nb.ACL {
 	key := asking{port.UUID, at}
 	if known, has := db.asked[key]; has {

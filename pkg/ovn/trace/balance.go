@@ -13,13 +13,17 @@ import (
 
 // Balance finds where connections that a port begins are led to: the endpoints of the virtual address that they dial. known
 // is false when that is no virtual address; one without endpoints refuses connections.
-func (db *Database) Balance(port *nb.LogicalSwitchPort, dialled netip.AddrPort, protocol model.Protocol) (endpoints []netip.AddrPort, known bool) {
+func (db *Database) Balance(
+	port *nb.LogicalSwitchPort, dialled netip.AddrPort, protocol model.Protocol,
+) (endpoints []netip.AddrPort, known bool) {
 	_, endpoints, known = db.Balancer(port, dialled, protocol)
 	return endpoints, known
 }
 
 // Balancer is as Balance, and names the load balancer that leads there; nil when none does.
-func (db *Database) Balancer(port *nb.LogicalSwitchPort, dialled netip.AddrPort, protocol model.Protocol) (lb *nb.LoadBalancer, endpoints []netip.AddrPort, known bool) {
+func (db *Database) Balancer(
+	port *nb.LogicalSwitchPort, dialled netip.AddrPort, protocol model.Protocol,
+) (lb *nb.LoadBalancer, endpoints []netip.AddrPort, known bool) {
 	for lb := range db.balancersAt(port) {
 		// Without a protocol it is for TCP. (ovn-nb(5), Load_Balancer.)
 		if protocolOf(lb) != protocol {
@@ -55,9 +59,9 @@ func near(lb *nb.LoadBalancer, dialled netip.AddrPort, variables map[string]stri
 	return "", false
 }
 
-// Instead is the address that a port's switch makes of one that it sends to, whatever the protocol: of a face in its Network the pod's own, of an own
-// address in a Network that it uses the face. Not valid where it makes none. A virtual address with a port goes before it. (ovn-northd(8), Ingress
-// Table: LB.)
+// Instead is the address that a port's switch makes of one that it sends to, whatever the protocol: of a face in its Network the
+// pod's own, of an own address in a Network that it uses the face. Not valid where it makes none. A virtual address with a port
+// goes before it. (ovn-northd(8), Ingress Table: LB.)
 func (db *Database) Instead(port *nb.LogicalSwitchPort, dialled netip.Addr) netip.Addr {
 	for lb := range db.balancersAt(port) {
 		if to, err := netip.ParseAddr(lb.Vips[dialled.String()]); err == nil {

@@ -36,8 +36,8 @@ type Database struct {
 	spend func(int) error
 }
 
-// Bound sets a function that is called before work is done, with how much work it is. An ACL that is judged is 1. Each field in its match is 1,
-// with 1 more for each ValuesOfWork values that the field is compared with. An error of the function ends the judgement.
+// Bound sets a function that is called before work is done, with the amount of work. Judging an ACL is 1. Each field in its match
+// is 1, plus 1 for each ValuesOfWork values that the field is compared with. An error of the function ends the judgement.
 func (db *Database) Bound(spend func(work int) error) { db.spend = spend }
 
 // ValuesOfWork is how many values are compared for the work of one field.
@@ -47,12 +47,15 @@ const ValuesOfWork = 16
 func New(read func(nb.Table) []nb.Row) *Database {
 	db := &Database{
 		ports: map[string]*nb.LogicalSwitchPort{}, portByID: map[string]*nb.LogicalSwitchPort{}, switches: map[string]*nb.LogicalSwitch{},
-		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{}, variables: map[string]map[string]string{},
-		shared: map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, joints: map[string][]joint{}, sets: map[string][]value{},
+		groupNames: map[string]*nb.PortGroup{}, acls: map[string]*nb.ACL{}, balancers: map[string]*nb.LoadBalancer{},
+		variables: map[string]map[string]string{},
+		shared:    map[string]*nb.LoadBalancerGroup{}, written: map[string]*nb.AddressSet{}, joints: map[string][]joint{},
+		sets:  map[string][]value{},
 		faces: map[netip.Addr]place{}, matches: map[string]matching{}, asked: map[asking][]*nb.ACL{}, spend: func(int) error { return nil },
 	}
 	for _, table := range []nb.Table{
-		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup, nb.TableAddressSet, nb.TableStaticRoute, nb.TableChassisVariables,
+		nb.TableLogicalSwitchPort, nb.TableLogicalSwitch, nb.TablePortGroup, nb.TableACL, nb.TableLoadBalancer, nb.TableLoadBalancerGroup,
+		nb.TableAddressSet, nb.TableStaticRoute, nb.TableChassisVariables,
 	} {
 		for _, row := range read(table) {
 			db.add(row)
@@ -126,7 +129,8 @@ func (db *Database) SwitchOf(port *nb.LogicalSwitchPort) *nb.LogicalSwitch {
 // At finds the port of a Network's pod with an address; nil when there is none.
 func (db *Database) At(network string, a netip.Addr) *nb.LogicalSwitchPort {
 	for _, port := range db.ports {
-		if port.ExternalIDs[nb.KeyNetwork] == network && strings.HasPrefix(port.ExternalIDs[nb.KeyOwner], "Pod/") && slices.Contains(Addresses(port), a) {
+		if port.ExternalIDs[nb.KeyNetwork] == network && strings.HasPrefix(port.ExternalIDs[nb.KeyOwner], "Pod/") &&
+			slices.Contains(Addresses(port), a) {
 			return port
 		}
 	}

@@ -13,8 +13,8 @@ type place struct {
 	own     netip.Addr
 }
 
-// addFaces takes in the pairs of a load balancer without ports: those by which a Network leads faces to its pods. What it offers to others leads
-// the other way.
+// addFaces takes in the pairs of a load balancer without ports: those by which a Network leads faces to its pods. What it offers
+// to others leads the other way.
 func (db *Database) addFaces(lb *nb.LoadBalancer) {
 	if owner, _ := nb.ParseOwner(lb.ExternalIDs[nb.KeyOwner]); owner.Kind == nb.KindOffer {
 		return

@@ -70,8 +70,8 @@ type field struct{ element, length uint16 }
 
 // Decoder reads the messages of one exporter. One goroutine uses it.
 //
-// RFC 7011 gives each observation domain templates of its own. An Open vSwitch has the same in all, of which there may be thousands, and sends
-// them for each. So the Decoder knows a template by its number.
+// RFC 7011 gives each observation domain templates of its own. An Open vSwitch has the same in all, of which there may be
+// thousands, and sends them for each. So the Decoder knows a template by its number.
 type Decoder struct {
 	templates map[uint16][]field
 	// Unknown counts sets of records whose template was not known.

@@ -12,8 +12,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/process/gate"
 )
 
-// Gate lets a controller's messages through to a bridge as far as it may send them. Each is judged by its own header, as ovs-vswitchd reads it: one of another version than was agreed on
-// it does not do.
+// Gate lets a controller's messages through to a bridge as far as it may send them. Each is judged by its own header, as
+// ovs-vswitchd reads it: one of another version than was agreed on it does not do.
 type Gate struct {
 	// Writes: all messages are let through.
 	Writes bool
@@ -21,8 +21,8 @@ type Gate struct {
 	Socket string
 }
 
-// Join has a client talk to the bridge. ovs-vswitchd ends a connection whose client says nothing for a second, and a client may need longer for its
-// first message. So Join closes server, waits for that message, and connects to Socket then.
+// Join has a client talk to the bridge. ovs-vswitchd ends a connection whose client says nothing for a second, and a client may
+// need longer for its first message. So Join closes server, waits for that message, and connects to Socket then.
 func (g Gate) Join(ctx context.Context, client, server net.Conn, b gate.Bounds) (refused int, why error) {
 	_ = server.Close()
 	client, err := gate.Spoken(ctx, client, b)
@@ -60,12 +60,12 @@ func gateTypes(version byte) []byte {
 	return []byte{typeHello, typeError, typeEchoRequest, typeEchoReply, 5, 7, typeBarrierRequest, 22, 26}
 }
 
-// gateStatistics are the questions whose answer may come in parts (ofp_stats_types, ofp_multipart_type): of the bridge, flows, tables, ports, queues, groups, meters. Left out is 16,
-// which has ovs-vswitchd tell of each change of a flow.
+// gateStatistics are the questions whose answer may come in parts (ofp_stats_types, ofp_multipart_type): of the bridge, flows,
+// tables, ports, queues, groups, meters. Left out is 16, which has ovs-vswitchd tell of each change of a flow.
 var gateStatistics = []uint16{0, askFlows, askAggregate, 3, 4, 5, 6, 7, 8, 9, 10, 11, setTables, 13, 14, 15}
 
-// gateNicira are messages of Nicira's, by which older versions of OpenFlow ask for flows with all that they match: what holds for this connection alone (set flow format, flow_mod
-// table id), and the question about tunnel options. (Open vSwitch, ofp-msgs.h.)
+// gateNicira are messages of Nicira's, by which older versions of OpenFlow ask for flows with all that they match: what holds for
+// this connection alone (set flow format, flow_mod table id), and the question about tunnel options. (Open vSwitch, ofp-msgs.h.)
 var gateNicira = []uint32{12, 15, 25}
 
 // gateNiciraStatistics are its questions about flows and their sum, IPFIX, and groups. Left out is 2, as 16 above.
@@ -108,7 +108,8 @@ func readsStatistics(version byte, body []byte) bool {
 	case flags != 0: // There is more of it to come.
 		return false
 	case kind == experiment:
-		return len(rest) >= 8 && binary.BigEndian.Uint32(rest) == nicira && slices.Contains(gateNiciraStatistics, binary.BigEndian.Uint32(rest[4:]))
+		return len(rest) >= 8 && binary.BigEndian.Uint32(rest) == nicira &&
+			slices.Contains(gateNiciraStatistics, binary.BigEndian.Uint32(rest[4:]))
 	case kind == setTables: // With a body it sets what tables do.
 		return len(rest) == 0
 	}

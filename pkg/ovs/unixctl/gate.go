@@ -37,7 +37,8 @@ func (g Gate) judge(in gate.Message) (on, answer gate.Message, err error) {
 		arguments[i] = text
 	}
 	if !g.Writes && !Reads(g.Daemon, command, arguments) {
-		why := fmt.Sprintf("%s: this connection only reads, and sends %s no command that may change something. %s", gate.Printable(command), g.Daemon, g.Hint)
+		why := fmt.Sprintf("%s: this connection only reads, and sends %s no command that may change something. %s", gate.Printable(command),
+			g.Daemon, g.Hint)
 		return nil, gate.Message{"id": in["id"], "result": nil, "error": why}, nil
 	}
 	return gate.Message{"id": in["id"], "method": command, "params": params}, nil, nil

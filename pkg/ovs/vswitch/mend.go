@@ -11,8 +11,8 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// Unlike are the external_ids in which a port of the database differs from another one of its name, each as KEY=VALUE: what should be there, and what is. Keys that others
-// write do not count, and neither do those of want that are empty.
+// Unlike are the external_ids in which a port of the database differs from another one of its name, each as KEY=VALUE: what
+// should be there, and what is. Keys that others write do not count, and neither do those of want that are empty.
 func (p Port) Unlike(want Port) (should, is []string) {
 	have := p.externalIDs()
 	wanted := want.externalIDs()
@@ -27,8 +27,8 @@ func (p Port) Unlike(want Port) (should, is []string) {
 	return should, is
 }
 
-// Mend gives a port that is on the bridge the external_ids that it should have, and leaves those that others wrote, and the link. One that is not ours any more, by its row in
-// neither table, is an error.
+// Mend gives a port that is on the bridge the external_ids that it should have, and leaves those that others wrote, and the link.
+// One that is not ours any more, by its row in neither table, is an error.
 func (c *Client) Mend(ctx context.Context, want Port) error {
 	if held, err := c.Held(ctx, want); err != nil {
 		return err

@@ -18,8 +18,8 @@ const (
 )
 
 const (
-	// sampleCache is for how long, in seconds, Open vSwitch adds up packets with the same addresses and ports, and sampleCached of how many flows. What is more is sent
-	// at once.
+	// sampleCache is for how long, in seconds, Open vSwitch adds up packets with the same addresses and ports, and sampleCached of
+	// how many flows. What is more is sent at once.
 	sampleCache  = 1
 	sampleCached = 4096
 	// templateEvery is how often, in seconds, it says what its records mean: some 20 KB for each datapath.
@@ -87,7 +87,9 @@ func (c *Client) sampled(ctx context.Context, bridge *bridgeRow, exporter ovsdb.
 		columns = append(columns, name)
 	}
 	results, err = c.transact(ctx, []ovsdb.Operation{{
-		Op: ovsdb.OperationSelect, Table: tableIPFIX, Columns: columns, Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, id)},
+		Op: ovsdb.OperationSelect, Table: tableIPFIX, Columns: columns, Where: []ovsdb.Condition{
+			ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, id),
+		},
 	}})
 	if err != nil {
 		return false, fmt.Errorf("read where samples go: %w", err)

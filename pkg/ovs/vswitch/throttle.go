@@ -8,12 +8,12 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// KeyBridgeRemote is where ovn-controller reaches its bridge; without it, by NAME.mgmt, whose connections nothing bounds. (ovn-controller(8),
-// since 24.03. One that does not know it stays where it is.)
+// KeyBridgeRemote is where ovn-controller reaches its bridge; without it, by NAME.mgmt, whose connections nothing bounds.
+// (ovn-controller(8), since 24.03. One that does not know it stays where it is.)
 const KeyBridgeRemote = "ovn-bridge-remote"
 
-// KeyRestoreWait of other_config has ovs-vswitchd leave the kernel's flows as they are, and take no controllers of the database, until it is gone.
-// (ovs-vswitchd.conf.db(5).)
+// KeyRestoreWait of other_config has ovs-vswitchd leave the kernel's flows as they are, and take no controllers of the database,
+// until it is gone. (ovs-vswitchd.conf.db(5).)
 const KeyRestoreWait = "flow-restore-wait"
 
 // LeastThrottle is the smallest rate that the database takes. (ovs-vswitchd.conf.db(5), controller_rate_limit.)
@@ -28,9 +28,9 @@ func RemoteOf(bridge string) string { return "unix:" + doorOf(bridge) }
 // Door is the socket by which a bridge gives ovn-controller no more than Throttle says, in a directory.
 func Door(dir, bridge string) string { return dir + "/" + doorOf(bridge) }
 
-// Throttle has the bridge open its Door, and give whoever comes by it so many packets a second at most. Packets wait in a queue for each port that
-// they came in by; the queues take turns, and when there is no room the longest one loses a packet. It returns when ovs-vswitchd has
-// followed. A directory that is not ovs-vswitchd's own it refuses, in its log: see whether the Door opens.
+// Throttle has the bridge open its Door, and give whoever comes by it so many packets a second at most. Packets wait in a queue
+// for each port that they came in by; the queues take turns, and when there is no room the longest one loses a packet. It returns
+// when ovs-vswitchd has followed. A directory that is not ovs-vswitchd's own it refuses, in its log: see whether the Door opens.
 func (c *Client) Throttle(ctx context.Context, dir string, rate int) error {
 	bridge, err := c.bridgeRow(ctx)
 	if err != nil {
@@ -66,8 +66,8 @@ func throttled(dir, bridge string, rate int) controllerRow {
 	return controllerRow{Target: "punix:" + Door(dir, bridge), Rate: &rate, Burst: &rate, Mode: &mode}
 }
 
-// Throttled reports whether the bridge has what Throttle makes, and ovn-controller is told to come by it or was sent elsewhere by somebody. With rate 0, whether it has
-// nothing of it. What there is otherwise is in words.
+// Throttled reports whether the bridge has what Throttle makes, and ovn-controller is told to come by it or was sent elsewhere by
+// somebody. With rate 0, whether it has nothing of it. What there is otherwise is in words.
 func (c *Client) Throttled(ctx context.Context, dir string, rate int) (whole bool, have string, err error) {
 	bridge, err := c.bridgeRow(ctx)
 	if err != nil {
@@ -96,8 +96,9 @@ func (c *Client) Throttled(ctx context.Context, dir string, rate int) (whole boo
 	return true, "", nil
 }
 
-// Settled returns when ovs-vswitchd has followed all that is in the database, its controllers too. Until then a Door that does not open says nothing
-// about it: ovs-vswitchd may be starting, or hold its flows. The error says so where that is known; otherwise ctx bounds the wait.
+// Settled returns when ovs-vswitchd has followed all that is in the database, its controllers too. Until then a Door that does
+// not open says nothing about it: ovs-vswitchd may be starting, or hold its flows. The error says so where that is known;
+// otherwise ctx bounds the wait.
 func (c *Client) Settled(ctx context.Context) error {
 	// Before, since it may have followed our number while it held them, and after, since it may have begun anew.
 	if err := c.released(ctx); err != nil {
@@ -121,7 +122,8 @@ func (c *Client) released(ctx context.Context) error {
 	return err
 }
 
-// Usher has ovn-controller come by the Door, unless somebody sent it elsewhere. It begins a new connection for that, and writes all flows of the bridge anew.
+// Usher has ovn-controller come by the Door, unless somebody sent it elsewhere. It begins a new connection for that, and writes
+// all flows of the bridge anew.
 func (c *Client) Usher(ctx context.Context) error {
 	now, err := c.setting(ctx, KeyBridgeRemote)
 	if err != nil || now != "" {

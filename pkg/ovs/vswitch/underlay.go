@@ -89,7 +89,8 @@ func (c *Client) Underlay(ctx context.Context) (Underlay, error) {
 	return u, c.synced(ctx)
 }
 
-// chassisOf names whose tunnel an address is. Where chassis have tunnels of several kinds there, that of Geneve counts, since OVN prefers it.
+// chassisOf names whose tunnel an address is. Where chassis have tunnels of several kinds there, that of Geneve counts, since OVN
+// prefers it.
 func chassisOf(rows []interfaceRow, ports []portRow) map[netip.Addr]string {
 	names := make(map[string]string, len(ports))
 	for _, port := range ports {

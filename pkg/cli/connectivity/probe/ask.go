@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// tryWithin is how long one try may take, and tryEvery the pause after it. The first packet to a tunnel's other end can be lost, and the kernel repeats a
-	// lost SYN after a second.
+	// tryWithin is how long one try may take, and tryEvery the pause after it. The first packet to a tunnel's other end can be lost,
+	// and the kernel repeats a lost SYN after a second.
 	tryWithin = 2 * time.Second
 	tryEvery  = 200 * time.Millisecond
 	// maxAnswer bounds what is read of an answer, in bytes.
@@ -187,7 +187,8 @@ func get(ctx context.Context, transport *http.Transport, url, token string) ([]b
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := (&http.Client{Transport: transport}).Do(request) //nolint:gosec // Whoever may run programs in the pod says where to: that is what it is for.
+	//nolint:gosec // Whoever may run programs in the pod says where to: that is what it is for.
+	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,9 @@
-// Package probe is what runs in the pods of atoll connectivity test: a server that says who it is, and an asker that tries what it is told and says who
-// answered.
+// Package probe is what runs in the pods of atoll connectivity test: a server that says who it is, and an asker that tries what
+// it is told and says who answered.
 //
-// Questions come in as JSON on the command line, and answers go out as JSON on standard output, so that a pod can be asked by exec when its network is what is
-// broken. Addresses of different Networks overlap: an address never says who answered, an Identity does.
+// Questions come in as JSON on the command line, and answers go out as JSON on standard output, so that a pod can be asked by
+// exec when its network is what is broken. Addresses of different Networks overlap: an address never says who answered, an
+// Identity does.
 //
 // It needs no right at all, so that its pods fit the strictest Pod Security level.
 package probe
@@ -30,7 +31,8 @@ const (
 	Connect Kind = "connect"
 	// Name looks a name up, as any program of the pod does.
 	Name Kind = "name"
-	// API asks the Kubernetes API for its version, with the pod's token, and takes an answer only from a server with the cluster's certificate.
+	// API asks the Kubernetes API for its version, with the pod's token, and takes an answer only from a server with the cluster's
+	// certificate.
 	API Kind = "api"
 )
 

@@ -15,8 +15,8 @@ import (
 // clientPatience is how long a client may take to ask.
 const clientPatience = 5 * time.Second
 
-// Serve says by HTTP and UDP who it is, on all addresses of a host at a port, until ctx ends. An empty host is all hosts. ready is called, if it is not nil,
-// with the port once both listen: port 0 is any that is free.
+// Serve answers with its identity by HTTP and UDP, at a port of a host, until ctx ends. An empty host means all hosts. Port 0
+// means any free port. ready, if not nil, is called with the port once both listen.
 func Serve(ctx context.Context, who Identity, host string, port int, ready func(port int)) error {
 	if who.UID == "" {
 		return errors.New("an answer without identity proves nothing: POD_UID is empty")

@@ -1,10 +1,10 @@
-// Package absent keeps Nodes that have gone while their pods go on: a kubelet registers its Node again within seconds, and its pods do not end meanwhile. All
-// other stages see such a Node as it was last.
+// Package absent keeps Nodes that have gone while their pods go on: a kubelet registers its Node again within seconds, and its
+// pods do not end meanwhile. All other stages see such a Node as it was last.
 //
 //	changes of Nodes, pods, nodes that are shut out; rows of an earlier controller ──▶ Take ──▶ changes of Nodes
 //
-// What must stay true: a node that is shut out is not kept, nor is one without pods, nor any for longer than model.KeepNode. A Node that is there needs nothing
-// that one which has gone has. One that has gone gets nothing new.
+// What must stay true: a node that is shut out is not kept, nor is one without pods, nor any for longer than model.KeepNode. A
+// Node that is there needs nothing that one which has gone has. One that has gone gets nothing new.
 package absent
 
 import (
@@ -164,7 +164,8 @@ func (n *Nodes) over(changed bool) (out []string) {
 	another := func(a netip.Addr) bool { _, has := hosts[a]; return has }
 	lacks := n.present.Lacks()
 	for name, node := range n.kept {
-		if lacks || !n.pods.On(name) || slices.Contains(ended, name) || slices.Contains(n.shutOut, name) || slices.ContainsFunc(node.Addresses, another) {
+		if lacks || !n.pods.On(name) || slices.Contains(ended, name) || slices.Contains(n.shutOut, name) ||
+			slices.ContainsFunc(node.Addresses, another) {
 			out = append(out, name)
 		}
 	}

@@ -94,8 +94,8 @@ func (c *Cluster) TakeReports(changed map[string]*model.NodeReport) {
 	c.readReports()
 }
 
-// readReports notes what the reports say whose Nodes are there. Kubernetes deletes a report along with its Node only if the report says that it is the Node's,
-// which the node's agent writes.
+// readReports notes what the reports say whose Nodes are there. Kubernetes deletes a report along with its Node only if the
+// report says that it is the Node's, which the node's agent writes.
 func (c *Cluster) readReports() {
 	addresses, nameless := map[netip.Addr]struct{}{}, []string(nil)
 	for _, node := range slices.Sorted(maps.Keys(c.reports)) {

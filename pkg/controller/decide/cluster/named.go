@@ -10,9 +10,10 @@ import (
 
 // named finds the addresses that EndpointSlices name as endpoints, whether a pod has them or not.
 //
-// The old Endpoints objects do not count. kube-proxy, cluster DNS and Atoll read slices alone. kube-controller-manager writes slices for the Endpoints of a Service
-// without a selector, and these count; it leaves out Endpoints with the label endpointslice.kubernetes.io/skip-mirror and those of a Service with a selector, and
-// then nobody leads clients by them. The API server reads Endpoints for services/proxy, and dials an address only if a pod of that namespace has it.
+// The old Endpoints objects do not count. kube-proxy, cluster DNS and Atoll read slices alone. kube-controller-manager writes
+// slices for the Endpoints of a Service without a selector, and these count; it leaves out Endpoints with the label
+// endpointslice.kubernetes.io/skip-mirror and those of a Service with a selector, and then nobody leads clients by them. The API
+// server reads Endpoints for services/proxy, and dials an address only if a pod of that namespace has it.
 type named map[netip.Addr]naming
 
 // naming is who names an address.

@@ -25,6 +25,8 @@ func (k Knowledge) Unreachable(kind string) model.Condition {
 
 // NoAnswer says that the database is away.
 func (k Knowledge) NoAnswer() string {
-	return fmt.Sprintf("OVN's northbound database has not answered the atoll-controller since %s: look whether its ovsdb-server runs. Running pods keep their network",
+	return fmt.Sprintf(
+		"OVN's northbound database has not answered the atoll-controller since %s: look whether its ovsdb-server runs. "+
+			"Running pods keep their network",
 		k.Away.UTC().Format(time.RFC3339))
 }

@@ -23,7 +23,9 @@ type Balancers struct {
 
 // NewBalancers makes the load balancers of nobody, which go to g. Time passes before the stage.
 func NewBalancers(g *graph.Graph, stage pass.Stage) *Balancers {
-	return &Balancers{Elapsed: pass.NewTopic[nb.Owner](stage), graph: g, draining: newDraining(), retained: newRetained(), vanished: newVanished()}
+	return &Balancers{
+		Elapsed: pass.NewTopic[nb.Owner](stage), graph: g, draining: newDraining(), retained: newRetained(), vanished: newVanished(),
+	}
 }
 
 // Turn moves time on.
@@ -47,8 +49,9 @@ func (b *Balancers) Leave(owner nb.Owner, leads, serving map[Endpoint]struct{}) 
 	return b.draining.look(owner, leads, serving, b.now)
 }
 
-// Vanish notes which pods an owner's virtual addresses lead to by TCP now, and whether each is ending, and returns those that have gone without a word,
-// which nodes are to forget. They count for the tenant. there reports whether the pod of one that they do not lead to any more is there.
+// Vanish notes which pods an owner's virtual addresses lead to by TCP now, and whether each is ending, and returns those that
+// have gone without a word, which nodes are to forget. They count for the tenant. there reports whether the pod of one that they
+// do not lead to any more is there.
 func (b *Balancers) Vanish(owner nb.Owner, tenant string, now map[Backend]bool, there func(Backend) bool) []Backend {
 	return b.vanished.look(owner, tenant, now, there, b.now)
 }

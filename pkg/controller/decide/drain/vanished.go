@@ -85,7 +85,11 @@ type parting struct {
 }
 
 func newVanished() vanished {
-	return vanished{owners: map[nb.Owner]map[Backend]parting{}, timers: pass.NewTimers[nb.Owner](), places: places{owners: map[nb.Owner]placesOf{}, tenants: map[string]int{}}}
+	return vanished{
+		owners: map[nb.Owner]map[Backend]parting{}, timers: pass.NewTimers[nb.Owner](), places: places{
+			owners: map[nb.Owner]placesOf{}, tenants: map[string]int{},
+		},
+	}
 }
 
 // What a backend goes through that has vanished, by the time since: it is in the load balancer until it is forgotten, and once more, for
@@ -96,13 +100,15 @@ const (
 	forgottenLate  = 5 * time.Second
 )
 
-// How many backends are in the load balancer, or will be once more, at a time: of all tenants, and of one. For each of them each node looks at all connections
-// that it tracks, which takes Open vSwitch 30 ms with 70,000. Others wait until there is room. The last places are for tenants that have none.
+// How many backends are in the load balancer, or will be once more, at a time: of all tenants, and of one. For each of them each
+// node looks at all connections that it tracks, which takes Open vSwitch 30 ms with 70,000. Others wait until there is room. The
+// last places are for tenants that have none.
 const (
 	maxVanished         = 64
 	maxVanishedOfTenant = 16
 	keptForFirst        = 32
-	// maxWaiting is how many backends of an owner wait for a place. Clients of those beyond need another port, as they would if nodes forgot nobody.
+	// maxWaiting is how many backends of an owner wait for a place. Clients of those beyond need another port, as they would if
+	// nodes forgot nobody.
 	maxWaiting = 256
 )
 

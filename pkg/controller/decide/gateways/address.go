@@ -151,7 +151,8 @@ func (s *Stage) why(g *gateway, r ledger.Refusal) string {
 	return fmt.Sprintf("is in no range of Gateways of Network %q (%s)", g.network, ledger.List(s.Virtual.Usable(g.network)))
 }
 
-// unserved says why a Gateway cannot be served, whatever it asks for: no Gateway of its namespace can, or its tenant has too many; nil when it can.
+// unserved returns why a Gateway cannot be served, whatever it asks for: no Gateway of its namespace can, or its tenant has too
+// many. It is nil when the Gateway can be served.
 func (s *Stage) unserved(g *gateway) *model.Problem {
 	ns := s.Cluster.Namespaces[g.Key.Namespace]
 	if ns == nil {

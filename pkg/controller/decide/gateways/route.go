@@ -137,7 +137,9 @@ func (s *Stage) letsIn(g *gateway, l listener, namespace string) bool {
 
 // resolvedRefs is a route's condition about the Services that it names.
 func (s *Stage) resolvedRefs(g *gateway, r *route) model.Condition {
-	c := model.Condition{Type: model.ConditionResolvedRefs, Status: true, Reason: model.ReasonResolvedRefs, Message: "every Service of the route is there"}
+	c := model.Condition{
+		Type: model.ConditionResolvedRefs, Status: true, Reason: model.ReasonResolvedRefs, Message: "every Service of the route is there",
+	}
 	var messages []string
 	for _, b := range r.Backends {
 		if _, p := s.lookUp(g, r, b); p != nil {
@@ -169,7 +171,8 @@ func (s *Stage) lookUp(g *gateway, r *route, b model.RouteBackend) (port, *model
 		s.reads.grants.Note(g.Key, b.Service.Namespace)
 		if !s.granted(r.Key, b.Service) {
 			return port{}, new(model.Problemf(model.ReasonRefNotPermitted,
-				"no ReferenceGrant of namespace %q lets a %s of %q refer to Service %q", b.Service.Namespace, r.Key.Kind, r.Key.Namespace, b.Service.Name))
+				"no ReferenceGrant of namespace %q lets a %s of %q refer to Service %q", b.Service.Namespace, r.Key.Kind, r.Key.Namespace,
+				b.Service.Name))
 		}
 	}
 	s.reads.services.Note(g.Key, b.Service)

@@ -41,15 +41,22 @@ func (s *Stage) Report() {
 }
 
 func classStatus(c model.GatewayClass) model.GatewayClassStatus {
-	accepted := model.Condition{Type: model.ConditionAccepted, Status: true, Reason: model.ReasonAccepted, Message: "Gateways of this class become load balancers inside their Networks"}
+	accepted := model.Condition{
+		Type: model.ConditionAccepted, Status: true, Reason: model.ReasonAccepted,
+		Message: "Gateways of this class become load balancers inside their Networks",
+	}
 	if c.Parameters {
 		accepted.Status, accepted.Reason = false, model.ReasonInvalidParameters
 		accepted.Message = "parametersRef: Atoll has no parameters for Gateways; leave it out"
 	}
-	supported := model.Condition{Type: model.ConditionSupportedVersion, Status: true, Reason: model.ReasonSupportedVersion, Message: "the cluster has Gateway API " + c.Version}
+	supported := model.Condition{
+		Type: model.ConditionSupportedVersion, Status: true, Reason: model.ReasonSupportedVersion,
+		Message: "the cluster has Gateway API " + c.Version,
+	}
 	if !strings.HasPrefix(c.Version, GatewayAPI+".") {
 		supported.Status, supported.Reason = false, model.ReasonUnsupportedVersion
-		supported.Message = fmt.Sprintf("the cluster has Gateway API %q; Atoll is tested with %s, and serves what it knows of others", c.Version, GatewayAPI)
+		supported.Message = fmt.Sprintf("the cluster has Gateway API %q; Atoll is tested with %s, and serves what it knows of others", c.Version,
+			GatewayAPI)
 	}
 	return model.GatewayClassStatus{
 		ObservedGeneration: c.Generation, Conditions: []model.Condition{accepted, supported}, Features: gatewayFeatures(),
@@ -73,7 +80,8 @@ func (g *gateway) status() model.GatewayStatus {
 func (g *gateway) accepted() model.Condition {
 	c := model.Condition{Type: model.ConditionAccepted, Status: true, Reason: model.ReasonAccepted, Message: "the Gateway is valid"}
 	if g.Parameters {
-		c.Status, c.Reason, c.Message = false, model.ReasonInvalidParameters, "infrastructure.parametersRef: Atoll has no parameters for Gateways; leave it out"
+		c.Status, c.Reason, c.Message = false, model.ReasonInvalidParameters,
+			"infrastructure.parametersRef: Atoll has no parameters for Gateways; leave it out"
 		return c
 	}
 	for _, a := range g.Addresses {
@@ -100,7 +108,10 @@ func (g *gateway) accepted() model.Condition {
 
 // programmed says whether the Gateway is in the database.
 func (g *gateway) programmed(accepted model.Condition) model.Condition {
-	c := model.Condition{Type: model.ConditionProgrammed, Status: true, Reason: model.ReasonProgrammed, Message: fmt.Sprintf("Network %q has the Gateway's load balancers", g.network)}
+	c := model.Condition{
+		Type: model.ConditionProgrammed, Status: true, Reason: model.ReasonProgrammed,
+		Message: fmt.Sprintf("Network %q has the Gateway's load balancers", g.network),
+	}
 	fail := func(p model.Problem) model.Condition {
 		c.Status, c.Reason, c.Message = false, p.Reason, p.Message
 		return c
@@ -124,7 +135,10 @@ func (g *gateway) programmed(accepted model.Condition) model.Condition {
 func (l listener) status(programmed model.Condition) model.ListenerStatus {
 	accepted := model.Condition{Type: model.ConditionAccepted, Status: true, Reason: model.ReasonAccepted, Message: "the listener is valid"}
 	conflicted := model.Condition{Type: model.ConditionConflicted, Reason: model.ReasonNoConflicts, Message: "no other listener has its port"}
-	resolved := model.Condition{Type: model.ConditionResolvedRefs, Status: true, Reason: model.ReasonResolvedRefs, Message: "every kind of routes that it allows is served"}
+	resolved := model.Condition{
+		Type: model.ConditionResolvedRefs, Status: true, Reason: model.ReasonResolvedRefs,
+		Message: "every kind of routes that it allows is served",
+	}
 	switch {
 	case l.conflict != "":
 		conflicted.Status, conflicted.Reason = true, model.ReasonProtocolConflict

@@ -35,8 +35,8 @@ type Networks interface {
 	// Refusal says why nothing of a namespace is served in a Network; nil when it is.
 	Refusal(ns model.Namespace, network string) *model.Problem
 	Layout(network string) compile.Layout
-	// Offered are those of some addresses that mean the same in the Networks that take a Network's ranges from it as in itself; none while none
-	// uses it.
+	// Offered are those of some addresses that mean the same in the Networks that take a Network's ranges from it as in itself; none
+	// while none uses it.
 	Offered(network string, of []netip.Addr) []netip.Addr
 	// Ways are how these know it.
 	Ways(network string) []compile.Layout

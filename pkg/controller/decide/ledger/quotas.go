@@ -143,7 +143,8 @@ func (q *Quotas[K]) Beyond(key K) *model.Problem {
 		return nil
 	}
 	return new(model.Problemf(model.ReasonQuotaExceeded,
-		"it is not served: Tenant %q may have %d (spec.quotas.%s), and the older come before the younger; delete an older one of his %s, or ask for a higher quota",
+		"it is not served: Tenant %q may have %d (spec.quotas.%s), and the older come before the younger; delete an older one of his "+
+			"%s, or ask for a higher quota",
 		r.tenant, q.bounds[r.tenant].Hard, q.resource, q.resource))
 }
 

@@ -41,9 +41,12 @@ func (s *Stage) NotFound(name string, by Chooser, ns *model.Namespace) *model.Pr
 	case by == ByHolding:
 		return refuse("Network %q, where the pod has its addresses, does not exist", name)
 	case by == ByDefault && s.Get(name) == nil:
-		return refuse("the pod names no Network and the default one, %q, does not exist: label the pod or its namespace with %s", name, model.LabelNetwork)
+		return refuse("the pod names no Network and the default one, %q, does not exist: label the pod or its namespace with %s", name,
+			model.LabelNetwork)
 	case by == ByDefault:
-		return refuse("the pod names no Network, and the default one, %q, is not for namespace %q: label the pod with %s, or have the namespace labelled", name, ns.Name, model.LabelNetwork)
+		return refuse(
+			"the pod names no Network, and the default one, %q, is not for namespace %q: label the pod with %s, or have the namespace labelled",
+			name, ns.Name, model.LabelNetwork)
 	}
 	hint := ""
 	if near := model.Nearest(name, s.grantedTo(*ns)); near != "" {

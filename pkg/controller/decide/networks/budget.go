@@ -10,10 +10,11 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// ovn-northd computes everything anew when a switch, a router, a route or an access list comes or goes, and when a consumer ends its use of a
-// provider. One ovn-northd works for all tenants, so a tenant's Networks change changesAtOnce times at once, and once more every changeEvery.
-// ovn-northd takes some seconds for that in a large cluster and computes together what has changed meanwhile, so what a tenant changes within
-// changesTogether counts as one change. However much a tenant has taken away, what it adds waits for longestWait at most.
+// ovn-northd computes everything anew when a switch, a router, a route or an access list comes or goes, and when a consumer ends
+// its use of a provider. One ovn-northd works for all tenants, so a tenant's Networks change changesAtOnce times at once, and
+// once more every changeEvery. ovn-northd takes some seconds for that in a large cluster and computes together what has changed
+// meanwhile, so what a tenant changes within changesTogether counts as one change. However much a tenant has taken away, what it
+// adds waits for longestWait at most.
 const (
 	changesAtOnce   = 8
 	changeEvery     = 30 * time.Second
@@ -39,8 +40,8 @@ type budget struct {
 
 // spending is what a tenant has changed.
 type spending struct {
-	// full is when the tenant may make all its changes at once again. Each change moves it on by changeEvery. What ends never waits, and moves it
-	// on, too, so it may be further away than atOnce changes.
+	// full is when the tenant may make all its changes at once again. Each change moves it on by changeEvery. What ends never waits,
+	// and moves it on, too, so it may be further away than atOnce changes.
 	full time.Time
 	// together is until when all changes count as the last one. granted: what is added does so, too.
 	together time.Time
@@ -127,8 +128,8 @@ func (s *Stage) Turn(now time.Time) { s.budget.turn(now) }
 // Next is when the Stage takes in what waits; zero: nothing waits.
 func (s *Stage) Next() time.Time { return s.budget.next() }
 
-// afford returns what the Stage takes in now: the Networks that changed, and those that waited and need not any more. Of a Network whose tenant
-// changes Networks too often it returns what the Network keeps.
+// afford returns what the Stage takes in now: the Networks that changed, and those that waited and need not any more. Of a
+// Network whose tenant changes Networks too often it returns what the Network keeps.
 func (s *Stage) afford(changed map[string]*model.Network) map[string]*model.Network {
 	b := &s.budget
 	if !b.begun {
@@ -183,8 +184,9 @@ func (s *Stage) affordOne(name string, m *model.Network) *model.Network {
 func (s *Stage) waits(m *model.Network) model.Problem {
 	opens := s.budget.opens(m.Tenant).Add(time.Second - 1).UTC().Format(time.RFC3339)
 	return model.Problemf(model.ReasonChangesTooOften,
-		"what was added to the Network is served from %s on: the Networks of Tenant %q change too often, and each time the network of all tenants is computed anew; "+
-			"a tenant may change its Networks every %d s, and %d times at once", opens, m.Tenant, int(changeEvery.Seconds()), s.budget.atOnce)
+		"what was added to the Network is served from %s on: the Networks of Tenant %q change too often, and each time the network of "+
+			"all tenants is computed anew; a tenant may change its Networks every %d s, and %d times at once", opens, m.Tenant,
+		int(changeEvery.Seconds()), s.budget.atOnce)
 }
 
 // noteWaiting notes in Networks why a part of them waits. That lasts longer when something else of the tenant's ends meanwhile.

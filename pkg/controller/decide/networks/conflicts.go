@@ -103,7 +103,9 @@ func (s *Stage) servicesWithin(subnet string, r compile.Range) []string {
 	}
 	for _, key := range s.infraServices() {
 		if service := s.Catalog.Service(key); service != nil && slices.Contains(service.ClusterIPs, r.Gateway) {
-			out = append(out, fmt.Sprintf("the gateway of subnet %q is %s, the address of Service %s: pods cannot dial that, choose other gatewayIPs", subnet, r.Gateway, key))
+			out = append(out,
+				fmt.Sprintf("the gateway of subnet %q is %s, the address of Service %s: pods cannot dial that, choose other gatewayIPs", subnet,
+					r.Gateway, key))
 		}
 	}
 	return out

@@ -46,9 +46,9 @@ type flatPlan struct {
 	served   []compile.SubnetLayout
 }
 
-// PlanFlats decides what flat Networks serve, the older before the younger: their addresses are those of one space, with the nodes', the
-// faces and the cluster's Services. What overlaps is left out, and says so. A range that is served already stays when a Node has an address in it, since
-// a kubelet writes its Node's addresses: it would take the Network from all its pods.
+// PlanFlats decides what flat Networks serve, the older before the younger: their addresses are those of one space, with the
+// nodes', the faces and the cluster's Services. What overlaps is left out, and says so. A range that is served already stays when
+// a Node has an address in it, since a kubelet writes its Node's addresses: it would take the Network from all its pods.
 func (s *Stage) PlanFlats() {
 	if !s.flats.stale {
 		return
@@ -145,7 +145,8 @@ func (s *Stage) unroutable(n *Network, subnet compile.SubnetLayout, held []taken
 		}
 		for _, services := range s.Cluster.Services {
 			if services.Overlaps(r.CIDR) {
-				return refuse(model.ReasonSubnetsOverlap, "%s overlaps %s, the cluster's own range of Services; give it other addresses", r.CIDR, services)
+				return refuse(model.ReasonSubnetsOverlap, "%s overlaps %s, the cluster's own range of Services; give it other addresses", r.CIDR,
+					services)
 			}
 		}
 		if a, many := s.Cluster.NodesWithin(r.CIDR); many > 0 && !n.servesRange(r.CIDR) {
@@ -155,7 +156,8 @@ func (s *Stage) unroutable(n *Network, subnet compile.SubnetLayout, held []taken
 	return nil
 }
 
-// servesRange reports whether an earlier decision had the Network serve a range: its status says so, or its layout while that is not written yet.
+// servesRange reports whether the Network already serves a range: its status says so, or its layout while the status is not
+// written yet.
 func (n *Network) servesRange(cidr netip.Prefix) bool {
 	if slices.ContainsFunc(n.Model.Served, func(r model.ServedRange) bool { return r.CIDR == cidr }) {
 		return true

@@ -35,9 +35,9 @@ func (s *Stage) serviceChanged(key model.ServiceKey) {
 	}
 }
 
-// virtual are the addresses that mean something in a Network only while a load balancer leads from them. Those of the cluster's Services are so in the default
-// Network, which knows all of them, and where the porthole lets nobody through to them; those of Gateways and faces in every vpc Network: what a consumer may
-// dial of these passes before (compile.PeerRows).
+// virtual are the addresses that mean something in a Network only while a load balancer leads from them. Those of the cluster's
+// Services are so in the default Network, which knows all of them, and where the porthole lets nobody through to them; those of
+// Gateways and faces in every vpc Network: what a consumer may dial of these passes before (compile.PeerRows).
 func (s *Stage) virtual(n *Network) compile.Virtual {
 	var out compile.Virtual
 	if n.hangs() || n.Default || n.Model.Infra != model.InfraDirect {
@@ -53,7 +53,8 @@ func (s *Stage) virtual(n *Network) compile.Virtual {
 		out.Asked = append(out.Asked, service.ClusterIPs...)
 	}
 	slices.SortFunc(out.Asked, netip.Addr.Compare)
-	out.Asked = slices.DeleteFunc(slices.Compact(out.Asked), func(a netip.Addr) bool { return !contain(out.Ranges, a) && !contain(n.Layout.Services, a) })
+	out.Asked = slices.DeleteFunc(slices.Compact(out.Asked),
+		func(a netip.Addr) bool { return !contain(out.Ranges, a) && !contain(n.Layout.Services, a) })
 	return out
 }
 
@@ -66,7 +67,9 @@ func (s *Stage) through(n *Network) []netip.Addr {
 	var out []netip.Addr
 	for _, key := range s.infraServices() {
 		if service := s.Catalog.Service(key); service != nil {
-			out = append(out, slices.DeleteFunc(slices.Clone(service.ClusterIPs), func(a netip.Addr) bool { return !n.Layout.Holds(a) && !n.leads(a) || n.routes(a) })...)
+			out = append(out,
+				slices.DeleteFunc(slices.Clone(service.ClusterIPs),
+					func(a netip.Addr) bool { return !n.Layout.Holds(a) && !n.leads(a) || n.routes(a) })...)
 		}
 	}
 	slices.SortFunc(out, netip.Addr.Compare)

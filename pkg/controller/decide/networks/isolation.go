@@ -17,8 +17,8 @@ type walls struct {
 	levels int
 }
 
-// isolation judges a Network that is known to be in the database; nil: it is not. Nobody changes what it returns: pods come and go far more often
-// than verdicts, and it is drawn anew only for what it was not drawn from.
+// isolation judges a Network that is known to be in the database; nil: it is not. Nobody changes what it returns: pods come and
+// go far more often than verdicts, and it is drawn anew only for what it was not drawn from.
 func (s *Stage) isolation(n *Network) *walls {
 	// The nodes' DNS goes by what the owner wants already. So there is no verdict while a consent waits.
 	if !s.serves(n) || !n.written || n.denied != nil || n.wait.peers {
@@ -52,8 +52,8 @@ func (s *Stage) privilegedIn(n *Network) (out []string) {
 	return out
 }
 
-// beyondIn are the namespaces, sorted, whose pods in a Network have more of their nodes than the Pod Security level baseline gives, and how many pods
-// that are. They ran before their namespace was held to it.
+// beyondIn are the namespaces, sorted, whose pods in a Network have more of their nodes than the Pod Security level baseline
+// gives, and how many pods that are. They ran before their namespace was held to it.
 func (s *Stage) beyondIn(n *Network) (out []string, pods int) {
 	beyond := s.Pods.Members(n.Name).Beyond
 	for _, name := range pass.Sorted(beyond) {

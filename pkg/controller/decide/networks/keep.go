@@ -18,11 +18,12 @@ type delta struct {
 
 func (d delta) adds() bool { return d.subnets || d.ranges || d.peers }
 
-// keep compares a Network as it was taken in with the Network as its owner wants it. It returns the latter without what it adds: what it takes
-// away has gone, so no Network stays open for others because its tenant changes Networks too often. before is nil for a new Network.
+// keep compares a Network as it was taken in with the Network as its owner wants it. It returns the latter without what it adds:
+// what it takes away has gone, so no Network stays open for others because its tenant changes Networks too often. before is nil
+// for a new Network.
 //
-// What it returns allows no more than either of the two. Agents and the nodes' DNS go by what owners write, without waiting: they are ahead of
-// OVN's rows, as they are while no controller runs.
+// What it returns allows no more than either of the two. Agents and the nodes' DNS go by what owners write, without waiting: they
+// are ahead of OVN's rows, as they are while no controller runs.
 func (s *Stage) keep(before, now *model.Network) (*model.Network, delta) {
 	var (
 		d    delta
@@ -96,8 +97,8 @@ func (s *Stage) listed(m *model.Network) []model.Subnet {
 	return []model.Subnet{{Name: compile.DefaultSubnetName, CIDRs: []netip.Prefix{s.Cluster.Subnet}}}
 }
 
-// keepSubnets is keepOf for subnets. Those that stay have the order that they had, since of two that overlap the first one is served; another
-// order is something added. Of those that are added only the names are kept.
+// keepSubnets is keepOf for subnets. Those that stay have the order that they had, since of two that overlap the first one is
+// served; another order is something added. Of those that are added only the names are kept.
 func keepSubnets(before, now []model.Subnet) (kept []model.Subnet, adds, ends bool) {
 	var places []int
 	for _, had := range before {
@@ -124,5 +125,6 @@ func keepSubnets(before, now []model.Subnet) (kept []model.Subnet, adds, ends bo
 
 // sameRows reports whether two subnets are the same in OVN.
 func sameRows(a, b model.Subnet) bool {
-	return a.Name == b.Name && slices.Equal(a.CIDRs, b.CIDRs) && slices.Equal(a.Gateways, b.Gateways) && a.Error == b.Error && a.Waits == b.Waits
+	return a.Name == b.Name && slices.Equal(a.CIDRs, b.CIDRs) && slices.Equal(a.Gateways, b.Gateways) && a.Error == b.Error &&
+		a.Waits == b.Waits
 }

@@ -19,23 +19,31 @@ func (s *Stage) dnsReady(n *Network) (model.Condition, bool) {
 	switch {
 	case len(s.Resolvers.NameServers(n.Model)) == 0:
 		c.Unknown, c.Reason = true, model.ReasonClusterDNSNotFound
-		c.Message = fmt.Sprintf("Service %s does not exist, whose addresses kubelets tell pods to ask for names: make it, or name the right one in the AtollConfig (dns.service)", s.Cluster.DNS)
+		c.Message = fmt.Sprintf(
+			"Service %s does not exist, whose addresses kubelets tell pods to ask for names: make it, or name the right one in "+
+				"the AtollConfig (dns.service)", s.Cluster.DNS)
 	case n.Model.DNS != model.DNSService && len(s.Cluster.Nameless()) > 0 && n.Layout.Faces:
 		c.Reason = model.ReasonClusterDNSNotSet
-		c.Message = fmt.Sprintf("pods on %s have no names: the AtollConfig has no address of the cluster's DNS. Name those in dns.addresses that kubelets have (clusterDNS)",
+		c.Message = fmt.Sprintf(
+			"pods on %s have no names: the AtollConfig has no address of the cluster's DNS. Name those in dns.addresses "+
+				"that kubelets have (clusterDNS)",
 			nodesOf(s.Cluster.Nameless()))
 	case n.Model.DNS != model.DNSService:
 		return c, false
 	case !answering.Reached && s.ofSameTenant(n, answering.Home):
 		c.Reason = model.ReasonDNSServiceNotReached
-		c.Message = fmt.Sprintf("Service %s, which shall answer for names (spec.dns.service), is of Network %q, which this one does not reach: see spec.compatibleWith of that one, and status.compatibility", key, answering.Home)
+		c.Message = fmt.Sprintf(
+			"Service %s, which shall answer for names (spec.dns.service), is of Network %q, which this one does not reach: see "+
+				"spec.compatibleWith of that one, and status.compatibility", key, answering.Home)
 	case !answering.Reached:
 		// Of others' Services nobody learns which there are.
 		c.Reason = model.ReasonDNSServiceNotFound
-		c.Message = fmt.Sprintf("Service %s, which shall answer for names (spec.dns.service), does not exist, or is of no Network that this one reaches", key)
+		c.Message = fmt.Sprintf(
+			"Service %s, which shall answer for names (spec.dns.service), does not exist, or is of no Network that this one reaches", key)
 	case !answering.Answered:
 		c.Reason = model.ReasonDNSServiceWithoutEndpoints
-		c.Message = fmt.Sprintf("Service %s, which shall answer for names (spec.dns.service), has no ready endpoint for the Network behind its ports for DNS", key)
+		c.Message = fmt.Sprintf(
+			"Service %s, which shall answer for names (spec.dns.service), has no ready endpoint for the Network behind its ports for DNS", key)
 	default:
 		c.Status, c.Reason, c.Message = true, "Answered", fmt.Sprintf("Service %s answers for names", key)
 	}
@@ -48,7 +56,8 @@ func (s *Stage) ofSameTenant(n *Network, other string) bool {
 	return m != nil && other != n.Name && m.Tenant == n.Model.Tenant
 }
 
-// Asking are the Networks whose owners want a Service to answer for names; of the cluster's own DNS also those who want nobody to. Nobody changes them who reads them.
+// Asking are the Networks whose owners want a Service to answer for names; of the cluster's own DNS also those who want nobody
+// to. Nobody changes them who reads them.
 func (s *Stage) Asking(service model.ServiceKey) map[string]struct{} { return s.answered[service] }
 
 // nodesOf names the first of some nodes.

@@ -11,10 +11,12 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
-// numbers are those that Networks' switches and routers ask for (nb.TunnelKey). A tenant's admin names his subnets, and so can choose a number: also that of another Network's switch. Of
-// two that ask for one, ovn-northd gives it to whom it likes and may change the other's, and until all nodes know that, packets of one come to pods of the other.
+// numbers are those that Networks' switches and routers ask for (nb.TunnelKey). A tenant's admin names his subnets, and so can
+// choose a number: also that of another Network's switch. Of two that ask for one, ovn-northd gives it to whom it likes and may
+// change the other's, and until all nodes know that, packets of one come to pods of the other.
 //
-// So one asks alone: who has the number. That is who has had its subnet for longer, as the statuses of Networks say: an owner who adds a subnet, or names it anew, comes last.
+// So one asks alone: who has the number. That is who has had its subnet for longer, as the statuses of Networks say: an owner who
+// adds a subnet, or names it anew, comes last.
 type numbers struct {
 	// asked are the rows of each Network, and askers the Networks that ask for a number.
 	asked  map[string][]numbered
@@ -92,7 +94,8 @@ func (s *Stage) unnumbered(n *Network) (out []string) {
 	return out
 }
 
-// before reports whether a Network has the number of another one's row: the default Network comes before all, then who has had its row for longer, then the older Network.
+// before reports whether a Network keeps a number that a row of another one asks for, too. The default Network comes first, then
+// the Network that has had its row for longer, then the older Network.
 func (s *Stage) before(o, n *Network, row numbered) bool {
 	switch {
 	case o == nil || o == n || o.Model == nil:

@@ -114,8 +114,9 @@ func (s *Stage) joinPeer(n *Network) {
 	s.PlacesChanged.Changed(n.Name)
 }
 
-// invites reports whether a Network says that others may use it. What its consumers need it has from then on, whether there are any: with those rows
-// ovn-northd computes all logical flows anew, as it does for a new Network anyway, and not for the first consumer.
+// invites reports whether a Network allows others to use it. From then on it has the rows that consumers need, even without
+// consumers. With these rows ovn-northd computes all logical flows anew: it does so for a new Network anyway, but then not for
+// the first consumer.
 func (n *Network) invites() bool { return !n.Faceless() && len(n.Model.CompatibleWith) > 0 }
 
 // joined are the Networks whose routers are joined to a Network's, of those with rows.
@@ -193,8 +194,8 @@ func (s *Stage) peerRows(n *Network) nb.Facts {
 	return compile.PeerRows(n.Layout, n.peers, s.Cluster.Faces)
 }
 
-// PeerPlaces are the places of a pod with its Network's peers: of its faces, and of its own addresses where these are dialled. An address that
-// nodes, or pods of all Networks, mean otherwise stays theirs.
+// PeerPlaces are the places of a pod with its Network's peers: of its faces, and of its own addresses where these are dialled. An
+// address that nodes, or pods of all Networks, mean otherwise stays theirs.
 func (s *Stage) PeerPlaces(n *Network, a model.Attachment) []nb.Member {
 	out := compile.PeerPlaces(n.Layout, n.peers, a.Faces)
 	if !n.peers.OffersAddresses {
@@ -205,8 +206,8 @@ func (s *Stage) PeerPlaces(n *Network, a model.Attachment) []nb.Member {
 	})...)
 }
 
-// hostChanged is called when an address becomes a node's, or is no node's any more. Networks whose service ranges hold it get their rows anew,
-// since they do not refuse what is a node's. What Networks offer to others at such addresses is decided again.
+// hostChanged is called when an address becomes a node's, or is no node's any more. Networks whose service ranges hold it get
+// their rows anew, since they do not refuse what is a node's. What Networks offer to others at such addresses is decided again.
 func (s *Stage) hostChanged(a netip.Addr) {
 	for name, n := range s.networks {
 		if contain(n.Layout.Services, a) {

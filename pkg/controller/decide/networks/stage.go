@@ -172,8 +172,8 @@ type Network struct {
 	// seen is the state that views were last compared with, reported what it last said of being ready.
 	seen     string
 	reported []model.Condition
-	// isolated is the verdict of which its owner has heard from this controller, and outward how it is isolated from other tenants, as was last
-	// reported; nil while that is not known.
+	// isolated is the verdict of which its owner has heard from this controller, and outward how it is isolated from other tenants,
+	// as was last reported; nil while that is not known.
 	isolated model.Hardness
 	outward  *model.Isolation
 	// walls are the verdicts that were drawn last.
@@ -210,7 +210,8 @@ func New(w World, stages Stages) *Stage {
 			Taken: slices.Concat(w.Cluster.Services, w.Cluster.Gateways, w.Cluster.Others),
 		}),
 		unrouted: pass.NewQueue[string](stages.Routers), unserved: pass.NewQueue[string](stages.Ranges),
-		unreported: pass.NewQueue[string](stages.Statuses), moved: pass.NewQueue[string](stages.Statuses), answering: pass.NewQueue[model.ServiceKey](stages.Statuses),
+		unreported: pass.NewQueue[string](stages.Statuses), moved: pass.NewQueue[string](stages.Statuses),
+		answering: pass.NewQueue[model.ServiceKey](stages.Statuses),
 	}
 	w.Cluster.NamespaceChanged.Follow(stages.Objects, func(name string) {
 		delete(s.admitting, name)
@@ -325,8 +326,8 @@ func (s *Stage) index(replan map[string]struct{}, n *Network, m *model.Network) 
 	}
 }
 
-// asked is the Service that decides about where a Network's questions for names lead: the one that answers, or the cluster's own DNS, at whose
-// addresses nobody is to.
+// asked is the Service that decides about where a Network's questions for names lead: the one that answers, or the cluster's own
+// DNS, at whose addresses nobody is to.
 func (s *Stage) asked(m *model.Network) (model.ServiceKey, bool) {
 	switch {
 	case m == nil:

@@ -121,7 +121,8 @@ func (n *Network) subnetsValid() model.Condition {
 }
 
 func (n *Network) serviceCIDRsValid() model.Condition {
-	return valid(model.ConditionServiceCIDRsValid, "every service range is served", slices.Concat(n.rangeProblems, n.wait.problems(n.wait.ranges)))
+	return valid(model.ConditionServiceCIDRsValid,
+		"every service range is served", slices.Concat(n.rangeProblems, n.wait.problems(n.wait.ranges)))
 }
 
 // valid is a condition that names what is wrong, or says that nothing is.

@@ -67,8 +67,8 @@ func (s *Stage) tenantChanged(tenant string) {
 	maps.Copy(s.requoted, s.byTenant[tenant])
 }
 
-// overQuota says that a Network is one more than its tenant may have; nil when it is not. A tenant's default Network comes before his others,
-// and the older before the younger. The cluster's default Network is nobody's.
+// overQuota returns a problem when a Network is one more than its tenant may have. A tenant's default Network comes before its
+// others, and the older before the younger. The cluster's default Network belongs to no tenant.
 func (s *Stage) overQuota(n *Network) *model.Problem {
 	t := s.Cluster.Tenants[n.Model.Tenant]
 	if t == nil || !t.Networks.Bounded || n.Default {
@@ -84,7 +84,8 @@ func (s *Stage) overQuota(n *Network) *model.Problem {
 		return nil
 	}
 	return new(model.Problemf(model.ReasonQuotaExceeded,
-		"nothing of this Network is served: Tenant %q may have %s (spec.quotas.networks), and has others that come before it; delete one of them or ask for more",
+		"nothing of this Network is served: Tenant %q may have %s (spec.quotas.networks), and has others that come before it; "+
+			"delete one of them or ask for more",
 		t.Name, model.Count(int(t.Networks.Hard), "Network")))
 }
 

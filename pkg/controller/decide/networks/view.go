@@ -25,7 +25,8 @@ func (s *Stage) View(name string) model.View {
 		}
 	}
 	if !ownMatter(out.Reason) {
-		out.Message = fmt.Sprintf("Network %q is not served as its owner asks: whoever runs the cluster finds out why with kubectl describe network", n.Name)
+		out.Message = fmt.Sprintf(
+			"Network %q is not served as its owner asks: whoever runs the cluster finds out why with kubectl describe network", n.Name)
 	}
 	for subnet, r := range n.Layout.Ranges() {
 		out.Subnets = append(out.Subnets, model.ViewedSubnet{Name: subnet, CIDR: r.CIDR, Gateway: r.Gateway})

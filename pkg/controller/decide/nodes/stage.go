@@ -219,7 +219,8 @@ func first(a, b bool) int {
 // give it the same. One that has gone gets no new pods.
 func (s *Stage) Serves(name string) bool {
 	n := s.nodes[name]
-	return n != nil && !n.model.Gone && n.model.Assigned != nil && len(s.Faces.Pools(name)) > 0 && slices.Equal(n.model.Assigned.Faces, s.Faces.Blocks(name))
+	return n != nil && !n.model.Gone && n.model.Assigned != nil && len(s.Faces.Pools(name)) > 0 &&
+		slices.Equal(n.model.Assigned.Faces, s.Faces.Blocks(name))
 }
 
 // keepBlocks has a node keep the blocks that are written on it.
@@ -229,8 +230,8 @@ func (s *Stage) keepBlocks(n *node) {
 	}
 }
 
-// giveBlocks gives a node a block of each range: the one written on it, else the next. One that has gone keeps what it has, here and in giveAddresses, and
-// gets nothing else.
+// giveBlocks gives a node a block of each range: the one that is written on it, else the next. A node without a Node keeps what
+// it has, here and in giveAddresses, and gets nothing new.
 func (s *Stage) giveBlocks(n *node) {
 	s.keepBlocks(n)
 	if n.model.Gone {
@@ -277,8 +278,9 @@ func (s *Stage) forget(name string) {
 	}
 }
 
-// remember notes the addresses of a node that goes. Its pods and its kubelet often do not: a Node that is made again under its name gets them back, unless
-// another one has needed them. They are given out last. Of more than maxFormer those are forgotten that went first.
+// remember notes the addresses of a node that goes. Its pods and its kubelet often do not: a Node that is made again under its
+// name gets them back, unless another one has needed them. They are given out last. Of more than maxFormer those are forgotten
+// that went first.
 func (s *Stage) remember(n *node) {
 	if len(n.addresses) == 0 {
 		return

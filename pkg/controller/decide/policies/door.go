@@ -139,7 +139,8 @@ func (s *Stage) doorsOf(n *model.Network) []compile.Door {
 }
 
 func sameDoorPod(a, b compile.DoorPod) bool {
-	return a.Namespace == b.Namespace && a.Port == b.Port && a.Node == b.Node && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.NamespaceLabels, b.NamespaceLabels)
+	return a.Namespace == b.Namespace && a.Port == b.Port && a.Node == b.Node && maps.Equal(a.Labels, b.Labels) &&
+		maps.Equal(a.NamespaceLabels, b.NamespaceLabels)
 }
 
 func sameDoor(a, b compile.Door) bool {

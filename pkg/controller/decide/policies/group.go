@@ -10,8 +10,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// groupKey is a port group of a Network, or what stands for one of pods of other Networks (compile.RemoteGroup); a Network that is made anew
-// under its name has others.
+// groupKey is a port group of a Network, or what stands for one of pods of other Networks (compile.RemoteGroup); a Network that
+// is made anew under its name has others.
 type groupKey struct {
 	network, uid string
 	group        compile.Group

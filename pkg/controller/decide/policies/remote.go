@@ -11,9 +11,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// Pods of other Networks are peers of a Network's policies where the Networks have to do with each other (World.Networks.Peers): those that
-// reach it in Ingress, and those that it reaches in Egress. They are found as its own pods are, by selectors and their books of each Network.
-// Subjects they never are.
+// Pods of other Networks are peers of a Network's policies where the Networks have to do with each other (World.Networks.Peers):
+// those that reach it in Ingress, and those that it reaches in Egress. They are found as its own pods are, by selectors and their
+// books of each Network. Subjects they never are.
 
 // reverse is the direction in which the other end of a connection sees it.
 func reverse(d model.Direction) model.Direction {
@@ -77,7 +77,8 @@ func (s *Stage) lookAtNeighbours() {
 			members := s.groups[key].members
 			was, is := before.peers[members.Direction], now.peers[members.Direction]
 			for _, peer := range slices.Concat(was, is) {
-				if all || slices.Contains(was, peer) != slices.Contains(is, peer) || slices.Contains(before.joined, peer) != slices.Contains(now.joined, peer) {
+				if all || slices.Contains(was, peer) != slices.Contains(is, peer) ||
+					slices.Contains(before.joined, peer) != slices.Contains(now.joined, peer) {
 					s.tellGroups(s.selectors[members.Selector].selected[peer])
 				}
 			}

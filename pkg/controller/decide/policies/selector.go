@@ -10,8 +10,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
-// selector is a selector that policies use, stored once, and the pods with ports that it selects, by Network: while it is a subject those of
-// all Networks, and else those of the Networks where policies need them (watch.go).
+// selector is a selector that policies use, stored once, and the pods with ports that it selects, by Network: while it is a
+// subject those of all Networks, and else those of the Networks where policies need them (watch.go).
 type selector struct {
 	text string
 	pods match.Pods
@@ -42,8 +42,8 @@ type given struct {
 	port  model.PodPort
 }
 
-// member is what a pod with a port counts for: where, as whose, with which ports, and for which selectors. There may be many thousand pairs of a selector
-// and a pod: both sides hold pointers, which are small.
+// member is what a pod with a port counts for: where, as whose, with which ports, and for which selectors. There may be many
+// thousand pairs of a selector and a pod: both sides hold pointers, which are small.
 type member struct {
 	key     model.PodKey
 	network string
@@ -85,7 +85,8 @@ func (s *Stage) selector(pods match.Pods) *selector {
 	}
 	sel := &selector{
 		text: text, pods: pods, group: compile.PodsGroup(pods), users: map[model.PolicyKey]int{}, subjects: map[model.PolicyKey]int{},
-		watched: map[string]int{}, asked: map[compile.NamedPorts]int{}, selected: pass.Index[string, *member]{}, named: map[nameIn]map[given]int{},
+		watched: map[string]int{}, asked: map[compile.NamedPorts]int{}, selected: pass.Index[string, *member]{},
+		named: map[nameIn]map[given]int{},
 	}
 	s.selectors[text] = sel
 	return sel

@@ -74,8 +74,10 @@ func New(c *cluster.Cluster, world World, g *graph.Graph, stage pass.Stage) *Sta
 	s := &Stage{
 		GroupsChanged: pass.NewTopic[model.PodKey](stage), JudgingChanged: pass.NewTopic[string](stage),
 		cluster: c, world: world, graph: g,
-		policies: map[model.PolicyKey]*policy{}, subjects: match.NewIndex(), watched: map[string]*match.Index{}, selectors: map[string]*selector{},
-		members: map[model.PodKey]*member{}, residents: pass.Index[string, *member]{}, groups: map[groupKey]*group{}, blocks: map[string]*blocks{},
+		policies: map[model.PolicyKey]*policy{}, subjects: match.NewIndex(), watched: map[string]*match.Index{},
+		selectors: map[string]*selector{},
+		members:   map[model.PodKey]*member{}, residents: pass.Index[string, *member]{}, groups: map[groupKey]*group{},
+		blocks: map[string]*blocks{},
 		remote: pass.Index[string, groupKey]{}, served: pass.NewQueue[string](stage), neighbours: map[string]neighbours{},
 		unsettled: pass.NewQueue[placement](stage), moved: pass.NewQueue[model.PodKey](stage),
 		asking: map[model.PolicyKey]struct{}{}, hosts: map[string]compile.Host{}, changed: pass.NewQueue[string](stage), logged: map[string]int{},

@@ -8,9 +8,10 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
-// A selector may select all pods of the cluster, and a tenant writes thousands of selectors. So a selector holds pods only where its policies need them: the
-// pods of the Networks where these have rows, and of the Networks whose pods are peers there. The subject of a policy alone is looked for
-// everywhere, because it decides where the policy has rows; tenants' subjects are pods of one namespace.
+// A selector may select all pods of the cluster, and a tenant writes thousands of selectors. So a selector holds pods only where
+// its policies need them: the pods of the Networks where these have rows, and of the Networks whose pods are peers there. The
+// subject of a policy alone is looked for everywhere, because it decides where the policy has rows; tenants' subjects are pods of
+// one namespace.
 
 // watch is a selector and a Network whose pods it selects, for the rows of a policy in that Network or in one that has to do with it.
 type watch struct{ selector, network string }
@@ -53,8 +54,8 @@ func remoteTexts(p *model.Policy, d model.Direction, rules []model.Rule) map[str
 	return out
 }
 
-// watchFor has the pods held that the rows of a policy in a Network are made of. All policies are looked at before the first one is compiled:
-// a watch that is new concerns none that was compiled before.
+// watchFor keeps the pods at hand that the rows of a policy in a Network are made of. All policies are watched before the first
+// one is compiled, so that a new watch never concerns a policy that was compiled before.
 func (s *Stage) watchFor(at placement) {
 	p := s.policies[at.policy]
 	if p == nil {

@@ -20,8 +20,8 @@ type World struct {
 	API model.ServiceKey
 	// PortChanged tells of pods that get a port, have another one, or lose it.
 	PortChanged *pass.Topic[model.PodKey]
-	// ServedChanged tells of Networks that serve something else or have other peers, AnswersChanged of those whose questions for names are answered by
-	// somebody else.
+	// ServedChanged tells of Networks that serve something else or have other peers, AnswersChanged of those whose questions for
+	// names are answered by somebody else.
 	ServedChanged, AnswersChanged *pass.Topic[string]
 	// SeenChanged tells that nodes have other addresses in the default Network.
 	SeenChanged *pass.Topic[string]

@@ -111,9 +111,11 @@ func (s *Stage) missing(network string, grant ledger.Grant) *model.Problem {
 	case r.Full.IsValid():
 		return refuse(model.ReasonServiceCIDRFull, "no address is free in service range %s of Network %q: delete Services there", r.Full, network)
 	case r.Outcome == alloc.Outside:
-		return refuse(model.ReasonAddressOutsideRange, "address %s is in no service range of Network %q (%s)", r.Asked, network, ledger.List(s.world.Virtual.Served(network)))
+		return refuse(model.ReasonAddressOutsideRange, "address %s is in no service range of Network %q (%s)", r.Asked, network,
+			ledger.List(s.world.Virtual.Served(network)))
 	case r.Outcome == alloc.Reserved:
-		return refuse(model.ReasonAddressReserved, "address %s names a service range of Network %q itself, or is its last: ask for another", r.Asked, network)
+		return refuse(model.ReasonAddressReserved, "address %s names a service range of Network %q itself, or is its last: ask for another",
+			r.Asked, network)
 	default:
 		return refuse(model.ReasonAddressInUse, "address %s of Network %q is in use by %s", r.Asked, network, ledger.Describe(r.Holder))
 	}
@@ -125,7 +127,8 @@ func unaddressable(service *model.Service) *model.Problem {
 		return nil
 	}
 	return cmp.Or(unreadable(service), new(model.Problemf(model.ReasonAddressOutsideRange,
-		"annotation %s asks for %s, but the Network of the namespace serves no service range", model.AnnotationServiceIPs, ledger.List(service.Wanted))))
+		"annotation %s asks for %s, but the Network of the namespace serves no service range", model.AnnotationServiceIPs,
+		ledger.List(service.Wanted))))
 }
 
 // unreadable says why a Service's wish for addresses cannot be followed, whatever there is; nil when it can.
@@ -219,6 +222,7 @@ func (l look) meansElse(n Network, a netip.Addr) bool {
 	holds := func(p netip.Prefix) bool { return p.Contains(a) }
 	return slices.ContainsFunc(n.Layout.Subnets, func(subnet compile.SubnetLayout) bool {
 		return slices.ContainsFunc(subnet.Ranges, func(r compile.Range) bool { return r.CIDR.Contains(a) })
-	}) || slices.ContainsFunc(n.Abroad, holds) || slices.ContainsFunc(l.world.Virtual.Served(n.Name), holds) || slices.ContainsFunc(l.world.Cluster.Gateways, holds) ||
+	}) || slices.ContainsFunc(n.Abroad, holds) || slices.ContainsFunc(l.world.Virtual.Served(n.Name), holds) ||
+		slices.ContainsFunc(l.world.Cluster.Gateways, holds) ||
 		l.meansInfrastructure(a)
 }

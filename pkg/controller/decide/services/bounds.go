@@ -38,8 +38,8 @@ func (s *Stage) beyond(key model.ServiceKey) *model.Problem {
 		return p
 	}
 	return new(model.Problemf(model.ReasonServicesTooLarge,
-		"it is not served: its namespace's tenant has Services with more than %d pairs of a port and an endpoint, and the older come before the younger; "+
-			"delete Services, or give them fewer ports or pods", maxPairsOfTenant))
+		"it is not served: its namespace's tenant has Services with more than %d pairs of a port and an endpoint, and the "+
+			"older come before the younger; delete Services, or give them fewer ports or pods", maxPairsOfTenant))
 }
 
 // served reports whether Networks know a Service. One of another proxy none does: kube-proxy leaves it alone, too.

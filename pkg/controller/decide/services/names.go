@@ -63,9 +63,9 @@ func (s *Stage) NameServers(n *model.Network) []netip.Addr {
 	return dns.ClusterIPs
 }
 
-// answer makes the rows that lead a Network's questions for names to the Service that its owner names, if its pods know that: as one of their
-// own Network's, or as one that another offers them. It leads them where the Service's own addresses would. Where nobody is to answer they lead nowhere:
-// with infraAccess direct the questions would reach the cluster's own DNS.
+// answer makes the rows that lead a Network's questions for names to the Service that its owner names, if its pods know that: as
+// one of their own Network's, or as one that another offers them. It leads them where the Service's own addresses would. Where
+// nobody is to answer they lead nowhere: with infraAccess direct the questions would reach the cluster's own DNS.
 func (s *Stage) answer(network string) {
 	n, owner := s.world.Networks.Network(network), nb.NamesOwner(network)
 	if !n.asks() {
@@ -92,7 +92,8 @@ func (s *Stage) answer(network string) {
 	s.world.Balancers.Set(owner, rows.Rows())
 }
 
-// byService has the Service answer a Network's questions if its pods know it. What it returns are endpoints by UDP that still serve while they go.
+// byService has the Service answer a Network's questions if its pods know it. What it returns are endpoints by UDP that still
+// serve while they go.
 func (l look) byService(n Network, rows *compile.NameService, now *answering) (going []netip.AddrPort) {
 	service, ns := l.world.Catalog.Service(l.service), l.namespace(l.service.Namespace)
 	if service == nil || ns == nil {
@@ -121,7 +122,8 @@ func (l look) byService(n Network, rows *compile.NameService, now *answering) (g
 	return going
 }
 
-// from are the other Networks whose pods may answer a Network's questions: the one that offers the Service, and those that its endpoints are in.
+// from are the other Networks whose pods may answer a Network's questions: the one that offers the Service, and those that its
+// endpoints are in.
 func from(n, home Network, offered bool, endpoints []resolved) []string {
 	var out []string
 	if offered {

@@ -25,13 +25,14 @@ type places struct {
 
 func newPlaces() places {
 	return places{
-		zones: map[string]string{}, changed: map[string]struct{}{}, services: map[model.ServiceKey][]compile.Variable{}, needed: map[compile.Variable]int{},
+		zones: map[string]string{}, changed: map[string]struct{}{}, services: map[model.ServiceKey][]compile.Variable{},
+		needed:    map[compile.Variable]int{},
 		variables: newVariables(),
 	}
 }
 
-// maxSpread bounds how many endpoints a port of a Service has altogether, counted for each node, where clients prefer those of their own node. With more,
-// they prefer those of their zone: every node would have the endpoints of all others in its flows.
+// maxSpread bounds how many endpoints a port of a Service has altogether, counted for each node, where clients prefer those of
+// their own node. With more, they prefer those of their zone: every node would have the endpoints of all others in its flows.
 const maxSpread = 10000
 
 // led is an endpoint that clients of a Network are led to.
@@ -49,12 +50,13 @@ func addresses(list []led) []netip.AddrPort {
 	return out
 }
 
-// lead says where a port leads: lead are all endpoints that take something new, from wherever, and near are those by place, where they differ. ready are the
-// endpoints that do, and going those that only serve what they have.
+// lead says where a port leads: lead are all endpoints that take something new, from wherever, and near are those by place, where
+// they differ. ready are the endpoints that do, and going those that only serve what they have.
 //
-// It is as kube-proxy does it, for each IP family by itself. With internalTrafficPolicy Local a client reaches the endpoints of its own node that are ready; if
-// there is none, those that are going. Else hints count when each endpoint that is ready has some, and any of these names the client's node or zone. Else
-// clients reach all. (k8s.io/kubernetes/pkg/proxy, CategorizeEndpoints.)
+// It is as kube-proxy does it, for each IP family by itself. With internalTrafficPolicy Local a client reaches the endpoints of
+// its own node that are ready; if there is none, those that are going. Else hints count when each endpoint that is ready has
+// some, and any of these names the client's node or zone. Else clients reach all. (k8s.io/kubernetes/pkg/proxy,
+// CategorizeEndpoints.)
 func (p *places) lead(service model.Service, ready, going []led) (lead []netip.AddrPort, near compile.NearByFamily) {
 	if service.Local {
 		near = compile.NearByFamily{IPv4: p.local(ready, going, true), IPv6: p.local(ready, going, false)}

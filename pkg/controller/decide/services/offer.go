@@ -8,14 +8,16 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
-// offer decides how the Networks that use the one of a Service's namespace know the Service: by rows that they share, which lead to
-// the faces of its pods, or to their own addresses for those that are joined to the Network; or, if it has endpoints in any of them, or in a
-// third Network that any of them reaches by itself, each by its own, which lead to these, too. The same virtual address in two rows of one
-// switch would be either of them. So the shared rows stay, and lead nowhere then.
+// offer decides how the Networks that use the one of a Service's namespace know the Service: by rows that they share, which lead
+// to the faces of its pods, or to their own addresses for those that are joined to the Network; or, if it has endpoints in any of
+// them, or in a third Network that any of them reaches by itself, each by its own, which lead to these, too. The same virtual
+// address in two rows of one switch would be either of them. So the shared rows stay, and lead nowhere then.
 //
-// They know what the Network itself knows as its own: not what leads into it from elsewhere. That the Network reaches a third one is nothing to
-// them: they are led there if they reach it, too.
-func (l look) offer(service *model.Service, ns model.Namespace, home Network, endpoints []resolved) (apart []string, shared []compile.Backends) {
+// They know what the Network itself knows as its own: not what leads into it from elsewhere. That the Network reaches a third one
+// is nothing to them: they are led there if they reach it, too.
+func (l look) offer(
+	service *model.Service, ns model.Namespace, home Network, endpoints []resolved,
+) (apart []string, shared []compile.Backends) {
 	if service == nil || !l.offers(home, ns) {
 		return nil, nil
 	}
@@ -47,15 +49,16 @@ func (l look) leadsApart(home Network, endpoints []resolved) bool {
 		}
 	}
 	for other := range elsewhere {
-		if slices.Contains(home.Consumers, other) || slices.ContainsFunc(home.Consumers, func(c string) bool { return l.network(c).uses(other) }) {
+		if slices.Contains(home.Consumers, other) ||
+			slices.ContainsFunc(home.Consumers, func(c string) bool { return l.network(c).uses(other) }) {
 			return true
 		}
 	}
 	return false
 }
 
-// offers reports whether the Network of a namespace offers the Service to others. What the cluster's DNS address means every Network decides
-// for itself.
+// offers reports whether the Network of a namespace offers the Service to others. The cluster's DNS Service is never offered:
+// each Network decides for itself what its address means.
 func (l look) offers(home Network, ns model.Namespace) bool {
 	return home.Serves && home.offers() && l.admits(home, ns) && l.service != l.world.Cluster.DNS
 }
@@ -70,8 +73,8 @@ func known(home Network, way compile.Layout) Network {
 	return out
 }
 
-// OfferedEndpoints are those that a port of a Service, by its place there, would lead to for the Networks that know this one in some way: of its own
-// pods, and of no others that its own clients reach.
+// OfferedEndpoints are those that a port of a Service, by its place there, would lead to for the Networks that know this one in
+// some way: of its own pods, and of no others that its own clients reach.
 func (s *Stage) OfferedEndpoints(service *model.Service, port int, network string, way compile.Layout) []netip.AddrPort {
 	ns, n := s.world.Cluster.Namespaces[service.Key.Namespace], s.world.Networks.Network(network)
 	if ns == nil || !n.Serves || !n.offers() || !s.admits(n, *ns) || !s.served(service) {

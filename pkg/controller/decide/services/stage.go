@@ -205,8 +205,8 @@ func (s *Stage) drain(service model.Service, known []compile.Backends) {
 	}
 }
 
-// vanish has nodes forget connections by TCP to pods that were behind the Service and have vanished. A pod that only leaves the Service keeps its connections.
-// Clients know a pod by its own address or by its face.
+// vanish makes nodes forget TCP connections to pods that were behind the Service and have vanished. A pod that only leaves the
+// Service keeps its connections. Clients know a pod by its own address or by its face.
 func (l look) vanish(service model.Service, endpoints []resolved) []nb.Member {
 	now := map[drain.Backend]bool{}
 	for _, port := range service.Ports {
@@ -273,7 +273,8 @@ func (l look) guardPlaces(service model.Service, home Network, b compile.Backend
 func (s *Stage) warnOfFamily(service *model.Service, home Network) {
 	is := home.Model != nil && home.Model.OnlyIPv6() && !model.HasIPv6(service.ClusterIPs)
 	s.warnOnce(s.foreign, service, is, model.Problemf(model.ReasonNoIPv6,
-		"Network %q has addresses of IPv6 alone, and the Service has none: its pods cannot dial it, and are not behind it. Make it anew with ipFamilies: [IPv6]", home.Name))
+		"Network %q has addresses of IPv6 alone, and the Service has none: its pods cannot dial it, and are not behind it. Make "+
+			"it anew with ipFamilies: [IPv6]", home.Name))
 }
 
 // warnOnce tells a Service's owner, once while something is so. told are those who have been told, by UID.

@@ -9,8 +9,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// ovn-northd computes everything anew when a node gets a variable or loses one. So nodes keep a variable for some time after the last Service
-// that needed it, and a tenant brings few new ones in that time: its Services wait for more.
+// ovn-northd computes everything anew when a node gets a variable or loses one. So nodes keep a variable for some time after the
+// last Service that needed it, and a tenant brings few new ones in that time: its Services wait for more.
 const (
 	keepVariables     = 10 * time.Minute
 	maxNewVariables   = 32
@@ -148,6 +148,6 @@ func (s *Stage) warnOfWaiting(service *model.Service, waits bool) {
 		what = "nobody is led there meanwhile"
 	}
 	s.warnOnce(s.awaiting, service, waits, model.Problemf(model.ReasonPortsWait,
-		"its endpoints go by the client's place, and some of its port numbers, or of its addresses of IPv6, are new to that: its namespace's tenant has had "+
-			"%d such in 10 minutes, and the next ones wait until these are older; %s", maxNewVariables, what))
+		"its endpoints go by the client's place, and some of its port numbers, or of its addresses of IPv6, are new to that: "+
+			"its namespace's tenant has had %d such in 10 minutes, and the next ones wait until these are older; %s", maxNewVariables, what))
 }

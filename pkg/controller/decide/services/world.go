@@ -36,8 +36,8 @@ type World struct {
 type Networks interface {
 	// Network is what is known of one, by its name.
 	Network(name string) Network
-	// Asking are those whose owners want a Service to answer questions for names; for the cluster's own DNS also those who want nobody to. Nobody
-	// changes them.
+	// Asking are those whose owners want a Service to answer questions for names; for the cluster's own DNS also those who want
+	// nobody to. Nobody changes them.
 	Asking(service model.ServiceKey) map[string]struct{}
 	// MeansInfrastructure reports whether an address is one of the infrastructure's or of the cluster's own Services.
 	MeansInfrastructure(netip.Addr) bool
@@ -54,8 +54,8 @@ type Network struct {
 	// to do with others.
 	Consumers []string
 	Uses      func(provider string) bool
-	// Ranged reports whether its pods dial another's Services by addresses of that one's own ranges. Nil: they do not. Offered are those of some
-	// addresses of its own ranges that others may dial.
+	// Ranged reports whether its pods dial another's Services by addresses of that one's own ranges. Nil: they do not. Offered are
+	// those of some addresses of its own ranges that others may dial.
 	Ranged  func(provider string) bool
 	Offered func(of []netip.Addr) []netip.Addr
 	// Joined reports whether another's router is joined to its own, so that pods know each other by their own addresses. Nil: none is.

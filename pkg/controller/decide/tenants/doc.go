@@ -1,4 +1,4 @@
-// Package tenants decides about Tenants: that each has its default Network, that it goes in order, what it reports, and what its admins may do.
+// Package tenants decides about Tenants: their default Networks, their deletion, what they report, and what their admins may do.
 //
 // In flow Tenants, namespaces, what Networks report and how many pods hold addresses; out flow a Network to make or to delete, finalizers,
 // statuses and roles. It owns no rows. What must stay true: a Network that is not the Tenant's is never touched, and a Tenant does not go

@@ -8,8 +8,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// isolation judges a Tenant with these Networks; nil while one of them is not judged, or the default one, where its namespaces are at home, is
-// not there. It counts where its namespaces are at home, and where its pods are, which choose among all Networks that admit them.
+// isolation judges a Tenant with these Networks; nil while one of them is not judged, or the default one, where its namespaces
+// are at home, is not there. It counts where its namespaces are at home, and where its pods are, which choose among all Networks
+// that admit them.
 func (s *Stage) isolation(t *model.Tenant, own []string) *model.Isolation {
 	if s.Networks.Model(t.Name) == nil {
 		return nil
@@ -27,8 +28,8 @@ func (s *Stage) isolation(t *model.Tenant, own []string) *model.Isolation {
 	return isolation.OfTenant(walls, slices.Compact(elsewhere))
 }
 
-// tellIsolation tells a Tenant's owner of a verdict that is not the one that he was told before, by this controller or by an earlier one. It
-// returns the one that he knows now.
+// tellIsolation makes an Event for a Tenant's owner when the verdict differs from the last one that they were told, by this
+// controller or by an earlier one. It returns the verdict that they know now.
 func (s *Stage) tellIsolation(t *model.Tenant, now *model.Isolation) model.Hardness {
 	before := t.Isolated
 	if told := s.told[t.Name]; told.uid == t.UID {

@@ -54,7 +54,9 @@ func (s *Stage) networksReady(t *model.Tenant, own []string) model.Condition {
 	switch {
 	case home != nil && home.Tenant != t.Name:
 		c.Reason = model.ReasonNameTaken
-		c.Message = fmt.Sprintf("Network %q is not this Tenant's (its spec.tenant is %q) and has the name of its default Network: delete it, or give the Tenant another name", t.Name, home.Tenant)
+		c.Message = fmt.Sprintf(
+			"Network %q is not this Tenant's (its spec.tenant is %q) and has the name of its default Network: delete it, "+
+				"or give the Tenant another name", t.Name, home.Tenant)
 		return c
 	case home == nil && !t.Deleting:
 		c.Reason, c.Message = "Pending", fmt.Sprintf("the default Network, %q, is not there yet", t.Name)
@@ -65,7 +67,8 @@ func (s *Stage) networksReady(t *model.Tenant, own []string) model.Condition {
 
 // dnsReady says whether names are answered in all Networks of a Tenant, as far as is known.
 func (s *Stage) dnsReady(own []string) model.Condition {
-	return s.all(model.Condition{Type: model.ConditionDNSReady}, own, model.ConditionDNSReady, "Answered", "no Network of the Tenant says that its names are not answered")
+	return s.all(model.Condition{Type: model.ConditionDNSReady}, own, model.ConditionDNSReady, "Answered",
+		"no Network of the Tenant says that its names are not answered")
 }
 
 // all gathers what Networks say of one thing: that it is not so comes before that nobody knows. Who says nothing of DNS has nothing to say;
@@ -111,7 +114,9 @@ func (s *Stage) all(c model.Condition, own []string, kind, reason, message strin
 
 // readyOf is false while Networks are not ready, or names are known not to be answered.
 func readyOf(t *model.Tenant, networks, dns model.Condition) model.Condition {
-	c := model.Condition{Type: model.ConditionReady, Status: true, Reason: "Ready", Message: "the Networks of the Tenant are ready, and names are answered there"}
+	c := model.Condition{
+		Type: model.ConditionReady, Status: true, Reason: "Ready", Message: "the Networks of the Tenant are ready, and names are answered there",
+	}
 	if t.Deleting {
 		c.Status, c.Reason, c.Message = false, "Terminating", "the Tenant is being deleted"
 		return c
@@ -150,6 +155,7 @@ func inUse(own []string) model.Condition {
 	}
 	return model.Condition{
 		Type: model.ConditionInUse, Status: true, Reason: "NetworksInUse",
-		Message: fmt.Sprintf("%s must go first: %s. The default one goes by itself when its last pod has; delete the others", model.Count(len(own), "Network"), names),
+		Message: fmt.Sprintf("%s must go first: %s. The default one goes by itself when its last pod has; delete the others",
+			model.Count(len(own), "Network"), names),
 	}
 }

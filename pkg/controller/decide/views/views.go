@@ -13,8 +13,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// every is how often views are compared with what they show, however many pods come and go: a namespace's pods are counted for it, and a view
-// of many pods is ten kilobytes. Once a second, writing them was a tenth of what the controller does while pods come.
+// every is how often views are compared with what they show, however many pods come and go: a namespace's pods are counted for
+// it, and a view of many pods is ten kilobytes. Once a second, writing them was a tenth of what the controller does while pods
+// come.
 const every = 3 * time.Second
 
 // Networks are those that are seen.

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// DefaultSocket is where the agent finds the DNS program of its node: in a directory of its own, since that program has nothing to do with the
-// agent's sockets beside it.
+// DefaultSocket is where the agent finds the DNS program of its node: in a directory of its own, since that program has nothing
+// to do with the agent's sockets beside it.
 const DefaultSocket = "/run/atoll/dns/dns.sock"
 
 // Program is what answers in portholes.

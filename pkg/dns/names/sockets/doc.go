@@ -1,5 +1,5 @@
-// Package sockets opens sockets in portholes for a program that may not enter them. Who parses what tenants' pods send has no right on the node
-// then, and who has one parses nothing of theirs.
+// Package sockets opens sockets in portholes for a program that may not enter them. Who parses what tenants' pods send has no
+// right on the node then, and who has one parses nothing of theirs.
 //
 //	atoll-dns ──(which addresses has a porthole? open sockets at them)──▶ atoll-dns portholes (CAP_SYS_ADMIN, CAP_NET_BIND_SERVICE)
 //	          ◀──(addresses; the sockets, by SCM_RIGHTS)──
